@@ -1,0 +1,40 @@
+# Everything people do here has a name. Each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+N ?= 10000
+
+.PHONY: help demo test check bench simulate docs clean format
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) scripts/setup_venv.py $(VENV)
+	@touch $@
+
+demo: $(VENV)/.installed  ## train a small model, kill it, watch it resume
+	@$(BIN)/anygpu demo
+
+test: $(VENV)/.installed  ## every test; under ten minutes on two cores
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed  ## lint, types, import contracts
+	@$(BIN)/ruff format --check src tests bench scripts
+	@$(BIN)/ruff check src tests bench scripts
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_bans.py
+
+format: $(VENV)/.installed  ## put the code in order
+	@$(BIN)/ruff format src tests bench scripts
+	@$(BIN)/ruff check --fix src tests bench scripts
+
+simulate: $(VENV)/.installed  ## N simulated histories (make simulate N=10000)
+	@$(BIN)/python -m anygpu.testing.simulate --histories $(N)
+
+bench: $(VENV)/.installed  ## measure against peers; writes docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist
