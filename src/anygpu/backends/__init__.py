@@ -1,0 +1,1 @@
+"""How it starts: the contract, and one file or folder per place."""

@@ -1,0 +1,1 @@
+"""What happened: frozen event types, the state machine, and fold(events) -> JobView."""

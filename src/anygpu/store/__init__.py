@@ -1,0 +1,1 @@
+"""Where facts and bytes live: the journal, evidence (metrics and logs), blobs, checkpoints, secrets."""

@@ -1,0 +1,48 @@
+"""What the control loop may know of the world. The simulation gives it another one."""
+
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time. Wall time is for people; every timeout is monotonic."""
+
+    def wall_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Chance(Protocol):
+    """Randomness: ids, tickets, jitter."""
+
+    def token(self, nbytes: int) -> str:
+        """Unguessable hex."""
+        ...
+
+    def uniform(self, low: float, high: float) -> float: ...
+
+
+class Wake(Protocol):
+    """Says that a job changed, so that nobody has to poll. Losing a wake-up costs time, never correctness."""
+
+    def set(self, job_id: str) -> None: ...
+
+    async def wait(self, timeout_s: float) -> AbstractSet[str]:
+        """Jobs woken since the last call; empty after `timeout_s` without any."""
+        ...
+
+
+def new_job_id(clock: Clock, chance: Chance) -> str:
+    """A UUIDv7: sorts by time of submission (RFC 9562)."""
+    value = (clock.wall_ms() & (2**48 - 1)) << 80 | int(chance.token(10), 16)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def attempt_name(job_id: str, number: int) -> str:
+    """The name every resource of the attempt carries at its provider."""
+    return f"anygpu-{job_id.replace('-', '')}-{number}"

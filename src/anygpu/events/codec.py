@@ -1,0 +1,58 @@
+"""Events and views to JSON and back, by type and version."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from anygpu.errors import Internal
+from anygpu.events.types import EVENTS, Event
+from anygpu.events.view import JobView
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+# (type, version) -> how its data becomes the next version's.
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+
+_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in EVENTS}
+
+
+def encode(event: Event) -> bytes:
+    return _adapter(type(event)).dump_json(event, exclude_defaults=True)
+
+
+def decode(kind: str, version: int, data: bytes | str) -> Event:
+    cls = _TYPES.get(kind)
+    if cls is None:
+        raise Internal(f"the journal holds an event of unknown type {kind!r}; it was written by a newer anygpu")
+    if version == cls.VERSION:
+        return _adapter(cls).validate_json(data)
+    return _adapter(cls).validate_python(_upcast(kind, version, cls.VERSION, data))
+
+
+def encode_view(view: JobView) -> bytes:
+    return _view_adapter().dump_json(view, exclude_defaults=True)
+
+
+def decode_view(data: bytes | str) -> JobView:
+    return _view_adapter().validate_json(data)
+
+
+def _upcast(kind: str, version: int, wanted: int, data: bytes | str) -> dict[str, Any]:
+    import json
+
+    fields: dict[str, Any] = json.loads(data)
+    for old in range(version, wanted):
+        fields = UPCASTERS[kind, old](fields)
+    return fields
+
+
+@cache
+def _adapter(cls: type[Event]) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)
+
+
+@cache
+def _view_adapter() -> TypeAdapter[JobView]:
+    return TypeAdapter(JobView)

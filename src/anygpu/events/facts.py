@@ -1,0 +1,118 @@
+"""The small values events and views are made of."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Json = dict[str, Any]
+MICROUSD = 1_000_000
+
+
+class Status(StrEnum):
+    """What everyone is told about a job."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
+
+
+class Phase(StrEnum):
+    """What exactly is going on."""
+
+    PLANNING = "planning"
+    WAITING = "waiting"
+    PROVISIONING = "provisioning"
+    PREPARING = "preparing"
+    TRAINING = "training"
+    CHECKPOINTING = "checkpointing"
+    RECOVERING = "recovering"
+    FINISHING = "finishing"
+    HELD = "held"
+    ENDED = "ended"
+
+
+class Blame(StrEnum):
+    """Whose turn it is after a failed attempt; decides whether trying again can help."""
+
+    USER = "user"  # the script's own error: never retried
+    LAUNCH = "launch"  # the place did not start it
+    INFRASTRUCTURE = "infrastructure"  # the machine or the agent died
+    PREEMPTION = "preemption"  # the machine was taken back
+    PLATFORM = "platform"  # stopped by us: timeout, budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A priced place a job could run."""
+
+    backend: str
+    name: str = ""  # the instance type, or the name of the box
+    region: str = ""
+    zone: str = ""
+    gpu_kind: str = ""
+    gpu_count: int = 0
+    gpu_memory_gib: float = 0
+    cpus: float = 0
+    memory_gib: float = 0
+    disk_gib: float = 0
+    interruptible: bool = False
+    price_microusd_per_hour: int = 0
+    free: int | None = None  # how many such attempts can start now; None when nobody knows
+    wait_reason: str = ""
+    expected_wait_s: float = 0
+    max_run_s: float | None = None
+    self_expires: str = "none"  # halt | max_duration | none: how its machine dies without us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """What the provider calls the attempt. A handle with only a name must be enough to find it."""
+
+    name: str
+    native: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRef:
+    """A published checkpoint."""
+
+    id: str
+    attempt: int
+    step: int
+    manifest: str  # blob key
+    size: int
+    saved_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRef:
+    """A file the job produced."""
+
+    name: str
+    attempt: int
+    key: str  # blob key of its manifest
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why something ended badly, for the person who must act."""
+
+    code: str
+    message: str
+    blame: Blame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """How much an attempt has stored; a stream closes only after delivering up to here."""
+
+    log_bytes: int = 0
+    metric_points: int = 0

@@ -1,0 +1,289 @@
+"""The state machine: a job's view is a fold over its events, and an event out of turn is refused.
+
+Refusing here, inside the journal's transaction, is what makes "exactly one terminal state" and "at most one
+attempt commits" properties of the data and not of the code that writes it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+from anygpu.errors import Conflict
+from anygpu.events.facts import CheckpointRef, Phase, Status
+from anygpu.events.types import (
+    TERMINAL,
+    ArtifactSaved,
+    AttemptClaimed,
+    AttemptEnded,
+    AttemptLaunched,
+    AttemptLaunching,
+    AttemptLost,
+    AttemptReleased,
+    CancelRequested,
+    CheckpointRejected,
+    CheckpointSaved,
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    JobSubmitted,
+    JobWaited,
+    RecoveryStarted,
+    StopRequested,
+    TrainingStarted,
+)
+from anygpu.events.view import AttemptView, JobView
+
+
+class OutOfTurn(Conflict):
+    """An event does not fit the job's state; the writer worked from an old view and must look again."""
+
+    code = "out_of_turn"
+    retryable = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the project's journal."""
+
+    organisation: str
+    project: str
+    position: int
+    job_id: str
+    at_ms: int
+    event: Event
+
+
+def fold(history: Iterable[Recorded], view: JobView | None = None) -> JobView | None:
+    for recorded in history:
+        view = step(view, recorded)
+    return view
+
+
+def step(view: JobView | None, recorded: Recorded) -> JobView:
+    """The view after one more event."""
+    event = recorded.event
+    if view is None:
+        if not isinstance(event, JobSubmitted):
+            raise OutOfTurn(f"{type(event).__name__} before JobSubmitted")
+        return _submitted(event, recorded)
+    if view.terminal:
+        raise OutOfTurn(f"{type(event).__name__} after the job {view.status}")
+    after = _apply(event, view, recorded.at_ms)
+    return replace(after, position=recorded.position, updated_at_ms=recorded.at_ms)
+
+
+def _submitted(event: JobSubmitted, recorded: Recorded) -> JobView:
+    inherited = (event.resume_checkpoint,) if event.resume_checkpoint else ()
+    return JobView(
+        id=recorded.job_id,
+        organisation=recorded.organisation,
+        project=recorded.project,
+        person=event.person,
+        name=event.spec.name or "",
+        spec=event.spec,
+        submitted_at_ms=recorded.at_ms,
+        updated_at_ms=recorded.at_ms,
+        position=recorded.position,
+        checkpoints=inherited,
+        resumed_from=event.resumed_from,
+    )
+
+
+@singledispatch
+def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
+    raise OutOfTurn(f"{type(event).__name__} is not an event of a running job")
+
+
+@_apply.register
+def _(event: JobWaited, view: JobView, at_ms: int) -> JobView:
+    _require(view.live_attempt is None, event, "an attempt is live")
+    return replace(view, phase=Phase.WAITING, status=Status.QUEUED, reason=event.reason)
+
+
+@_apply.register
+def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
+    _require(view.live_attempt is None, event, "another attempt is live")
+    _require(event.attempt == len(view.attempts) + 1, event, "not the next number")
+    _require(not view.cancel_requested, event, "the job is being cancelled")
+    attempt = AttemptView(
+        number=event.attempt,
+        name=event.name,
+        offer=event.offer,
+        ticket_sha256=event.ticket_sha256,
+        launching_at_ms=at_ms,
+        resume=event.resume,
+    )
+    return replace(
+        view,
+        attempts=(*view.attempts, attempt),
+        status=Status.RUNNING,
+        phase=Phase.PROVISIONING,
+        reason="",
+        recovering_since_ms=None,
+    )
+
+
+@_apply.register
+def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, handle=event.handle, launched_at_ms=at_ms))
+
+
+@_apply.register
+def _(event: AttemptClaimed, view: JobView, at_ms: int) -> JobView:
+    attempt = _require_live(event, event.attempt, view)
+    _require(attempt.claimant is None, event, "already claimed")
+    view = replace(view, phase=Phase.PREPARING)
+    return _with_attempt(
+        view, event.attempt, lambda a: replace(a, claimant=event.claimant, claimed_at_ms=at_ms)
+    )
+
+
+@_apply.register
+def _(event: TrainingStarted, view: JobView, at_ms: int) -> JobView:
+    attempt = _require_live(event, event.attempt, view)
+    _require(attempt.claimant is not None, event, "nobody claimed the attempt")
+    view = replace(view, phase=Phase.TRAINING)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, training_at_ms=at_ms))
+
+
+@_apply.register
+def _(event: CheckpointSaved, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    return replace(view, checkpoints=_kept((*view.checkpoints, event.checkpoint), view))
+
+
+@_apply.register
+def _(event: CheckpointRejected, view: JobView, at_ms: int) -> JobView:
+    good = tuple(c for c in view.checkpoints if c.id != event.checkpoint_id)
+    return replace(view, checkpoints=good)
+
+
+@_apply.register
+def _(event: ArtifactSaved, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    others = tuple(a for a in view.artifacts if a.name != event.artifact.name)
+    return replace(view, artifacts=(*others, event.artifact))
+
+
+@_apply.register
+def _(event: StopRequested, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    view = replace(view, phase=Phase.CHECKPOINTING)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, stop_reason=event.reason))
+
+
+@_apply.register
+def _(event: CancelRequested, view: JobView, at_ms: int) -> JobView:
+    return replace(view, cancel_requested=True)
+
+
+@_apply.register
+def _(event: AttemptEnded, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    view = replace(view, phase=Phase.FINISHING)
+    return _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(
+            a,
+            ended_at_ms=at_ms,
+            outcome=event.outcome,
+            exit_code=event.exit_code,
+            signal=event.signal,
+            message=event.message,
+            step=event.step,
+            marks=event.marks,
+        ),
+    )
+
+
+@_apply.register
+def _(event: AttemptLost, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    view = replace(view, phase=Phase.FINISHING)
+    return _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(
+            a,
+            ended_at_ms=at_ms,
+            outcome="lost",
+            lost=event.failure,
+            message=event.evidence,
+            marks=event.marks,
+        ),
+    )
+
+
+@_apply.register
+def _(event: AttemptReleased, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and attempt.over, event, "the attempt is not over")
+    _require(attempt is not None and not attempt.released, event, "already released")
+    return _with_attempt(view, event.attempt, lambda a: replace(a, released_at_ms=at_ms))
+
+
+@_apply.register
+def _(event: RecoveryStarted, view: JobView, at_ms: int) -> JobView:
+    newest = view.attempt
+    _require(newest is not None and newest.number == event.attempt, event, "not the newest attempt")
+    _require(newest is not None and newest.over, event, "the attempt is not over")
+    _require(view.recovering_since_ms is None, event, "already recovering")
+    return replace(
+        view,
+        phase=Phase.RECOVERING,
+        retries_used=view.retries_used + 1 if event.counts else view.retries_used,
+        retry_delay_s=event.delay_s,
+        recovering_since_ms=at_ms,
+        work_lost_s=view.work_lost_s + event.work_lost_s,
+        work_lost_microusd=view.work_lost_microusd + event.work_lost_microusd,
+    )
+
+
+@_apply.register
+def _(event: JobCompleted, view: JobView, at_ms: int) -> JobView:
+    return _ended(event, view, at_ms, Status.COMPLETED)
+
+
+@_apply.register
+def _(event: JobFailed, view: JobView, at_ms: int) -> JobView:
+    return replace(_ended(event, view, at_ms, Status.FAILED), failure=event.failure)
+
+
+@_apply.register
+def _(event: JobCancelled, view: JobView, at_ms: int) -> JobView:
+    return _ended(event, view, at_ms, Status.CANCELLED)
+
+
+def _ended(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:
+    assert isinstance(event, TERMINAL)  # noqa: S101
+    left = [a.number for a in view.attempts if not a.released]
+    _require(not left, event, f"attempts {left} are not released")
+    return replace(view, status=status, phase=Phase.ENDED, reason="", ended_at_ms=at_ms)
+
+
+def _kept(checkpoints: tuple[CheckpointRef, ...], view: JobView) -> tuple[CheckpointRef, ...]:
+    return checkpoints[-max(1, view.spec.checkpoint.keep) :]
+
+
+def _find(view: JobView, number: int) -> AttemptView | None:
+    return view.attempts[number - 1] if 1 <= number <= len(view.attempts) else None
+
+
+def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
+    live = view.live_attempt
+    if live is None or live.number != number:
+        raise OutOfTurn(f"{type(event).__name__} refused: attempt {number} is not the live attempt")
+    return live
+
+
+def _require(holds: bool, event: Event, otherwise: str) -> None:
+    if not holds:
+        raise OutOfTurn(f"{type(event).__name__} refused: {otherwise}")
+
+
+def _with_attempt(view: JobView, number: int, change: Callable[[AttemptView], AttemptView]) -> JobView:
+    attempts = tuple(change(a) if a.number == number else a for a in view.attempts)
+    return replace(view, attempts=attempts)

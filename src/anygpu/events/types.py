@@ -1,0 +1,195 @@
+"""Every fact about a job: past tense, frozen, appended once, never changed.
+
+A new field gets a default; a changed meaning gets a new `VERSION` and an upcaster in `codec.py`.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer
+from anygpu.spec.model import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A fact about a job."""
+
+    VERSION: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSubmitted(Event):
+    """Somebody asked for this job; it is accepted and will reach exactly one terminal state."""
+
+    spec: JobSpec
+    person: str = ""
+    resumed_from: str | None = None
+    resume_checkpoint: CheckpointRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWaited(Event):
+    """No place could take the job; `reason` says what it waits for."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLaunching(Event):
+    """The intent, written before the provider is called. Every resource carries `name`."""
+
+    attempt: int
+    name: str
+    offer: Offer
+    ticket_sha256: str
+    resume: CheckpointRef | None = None
+    plan: str | None = None  # blob key of the plan this choice came from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLaunched(Event):
+    """The provider has accepted the attempt."""
+
+    attempt: int
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptClaimed(Event):
+    """The first agent redeemed the attempt's one-time ticket and owns it."""
+
+    attempt: int
+    claimant: str
+    host: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStarted(Event):
+    """The user's process runs."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved(Event):
+    """Training state is durable up to `checkpoint.step`."""
+
+    attempt: int
+    checkpoint: CheckpointRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactSaved(Event):
+    """A file the job produced is durable."""
+
+    attempt: int
+    artifact: ArtifactRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRejected(Event):
+    """A published checkpoint could not be read back; the one before it is used."""
+
+    attempt: int
+    checkpoint_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested(Event):
+    """The attempt shall checkpoint and stop."""
+
+    attempt: int
+    reason: str  # timeout | budget | preempt | migrate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequested(Event):
+    """Somebody no longer wants the job."""
+
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded(Event):
+    """The agent's last word: how the user's process ended, and how much was stored."""
+
+    attempt: int
+    outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""
+    step: int | None = None
+    marks: Marks = Marks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLost(Event):
+    """The attempt is over without its agent's word; `evidence` is what was observed."""
+
+    attempt: int
+    evidence: str
+    failure: Failure
+    marks: Marks = Marks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptReleased(Event):
+    """The provider says nothing of this attempt is left."""
+
+    attempt: int
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryStarted(Event):
+    """The job will be tried again, and this is what the interruption cost."""
+
+    attempt: int  # the one that failed
+    failure: Failure
+    delay_s: float
+    work_lost_s: float
+    work_lost_microusd: int = 0
+    resume: CheckpointRef | None = None
+    counts: bool = True  # whether this used up one of the retries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCompleted(Event):
+    """The job did what was asked; nothing billable is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailed(Event):
+    """The job ended without its result; nothing billable is left."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCancelled(Event):
+    """The job ended because somebody asked; nothing billable is left."""
+
+
+TERMINAL = (JobCompleted, JobFailed, JobCancelled)
+
+EVENTS: tuple[type[Event], ...] = (
+    JobSubmitted,
+    JobWaited,
+    AttemptLaunching,
+    AttemptLaunched,
+    AttemptClaimed,
+    TrainingStarted,
+    CheckpointSaved,
+    ArtifactSaved,
+    CheckpointRejected,
+    StopRequested,
+    CancelRequested,
+    AttemptEnded,
+    AttemptLost,
+    AttemptReleased,
+    RecoveryStarted,
+    JobCompleted,
+    JobFailed,
+    JobCancelled,
+)

@@ -1,0 +1,102 @@
+"""What became of a job so far: the value `fold` makes from its events."""
+
+from dataclasses import dataclass
+
+from anygpu.events.facts import (
+    ArtifactRef,
+    CheckpointRef,
+    Failure,
+    Handle,
+    Marks,
+    Offer,
+    Phase,
+    Status,
+)
+from anygpu.spec.model import JobSpec
+
+FOLD_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    """One try at the job."""
+
+    number: int
+    name: str
+    offer: Offer
+    ticket_sha256: str
+    launching_at_ms: int
+    handle: Handle | None = None
+    claimant: str | None = None
+    resume: CheckpointRef | None = None
+    launched_at_ms: int | None = None
+    claimed_at_ms: int | None = None
+    training_at_ms: int | None = None
+    stop_reason: str | None = None
+    ended_at_ms: int | None = None
+    outcome: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""
+    step: int | None = None
+    lost: Failure | None = None
+    released_at_ms: int | None = None
+    marks: Marks = Marks()
+
+    @property
+    def over(self) -> bool:
+        """It will commit nothing more."""
+        return self.ended_at_ms is not None
+
+    @property
+    def released(self) -> bool:
+        return self.released_at_ms is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job as its events tell it."""
+
+    id: str
+    organisation: str
+    project: str
+    person: str
+    name: str
+    spec: JobSpec
+    submitted_at_ms: int
+    updated_at_ms: int
+    position: int  # of the last event folded in
+    status: Status = Status.QUEUED
+    phase: Phase = Phase.PLANNING
+    reason: str = ""  # what it waits for
+    attempts: tuple[AttemptView, ...] = ()
+    checkpoints: tuple[CheckpointRef, ...] = ()  # valid ones, oldest first
+    artifacts: tuple[ArtifactRef, ...] = ()
+    cancel_requested: bool = False
+    retries_used: int = 0
+    retry_delay_s: float = 0
+    recovering_since_ms: int | None = None
+    work_lost_s: float = 0
+    work_lost_microusd: int = 0
+    resumed_from: str | None = None
+    failure: Failure | None = None
+    ended_at_ms: int | None = None
+
+    @property
+    def terminal(self) -> bool:
+        return self.status.terminal
+
+    @property
+    def attempt(self) -> AttemptView | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def live_attempt(self) -> AttemptView | None:
+        """The one attempt that may still commit."""
+        newest = self.attempt
+        return newest if newest is not None and not newest.over and not self.terminal else None
+
+    @property
+    def newest_checkpoint(self) -> CheckpointRef | None:
+        return self.checkpoints[-1] if self.checkpoints else None

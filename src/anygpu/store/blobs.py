@@ -1,0 +1,38 @@
+"""The blob seam: named bytes in object storage."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Method = Literal["GET", "PUT"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobInfo:
+    key: str
+    size: int
+    modified_ms: int
+
+
+class Blobs(Protocol):
+    """Put, get, head, list, sign, delete. A put that did not finish is never seen."""
+
+    async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo: ...
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """BlobMissing when it is not there."""
+        ...
+
+    def stream(self, key: str) -> AsyncIterator[bytes]: ...
+
+    async def head(self, key: str) -> BlobInfo | None: ...
+
+    def list(self, prefix: str) -> AsyncIterator[BlobInfo]: ...
+
+    async def sign(self, method: Method, key: str, *, expires_s: float) -> str:
+        """A URL that lets whoever holds it do just this, until it expires."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Deleting twice is the same as once."""
+        ...

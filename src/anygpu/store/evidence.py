@@ -1,0 +1,93 @@
+"""The evidence seam: what agents report. Stored under its own attempt, once, however late it comes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from anygpu.events.facts import Marks
+
+
+class Point(NamedTuple):
+    """One value of one metric."""
+
+    name: str
+    step: int
+    at: float  # the agent's clock: data, never a decision
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Frames first..last of an attempt's spool, already parsed and checked."""
+
+    first: int
+    last: int
+    logs: Sequence[tuple[int, bytes]] = ()  # (seq, bytes)
+    points: Sequence[tuple[int, Sequence[Point]]] = ()  # (seq, points)
+    progress: Mapping[str, Any] | None = None  # the newest
+    telemetry: Sequence[tuple[int, Mapping[str, Any]]] = ()
+    phases: Sequence[tuple[int, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """What is known of an attempt beside its events."""
+
+    acked: int = 0  # highest sequence number stored
+    beats: int = 0  # goes up with every sign of life; the supervisor watches it change
+    marks: Marks = Marks()
+    phase: str = ""  # the newest phase the agent reported
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
+    last_seen_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSummary:
+    """A metric of an attempt in six numbers."""
+
+    name: str
+    count: int
+    min: float
+    max: float
+    last: float
+    last_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart:
+    """Bytes of a log from `start`; `start` is after the asked offset where the quota dropped the middle."""
+
+    start: int
+    data: bytes
+    end: int  # the log's length now, dropped bytes included
+
+
+class Evidence(Protocol):
+    """Metrics, log bytes, progress and signs of life, by (job, attempt). Reads are scoped by the caller's job look-up."""
+
+    async def ingest(self, job_id: str, attempt: int, batch: Batch, *, at_ms: int) -> AttemptRow:
+        """Store what is new in the batch, durably. ReportGap when frames before it are missing."""
+        ...
+
+    async def beat(self, job_id: str, attempt: int, *, at_ms: int) -> AttemptRow: ...
+
+    async def attempt(self, job_id: str, attempt: int) -> AttemptRow: ...
+
+    async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]: ...
+
+    async def points(
+        self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
+    ) -> tuple[Sequence[Point], int]:
+        """Points in the order stored, after the cursor (an ordinal, from 0), and the cursor after them."""
+        ...
+
+    async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]: ...
+
+    async def sample(self, job_id: str, attempt: int, name: str, *, most: int) -> Sequence[Point]:
+        """At most `most` points of one series, keeping every bucket's extremes, the first and the last."""
+        ...
+
+    async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
+        """Bytes from `offset`; a negative offset counts from the end."""
+        ...
