@@ -62,7 +62,7 @@ class InvalidSpec(AnygpuError):
 
 
 class NotFound(AnygpuError):
-    """There is nothing with this name or id here. Check the id, the project and the context you are logged in to."""
+    """Nothing here has this name or id. Check the id, the project and the server you are logged in to."""
 
     code = "not_found"
 
@@ -141,7 +141,7 @@ class SecretMissing(AnygpuError):
 
 
 class LaunchError(AnygpuError):
-    """The attempt could not be started. Read the backend's own words below and correct the job or the profile."""
+    """The attempt could not be started. Read the backend's own words and correct the job or the profile."""
 
     code = "launch_error"
 
