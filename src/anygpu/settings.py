@@ -1,0 +1,362 @@
+"""Settings: one TOML file, environment overrides, defaults; every value knows where it came from.
+
+The command line reads this before anything else, so it needs the standard library only.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from anygpu.errors import AnygpuError
+
+MIB = 1024 * 1024
+DEFAULT = "default"
+T = TypeVar("T")
+
+
+class InvalidSettings(AnygpuError):
+    """A setting is not valid. Correct the file or the environment variable named."""
+
+    code = "invalid_settings"
+
+
+def setting(default: T, about: str, *, least: float | None = None, most: float | None = None) -> T:
+    """A field with its documentation and its bounds."""
+    return field(default=default, metadata={"about": about, "least": least, "most": most})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where the server listens, and for whom."""
+
+    host: str = setting("127.0.0.1", "address the API listens on")
+    port: int = setting(7791, "port of the API; 0 takes a free one", least=0, most=65535)
+    agent_host: str = setting("127.0.0.1", "address the agent listener listens on")
+    agent_port: int = setting(0, "port of the agent listener; 0 takes a free one", least=0, most=65535)
+    agent_url: str = setting("", "address agents are told to use; empty: the agent listener itself")
+    public_url: str = setting("", "address people reach the API at, when a proxy stands in front")
+    allowed_hosts: tuple[str, ...] = setting((), "further host names accepted in the Host header")
+    allowed_origins: tuple[str, ...] = setting((), "further web origins that may change state")
+    shutdown_grace_s: float = setting(5.0, "how long requests may finish when the server stops", least=0)
+    control: bool = setting(
+        True, "run the control loop in this process (several API servers share one database)"
+    )
+    log_level: str = setting("info", "debug, info, warning or error")
+    log_format: str = setting("auto", "json, text, or auto: text on a terminal, JSON elsewhere")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Where facts and bytes live, and for how long."""
+
+    database: str = setting("", "database URL; empty: SQLite in the state directory")
+    blobs: str = setting("", "object storage URL; empty: files in the state directory")
+    signed_url_s: float = setting(3600.0, "how long a signed URL is valid", least=1)
+    log_quota_bytes: int = setting(
+        256 * MIB, "log bytes kept per job; the middle is dropped beyond", least=65536
+    )
+    retention_days: float = setting(
+        90.0, "days ended jobs keep logs, metrics and files; 0 keeps for ever", least=0
+    )
+    gc_every_s: float = setting(86400.0, "how often retention is applied; 0 only on `anygpu gc`", least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """What agents are told when they claim an attempt."""
+
+    lease_s: float = setting(60.0, "an agent that cannot renew for this long stops its job", least=1)
+    heartbeat_s: float = setting(5.0, "how often an agent shows that it lives", least=0.1)
+    report_every_s: float = setting(0.2, "how often an agent sends what it has", least=0.01)
+    telemetry_every_s: float = setting(10.0, "how often CPU, memory and GPU are measured", least=0.1)
+    cancel_grace_s: float = setting(10.0, "seconds between SIGTERM and SIGKILL", least=0)
+    deliver_s: float = setting(
+        3600.0, "how long an agent without a lease tries to deliver its spool", least=0
+    )
+    log_line_limit_bytes: int = setting(65536, "longer lines are split for reading metrics", least=1024)
+    spool_limit_bytes: int = setting(
+        256 * MIB, "most an agent keeps on disk while it cannot report", least=MIB
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSettings:
+    """How the control loop watches and tries again."""
+
+    safety_net_s: float = setting(
+        10.0, "how often jobs on this machine are looked at without being woken", least=0.1
+    )
+    provider_poll_s: float = setting(30.0, "how often providers are asked without being woken", least=0.1)
+    sweep_every_s: float = setting(60.0, "how often what nobody owns is looked for", least=1)
+    leader_ttl_s: float = setting(15.0, "how long a control process leads without renewing", least=1)
+    poll_events_s: float = setting(
+        1.0, "how often events of other server processes are looked for", least=0.05
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """This machine as a place to run."""
+
+    enabled: bool = setting(True, "whether jobs may run on this machine")
+    slots: int = setting(
+        0, "attempts at once without a GPU; 0: one per two processors, at least one", least=0
+    )
+    cpus: float = setting(0.0, "processors offered to jobs; 0: all of them", least=0)
+    python: str = setting("", "interpreter that runs agents; empty: the server's own")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """How much one caller may ask for."""
+
+    requests_per_s: float = setting(200.0, "requests a second per token; 0 is unlimited", least=0)
+    requests_burst: int = setting(1000, "requests a token may make at once", least=1)
+    failed_logins_per_min: float = setting(
+        30.0, "wrong tokens a minute from one address; 0 is unlimited", least=0
+    )
+    spec_bytes: int = setting(MIB, "largest job description or other JSON body", least=1024)
+    report_bytes: int = setting(2 * MIB, "largest report of an agent", least=MIB)
+    upload_bytes: int = setting(2048 * MIB, "largest working-directory archive", least=1024)
+    blob_bytes: int = setting(256 * MIB, "largest chunk of a checkpoint or artifact", least=1024)
+    followers: int = setting(1000, "open streams at once", least=1)
+    page_jobs: int = setting(200, "most jobs in a page", least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be configured. `origins` maps a setting to the place its value came from."""
+
+    state: Path
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    agent: AgentSettings = AgentSettings()
+    control: ControlSettings = ControlSettings()
+    local: LocalSettings = LocalSettings()
+    limits: LimitSettings = LimitSettings()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def database_url(self) -> str:
+        return self.store.database or f"sqlite:///{self.state / 'anygpu.db'}"
+
+    @property
+    def blobs_url(self) -> str:
+        return self.store.blobs or (self.state / "blobs").absolute().as_uri()
+
+    @property
+    def embedded(self) -> bool:
+        """One process owns the state: the database is a file."""
+        return self.database_url.startswith("sqlite")
+
+
+class Row(NamedTuple):
+    """One setting, as `anygpu config show` prints it."""
+
+    key: str
+    value: Any
+    origin: str
+    default: Any
+    about: str
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "server": ServerSettings,
+    "store": StoreSettings,
+    "agent": AgentSettings,
+    "control": ControlSettings,
+    "local": LocalSettings,
+    "limits": LimitSettings,
+}
+
+
+def load(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Defaults, then the file, then the environment, then `overrides` (the command line): the last wins."""
+    found: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
+    file = path or config_path(environ)
+    for layer in (_from_file(file, required=path is not None), _from_environment(environ)):
+        found.update(layer)
+    for key, value in (overrides or {}).items():
+        found[key] = (_checked(key, value, "command line"), "command line")
+    return _assembled(found)
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    """Every setting with its value and origin."""
+    origin = settings.origins.get
+    about = "directory of the database, files, token and lock"
+    yield Row("state", str(settings.state), origin("state", DEFAULT), str(default_state({})), about)
+    for section, kind in SECTIONS.items():
+        values = getattr(settings, section)
+        for each in fields(kind):
+            key = f"{section}.{each.name}"
+            value = getattr(values, each.name)
+            yield Row(key, value, origin(key, DEFAULT), each.default, each.metadata["about"])
+
+
+def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+    if chosen := environ.get("ANYGPU_CONFIG"):
+        return Path(chosen).expanduser()
+    return _base(environ, "XDG_CONFIG_HOME", ".config") / "anygpu" / "config.toml"
+
+
+def default_state(environ: Mapping[str, str] = os.environ) -> Path:
+    return _base(environ, "XDG_DATA_HOME", ".local/share") / "anygpu"
+
+
+def environment_name(key: str) -> str:
+    """`server.port` is ANYGPU_SERVER__PORT."""
+    return "ANYGPU_" + key.replace(".", "__").upper()
+
+
+def _base(environ: Mapping[str, str], variable: str, under_home: str) -> Path:
+    # XDG: a relative path in these variables must be ignored.
+    chosen = Path(environ.get(variable, ""))
+    return chosen if chosen.is_absolute() else Path(environ.get("HOME") or Path.home()) / under_home
+
+
+def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
+    document = _parsed(path, required=required)
+    found: dict[str, tuple[Any, str]] = {}
+    for name, value in document.items():
+        entries = (
+            {f"{name}.{key}": each for key, each in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+        for key, each in entries.items():
+            found[key] = (_checked(key, each, str(path)), str(path))
+    return found
+
+
+def _parsed(path: Path, *, required: bool) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if required:
+            raise InvalidSettings(
+                f"there is no settings file {path}", hint="Create it, or leave it out."
+            ) from None
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidSettings(f"{path}: {error}") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    found: dict[str, tuple[Any, str]] = {}
+    for variable, text in environ.items():
+        # ANYGPU_JOB_ID and the like are not settings: only a section makes a name ours.
+        if variable == "ANYGPU_STATE" or (variable.startswith("ANYGPU_") and "__" in variable):
+            key = variable.removeprefix("ANYGPU_").lower().replace("__", ".")
+            found[key] = (_checked(key, text, variable), variable)
+    return found
+
+
+def _checked(key: str, value: Any, source: str) -> Any:
+    """The value in its setting's type, within its bounds."""
+    if key == "state":
+        return _state(value, source)
+    each = _field(key, source)
+    try:
+        converted = _convert(value, each.default)
+    except (TypeError, ValueError):
+        wanted = _kind(each.default)
+        raise InvalidSettings(f"{source}: {key} = {value!r} is not {wanted}") from None
+    _require_bounds(key, converted, each, source)
+    return converted
+
+
+def _state(value: Any, source: str) -> Path:
+    if not isinstance(value, str | Path) or not str(value):
+        raise InvalidSettings(f"{source}: state = {value!r} is not a directory")
+    return Path(value).expanduser().absolute()
+
+
+def _field(key: str, source: str) -> "Field[Any]":
+    section, _, name = key.partition(".")
+    for each in fields(SECTIONS[section]) if section in SECTIONS else ():
+        if each.name == name:
+            return each
+    raise InvalidSettings(f"{source}: there is no setting {key!r}", hint=_nearest(key))
+
+
+def _nearest(key: str) -> str:
+    import difflib
+
+    known = ["state"] + [f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)]
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+    return f"Did you mean {close[0]!r}?" if close else "`anygpu config show` lists every setting."
+
+
+def _convert(value: Any, default: Any) -> Any:
+    if isinstance(default, bool):
+        return _as_bool(value)
+    if isinstance(default, tuple):
+        return _as_texts(value)
+    if isinstance(value, bool) or (isinstance(default, str) and not isinstance(value, str)):
+        raise TypeError(value)
+    if isinstance(default, int) and isinstance(value, float):
+        raise TypeError(value)
+    return type(default)(value)
+
+
+def _as_bool(value: Any) -> bool:
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in words:
+        return words[value.strip().lower()]
+    raise TypeError(value)
+
+
+def _as_texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise TypeError(value)
+
+
+def _kind(default: Any) -> str:
+    if isinstance(default, tuple):
+        return "a list of texts"
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    return names[type(default)]
+
+
+def _require_bounds(key: str, value: Any, each: "Field[Any]", source: str) -> None:
+    least, most = each.metadata["least"], each.metadata["most"]
+    if least is not None and not value >= least:
+        raise InvalidSettings(f"{source}: {key} = {value!r} is below {least}")
+    if most is not None and not value <= most:
+        raise InvalidSettings(f"{source}: {key} = {value!r} is above {most}")
+
+
+def _assembled(found: Mapping[str, tuple[Any, str]]) -> Settings:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for key, (value, _) in found.items():
+        section, _, name = key.partition(".")
+        if name:
+            sections[section][name] = value
+    made = {name: SECTIONS[name](**values) for name, values in sections.items()}
+    return Settings(
+        state=found["state"][0], origins={key: origin for key, (_, origin) in found.items()}, **made
+    )
