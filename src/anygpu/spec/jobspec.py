@@ -1,0 +1,195 @@
+"""JobSpec: everything a job can be asked to be, in one immutable value."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
+
+from anygpu.spec import shorthand
+from anygpu.spec.fields import (
+    InsidePath,
+    Line,
+    Matches,
+    Part,
+    Several,
+    Text,
+    Trouble,
+    as_number,
+    as_text,
+    inside,
+)
+from anygpu.spec.parts import Arguments, Checkpoint, Dataset, Notify, Patterns, Tags, Track, Workdir
+from anygpu.spec.placement import Limits, Placement
+from anygpu.spec.plain import Finding
+from anygpu.spec.resources import Resources
+
+Kind = Literal["script", "command", "trainer", "code"]
+KINDS: tuple[Kind, ...] = ("script", "command", "trainer", "code")
+RESERVED_NAMES = ("last",)
+RESERVED_ENV = "ANYGPU_"
+
+_ENV = r"[A-Za-z_][A-Za-z0-9_]*"
+_ENV_SAID = "is not a name for an environment variable; use letters, digits and _, not a digit first"
+
+
+def _free_name(name: str) -> str:
+    if name in RESERVED_NAMES:
+        raise ValueError("is taken: it means the newest job in commands")
+    return name
+
+
+def _free_variable(name: str) -> str:
+    if name.startswith(RESERVED_ENV):
+        raise ValueError(f"is reserved: names that begin with {RESERVED_ENV} are set by anygpu")
+    return name
+
+
+def _script(path: str) -> str:
+    if path.startswith("-"):
+        raise ValueError("begins with '-', which Python takes for an option; write './-name.py'")
+    return path
+
+
+def _command(value: Any) -> Any:
+    if isinstance(value, str):
+        if not value.strip():
+            raise ValueError("is empty")
+        return value
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("is not a command; write a shell line, or a list of words")
+    words = tuple(as_text(word) for word in value)
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError("is not a command; every word of the list must be a text")
+    return words
+
+
+def _requirements(value: Any) -> Any:
+    """A text is the path of a requirements file, a list holds its lines."""
+    if isinstance(value, str):
+        return _requirement_file(value)
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(line, str) and line.strip() for line in value
+    ):
+        raise ValueError("is neither the path of a requirements file nor a list of requirements")
+    if any("\n" in line or len(line) > 1000 for line in value):
+        raise ValueError("has a requirement that is longer than a line of 1000 characters")
+    return tuple(value)
+
+
+def _requirement_file(path: str) -> str:
+    if any(mark in path for mark in "=<>~\n"):
+        raise ValueError("is not the path of a requirements file; put requirements in a list: ['numpy==2.0']")
+    return inside(path)
+
+
+def _python(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError("is a number, and 3.10 would be read as 3.1; put it in quotation marks")
+    return as_text(value)
+
+
+Name = Annotated[
+    Text,
+    Matches(
+        r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?",
+        100,
+        "is not a name; use letters, digits, '.', '_' and '-'",
+    ),
+    AfterValidator(_free_name),
+]
+EnvName = Annotated[str, Matches(_ENV, 200, _ENV_SAID), AfterValidator(_free_variable)]
+SecretName = Annotated[str, Matches(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not the name of a secret")]
+EnvValue = Annotated[Text, Field(max_length=65_536)]
+ResumeFrom = Annotated[
+    Text,
+    Matches(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(?:@[0-9]{1,18})?",
+        200,
+        "is not a job to resume; write a job's id or name, or 'job@step'",
+    ),
+]
+Image = Annotated[str, Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not the name of a container image")]
+
+
+class JobSpec(Part):
+    """A job as asked: exactly one of `script`, `command`, `trainer`, `code`, and how and where to run it."""
+
+    script: Annotated[InsidePath, AfterValidator(_script)] | None = None
+    args: Arguments = ()
+    command: Annotated[str | tuple[str, ...], BeforeValidator(_command)] | None = None
+    trainer: (
+        Annotated[Text, Matches(r"[A-Za-z0-9][A-Za-z0-9._/-]*", 200, "is not the name of a trainer")] | None
+    ) = None
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    code: Annotated[str, Field(min_length=1)] | None = None
+
+    name: Name | None = None
+    tags: Tags = ()
+    env: Annotated[dict[EnvName, EnvValue], Field(max_length=500)] = Field(default_factory=dict)
+    secrets: Annotated[
+        dict[EnvName, SecretName], Field(max_length=200), BeforeValidator(shorthand.secrets)
+    ] = Field(default_factory=dict)
+
+    workdir: Annotated[Workdir, BeforeValidator(shorthand.workdir)] | None = None
+    setup: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...], Field(max_length=200), Several] = ()
+    requirements: Annotated[str | tuple[str, ...], BeforeValidator(_requirements)] = ()
+    image: Image | None = None
+    python: Annotated[Line, BeforeValidator(_python)] | None = None
+    dataset: Annotated[Dataset, BeforeValidator(shorthand.dataset)] | None = None
+    outputs: Patterns = ()
+    checkpoint: Checkpoint = Checkpoint()
+    resume_from: ResumeFrom | None = None
+
+    resources: Resources = Resources()
+    limits: Limits = Limits()
+    placement: Placement = Placement()
+    track: Track = Track()
+    notify: Annotated[tuple[Notify, ...], Field(max_length=20), BeforeValidator(shorthand.notify)] = ()
+    priority: Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(as_number)] = 0
+    idempotency_key: Annotated[Line, Field(max_length=200)] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the four ways of saying what to run was used."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def resume_job(self) -> str | None:
+        return self.resume_from.partition("@")[0] if self.resume_from else None
+
+    @property
+    def resume_step(self) -> int | None:
+        step = self.resume_from.partition("@")[2] if self.resume_from else ""
+        return int(step) if step else None
+
+    def with_archive(self, sha256: str) -> "JobSpec":
+        """The same job with its working directory uploaded."""
+        workdir = (self.workdir or Workdir()).model_copy(update={"archive": sha256})
+        return self.model_copy(update={"workdir": workdir})
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        findings = tuple(
+            misfits(self.model_dump(include={*KINDS, "args", "config", "image", "requirements"}))
+        )
+        if findings:
+            raise Trouble(*findings)
+        return self
+
+
+def misfits(data: Mapping[str, Any]) -> list[Finding]:
+    """What no field can see alone. Takes a raw mapping too, so that it is said along with other problems."""
+    given = [kind for kind in KINDS if data.get(kind) is not None]
+    found: list[Finding] = []
+    if len(given) != 1:
+        both = f", not {' and '.join(given)}" if given else ""
+        found.append(((), None, f"give exactly one of script, command, trainer and code{both}"))
+    if data.get("args") and given and "script" not in given:
+        found.append((("args",), None, f"go with a script; put them in {given[0]!r}"))
+    if data.get("config") and given and "trainer" not in given:
+        found.append((("config",), None, "goes with a trainer; a script takes args or env"))
+    if data.get("image") and data.get("requirements"):
+        found.append(
+            (("requirements",), None, "and image exclude each other; install in the image with setup")
+        )
+    return found

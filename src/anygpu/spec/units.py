@@ -1,0 +1,152 @@
+"""Durations, sizes, money and instants as people write them, turned into one unit each.
+
+Every function takes what a file or a flag may hold and raises ValueError with words that follow the value.
+"""
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+SECONDS = {
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hr": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+    "w": 604800,
+    "week": 604800,
+}
+GIB = 1 << 30
+_BINARY = {letter: 1 << (10 * power) for power, letter in enumerate("kmgtp", 1)}
+_DECIMAL = {letter: 1000**power for power, letter in enumerate("kmgtp", 1)}
+MICROS_PER_DOLLAR = 1_000_000
+
+MAX_DURATION_S = 10 * 365 * 86400.0
+MAX_SIZE_GIB = float(1 << 30)
+MAX_DOLLARS = 1_000_000_000
+_LONGEST_TEXT = 64
+
+_NUMBER = r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+"
+_DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*")
+_PLAIN_NUMBER = re.compile(rf"(?:{_NUMBER})(?:e[+-]?[0-9]{{1,3}})?", re.IGNORECASE)
+_SIZE = re.compile(rf"({_NUMBER})\s*([kmgtp]?)(ib|i|b)?", re.IGNORECASE)
+_MONEY = re.compile(
+    r"(?:\$\s*|usd\s*)?([0-9]{1,12}(?:\.[0-9]*)?|\.[0-9]+)(?:\s*(?:usd|dollars?|\$))?", re.IGNORECASE
+)
+
+_DURATION_FORM = "is not a duration; write seconds, or a text such as '90m', '6h' or '1h30m'"
+_SIZE_FORM = "is not a size; write GiB as a number, or a text such as '16GiB', '16GB' or '512MiB'"
+_MONEY_FORM = "is not an amount of dollars; write a number, or a text such as '$10' or '10.50'"
+_DEADLINE_FORM = (
+    "is not a deadline; write a duration from submission such as '6h', "
+    "or an instant with its offset such as '2030-01-31T18:00:00+01:00'"
+)
+
+
+def seconds(value: Any) -> float:
+    """`3600`, `"6h"`, `"1h30m"` -> seconds, above zero."""
+    number = _number(value)
+    amount = _sum_of_parts(value) if number is None else number
+    if amount is None:
+        raise ValueError(_DURATION_FORM)
+    if not 0 < amount <= MAX_DURATION_S:
+        raise ValueError("is out of range; a duration is above zero and at most ten years")
+    return amount
+
+
+def gibibytes(value: Any) -> float:
+    """`16`, `"16GiB"`, `"16GB"` -> GiB. A bare letter is binary, as memory is sold: "16G" is 16 GiB."""
+    number = _number(value)
+    amount = _sized(value) if number is None else number
+    if amount is None:
+        raise ValueError(_SIZE_FORM)
+    if not 0 < amount <= MAX_SIZE_GIB:
+        raise ValueError("is out of range; a size is above zero and at most 1 EiB")
+    return amount
+
+
+def microdollars(value: Any) -> int:
+    """`10`, `"$10"`, `"10.50"` -> whole micro-dollars, exactly."""
+    match = _MONEY.fullmatch(_text(value))
+    if match is None or isinstance(value, bool):
+        raise ValueError(_MONEY_FORM)
+    micros = Decimal(match[1]) * MICROS_PER_DOLLAR
+    if micros != int(micros):
+        raise ValueError("is finer than a millionth of a dollar")
+    if micros > MAX_DOLLARS * MICROS_PER_DOLLAR:
+        raise ValueError(f"is out of range; at most ${MAX_DOLLARS:,}")
+    return int(micros)
+
+
+def deadline(value: Any) -> float | datetime:
+    """Seconds from submission, or an instant that carries its offset."""
+    try:
+        return seconds(value)
+    except ValueError as error:
+        if str(error) != _DURATION_FORM:
+            raise
+    return instant(value)
+
+
+def instant(value: Any) -> datetime:
+    """An ISO-8601 instant with its offset; without one nobody knows when it is."""
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
+    except ValueError:
+        raise ValueError(_DEADLINE_FORM) from None
+    if moment.utcoffset() is None:
+        raise ValueError("has no offset; end it with 'Z' for UTC, or with '+01:00'")
+    if not 2000 <= moment.year <= 9000:
+        raise ValueError("is out of range; a deadline lies between the years 2000 and 9000")
+    return moment
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 63):
+        return float(value)
+    text = _text(value)
+    return float(text) if _PLAIN_NUMBER.fullmatch(text) else None
+
+
+def _sum_of_parts(value: Any) -> float | None:
+    text = _text(value).lower()
+    if not text or _DURATION_PART.sub("", text):
+        return None
+    total = 0.0
+    for amount, unit in _DURATION_PART.findall(text):
+        scale = SECONDS.get(unit) or SECONDS.get(unit.removesuffix("s"))
+        if scale is None:
+            return None
+        total += float(amount) * scale
+    return total
+
+
+def _sized(value: Any) -> float | None:
+    match = _SIZE.fullmatch(_text(value))
+    if match is None:
+        return None
+    amount, letter, ending = match[1], match[2].lower(), (match[3] or "").lower()
+    if not letter:
+        return float(amount) / GIB if ending == "b" else None
+    scale = _DECIMAL[letter] if ending == "b" else _BINARY[letter]
+    return float(amount) * scale / GIB
+
+
+def _text(value: Any) -> str:
+    """The value as typed, or nothing if it could not be a quantity: long texts are not worth a regex."""
+    if isinstance(value, float):
+        return f"{Decimal(str(value)):f}" if value == value and abs(value) < 1e18 else ""
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        return ""
+    text = str(value).strip() if isinstance(value, str | int) else ""
+    return text if len(text) <= _LONGEST_TEXT else ""

@@ -1,0 +1,177 @@
+"""YAML events -> a plain mapping with line marks; bounded, so that no text can exhaust memory or the stack.
+
+Built from the flat event stream rather than from PyYAML's tree, because there a deeply nested text ends in a
+RecursionError, a repeated key passes in silence, and aliases of aliases grow without limit.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from anygpu.errors import InvalidSpec, Problem
+from anygpu.spec.read import MAX_DEPTH, Document, Place, dotted, invalid, scalar
+
+MAX_NODES = 100_000
+_PREFIX = "tag:yaml.org,2002:"
+_KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "seq": list, "map": dict}
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list whose end has not been read yet."""
+
+    content: dict[str, Any] | list[Any]
+    place: Place
+    anchor: str | None
+    key: str | None = None
+
+
+@dataclass(slots=True)
+class _Tree:
+    source: str
+    root: Any = None
+    open: list[_Open] = field(default_factory=list)
+    lines: dict[Place, int] = field(default_factory=dict)
+    anchors: dict[str, Any] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    nodes: int = 0
+    documents: int = 0
+
+    def wrong(self, line: int, message: str, place: str = "", value: Any = None) -> InvalidSpec:
+        return invalid(self.source, message, place=place, line=line, value=value)
+
+    def take(self, event: Any) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._document(line)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, line)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event.anchor, line)
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor, line)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self._end()
+
+    def _scalar(self, event: Any, line: int) -> None:
+        value = event.value if self._wants_key() else _value_of(event, self, line)
+        if event.anchor:
+            self.anchors[event.anchor] = value
+        self._put(value, line)
+
+    def _wants_key(self) -> bool:
+        return bool(self.open) and isinstance(self.open[-1].content, dict) and self.open[-1].key is None
+
+    def _document(self, line: int) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            raise self.wrong(line, "a second document begins here; one file describes one job")
+
+    def _begin(self, content: dict[str, Any] | list[Any], anchor: str | None, line: int) -> None:
+        if len(self.open) >= MAX_DEPTH:
+            raise self.wrong(line, f"nested more than {MAX_DEPTH} levels deep")
+        if self._wants_key():
+            raise self.wrong(line, "a key must be a text", place=dotted(self.open[-1].place))
+        self.open.append(_Open(content, self._here(), anchor))
+        self.lines.setdefault(self._here(), line)
+
+    def _end(self) -> None:
+        done = self.open.pop()
+        if done.anchor:
+            self.anchors[done.anchor] = done.content
+        self._store(done.content)
+
+    def _here(self) -> Place:
+        if not self.open:
+            return ()
+        parent = self.open[-1]
+        if isinstance(parent.content, list):
+            return (*parent.place, len(parent.content))
+        return parent.place if parent.key is None else (*parent.place, parent.key)
+
+    def _put(self, value: Any, line: int) -> None:
+        if self._wants_key():
+            self._key(value, line)
+        else:
+            self.lines.setdefault(self._here(), line)
+            self._store(value)
+
+    def _key(self, key: Any, line: int) -> None:
+        parent = self.open[-1]
+        if not isinstance(key, str):
+            raise self.wrong(line, "a key must be a text", place=dotted(parent.place))
+        place = (*parent.place, key)
+        if key in parent.content:
+            said = f"the key is given twice; first on line {self.lines[place]}"
+            self.problems.append(Problem(dotted(place), key, said, source=self.source, line=line))
+        parent.key = key
+        self.lines.setdefault(place, line)
+
+    def _alias(self, name: str | None, line: int) -> None:
+        if name is None or name not in self.anchors:
+            raise self.wrong(line, f"the alias *{name} has no anchor before it", value=name)
+        value = self.anchors[name]
+        self._count(_size(value), line)
+        self._put(value, line)
+
+    def _store(self, value: Any) -> None:
+        self._count(1, None)
+        if not self.open:
+            self.root = value
+            return
+        parent = self.open[-1]
+        if isinstance(parent.content, list):
+            parent.content.append(value)
+        elif parent.key is not None:
+            parent.content[parent.key] = value
+            parent.key = None
+
+    def _count(self, nodes: int, line: int | None) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            raise self.wrong(line or 1, f"holds more than {MAX_NODES:,} values, aliases counted")
+
+
+def parse(text: str, source: str) -> Document:
+    tree = _Tree(source)
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            tree.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise tree.wrong(mark.line + 1 if mark else 1, f"is not YAML: {error.problem or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
+        raise tree.wrong(1, f"is not YAML: {str(error).splitlines()[0]}") from None
+    if tree.problems:
+        raise InvalidSpec(tree.problems)
+    if not isinstance(tree.root, dict):
+        raise tree.wrong(
+            1, "is not a mapping of keys to values, such as 'script: train.py'", value=str(tree.root)[:80]
+        )
+    return Document(tree.root, source, tree.lines)
+
+
+def _value_of(event: Any, tree: _Tree, line: int) -> Any:
+    plain = scalar(event.value) if event.implicit[0] else event.value
+    if event.tag is None or event.implicit[0] or event.tag == "!":
+        return plain
+    kind = _KINDS.get(event.tag.removeprefix(_PREFIX))
+    value = event.value if kind is str else scalar(event.value)
+    if kind is None or not isinstance(value, kind):
+        raise tree.wrong(line, f"the tag {event.tag} has no meaning here", value=event.value[:80])
+    return value
+
+
+def _size(value: Any) -> int:
+    """How many values an alias adds: counted with a bound, since aliases nest."""
+    waiting, total = [value], 0
+    while waiting and total <= MAX_NODES:
+        item = waiting.pop()
+        total += 1
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return total
