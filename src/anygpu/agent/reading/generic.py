@@ -1,0 +1,126 @@
+"""Lines people write themselves: `Epoch: 3/10 loss=0.21 acc: 0.9`, `epoch=3 step=100 loss=0.2`."""
+
+from __future__ import annotations
+
+import re
+
+from anygpu.agent.reading.values import is_setting, pairs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.agent.reading.run import Run
+    from anygpu.agent.reading.values import Pair
+
+_EPOCH = re.compile(
+    r"(?<![\w/.-])epoch(?:\(\w{1,12}\))?['\"]?\s{0,3}[:=#]?\s{0,3}\[?\s{0,3}"
+    r"(?P<epoch>\d{1,9})(?:\s{0,3}(?:/|of\s)\s{0,3}(?P<epochs>\d{1,9}))?"
+    r"(?!\.?\d)(?:\s{0,2}\]?[,:]?\s{0,2}\[\s{0,8}(?P<done>\d{1,12})\s{0,2}/\s{0,8}(?P<of>\d{1,12}))?",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    r"(?<![\w/.-])(?:global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
+    r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"\[[^\[\]]{0,200}\]")
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_FINISHED = re.compile(r"\b(?:finish|complet|done|end\b|ended)", re.IGNORECASE)
+_ALNUM = re.compile(r"\w")
+
+
+def read(text: str, run: Run) -> bool:
+    epoch, step = _EPOCH.search(text), _STEP.search(text)
+    found = pairs(text)
+    if epoch and not found:
+        return _read_header(text, epoch, run)
+    if not found or _is_prose(text[: min(_starts(epoch, step, found))]):
+        return False
+    if epoch or step:
+        return _tells_training(found, bool(epoch)) and _read_line(epoch, step, found, run)
+    return _read_bare(text, found, run)
+
+
+def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list[Pair]) -> list[int]:
+    return [match.start() for match in (epoch, step) if match] + [found[0].start]
+
+
+def _is_prose(before: str) -> bool:
+    """A log's time, level and module may stand before the values; a sentence may not."""
+    return len(_WORD.findall(_BRACKETED.sub("", before))) > 2
+
+
+def _tells_training(found: list[Pair], has_epoch: bool) -> bool:
+    if has_epoch:
+        return any(pair.is_metric or not pair.is_whole_number for pair in found)
+    return any((pair.is_metric or is_setting(pair.name)) and not pair.is_whole_number for pair in found)
+
+
+def _read_header(text: str, epoch: re.Match[str], run: Run) -> bool:
+    """`Epoch 3/10` alone opens epoch 3, so two are complete."""
+    before, after = text[: epoch.start()], text[epoch.end() :]
+    if _is_prose(before) or _ALNUM.search(after.replace("_", "")):
+        return False
+    ordinal, total = run.course.ordinal(int(epoch["epoch"])), _int(epoch["epochs"])
+    if epoch["done"]:
+        run.course.set_epochs(total, ordinal)
+        run.course.in_epoch(ordinal, int(epoch["done"]), int(epoch["of"]))
+    elif _FINISHED.search(before):
+        run.course.epoch_ends(ordinal, total)
+    else:
+        run.course.epoch_starts(ordinal, total)
+    return True
+
+
+def _read_line(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list[Pair], run: Run) -> bool:
+    at = _epoch_and_step(epoch, step, run) if epoch else _step_alone(step, run)
+    run.points(at, [(pair.name, pair.value) for pair in found])
+    return True
+
+
+def _epoch_and_step(epoch: re.Match[str], step: re.Match[str] | None, run: Run) -> int:
+    course = run.course
+    ordinal, total = course.ordinal(int(epoch["epoch"])), _int(epoch["epochs"])
+    batch = epoch if epoch["done"] else step
+    if batch is None:
+        course.epoch_ends(ordinal, total)
+        return course.for_epoch(ordinal)
+    course.set_epochs(total, ordinal)
+    if batch["of"]:
+        return course.in_epoch(ordinal, int(batch["done"]), int(batch["of"]))
+    course.epoch_starts(ordinal, total)
+    return course.at_step(_unrolled(int(batch["done"]), run))
+
+
+def _step_alone(step: re.Match[str] | None, run: Run) -> int | None:
+    if step is None:
+        return run.course.here()
+    done, of = int(step["done"]), _int(step["of"])
+    if run.course.running is not None and of:
+        return run.course.in_epoch(run.course.running, done, of)
+    return run.course.at_step(_unrolled(done, run), of, done / of if of else None)
+
+
+def _unrolled(done: int, run: Run) -> int:
+    """Steps that start again with each epoch, laid end to end."""
+    last, passed = run.memory.get("steps", (0, 0))
+    if done < last:
+        passed += last
+    run.memory["steps"] = (done, passed)
+    return int(passed + done)
+
+
+def _read_bare(text: str, found: list[Pair], run: Run) -> bool:
+    """Without an epoch or a step a line counts only if it is nothing but well-known metrics."""
+    if not all(pair.is_metric and not pair.is_whole_number for pair in found):
+        return False
+    rest = text
+    for pair in reversed(found):
+        rest = rest[: pair.start] + rest[pair.end :]
+    if _ALNUM.search(rest):
+        return False
+    run.points(run.course.here(), [(pair.name, pair.value) for pair in found])
+    return True
+
+
+def _int(digits: str | None) -> int | None:
+    return int(digits) if digits else None

@@ -1,0 +1,61 @@
+"""The seam: bytes of output go in, points and progress come out."""
+
+from __future__ import annotations
+
+from anygpu.agent.reading.lines import Lines
+from anygpu.agent.reading.run import Run
+
+TYPE_CHECKING = False  # importing typing would cost more than this whole package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    Reading = tuple[str, Any]
+    Family = Callable[[str, Run], bool]
+
+
+class Reader:
+    """Reads one run's merged stdout and stderr, in whatever pieces it comes.
+
+    What is read does not depend on how the bytes were cut. A progress reading is the whole of what is known:
+    a key it leaves out is not known. `feed(b"", now)` gives progress that was held back to keep its rate low.
+    """
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._run = Run()
+        self._families: Sequence[Family] = ()
+
+    def feed(self, data: bytes, now: float) -> list[Reading]:
+        return self._read(self._lines.feed(data), now)
+
+    def close(self, now: float) -> list[Reading]:
+        """What the last, unfinished line and everything held back give. Nothing may be fed afterwards."""
+        self._read_lines(self._lines.close(), now)
+        self._run.finish()
+        return self._run.take()
+
+    def _read(self, lines: list[str], now: float) -> list[Reading]:
+        self._read_lines(lines, now)
+        self._run.tell_progress()
+        return self._run.take()
+
+    def _read_lines(self, lines: list[str], now: float) -> None:
+        self._run.now = now
+        if lines and not self._families:
+            # Most lines a job prints before training starts never get here, so neither do these imports.
+            from anygpu.agent.reading.families import FAMILIES
+
+            self._families = FAMILIES
+        for line in lines:
+            self._read_line(line)
+
+    def _read_line(self, line: str) -> None:
+        for family in self._families:
+            try:
+                if family(line, self._run):
+                    break
+            except Exception:
+                # A line no one foresaw must cost its own reading, never the job's output.
+                continue
+        self._run.tell_progress()

@@ -1,0 +1,128 @@
+"""tqdm's bars, Lightning's among them: `Epoch 3: 50%|████ | 8/16 [00:01<00:01, 9.2it/s, loss=0.2]`."""
+
+from __future__ import annotations
+
+import re
+
+from anygpu.agent.reading import bars
+from anygpu.agent.reading.values import NUMBER, NUMBER_ENDS, is_noise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.agent.reading.run import Run
+
+    Values = list[tuple[str, float]]
+
+_COUNTS = re.compile(
+    r"\s{0,4}([\d.]{1,20})([kMGTPE]?)/([\d.]{1,20})([kMGTPE]?)[^\[\d]{0,16}\[([^<\]]{1,24})<([^,\]]{1,24}),\s{0,2}([^,\]]{1,32})"
+)
+_NO_TOTAL = re.compile(r"(?:^|: )(\d{1,15})it \[([\d:]{1,12}), {1,2}([^,\]]{1,32})")
+_POSTFIX = re.compile(
+    r"(?<![\w@./-])([A-Za-z_][\w@./() -]{0,79}?)\s?[=:]\s{0,4}(%s)%s" % (NUMBER, NUMBER_ENDS)
+)
+_EPOCH = re.compile(r"\bepoch\W{0,3}(\d{1,9})(?:\s?(?:/|of)\s?(\d{1,9}))?", re.IGNORECASE)
+_EPOCHS = re.compile(r"\bepochs?\b", re.IGNORECASE)
+# Work around the training, by the words people and libraries give its bars.
+_PREPARATION = re.compile(
+    r"\b(?:(?:down|up)load|extract|unzip|unpack|fetch|load|cach|tokeniz|map\b|filter|scan|generating|resolv|prepar|"
+    r"preprocess|convert|copy|copi|reading|writing|saving|import|verify|hash|decod|encod|install|index|flatten|"
+    r"casting|sanity|predict|infer|running tokenizer|collect|sampling)",
+    re.IGNORECASE,
+)
+_EVALUATION = re.compile(r"(?:\b|_)(val|eval|test|dev)(?:id\w*|uat\w*|ing|\b|_)", re.IGNORECASE)
+_SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+
+
+def read(text: str, run: Run) -> bool:
+    return _read_bar(text, run) if "%|" in text else _read_count(text, run)
+
+
+def _read_bar(text: str, run: Run) -> bool:
+    head, _, rest = text.partition("%|")
+    counts = _COUNTS.match(rest.partition("|")[2])
+    if not counts:
+        return False
+    label = head.rstrip("0123456789. ").strip(" :\t")
+    rest = rest.partition("|")[2]
+    if _is_training(label, counts[7]):
+        postfix = _postfix(rest[counts.end() :])
+        _draw(label, _count(counts[1], counts[2]), _count(counts[3], counts[4]), postfix, run)
+    return True
+
+
+def _read_count(text: str, run: Run) -> bool:
+    counts = _NO_TOTAL.search(text)
+    if not counts:
+        return False
+    label = text[: counts.start()].strip(" :\t")
+    if _is_training(label, counts[3]):
+        _draw(label, int(counts[1]), None, _postfix(text[counts.end() :]), run)
+    return True
+
+
+def _is_training(label: str, rate: str) -> bool:
+    return not rate.endswith("B/s") and not _PREPARATION.search(label)
+
+
+def _draw(label: str, count: int, total: int | None, postfix: Values, run: Run) -> None:
+    evaluation = _EVALUATION.search(label)
+    epoch = _EPOCH.search(label)
+    if evaluation:
+        _evaluated(evaluation[1].lower(), count == total, postfix, run)
+    elif epoch:
+        _draw_epoch(epoch, label, count, total, postfix, run)
+    elif total and _EPOCHS.search(label):
+        bars.of(run).draw_epochs(count, total)
+        run.points(run.course.for_epoch(count), postfix if count else [], changed_only=True)
+    else:
+        _draw_steps(label, count, total, postfix, run)
+
+
+def _draw_epoch(
+    epoch: re.Match[str],
+    label: str,
+    count: int,
+    total: int | None,
+    postfix: Values,
+    run: Run,
+) -> None:
+    course = run.course
+    if any(name == "v_num" for name, _ in postfix):
+        course.zero_based = True  # only Lightning shows v_num, and it counts from 0
+    ordinal = course.ordinal(int(epoch[1]))
+    if course.running != ordinal:
+        course.epoch_starts(ordinal, int(epoch[2]) if epoch[2] else None)
+    _draw_steps(_EPOCH.sub("epoch", label), count, total, postfix, run)
+
+
+def _draw_steps(label: str, count: int, total: int | None, postfix: Values, run: Run) -> None:
+    waiting = run.awaits_step
+    bar = bars.of(run).draw(label, count, total, has_metrics=waiting or _has_metrics(postfix))
+    step = run.course.step
+    if waiting:
+        run.release(step)
+    if bar.has_news():
+        bar.told = count
+        run.points(step, [(name, value) for name, value in postfix if not is_noise(name)], changed_only=True)
+
+
+def _evaluated(split: str, done: bool, postfix: Values, run: Run) -> None:
+    """A bar over validation data says nothing of the training's progress; where it ends, its values count."""
+    if done:
+        named = [(name if _EVALUATION.search(name) else f"{split}_{name}", value) for name, value in postfix]
+        run.points(run.course.here(), [pair for pair in named if not is_noise(pair[0])], changed_only=True)
+
+
+def _has_metrics(postfix: Values) -> bool:
+    return any(not is_noise(name) for name, _ in postfix)
+
+
+def _postfix(text: str) -> Values:
+    """Nothing where the closing bracket is missing: the terminal was too narrow, and a number may be cut."""
+    if not text.startswith(",") or not text.endswith("]"):
+        return []
+    return [(match[1].replace(" ", "_"), float(match[2])) for match in _POSTFIX.finditer(text[:-1])]
+
+
+def _count(digits: str, scale: str) -> int:
+    return int(float(digits) * _SCALE[scale])
