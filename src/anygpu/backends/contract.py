@@ -45,6 +45,7 @@ class Backend(Protocol):
     """A place that can run attempts. Every verb works with a handle that holds only the name."""
 
     name: str
+    probe_every_s: float  # how often to look at a healthy attempt; 0 when a look costs nothing
 
     async def offers(self, need: Resources) -> Sequence[Offer]: ...
 

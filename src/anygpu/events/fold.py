@@ -126,7 +126,10 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
 
 @_apply.register
 def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
-    _require_live(event, event.attempt, view)
+    # A quick agent may have claimed, and even ended, before the launch call returned.
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and not attempt.released, event, "no such attempt to launch")
+    _require(attempt is not None and attempt.handle is None, event, "already launched")
     return _with_attempt(view, event.attempt, lambda a: replace(a, handle=event.handle, launched_at_ms=at_ms))
 
 

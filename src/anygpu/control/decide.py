@@ -1,0 +1,184 @@
+"""Given what a job is and what was seen of it: which facts follow, and which calls to make. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from anygpu.backends.contract import Observation, State
+from anygpu.control.policy import Policy
+from anygpu.control.verdict import (
+    Cancelled,
+    Completed,
+    Failed,
+    Retry,
+    resume_point,
+    retry_delay_s,
+    verdict,
+    work_lost_s,
+)
+from anygpu.events.facts import Blame, Failure, Marks
+from anygpu.events.types import (
+    AttemptLost,
+    AttemptReleased,
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    RecoveryStarted,
+    StopRequested,
+)
+from anygpu.events.view import AttemptView, JobView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The newest look at an attempt through its provider."""
+
+    observation: Observation | None = None  # None: the look itself failed
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What this control process has seen of one attempt, by its own monotonic clock."""
+
+    silent_s: float = 0  # since the last sign of life, or since we began to watch
+    silent_probes: int = 0  # looks since the last sign of life
+    probe: Probe | None = None
+    absent_s: float = 0  # how long the provider has not listed it
+    state_s: float = 0  # since the attempt's state was first seen as it is
+    wanted_end_s: float = 0  # since cancel or stop was first seen
+    training_s: float = 0
+    launch_failures: int = 0  # calls whose outcome is unknown
+    refusal: Failure | None = None  # the provider definitely did not launch it
+    terminated: bool = False  # terminate was called and returned
+    marks: Marks = field(default_factory=Marks)
+
+
+NOTHING = Seen()
+
+
+def events_due(view: JobView, seen: dict[int, Seen], policy: Policy, jitter: float) -> list[Event]:
+    """The facts that follow from what was seen. Evaluated inside the journal's transaction."""
+    if view.terminal:
+        return []
+    live = view.live_attempt
+    if live is not None:
+        return list(_live_events(view, live, seen.get(live.number, NOTHING), policy))
+    released = [a for a in view.attempts if not a.released and _is_gone(seen.get(a.number, NOTHING), policy)]
+    events: list[Event] = [_released(a, seen[a.number]) for a in released]
+    left = len([a for a in view.attempts if not a.released]) - len(released)
+    return events + list(_after_attempt(view, all_released=left == 0, policy=policy, jitter=jitter))
+
+
+def _live_events(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Iterator[Event]:
+    failure = _death(view, attempt, seen, policy)
+    if failure is not None:
+        yield AttemptLost(
+            attempt=attempt.number, evidence=failure.message, failure=failure, marks=seen.marks
+        )
+    elif _out_of_time(view, attempt, seen, policy):
+        yield StopRequested(attempt=attempt.number, reason="timeout")
+
+
+def _death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
+    """Why the attempt counts as over without its agent's word, or None while it may be alive."""
+    if seen.refusal is not None:
+        return seen.refusal
+    if view.cancel_requested and (attempt.claimant is None or seen.wanted_end_s > policy.cancel_limit_s):
+        return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
+    if seen.launch_failures >= policy.launch_tries:
+        text = f"{seen.launch_failures} launch calls without an answer"
+        return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
+    return _observed_death(attempt, seen, policy) or _silent_death(attempt, seen, policy)
+
+
+def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
+    observation = seen.probe.observation if seen.probe else None
+    if observation is None or (attempt.handle is None and attempt.claimant is None):
+        return None
+    dead = observation.state in (State.GONE, State.EXITED) or seen.absent_s >= policy.absence_s
+    if not dead:
+        return None
+    blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
+    code = "preempted" if observation.preempted else "machine_lost"
+    return Failure(code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame)
+
+
+def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
+    enough = seen.silent_probes >= policy.probes_before_lost
+    if attempt.claimant is None:
+        if attempt.handle is not None and seen.state_s > policy.claim_limit_s and enough:
+            text = f"no word from the agent in {seen.state_s:.0f} s after launch"
+            return Failure(code="never_started", message=text, blame=Blame.LAUNCH)
+        return None
+    if attempt.stop_reason is not None and seen.wanted_end_s > policy.stop_limit_s:
+        text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
+        return Failure(code=attempt.stop_reason, message=text, blame=Blame.PLATFORM)
+    if seen.silent_s > policy.silence_s and enough:
+        text = f"silent for {seen.silent_s:.0f} s and {seen.silent_probes} probes; {_words(seen.probe)}"
+        return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
+    return None
+
+
+def _words(probe: Probe | None) -> str:
+    if probe is None:
+        return "not probed"
+    if probe.observation is None:
+        return f"the last probe failed: {probe.detail}"
+    return f"the provider says {probe.observation.state}"
+
+
+def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
+    """The agent keeps the time limit itself; this is the net under it."""
+    limit_s = view.spec.limits.timeout_s
+    if limit_s is None or attempt.stop_reason is not None or attempt.training_at_ms is None:
+        return False
+    return seen.training_s > limit_s + policy.silence_s
+
+
+def _is_gone(seen: Seen, policy: Policy) -> bool:
+    observation = seen.probe.observation if seen.probe else None
+    if observation is None or not seen.terminated:
+        return False
+    return observation.state is State.GONE or seen.absent_s >= policy.absence_s
+
+
+def _released(attempt: AttemptView, seen: Seen) -> AttemptReleased:
+    return AttemptReleased(attempt=attempt.number, evidence=_words(seen.probe))
+
+
+def _after_attempt(view: JobView, *, all_released: bool, policy: Policy, jitter: float) -> Iterator[Event]:
+    """No attempt is live: finish the job, or begin to recover it."""
+    newest = view.attempt
+    if newest is None or view.cancel_requested:
+        if view.cancel_requested and all_released:
+            yield JobCancelled()
+        return
+    if view.recovering_since_ms is not None:
+        return
+    match verdict(view, newest):
+        case Retry() as retry:
+            yield _recovery(view, newest, retry, policy, jitter)
+        case Completed() if all_released:
+            yield JobCompleted()
+        case Failed(failure) if all_released:
+            yield JobFailed(failure=failure)
+        case Cancelled() if all_released:
+            yield JobCancelled()
+        case _:
+            return
+
+
+def _recovery(
+    view: JobView, attempt: AttemptView, retry: Retry, policy: Policy, jitter: float
+) -> RecoveryStarted:
+    lost_s = work_lost_s(view, attempt)
+    return RecoveryStarted(
+        attempt=attempt.number,
+        failure=retry.failure,
+        delay_s=retry_delay_s(view, policy, jitter),
+        work_lost_s=lost_s,
+        work_lost_microusd=round(lost_s * attempt.offer.price_microusd_per_hour / 3600),
+        resume=resume_point(view),
+        counts=retry.counts,
+    )

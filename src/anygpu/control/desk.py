@@ -1,0 +1,328 @@
+"""The server's side of the agent's protocol, without HTTP: claims, reports, checkpoints, ends.
+
+Evidence is taken from any attempt, however late; only commits are refused once the attempt is superseded. A commit
+is one journal transaction that asks the fold, so there is no moment between the check and the write.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from anygpu.control.policy import Policy
+from anygpu.control.seams import Clock, Wake
+from anygpu.control.tickets import AttemptKey, Tickets
+from anygpu.control.work import work_order
+from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, Superseded, Unauthorized
+from anygpu.events.facts import ArtifactRef, CheckpointRef
+from anygpu.events.types import (
+    ArtifactSaved,
+    AttemptClaimed,
+    AttemptEnded,
+    CheckpointSaved,
+    Event,
+    TrainingStarted,
+)
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.checkpoints import Checkpoints, Owner
+from anygpu.store.evidence import AttemptRow, Batch, Evidence
+from anygpu.store.journal import Decide, Journal
+from anygpu.store.scope import SYSTEM
+from anygpu.store.uploads import Uploads
+
+OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
+ORDERS_AGE_S = 1.0
+
+
+class SecretReader(Protocol):
+    """Resolves a job's references to secrets."""
+
+    async def resolve(self, organisation: str, project: str, names: Mapping[str, str]) -> Mapping[str, str]: ...
+
+
+class Desk:
+    """Serves agents. Knows an attempt by its token and nothing else."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        evidence: Evidence,
+        checkpoints: Checkpoints,
+        uploads: Uploads,
+        secrets: SecretReader,
+        tickets: Tickets,
+        clock: Clock,
+        wake: Wake,
+        policy: Policy,
+    ) -> None:
+        self._journal = journal
+        self._evidence = evidence
+        self._checkpoints = checkpoints
+        self._uploads = uploads
+        self._secrets = secrets
+        self._tickets = tickets
+        self._clock = clock
+        self._wake = wake
+        self._policy = policy
+        self._recent: dict[str, tuple[float, JobView]] = {}
+
+    def authenticate(self, token: str) -> AttemptKey:
+        return self._tickets.read_token(token)
+
+    # -- claiming ---------------------------------------------------------------------------------------------
+
+    async def claim(self, ticket: str, claimant: str, host: Mapping[str, str]) -> dict[str, Any]:
+        """The first claimant owns the attempt; asking again gives the same answer."""
+        if not claimant.isalnum() or len(claimant) > 128:
+            raise InvalidReport("a claimant is at most 128 letters and digits")
+        job_id, number = self._tickets.read_ticket(ticket)
+
+        def decide(view: JobView) -> list[Event]:
+            attempt = _live(view, number)
+            if attempt.claimant == claimant:
+                return []
+            if attempt.claimant is not None:
+                raise AlreadyClaimed(f"attempt {number} of job {job_id} belongs to another agent")
+            return [AttemptClaimed(attempt=number, claimant=claimant, host=dict(host))]
+
+        view = await self._commit(job_id, decide)
+        await self._evidence.beat(job_id, number, at_ms=self._clock.wall_ms())
+        return await self._assignment(view, view.attempts[number - 1], claimant)
+
+    async def _assignment(self, view: JobView, attempt: AttemptView, claimant: str) -> dict[str, Any]:
+        work = work_order(
+            view,
+            attempt,
+            self._policy,
+            secrets=await self._secrets.resolve(view.organisation, view.project, view.spec.secrets),
+            archive=await self._archive(view),
+            resume=await self._resume(attempt),
+        )
+        return {
+            "protocol": 1,
+            "token": self._tickets.token(view.id, attempt.number, claimant),
+            "job_id": view.id,
+            "attempt": attempt.number,
+            "name": attempt.name,
+            "lease_s": self._policy.lease_s,
+            "heartbeat_s": self._policy.heartbeat_s,
+            "report_every_s": self._policy.report_every_s,
+            "telemetry_every_s": self._policy.telemetry_every_s,
+            "work": work,
+        }
+
+    async def _archive(self, view: JobView) -> dict[str, Any] | None:
+        sha256 = view.spec.workdir.archive if view.spec.workdir else None
+        if sha256 is None:
+            return None
+        url, size = await self._uploads.url(view.organisation, sha256)
+        return {"url": url, "sha256": sha256, "size": size}
+
+    async def _resume(self, attempt: AttemptView) -> dict[str, Any] | None:
+        if attempt.resume is None:
+            return None
+        files = await self._checkpoints.download_plan(attempt.resume.manifest)
+        return {"step": attempt.resume.step, "files": files}
+
+    # -- evidence ---------------------------------------------------------------------------------------------
+
+    async def report(self, key: AttemptKey, batch: Batch) -> dict[str, Any]:
+        """Store what is new, durably, whoever the attempt is by now."""
+        row = await self._evidence.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
+        if any(phase == "training" for _, phase in batch.phases):
+            await self._training(key)
+        return await self._answer(key, row)
+
+    async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
+        row = await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        return await self._answer(key, row)
+
+    async def orders(self, key: AttemptKey) -> dict[str, Any]:
+        """What is wanted of the attempt now; the version changes when the orders do."""
+        await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        view = await self._journal.view(SYSTEM, key.job_id)
+        self._remember(view)
+        orders = orders_for(view, key)
+        return {"version": version_of(orders), "orders": orders, "lease_s": self._policy.lease_s}
+
+    async def _training(self, key: AttemptKey) -> None:
+        def decide(view: JobView) -> list[Event]:
+            live = view.live_attempt
+            fresh = live is not None and live.number == key.attempt and live.training_at_ms is None
+            return [TrainingStarted(attempt=key.attempt)] if fresh else []
+
+        await self._commit(key.job_id, decide)
+
+    async def _answer(self, key: AttemptKey, row: AttemptRow) -> dict[str, Any]:
+        view = await self._recent_view(key.job_id)
+        return {"acked": row.acked, "lease_s": self._policy.lease_s, "orders": orders_for(view, key)}
+
+    async def _recent_view(self, job_id: str) -> JobView:
+        """The long poll brings orders at once; reports may answer from a view a second old."""
+        known = self._recent.get(job_id)
+        if known is not None and self._clock.monotonic() - known[0] < ORDERS_AGE_S:
+            return known[1]
+        view = await self._journal.view(SYSTEM, job_id)
+        self._remember(view)
+        return view
+
+    def _remember(self, view: JobView) -> None:
+        now = self._clock.monotonic()
+        if len(self._recent) > 10_000:
+            self._recent = {k: v for k, v in self._recent.items() if now - v[0] < ORDERS_AGE_S}
+        self._recent[view.id] = (now, view)
+
+    # -- commits ----------------------------------------------------------------------------------------------
+
+    async def begin_checkpoint(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        begun = await self._checkpoints.begin(await self._owner(key), body)
+        return begun.answer()
+
+    async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
+        """The server alone publishes: every chunk is checked, then the event is appended under the fence."""
+        done = await self._checkpoints.verify(await self._owner(key), upload_id)
+
+        def decide(view: JobView) -> list[Event]:
+            _owned(view, key)
+            if any(c.id == upload_id for c in view.checkpoints):
+                return []
+            saved = CheckpointRef(
+                id=upload_id,
+                attempt=key.attempt,
+                step=done.step,
+                manifest=done.key,
+                size=done.size,
+                saved_at_ms=self._clock.wall_ms(),
+            )
+            return [CheckpointSaved(attempt=key.attempt, checkpoint=saved)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def begin_artifact(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        begun = await self._checkpoints.begin_artifact(await self._owner(key), body)
+        return begun.answer()
+
+    async def commit_artifact(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
+        done = await self._checkpoints.verify_artifact(await self._owner(key), upload_id)
+
+        def decide(view: JobView) -> list[Event]:
+            _owned(view, key)
+            artifact = ArtifactRef(
+                name=done.name, attempt=key.attempt, key=done.key, size=done.size, sha256=done.sha256
+            )
+            known = artifact in view.artifacts
+            return [] if known else [ArtifactSaved(attempt=key.attempt, artifact=artifact)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The agent's last word. Refused while frames are missing, so the high-water marks are true."""
+        ending = read_ending(body)
+        row = await self._evidence.attempt(key.job_id, key.attempt)
+        if ending.last_seq > row.acked:
+            raise ReportGap("frames are missing before the end", expected=row.acked + 1)
+
+        def decide(view: JobView) -> list[Event]:
+            if ending.outcome == "agent_lost" or _ended_already(view, key):
+                return []
+            _owned(view, key)
+            return [ending.event(key.attempt, row)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def _owner(self, key: AttemptKey) -> Owner:
+        view = await self._journal.view(SYSTEM, key.job_id)
+        _owned(view, key)
+        return Owner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
+
+    async def _commit(self, job_id: str, decide: Decide) -> JobView:
+        at_ms = self._clock.wall_ms()
+        written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms)
+        self._remember(written.view)
+        if written.recorded:
+            self._wake.set(job_id)
+        return written.view
+
+
+def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
+    """The whole of what is wanted of this agent now. An agent that may commit nothing more shall stop."""
+    live = view.live_attempt
+    mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
+    if not mine or view.cancel_requested:
+        return [{"kind": "cancel"}]
+    assert live is not None  # noqa: S101
+    return [{"kind": "stop", "reason": live.stop_reason}] if live.stop_reason else []
+
+
+def version_of(orders: list[dict[str, str]]) -> int:
+    """Orders only ever grow sterner, so their kind is their version."""
+    kinds = {order["kind"] for order in orders}
+    return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
+
+
+class Ending:
+    """An agent's last word, checked."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self.outcome = _text(body, "outcome")
+        self.exit_code = _integer(body, "exit_code")
+        self.signal = _integer(body, "signal")
+        self.step = _integer(body, "step")
+        self.message = _text(body, "message")[:4000]
+        self.last_seq = _integer(body, "last_seq") or 0
+
+    def event(self, attempt: int, row: AttemptRow) -> AttemptEnded:
+        return AttemptEnded(
+            attempt=attempt,
+            outcome=self.outcome,
+            exit_code=self.exit_code,
+            signal=self.signal,
+            message=self.message,
+            step=self.step,
+            marks=row.marks,
+        )
+
+
+def read_ending(body: Mapping[str, Any]) -> Ending:
+    ending = Ending(body)
+    if ending.outcome not in OUTCOMES | {"agent_lost"}:
+        raise InvalidReport(f"{ending.outcome!r} is not an outcome")
+    if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
+        raise InvalidReport("an exit needs its code or its signal; a missing code is not a success")
+    return ending
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidReport(f"{name} must be text")
+    return value or ""
+
+
+def _integer(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    if value is not None and not whole:
+        raise InvalidReport(f"{name} must be a whole number")
+    return value
+
+
+def _live(view: JobView, number: int) -> AttemptView:
+    live = view.live_attempt
+    if live is None or live.number != number:
+        raise Superseded(f"attempt {number} of job {view.id} is over")
+    return live
+
+
+def _owned(view: JobView, key: AttemptKey) -> None:
+    if _live(view, key.attempt).claimant != key.claimant:
+        raise Unauthorized("this token belongs to an agent that never claimed the attempt")
+
+
+def _ended_already(view: JobView, key: AttemptKey) -> bool:
+    """The answer to the first time got lost; the second gets the same."""
+    if not 1 <= key.attempt <= len(view.attempts):
+        return False
+    attempt = view.attempts[key.attempt - 1]
+    return attempt.claimant == key.claimant and attempt.over and attempt.lost is None

@@ -1,0 +1,78 @@
+"""What people do to jobs: submit, cancel, resume. The fact is written first; the loop then acts on it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from anygpu.control.seams import Chance, Clock, Wake, new_job_id
+from anygpu.errors import Conflict, NotFound
+from anygpu.events.facts import CheckpointRef
+from anygpu.events.types import CancelRequested, Event, JobSubmitted
+from anygpu.events.view import JobView
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import JobSpec
+from anygpu.store.journal import Journal, Written
+from anygpu.store.scope import Scope
+
+
+class Jobs:
+    """Never waits for a provider: accept, journal, wake the loop."""
+
+    def __init__(self, journal: Journal, clock: Clock, chance: Chance, wake: Wake) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._chance = chance
+        self._wake = wake
+
+    async def submit(self, scope: Scope, spec: JobSpec) -> Written:
+        """Accept a job. `recorded` is empty when its idempotency key was known and the first job is the answer."""
+        event = JobSubmitted(spec=spec, person=scope.person)
+        if spec.resume_from is not None:
+            event = await self._resuming(scope, spec, spec.resume_from)
+        return await self._submit(scope, event)
+
+    async def cancel(self, scope: Scope, job_id: str) -> JobView:
+        """Ask for a job's end. Asking twice is the same as once; a finished job stays as it is."""
+
+        def decide(view: JobView) -> list[Event]:
+            done = view.terminal or view.cancel_requested
+            return [] if done else [CancelRequested(person=scope.person)]
+
+        written = await self._journal.transact(scope, job_id, decide, at_ms=self._clock.wall_ms())
+        self._wake.set(job_id)
+        return written.view
+
+    async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> Written:
+        """A new job that goes on from the newest checkpoint of an ended one."""
+        old = await self._journal.view(scope, job_id)
+        if not old.terminal:
+            raise Conflict(f"job {old.name or old.id} is still {old.status}", hint="Cancel it first, or wait.")
+        same = old.spec.model_dump(mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"})
+        spec = from_mapping({**same, **overrides}, source="resume")
+        event = JobSubmitted(
+            spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=old.newest_checkpoint
+        )
+        return await self._submit(scope, event)
+
+    async def _resuming(self, scope: Scope, spec: JobSpec, reference: str) -> JobSubmitted:
+        job_id, _, step = reference.partition("@")
+        old = await self._journal.view(scope, job_id)
+        checkpoint = _checkpoint(old, step)
+        return JobSubmitted(
+            spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint
+        )
+
+    async def _submit(self, scope: Scope, event: JobSubmitted) -> Written:
+        job_id = new_job_id(self._clock, self._chance)
+        written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
+        self._wake.set(written.view.id)
+        return written
+
+
+def _checkpoint(view: JobView, step: str) -> CheckpointRef | None:
+    if not step:
+        return view.newest_checkpoint
+    for checkpoint in view.checkpoints:
+        if str(checkpoint.step) == step:
+            return checkpoint
+    kept = ", ".join(str(c.step) for c in view.checkpoints) or "none"
+    raise NotFound(f"job {view.name or view.id} has no checkpoint at step {step}; kept: {kept}")

@@ -1,0 +1,82 @@
+"""What one control process remembers of an attempt, by its own monotonic clock. Lost with the process, by design."""
+
+from dataclasses import dataclass
+
+from anygpu.backends.contract import Observation, State
+from anygpu.control.decide import Probe, Seen
+from anygpu.events.facts import Failure
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.evidence import AttemptRow
+
+
+@dataclass(slots=True)
+class AttemptMemory:
+    """Everything here starts afresh when a control process does, which makes it patient, never hasty."""
+
+    heard_at: float
+    row: AttemptRow
+    state: tuple[bool, bool, bool, bool]
+    state_since: float
+    silent_probes: int = 0
+    probe: Probe | None = None
+    probed_at: float | None = None
+    absent_since: float | None = None
+    wanted_end_since: float | None = None
+    training_since: float | None = None
+    launch_failures: int = 0
+    refusal: Failure | None = None
+    terminated: bool = False
+    delivered: bool = False
+
+    @classmethod
+    def begin(cls, attempt: AttemptView, row: AttemptRow, now: float) -> "AttemptMemory":
+        return cls(heard_at=now, row=row, state=_state(attempt), state_since=now)
+
+    def notice(self, view: JobView, attempt: AttemptView, row: AttemptRow, now: float) -> None:
+        """Take in the view and the evidence as they are now."""
+        if row.beats != self.row.beats:
+            self.heard_at, self.silent_probes = now, 0
+        self.row = row
+        if _state(attempt) != self.state:
+            self.state, self.state_since = _state(attempt), now
+        if self.wanted_end_since is None and (view.cancel_requested or attempt.stop_reason):
+            self.wanted_end_since = now
+        if self.training_since is None and attempt.training_at_ms is not None:
+            self.training_since = now
+
+    def probed(self, observation: Observation | None, detail: str, now: float) -> None:
+        self.probe, self.probed_at = Probe(observation=observation, detail=detail), now
+        self.silent_probes += 1
+        absent = observation is not None and observation.state is State.ABSENT
+        if not absent:
+            self.absent_since = None
+        elif self.absent_since is None:
+            self.absent_since = now
+
+    def seen(self, now: float) -> Seen:
+        return Seen(
+            silent_s=now - self.heard_at,
+            silent_probes=self.silent_probes,
+            probe=self.probe,
+            absent_s=_since(self.absent_since, now),
+            state_s=now - self.state_since,
+            wanted_end_s=_since(self.wanted_end_since, now),
+            training_s=_since(self.training_since, now),
+            launch_failures=self.launch_failures,
+            refusal=self.refusal,
+            terminated=self.terminated,
+            marks=self.row.marks,
+        )
+
+
+def _state(attempt: AttemptView) -> tuple[bool, bool, bool, bool]:
+    return (
+        attempt.handle is not None,
+        attempt.claimant is not None,
+        attempt.training_at_ms is not None,
+        attempt.over,
+    )
+
+
+def _since(start: float | None, now: float) -> float:
+    return 0.0 if start is None else now - start

@@ -1,0 +1,35 @@
+"""The numbers the control loop goes by. All are settings; these are their defaults."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How patient the supervisor is."""
+
+    lease_s: float = 60  # an agent that cannot renew this long stops by itself
+    grace_s: float = 10  # between SIGTERM and SIGKILL, and on top of a lease before it counts as run out
+    heartbeat_s: float = 5
+    report_every_s: float = 0.2
+    telemetry_every_s: float = 10
+    probe_every_s: float = 10  # how often a healthy attempt is looked at
+    hurry_s: float = 0.5  # how often an attempt that is ending is looked at
+    probes_before_lost: int = 3  # silence alone is not death
+    claim_limit_s: float = 600  # from launched to the agent's first word
+    cancel_limit_s: float = 60  # from cancel to the agent's last word
+    stop_limit_s: float = 600  # from stop to the agent's last word: uploading a checkpoint takes time
+    absence_s: float = 60  # provider lists lag: not being listed this long counts as gone
+    launch_tries: int = 5  # calls with an unknown outcome before the attempt is given up
+    retry_base_s: float = 1
+    retry_most_s: float = 60
+    patience_s: float = 300  # a job that waited this long is not overtaken any more
+    aging_s: float = 600  # one point of priority for each such time in the queue
+    leader_ttl_s: float = 15
+    poll_s: float = 10  # the safety net under the wake-ups
+    sweep_every_s: float = 60
+    sweep_grace_s: float = 30
+
+    @property
+    def silence_s(self) -> float:
+        """After this much silence the agent has stopped by itself, whatever became of it."""
+        return self.lease_s + self.grace_s

@@ -1,0 +1,226 @@
+"""The loop: compare what should be with what is, do the next step, again. Killed anywhere, it continues."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from anygpu.control.keeper import Keeper
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.queue import wants_a_place
+from anygpu.control.seams import Clock, Wake
+from anygpu.control.sweep import Sweeper
+from anygpu.errors import AnygpuError, LeaseLost, NotFound
+from anygpu.events.view import JobView
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.scope import SYSTEM
+
+LEADER = "control"
+NUDGE = ""  # wakes the loop without naming a job: something is due at another time than it was
+Report = Callable[[str, Exception], None]
+
+
+@dataclass(slots=True)
+class Leadership:
+    """What the leader knows. Thrown away with the lease."""
+
+    guard: Guard
+    renewed_at: float
+    views: dict[str, JobView] = field(default_factory=dict)
+    due: dict[str, float] = field(default_factory=dict)
+    looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
+    recovering: dict[str, float] = field(default_factory=dict)
+    listed_at: float = float("-inf")
+    swept_at: float = float("-inf")
+    lost: bool = False
+
+
+class Supervisor:
+    """Runs in every control process; only the one that holds the lease acts."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        keeper: Callable[[], Keeper],
+        placing: Placing,
+        sweeper: Sweeper,
+        clock: Clock,
+        wake: Wake,
+        policy: Policy,
+        holder: str,
+        report: Report,
+    ) -> None:
+        self._journal = journal
+        self._new_keeper = keeper
+        self._placing = placing
+        self._sweeper = sweeper
+        self._clock = clock
+        self._wake = wake
+        self._policy = policy
+        self._holder = holder
+        self._report = report
+
+    async def run(self) -> None:
+        """Never returns; cancel it to stop."""
+        while True:
+            guard = await self._campaign()
+            led = Leadership(guard=guard, renewed_at=self._clock.monotonic())
+            try:
+                await self._lead(led, self._new_keeper())
+            except LeaseLost as error:
+                self._report("another control process took over", error)
+            finally:
+                await _stop(led.looking.values())
+
+    async def _campaign(self) -> Guard:
+        while True:
+            guard = await self._try_to_lead()
+            if guard is not None:
+                return guard
+            await self._clock.sleep(self._policy.leader_ttl_s / 3)
+
+    async def _try_to_lead(self) -> Guard | None:
+        try:
+            return await self._journal.acquire(LEADER, self._holder, ttl_s=self._policy.leader_ttl_s)
+        except AnygpuError as error:
+            self._report("the journal did not answer", error)
+            return None
+
+    async def _lead(self, led: Leadership, keeper: Keeper) -> None:
+        while not led.lost:
+            await self._renew(led)
+            try:
+                await self._round(led, keeper)
+            except LeaseLost:
+                raise
+            except Exception as error:  # noqa: BLE001  one bad round must not end the loop
+                self._report("a round of the control loop failed and will be tried again", error)
+                led.listed_at = float("-inf")
+                await self._clock.sleep(self._policy.hurry_s)
+        raise LeaseLost()
+
+    async def _renew(self, led: Leadership) -> None:
+        if self._clock.monotonic() - led.renewed_at < self._policy.leader_ttl_s / 3:
+            return
+        started = self._clock.monotonic()
+        guard = await self._try_to_lead()
+        if guard is not None and guard.epoch != led.guard.epoch:
+            raise LeaseLost()
+        if guard is not None:
+            led.renewed_at = started
+        elif self._clock.monotonic() - led.renewed_at > self._policy.leader_ttl_s:
+            raise LeaseLost()
+
+    async def _round(self, led: Leadership, keeper: Keeper) -> None:
+        await self._list(led)
+        await self._place(led, keeper)
+        self._start_looks(led, keeper)
+        await self._sweep(led)
+        for job_id in sorted(await self._wake.wait(self._pause_s(led))):
+            if job_id != NUDGE:
+                await self._refresh(led, job_id)
+
+    async def _list(self, led: Leadership) -> None:
+        """The safety net: read every live job again, whether or not anything woke us."""
+        now = self._clock.monotonic()
+        if now - led.listed_at < self._policy.poll_s:
+            return
+        led.listed_at = now
+        live = {view.id: view for view in await self._journal.live()}
+        for job_id in [*led.views.keys() - live.keys()]:
+            self._drop(led, job_id)
+        for view in live.values():
+            self._know(led, view)
+
+    async def _refresh(self, led: Leadership, job_id: str) -> None:
+        try:
+            view = await self._journal.view(SYSTEM, job_id)
+        except NotFound:
+            return
+        self._know(led, view)
+        led.due[job_id] = self._clock.monotonic()
+        if job_id in led.looking:
+            led.again.add(job_id)
+
+    def _know(self, led: Leadership, view: JobView) -> None:
+        known = led.views.get(view.id)
+        if known is not None and known.position > view.position:
+            return
+        led.views[view.id] = view
+        led.due.setdefault(view.id, self._clock.monotonic())
+        if view.recovering_since_ms is None:
+            led.recovering.pop(view.id, None)
+        else:
+            led.recovering.setdefault(view.id, self._clock.monotonic())
+        if view.terminal:
+            self._drop(led, view.id)
+
+    def _drop(self, led: Leadership, job_id: str) -> None:
+        led.views.pop(job_id, None)
+        led.due.pop(job_id, None)
+        led.recovering.pop(job_id, None)
+
+    async def _place(self, led: Leadership, keeper: Keeper) -> None:
+        ready = [v for v in led.views.values() if wants_a_place(v) and self._may_start(led, keeper, v)]
+        if not ready:
+            return
+        for view in await self._placing.run([*led.views.values()], ready, led.guard):
+            self._know(led, view)
+            led.due[view.id] = self._clock.monotonic()
+
+    def _may_start(self, led: Leadership, keeper: Keeper, view: JobView) -> bool:
+        """The backoff has passed, and the last attempt can no longer commit anything."""
+        if view.attempt is None:
+            return True
+        waited_s = self._clock.monotonic() - led.recovering.get(view.id, self._clock.monotonic())
+        safe = view.attempt.released or keeper.over_for_s(view) > self._policy.silence_s
+        return safe and waited_s >= view.retry_delay_s
+
+    def _start_looks(self, led: Leadership, keeper: Keeper) -> None:
+        now = self._clock.monotonic()
+        for job_id, due in [*led.due.items()]:
+            if due <= now and job_id not in led.looking:
+                led.looking[job_id] = asyncio.create_task(self._look(led, keeper, job_id))
+
+    async def _look(self, led: Leadership, keeper: Keeper, job_id: str) -> None:
+        pause_s = self._policy.hurry_s
+        try:
+            view, pause_s = await keeper.look(job_id, led.guard)
+            self._know(led, view)
+            if view.terminal:
+                keeper.forget(view)
+        except LeaseLost:
+            led.lost = True
+        except Exception as error:  # noqa: BLE001  one bad job must not take the others down
+            self._report(f"looking after job {job_id} failed and will be tried again", error)
+        finally:
+            led.looking.pop(job_id, None)
+        if job_id in led.views:
+            hurry = job_id in led.again
+            led.due[job_id] = self._clock.monotonic() + (0.0 if hurry else pause_s)
+        led.again.discard(job_id)
+        self._wake.set(NUDGE)
+
+    async def _sweep(self, led: Leadership) -> None:
+        now = self._clock.monotonic()
+        if now - led.swept_at < self._policy.sweep_every_s:
+            return
+        led.swept_at = now
+        await self._sweeper.run([*led.views.values()])
+
+    def _pause_s(self, led: Leadership) -> float:
+        """Until the next thing is due, if nothing wakes us before."""
+        now = self._clock.monotonic()
+        times = [led.listed_at + self._policy.poll_s, led.renewed_at + self._policy.leader_ttl_s / 3]
+        times += [due for job_id, due in led.due.items() if job_id not in led.looking]
+        times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
+        future = [time for time in times if time > now]
+        return max(0.01, min(future) - now) if future else 0.01
+
+
+async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:
+    pending = [task for task in tasks if not task.done()]
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)

@@ -1,0 +1,56 @@
+"""Tickets and tokens of attempts. Both are computed, never stored: a repeated question gets the same answer."""
+
+import hashlib
+import hmac
+from typing import NamedTuple
+
+from anygpu.errors import Unauthorized
+
+
+class AttemptKey(NamedTuple):
+    """Whose report this is."""
+
+    job_id: str
+    attempt: int
+    claimant: str
+
+
+class Tickets:
+    """Signs what an attempt may show: a one-time ticket to claim it, then a token for everything else."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def ticket(self, job_id: str, attempt: int) -> str:
+        return self._sign("ticket", job_id, str(attempt))
+
+    def token(self, job_id: str, attempt: int, claimant: str) -> str:
+        return self._sign("token", job_id, str(attempt), claimant)
+
+    def read_ticket(self, ticket: str) -> tuple[str, int]:
+        job_id, attempt = self._read("ticket", ticket, parts=2)
+        return job_id, int(attempt)
+
+    def read_token(self, token: str) -> AttemptKey:
+        job_id, attempt, claimant = self._read("token", token, parts=3)
+        return AttemptKey(job_id, int(attempt), claimant)
+
+    def _sign(self, kind: str, *parts: str) -> str:
+        return ".".join((*parts, self._mac(kind, parts)))
+
+    def _mac(self, kind: str, parts: tuple[str, ...]) -> str:
+        text = "\0".join((kind, *parts)).encode()
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()
+
+    def _read(self, kind: str, signed: str, *, parts: int) -> tuple[str, ...]:
+        *fields, mac = signed.split(".")
+        good = len(fields) == parts and hmac.compare_digest(
+            mac.encode("utf-8", "replace"), self._mac(kind, tuple(fields)).encode()
+        )
+        if not good:
+            raise Unauthorized(f"this {kind} was not made by this server")
+        return tuple(fields)
+
+
+def ticket_sha256(ticket: str) -> str:
+    return hashlib.sha256(ticket.encode()).hexdigest()

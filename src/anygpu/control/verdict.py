@@ -1,0 +1,124 @@
+"""What an attempt's end means for its job. Pure."""
+
+from dataclasses import dataclass
+
+from anygpu.control.policy import Policy
+from anygpu.events.facts import Blame, CheckpointRef, Failure
+from anygpu.events.view import AttemptView, JobView
+
+SIGKILL, SIGTERM = 9, 15
+KILLED = {SIGKILL, SIGTERM}
+KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # as a shell reports them
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The job is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The job ends because somebody asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job ends without its result."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The job goes on in another attempt."""
+
+    failure: Failure
+    counts: bool
+
+
+Verdict = Completed | Cancelled | Failed | Retry
+
+
+def verdict(view: JobView, attempt: AttemptView) -> Verdict:
+    """What follows from the newest attempt, which is over."""
+    if view.cancel_requested:
+        return Cancelled()
+    failure = why(attempt)
+    if failure is None:
+        return Completed()
+    if failure.blame in (Blame.USER, Blame.PLATFORM):
+        return Failed(failure)
+    counts = not (failure.code in FREE_CODES or failure.blame is Blame.PREEMPTION or progressed(view, attempt))
+    if counts and view.retries_used >= view.spec.limits.max_retries:
+        return Failed(failure)
+    return Retry(failure, counts)
+
+
+FREE_CODES = {"no_capacity", "migrate"}
+
+
+def why(attempt: AttemptView) -> Failure | None:
+    """The failure an ended attempt speaks of; None when it succeeded."""
+    if attempt.lost is not None:
+        return attempt.lost
+    if attempt.outcome == "exited":
+        return _exit(attempt)
+    if attempt.outcome == "stopped":
+        return _stopped(attempt)
+    if attempt.outcome == "timeout":
+        return Failure(code="timeout", message=attempt.message or "the time limit ran out", blame=Blame.PLATFORM)
+    if attempt.outcome == "failed_to_start":
+        return Failure(code="failed_to_start", message=attempt.message, blame=Blame.USER)
+    message = attempt.message or f"the agent ended with {attempt.outcome}"
+    return Failure(code=attempt.outcome or "unknown", message=message, blame=Blame.INFRASTRUCTURE)
+
+
+def _exit(attempt: AttemptView) -> Failure | None:
+    if attempt.exit_code == 0:
+        return None
+    if attempt.signal in KILLED or attempt.exit_code in KILLED_EXIT_CODES:
+        text = f"the process was killed (signal {attempt.signal or (attempt.exit_code or 128) - 128})"
+        return Failure(code="killed", message=text, blame=Blame.INFRASTRUCTURE)
+    if attempt.signal is not None:
+        text = f"the process died of signal {attempt.signal}"
+        return Failure(code="crashed", message=text, blame=Blame.USER)
+    text = f"the script exited with code {attempt.exit_code}"
+    return Failure(code="exit_code", message=text, blame=Blame.USER)
+
+
+def _stopped(attempt: AttemptView) -> Failure:
+    reason = attempt.stop_reason or "stopped"
+    blame = {"preempt": Blame.PREEMPTION, "migrate": Blame.PREEMPTION}.get(reason, Blame.PLATFORM)
+    return Failure(code=reason, message=attempt.message or f"stopped: {reason}", blame=blame)
+
+
+def progressed(view: JobView, attempt: AttemptView) -> bool:
+    """The attempt published a checkpoint beyond the one it started from."""
+    newest = view.newest_checkpoint
+    if newest is None or newest.attempt != attempt.number:
+        return False
+    return attempt.resume is None or newest.step > attempt.resume.step
+
+
+def retry_delay_s(view: JobView, policy: Policy, jitter: float) -> float:
+    """Exponential backoff over attempts in a row that came to nothing; `jitter` is in 0..1."""
+    barren = 0
+    for attempt in reversed(view.attempts):
+        if attempt.training_at_ms is not None and progressed(view, attempt):
+            break
+        barren += 1
+    base = policy.retry_base_s * 2.0 ** min(max(barren - 1, 0), 16)
+    return min(policy.retry_most_s, base) * (0.5 + 0.5 * jitter)
+
+
+def work_lost_s(view: JobView, attempt: AttemptView) -> float:
+    """Training time that no checkpoint holds."""
+    if attempt.training_at_ms is None or attempt.ended_at_ms is None:
+        return 0.0
+    newest = view.newest_checkpoint
+    saved_ms = newest.saved_at_ms if newest is not None and newest.attempt == attempt.number else 0
+    return max(0, attempt.ended_at_ms - max(saved_ms, attempt.training_at_ms)) / 1000
+
+
+def resume_point(view: JobView) -> CheckpointRef | None:
+    return view.newest_checkpoint

@@ -1,0 +1,85 @@
+"""What an agent is told to do: the spec of its job, turned into the work order of the protocol."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from anygpu.control.policy import Policy
+from anygpu.events.view import AttemptView, JobView
+from anygpu.spec.model import JobSpec
+
+LOG_LINE_LIMIT = 64 * 1024
+SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
+
+
+def work_order(
+    view: JobView,
+    attempt: AttemptView,
+    policy: Policy,
+    *,
+    secrets: Mapping[str, str],
+    archive: Mapping[str, Any] | None,
+    resume: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    spec = view.spec
+    return {
+        **_what_to_run(spec),
+        "python": spec.python,
+        "env": dict(spec.env),
+        "secrets": dict(secrets),
+        "archive": archive,
+        "subdir": spec.workdir.subdir if spec.workdir else "",
+        "requirements": _requirements(spec),
+        "setup": list(spec.setup),
+        "dataset": _dataset(spec),
+        "outputs": list(spec.outputs),
+        "checkpoint": {
+            "paths": list(spec.checkpoint.paths),
+            "every_s": spec.checkpoint.every_s,
+            "keep": spec.checkpoint.keep,
+            "resume_args": list(spec.checkpoint.resume_args),
+        },
+        "resume": resume,
+        "timeout_s": _time_left_s(view, attempt),
+        "grace_s": policy.grace_s,
+        "log_line_limit": LOG_LINE_LIMIT,
+        "spool_limit_bytes": SPOOL_LIMIT_BYTES,
+    }
+
+
+def _what_to_run(spec: JobSpec) -> dict[str, Any]:
+    run: dict[str, Any] = {"argv": None, "shell": None, "code": None}
+    if spec.script is not None:
+        run["argv"] = ["python", spec.script, *spec.args]
+    elif isinstance(spec.command, str):
+        run["shell"] = spec.command
+    elif spec.command is not None:
+        run["argv"] = list(spec.command)
+    elif spec.trainer is not None:
+        run["argv"] = ["python", "-m", "anygpu.trainers", spec.trainer, json.dumps(spec.config, sort_keys=True)]
+    else:
+        run["code"] = spec.code
+    return run
+
+
+def _requirements(spec: JobSpec) -> list[str]:
+    wanted = spec.requirements
+    return ["-r", wanted] if isinstance(wanted, str) else list(wanted)
+
+
+def _dataset(spec: JobSpec) -> dict[str, Any] | None:
+    dataset = spec.dataset
+    return None if dataset is None else {"path": dataset.path, "url": dataset.url, "sha256": None}
+
+
+def _time_left_s(view: JobView, attempt: AttemptView) -> float | None:
+    """The time limit is the job's: what earlier attempts trained is used up."""
+    limit_s = view.spec.limits.timeout_s
+    if limit_s is None:
+        return None
+    used_ms = sum(
+        (a.ended_at_ms or 0) - a.training_at_ms
+        for a in view.attempts[: attempt.number - 1]
+        if a.training_at_ms is not None and a.ended_at_ms is not None
+    )
+    return max(1.0, limit_s - max(0, used_ms) / 1000)
