@@ -1,9 +1,8 @@
 """Validation errors -> problems a person can act on: the place, the value, and what was probably meant."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,9 +10,17 @@ from pydantic import BaseModel, ValidationError
 from anygpu.errors import Problem
 from anygpu.spec.fields import Friendly, Part, Trouble
 from anygpu.spec.jobspec import JobSpec
+from anygpu.spec.nearest import did_you_mean
 from anygpu.spec.plain import Finding, shown
 from anygpu.spec.read import Place, dotted
 
+_OUR_WORDS = {
+    "Input should": "should",
+    "Tuple": "list",
+    "tuple": "list",
+    "dictionary": "mapping",
+    "string": "text",
+}
 _RENAMED = {"cpu": "cpus", "gpus": "gpu", "accelerators": "gpu", "cmd": "command", "spot": "interruptible"}
 
 
@@ -48,7 +55,9 @@ def _explained(raw: Mapping[str, Any], origin: Origin) -> Iterator[Problem]:
         place, value = (*place[:-1], value.name), value.value
     cause = raw.get("ctx", {}).get("error")
     if isinstance(cause, Trouble):
-        yield from (origin.problem((*place, *part), what, message) for part, what, message in cause.findings)
+        yield from from_findings(
+            [((*place, *part), what, said) for part, what, said in cause.findings], origin
+        )
     elif raw["type"] == "extra_forbidden":
         yield origin.problem(place, value, "unknown key", _nearest_key(place))
     else:
@@ -64,9 +73,8 @@ def _words(raw: Mapping[str, Any], place: Place, value: Any) -> tuple[str, str]:
     if raw["type"] in ("model_type", "model_attributes_type"):
         return f"{_quoted(value)} should be a mapping with {', '.join(keys_at(place))}", ""
     said = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
-    said = (
-        said.replace("Input should be", "should be").replace("Tuple", "list").replace("Dictionary", "mapping")
-    )
+    for theirs, ours in _OUR_WORDS.items():
+        said = said.replace(theirs, ours)
     return f"{_quoted(value)} {said[:1].lower()}{said[1:]}", ""
 
 
@@ -107,11 +115,8 @@ def keys_at(place: Place) -> list[str]:
     if model is None:
         return []
     friendly = model.friendly if issubclass(model, Part) else {}
-    return [
-        *friendly,
-        *(name for name in model.model_fields if name not in friendly.values()),
-        *friendly.values(),
-    ]
+    exact = [name for name in model.model_fields if name not in friendly.values()]
+    return list(dict.fromkeys((*friendly, *exact, *friendly.values())))
 
 
 def _model_of(model: type[BaseModel] | None, name: str) -> type[BaseModel] | None:
@@ -134,9 +139,9 @@ def _nearest_key(place: Place) -> str:
     elsewhere = [dotted((*section, meant)) for section in _sections() if meant in keys_at(section)]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
-    near = get_close_matches(key.lower(), here, n=1)
+    near = did_you_mean(key, here)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return near
     return f"valid here: {', '.join(here)}" if here and len(place) > 1 else ""
 
 
@@ -150,6 +155,6 @@ def _upwards(place: Place) -> Iterator[Place]:
         yield place[:length]
 
 
-def from_findings(findings: list[Finding], origin: Origin) -> Iterator[Problem]:
+def from_findings(findings: Iterable[Finding], origin: Origin) -> Iterator[Problem]:
     for place, value, message in findings:
         yield origin.problem(place, value, message if value is None else f"{_quoted(value)} {message}")

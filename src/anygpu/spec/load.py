@@ -62,5 +62,5 @@ def _validated(plain: dict[str, Any], origin: Origin) -> JobSpec:
 def _with_misfits(found: list[Problem], plain: dict[str, Any], origin: Origin) -> list[Problem]:
     """pydantic looks at the whole only when every field is right; people want all problems at once."""
     said = {problem.place for problem in found}
-    more = [origin.problem(place, value, message) for place, value, message in misfits(plain)]
-    return found + [problem for problem in more if problem.place not in said]
+    more = [problem for problem in explain.from_findings(misfits(plain), origin) if problem.place not in said]
+    return sorted(found + more, key=lambda problem: problem.line or 0)

@@ -43,7 +43,7 @@ def json_schema(*, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
 
 
 def _also(schema: dict[str, Any], forms: list[dict[str, Any]]) -> dict[str, Any]:
-    about = {key: schema[key] for key in ("title", "default", "description") if key in schema}
+    about: dict[str, Any] = {key: schema[key] for key in ("title", "default", "description") if key in schema}
     bare = {key: value for key, value in schema.items() if key not in about}
     return {**about, "anyOf": [*bare.get("anyOf", [bare]), *forms]}
 
