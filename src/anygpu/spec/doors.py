@@ -49,15 +49,16 @@ class Translation:
 
     def put(self, place: Place, value: Any, called: str) -> None:
         """Empty values are left out: the spec's own defaults apply."""
+        if value is None:
+            return
         inner: Any = self.mapping
         for depth, part in enumerate(place[:-1], 1):
             inner[part] = long_form(dotted(place[:depth]), inner.get(part, {}))
             inner = inner[part]
             if not isinstance(inner, dict):
                 return  # the caller filled this section with something else, which the models will refuse
-        if value is not None:
-            inner[place[-1]] = value
-            self.renamed[place] = called
+        inner[place[-1]] = value
+        self.renamed[place] = called
 
 
 def translate(body: Any) -> Translation:
@@ -128,10 +129,10 @@ def from_requirements(body: Any) -> Translation:
 
 
 def _strategy(goal: Any) -> str | None:
-    if goal is None or goal in STRATEGIES:
-        return goal
-    if isinstance(goal, str) and goal in _STRATEGY:
-        return _STRATEGY[goal]
+    if goal is None:
+        return None
+    if isinstance(goal, str) and (goal in _STRATEGY or goal in STRATEGIES):
+        return _STRATEGY.get(goal, goal)
     said = f"{shown(goal)!r} is not one of {', '.join(_STRATEGY)}"
     near = did_you_mean(str(goal), _STRATEGY)
     raise InvalidSpec([Problem("preferences.optimize_for", shown(goal), said, near, SOURCE)])

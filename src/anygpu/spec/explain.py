@@ -71,7 +71,7 @@ def _words(raw: Mapping[str, Any], place: Place, value: Any) -> tuple[str, str]:
     if raw["type"] == "missing":
         return "is required", ""
     if raw["type"] in ("model_type", "model_attributes_type"):
-        return f"{_quoted(value)} should be a mapping with {', '.join(keys_at(place))}", ""
+        return f"{_quoted(value)} should be a mapping with {_listed(place)}", ""
     said = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
     for theirs, ours in _OUR_WORDS.items():
         said = said.replace(theirs, ours)
@@ -80,11 +80,7 @@ def _words(raw: Mapping[str, Any], place: Place, value: Any) -> tuple[str, str]:
 
 def _not_one_of(expected: str, value: Any) -> tuple[str, str]:
     allowed = re.findall(r"'([^']*)'", expected)
-    near = get_close_matches(str(value)[:100].lower(), allowed, n=1)
-    return (
-        f"{_quoted(value)} is not one of {', '.join(allowed)}",
-        f"did you mean {near[0]!r}?" if near else "",
-    )
+    return f"{_quoted(value)} is not one of {', '.join(allowed)}", did_you_mean(str(value), allowed)
 
 
 def _quoted(value: Any) -> str:
@@ -116,7 +112,13 @@ def keys_at(place: Place) -> list[str]:
         return []
     friendly = model.friendly if issubclass(model, Part) else {}
     exact = [name for name in model.model_fields if name not in friendly.values()]
-    return list(dict.fromkeys((*friendly, *exact, *friendly.values())))
+    return [*exact, *friendly, *dict.fromkeys(friendly.values())]
+
+
+def _listed(place: Place) -> str:
+    """The keys worth showing: of two names for a field, the one people write."""
+    keys = keys_at(place)
+    return ", ".join(key for key in keys if not key.endswith(("_s", "_at", "_gib", "_microusd")))
 
 
 def _model_of(model: type[BaseModel] | None, name: str) -> type[BaseModel] | None:
@@ -142,7 +144,7 @@ def _nearest_key(place: Place) -> str:
     near = did_you_mean(key, here)
     if near:
         return near
-    return f"valid here: {', '.join(here)}" if here and len(place) > 1 else ""
+    return f"valid here: {_listed(place[:-1])}" if here and len(place) > 1 else ""
 
 
 def _sections() -> list[Place]:
