@@ -27,6 +27,7 @@ class Batch:
     progress: Mapping[str, Any] | None = None  # the newest
     telemetry: Sequence[tuple[int, Mapping[str, Any]]] = ()
     phases: Sequence[tuple[int, str]] = ()
+    dropped: Sequence[tuple[int, int]] = ()  # (seq, how many of its points could not be read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +36,17 @@ class AttemptRow:
 
     acked: int = 0  # highest sequence number stored
     beats: int = 0  # goes up with every sign of life; the supervisor watches it change
-    marks: Marks = Marks()
+    marks: Marks = field(default_factory=Marks)
     phase: str = ""  # the newest phase the agent reported
     progress: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     last_seen_ms: int = 0
+    dropped_points: int = 0  # malformed, or beyond the limits below
+
+
+MAX_NAMES = 1_000  # metrics of an attempt
+MAX_NAME_LENGTH = 200
+LOG_QUOTA_BYTES = 256 * 2**20  # of a job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +71,23 @@ class LogPart:
 
 
 class Evidence(Protocol):
-    """Metrics, log bytes, progress and signs of life, by (job, attempt). Reads are scoped by the caller's job look-up."""
+    """Metrics, log bytes, progress and signs of life, by (job, attempt).
+
+    Reads are scoped by the caller's look-up of the job. Points beyond the limits are dropped and counted, and
+    beyond its quota a log keeps its first quarter and its newest bytes: refusing them would block the spool.
+    """
 
     async def ingest(self, job_id: str, attempt: int, batch: Batch, *, at_ms: int) -> AttemptRow:
-        """Store what is new in the batch, durably. ReportGap when frames before it are missing."""
+        """Store what is new in the batch, durably. ReportGap(expected=…) when earlier frames are missing."""
         ...
 
     async def beat(self, job_id: str, attempt: int, *, at_ms: int) -> AttemptRow: ...
 
     async def attempt(self, job_id: str, attempt: int) -> AttemptRow: ...
 
-    async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]: ...
+    async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]:
+        """A row for every key; an attempt nothing was heard of has an empty one."""
+        ...
 
     async def points(
         self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
@@ -86,6 +99,10 @@ class Evidence(Protocol):
 
     async def sample(self, job_id: str, attempt: int, name: str, *, most: int) -> Sequence[Point]:
         """At most `most` points of one series, keeping every bucket's extremes, the first and the last."""
+        ...
+
+    async def telemetry(self, job_id: str, attempt: int, *, most: int) -> Sequence[Mapping[str, Any]]:
+        """At most `most` samples of the host, evenly thinned, oldest first, the newest included."""
         ...
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:

@@ -1,0 +1,99 @@
+"""What a job can be found by, as terms: `status:running`, `tag:night`, `word:tra`."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from anygpu.errors import NotFound
+from anygpu.events.view import JobView
+from anygpu.store.journal import JobQuery
+
+MAX_WORD = 24  # words are compared by their first letters; hashes in commands need no more
+MAX_WORDS = 48
+MAX_TERM = 300
+
+_WORD = re.compile(r"[^\W_]+")
+_HEX = re.compile(r"[0-9a-f]*")
+
+
+def terms(view: JobView) -> frozenset[str]:
+    """Every term the job answers to, as it is now."""
+    found = {f"status:{view.status}", f"phase:{view.phase}", *_fixed(view)}
+    if view.attempt is not None:
+        found.add(_term("backend", view.attempt.offer.backend))
+    return frozenset(found)
+
+
+def changing(view: JobView) -> frozenset[str]:
+    """The few terms that events change; the rest come from the spec and stay."""
+    found = {f"status:{view.status}", f"phase:{view.phase}"}
+    if view.attempt is not None:
+        found.add(_term("backend", view.attempt.offer.backend))
+    return frozenset(found)
+
+
+def wanted(query: JobQuery) -> list[tuple[str, ...]]:
+    """The query as groups: a job fits when it has at least one term of every group."""
+    exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
+    groups: list[tuple[str, ...]] = [
+        (_term(kind, value),) for kind, value in exact.items() if value is not None
+    ]
+    if query.status:
+        groups.append(tuple(f"status:{status}" for status in dict.fromkeys(query.status)))
+    if query.phase:
+        groups.append(tuple(f"phase:{phase}" for phase in dict.fromkeys(query.phase)))
+    groups += [(f"word:{word}",) for word in words(query.text or "")]
+    return groups
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of a text, each once, in order."""
+    found = (word[:MAX_WORD] for word in _WORD.findall(text.casefold()))
+    return list(dict.fromkeys(found))
+
+
+def id_start(prefix: str) -> str | None:
+    """A typed beginning of an id as ids are written, dashes in their places; None when no id can begin so."""
+    digits = prefix.lower().replace("-", "")
+    if not _HEX.fullmatch(digits) or len(digits) > 32:
+        return None
+    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+    return "-".join(part for part in parts if part)
+
+
+def to_cursor(position: int) -> str:
+    return base64.urlsafe_b64encode(f"1:{position}".encode()).decode().rstrip("=")
+
+
+def from_cursor(cursor: str) -> int:
+    """The position in a cursor. A cursor nobody gave out finds nothing."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        version, _, position = text.partition(":")
+        if version == "1" and len(position) < 19:
+            return int(position)
+    except (binascii.Error, ValueError):
+        pass
+    raise NotFound("this page does not exist", hint="start again without a cursor.")
+
+
+def _fixed(view: JobView) -> Iterator[str]:
+    yield _term("person", view.person)
+    yield _term("name", view.name)
+    yield from (_term("tag", tag) for tag in view.spec.tags)
+    for word in words(_searchable(view))[:MAX_WORDS]:
+        # Every beginning is a term of its own, so that a prefix is found like a whole word: in one look-up.
+        yield from (f"word:{word[:end]}" for end in range(1, len(word) + 1))
+
+
+def _searchable(view: JobView) -> str:
+    spec = view.spec
+    command = spec.command if isinstance(spec.command, str) else " ".join(spec.command or ())
+    model = spec.config.get("model", "")
+    parts = (view.name, *spec.tags, spec.script or "", spec.trainer or "", str(model)[:MAX_TERM], command)
+    return " ".join(parts)
+
+
+def _term(kind: str, value: str) -> str:
+    return f"{kind}:{value}"[:MAX_TERM]
