@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-from anygpu.agent.reading import generic, json_progress, tqdm
+from anygpu.agent.reading import (
+    boosting,
+    generic,
+    huggingface,
+    json_progress,
+    keras,
+    lightning,
+    nanogpt,
+    pytorch,
+    sklearn,
+    tqdm,
+    ultralytics,
+)
 
-FAMILIES = (json_progress.read, tqdm.read, generic.read)
+FAMILIES = (
+    json_progress.read,
+    huggingface.read,
+    ultralytics.read,
+    tqdm.read,
+    keras.read,
+    lightning.read,
+    boosting.read,
+    nanogpt.read,
+    pytorch.read,
+    sklearn.read,
+    generic.read,
+)

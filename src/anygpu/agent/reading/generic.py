@@ -18,18 +18,22 @@ _EPOCH = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"(?<![\w/.-])(?:global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
+    r"(?<![\w/.-])(?P<word>global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
     r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)",
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\[[^\[\]]{0,200}\]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
+_CALL = re.compile(r"\w\($")
+_LOOKS_BACK = re.compile(
+    r"\b(?:best|restor|resum|load|sav|checkpoint|from|early|since|improv)", re.IGNORECASE
+)
 _FINISHED = re.compile(r"\b(?:finish|complet|done|end\b|ended)", re.IGNORECASE)
 _ALNUM = re.compile(r"\w")
 
 
 def read(text: str, run: Run) -> bool:
-    epoch, step = _EPOCH.search(text), _STEP.search(text)
+    epoch, step = _EPOCH.search(text), _step(text)
     found = pairs(text)
     if epoch and not found:
         return _read_header(text, epoch, run)
@@ -44,9 +48,16 @@ def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list
     return [match.start() for match in (epoch, step) if match] + [found[0].start]
 
 
+def _step(text: str) -> re.Match[str] | None:
+    """A `batch=4` is a setting; a `batch 4/100` is a place."""
+    step = _STEP.search(text)
+    return None if step and step["word"].lower() in ("batch", "round", "update") and not step["of"] else step
+
+
 def _is_prose(before: str) -> bool:
-    """A log's time, level and module may stand before the values; a sentence may not."""
-    return len(_WORD.findall(_BRACKETED.sub("", before))) > 2
+    """A log's time, level and module may stand before the values; a sentence or a `Namespace(` may not."""
+    words = _WORD.findall(_BRACKETED.sub("", before))
+    return len(words) > 2 or bool(_CALL.search(before) or _LOOKS_BACK.search(before))
 
 
 def _tells_training(found: list[Pair], has_epoch: bool) -> bool:
@@ -111,7 +122,7 @@ def _unrolled(done: int, run: Run) -> int:
 
 def _read_bare(text: str, found: list[Pair], run: Run) -> bool:
     """Without an epoch or a step a line counts only if it is nothing but well-known metrics."""
-    if not all(pair.is_metric and not pair.is_whole_number for pair in found):
+    if not all(pair.is_surely_metric for pair in found):
         return False
     rest = text
     for pair in reversed(found):

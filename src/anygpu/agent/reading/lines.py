@@ -21,6 +21,7 @@ NEEDLES = (
     b"s/it",
     b"gpu_mem",
     b" all ",
+    b" metric ",
     b'"progress"',
     b"{'",
     b"]\t",

@@ -24,7 +24,7 @@ class Run:
         self._progress = Progress()
         self._told: dict[str, tuple[int, float]] = {}
         self._counts: dict[str, int] = {}
-        self._held: Callable[[int | None], None] | None = None
+        self._held: Callable[[int | None], object] | None = None
         self._readings: list[tuple[str, Any]] = []
 
     def points(
@@ -33,7 +33,7 @@ class Run:
         pairs: Iterable[tuple[str, float]],
         changed_only: bool = False,
         at: float | None = None,
-    ) -> None:
+    ) -> bool:
         """Tells the points that are news. `changed_only` is for displays, which repeat themselves."""
         when = self.now if at is None else at
         points = []
@@ -43,8 +43,9 @@ class Run:
                 points.append((*place, when, value))
         if points:
             self._readings.append(("points", points))
+        return bool(points)
 
-    def hold(self, tell: Callable[[int | None], None]) -> None:
+    def hold(self, tell: Callable[[int | None], object]) -> None:
         """Keeps points back until the next line shows their step."""
         self.release(None)
         self._held = tell

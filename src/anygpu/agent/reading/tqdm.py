@@ -101,9 +101,9 @@ def _draw_steps(label: str, count: int, total: int | None, postfix: Values, run:
     step = run.course.step
     if waiting:
         run.release(step)
-    if bar.has_news():
+    values = [(name, value) for name, value in postfix if not is_noise(name)]
+    if bar.has_news() and run.points(step, values, changed_only=True):
         bar.told = count
-        run.points(step, [(name, value) for name, value in postfix if not is_noise(name)], changed_only=True)
 
 
 def _evaluated(split: str, done: bool, postfix: Values, run: Run) -> None:

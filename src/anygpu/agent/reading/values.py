@@ -43,6 +43,7 @@ _NOT_METRICS = _words(
     "world_size mem memory max_mem epoch epochs step steps iter iters iteration iterations global_step batch "
     "batches round total progress percent pct speed throughput exit_code code status http level"
 )
+_LETTERS = re.compile(r"[a-z]+")
 _WORDS = re.compile(r"[a-z][a-z0-9]*|[0-9]+")
 
 
@@ -65,6 +66,14 @@ class Pair:
     @property
     def is_metric(self) -> bool:
         return is_metric(self.name)
+
+    @property
+    def is_surely_metric(self) -> bool:
+        """`val_loss` is one wherever it stands; `loss_weight` and `score_threshold` are settings."""
+        words = [word for word in _LETTERS.findall(self.name.lower()) if len(word) > 1] or [""]
+        return not self.is_whole_number and any(
+            word in _METRIC_WORDS for word in (words[-1], self.name.lower().rpartition("_")[2])
+        )
 
 
 def pairs(text: str) -> list[Pair]:

@@ -1,0 +1,53 @@
+"""The PyTorch examples' own lines: the MNIST test set, the ImageNet meters."""
+
+from __future__ import annotations
+
+import re
+
+from anygpu.agent.reading.values import NUMBER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.agent.reading.run import Run
+
+_TEST_SET = re.compile(r"\s{0,4}Test set: Average loss: (%s), Accuracy: (\d{1,12})/(\d{1,12}) " % NUMBER)
+_METERS = re.compile(r"\s{0,4}(Epoch: \[(\d{1,9})\]|Test: )\[\s{0,8}(\d{1,12})/\s{0,8}(\d{1,12})\]\t(.*)")
+_METER = re.compile(r"([A-Za-z]\w{0,40}(?:@\d{1,3})?)\s{1,4}(%s) \(\s{0,8}%s\)" % (NUMBER, NUMBER))
+_SUMMARY = re.compile(r"\s{0,4}\*\s{1,4}(Acc@.*)")
+_SCORE = re.compile(r"(Acc@\d{1,3}) (%s)" % NUMBER)
+_CLOCKS = ("Time", "Data")
+
+
+def read(text: str, run: Run) -> bool:
+    return _read_test_set(text, run) or _read_meters(text, run) or _read_summary(text, run)
+
+
+def _read_test_set(text: str, run: Run) -> bool:
+    line = _TEST_SET.match(text)
+    if line:
+        right, of = int(line[2]), int(line[3])
+        accuracy = [("test_accuracy", right / of)] if of else []
+        run.points(run.course.here(), [("test_loss", float(line[1])), *accuracy])
+    return bool(line)
+
+
+def _read_meters(text: str, run: Run) -> bool:
+    """`Epoch: [0][  10/5005]	Time 0.5 (0.6)	Loss 6.9e+00 (7.0e+00)	Acc@1   0.00 (  0.10)`."""
+    line = _METERS.match(text)
+    if not line:
+        return False
+    meters = [(m[1].lower(), float(m[2])) for m in _METER.finditer(line[5]) if m[1] not in _CLOCKS]
+    if line[2] is not None and meters:
+        ordinal = run.course.ordinal(int(line[2]))
+        run.points(run.course.in_epoch(ordinal, int(line[3]), int(line[4])), meters)
+    return True
+
+
+def _read_summary(text: str, run: Run) -> bool:
+    """` *   Acc@1 30.1 Acc@5 55.2` after the validation of an epoch."""
+    line = _SUMMARY.match(text)
+    if line:
+        run.points(
+            run.course.here(), [(f"val_{m[1].lower()}", float(m[2])) for m in _SCORE.finditer(line[1])]
+        )
+    return bool(line)

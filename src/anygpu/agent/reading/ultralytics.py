@@ -1,0 +1,93 @@
+"""Ultralytics: a row of losses for each epoch, an `all` row for each validation, under heads that name them."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.agent.reading.run import Run
+
+_ROW = re.compile(
+    r"\s{0,20}(\d{1,9})/(\d{1,9})\s{1,20}[\d.]{1,12}[KMGT]?B?\s{1,20}([-\d.naife+ ]{1,400}):\s{0,4}(\d{1,3})%"
+)
+_ALL_ROW = re.compile(r"\s{0,40}all\s{1,20}([-\d.naife+ ]{1,400})$")
+_COMPLETED = re.compile(r"\s{0,4}\d{1,9} epochs completed in ")
+_KINDS = {"Box": "(B)", "Mask": "(M)", "Pose": "(P)"}
+_SHORT = {"P": "precision", "R": "recall"}
+_COUNTS = ("Instances", "Size", "Images")
+_DETECTION = [(name, "(B)") for name in ("P", "R", "mAP50", "mAP50-95")]
+
+
+def read(text: str, run: Run) -> bool:
+    if "GPU_mem" in text:
+        run.memory["ultralytics losses"] = text.partition("GPU_mem")[2].split()
+        run.memory["ultralytics best"] = False
+        return True
+    if "ultralytics losses" not in run.memory:
+        return False
+    return _read_epoch(text, run) or _read_scores(text, run) or _read_end(text, run)
+
+
+def _read_epoch(text: str, run: Run) -> bool:
+    row = _ROW.match(text)
+    if not row:
+        return False
+    ordinal, total, percent = int(row[1]), int(row[2]), int(row[4])
+    run.course.epoch_starts(ordinal, total)
+    run.course.part_of_next(percent / 100)
+    if percent >= 100:
+        run.course.epoch_ends(ordinal, total)
+        run.points(ordinal, _losses(run.memory["ultralytics losses"], row[3].split()))
+    return True
+
+
+def _losses(head: list[str], values: list[str]) -> list[tuple[str, float]]:
+    if len(head) != len(values):
+        return []
+    named = zip(head, values)
+    return [(f"train/{name}", float(value)) for name, value in named if name not in _COUNTS]
+
+
+def _read_scores(text: str, run: Run) -> bool:
+    head, marker, tail = text.partition(" Instances ")
+    if marker and head.split() == ["Class", "Images"]:
+        run.memory["ultralytics scores"] = _score_names(tail.partition(":")[0])
+        return True
+    if head.split()[:2] == ["classes", "top1_acc"]:
+        run.memory["ultralytics scores"] = [("accuracy_top1", ""), ("accuracy_top5", "")]
+        return True
+    row = _ALL_ROW.match(text)
+    if row:
+        _tell_scores(row[1].split(), run)
+    return row is not None
+
+
+def _score_names(columns: str) -> list[tuple[str, str]]:
+    """`Box(P R mAP50 mAP50-95) Mask(P ...)`: each name with the kind of thing it scores."""
+    names, kind = [], "(B)"
+    for word in columns.replace("(", "( ").replace(")", " ").split():
+        if word.endswith("("):
+            kind = _KINDS.get(word[:-1], f"({word[:-1]})")
+        else:
+            names.append((word, kind))
+    return names
+
+
+def _tell_scores(values: list[str], run: Run) -> None:
+    names = run.memory.get("ultralytics scores", _DETECTION)
+    values = values[-len(names) :]  # how many images and instances there were stands first
+    under = "best" if run.memory.get("ultralytics best") else "metrics"
+    if len(values) == len(names):
+        found = [
+            (f"{under}/{_SHORT.get(name, name)}{kind}", float(v)) for (name, kind), v in zip(names, values)
+        ]
+        run.points(run.course.completed, found)
+
+
+def _read_end(text: str, run: Run) -> bool:
+    """After the last epoch the best weights are validated once more: those scores have names of their own."""
+    ended = _COMPLETED.match(text)
+    if ended:
+        run.memory["ultralytics best"] = True
+    return bool(ended)
