@@ -89,18 +89,8 @@ def _quoted(value: Any) -> str:
 
 
 def _place(loc: tuple[str | int, ...]) -> Place:
-    """Only the steps that a reader of the file can see: pydantic adds the names of its own unions."""
-    seen: list[str | int] = []
-    model: type[BaseModel] | None = JobSpec
-    for step in loc:
-        if step == "[key]" or (
-            model is None and seen and str(step).startswith(("function-", "bool", "str", "tuple["))
-        ):
-            break
-        seen.append(step)
-        if isinstance(step, str):
-            model = _model_of(model, step)
-    return tuple(seen)
+    """A key that is wrong is blamed at its own place."""
+    return loc[:-1] if loc[-1:] == ("[key]",) else loc
 
 
 def keys_at(place: Place) -> list[str]:

@@ -1,7 +1,7 @@
 """The job's working directory, data, checkpoints, tracking and notices."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -82,12 +82,21 @@ class Checkpoint(Part):
     keep: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(as_number)] = 3
 
 
+def _tracker(value: Any) -> bool | str:
+    if isinstance(value, bool) or (isinstance(value, str) and 0 < len(value.strip()) <= 1000):
+        return value
+    raise ValueError("is neither true or false nor an address, project or directory")
+
+
+Tracker = Annotated[bool | str, BeforeValidator(_tracker)]
+
+
 class Track(Part):
     """Experiment trackers to tell: true, or the address, project or directory to use."""
 
-    mlflow: bool | Line = False
-    wandb: bool | Line = False
-    tensorboard: bool | Line = False
+    mlflow: Tracker = False
+    wandb: Tracker = False
+    tensorboard: Tracker = False
     tags: Tags = ()
 
 

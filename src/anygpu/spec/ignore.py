@@ -1,0 +1,113 @@
+"""Which files travel with a job: .gitignore and .anygpuignore as git reads them, and the defaults."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+GITIGNORE, OWN_IGNORE = ".gitignore", ".anygpuignore"
+DEFAULT_NAMES = frozenset(
+    {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".ipynb_checkpoints", ".DS_Store"}
+    | {
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".tox",
+        ".nox",
+        ".hypothesis",
+        ".idea",
+        ".vscode",
+        ".anygpu",
+    }
+)
+DEFAULT_SUFFIXES = (".pyc", ".pyo", ".swp", ".egg-info")
+
+
+@dataclass(frozen=True)
+class RuleFile:
+    """The lines of one ignore file; they speak of paths below `base`, which is "" or ends in /."""
+
+    base: str
+    lines: tuple[str, ...]
+
+    @cached_property
+    def spec(self) -> "GitIgnoreSpec":
+        from pathspec import (
+            GitIgnoreSpec,
+        )  # costs more than reading a small directory, so only when there are rules
+
+        return GitIgnoreSpec.from_lines(self.lines)
+
+    def decides(self, path: str) -> bool | None:
+        """True: ignore; False: keep (a `!` rule); None: nothing said."""
+        if not path.startswith(self.base):
+            return None
+        return self.spec.check_file(path[len(self.base) :]).include
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Later rules win: defaults, .gitignore, .anygpuignore (both from outer to inner), the spec's own."""
+
+    git: tuple[RuleFile, ...] = ()
+    own: tuple[RuleFile, ...] = ()
+    spec: tuple[RuleFile, ...] = ()
+
+    def ignores(self, path: str, name: str) -> bool:
+        """`path` is relative to the root, and ends in / for a directory."""
+        for rules in (self.spec, self.own, self.git):
+            for rule in reversed(rules):
+                decision = rule.decides(path)
+                if decision is not None:
+                    return decision
+        return name in DEFAULT_NAMES or name.endswith(DEFAULT_SUFFIXES)
+
+    def entering(self, directory: Path, base: str, names: frozenset[str]) -> "Rules":
+        """The rules inside a directory that holds these names."""
+        rules = self
+        if GITIGNORE in names:
+            rules = replace(rules, git=(*rules.git, *rule_file(directory / GITIGNORE, base)))
+        if OWN_IGNORE in names:
+            rules = replace(rules, own=(*rules.own, *rule_file(directory / OWN_IGNORE, base)))
+        return rules
+
+
+def rules_for(root: Path, ignore: Sequence[str]) -> Rules:
+    """The rules that hold at the root: the spec's own, and those of the repository around it."""
+    own = (RuleFile("", tuple(ignore)),) if ignore else ()
+    return Rules(git=tuple(_around(root)), spec=own)
+
+
+def rule_file(path: Path, base: str) -> Iterator[RuleFile]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    if any(line.strip() and not line.startswith("#") for line in lines):
+        yield RuleFile(base, tuple(lines))
+
+
+@dataclass(frozen=True)
+class OuterRuleFile(RuleFile):
+    """A .gitignore above the root: paths are seen from its own directory, `prefix` away."""
+
+    prefix: str = ""
+
+    def decides(self, path: str) -> bool | None:
+        return self.spec.check_file(self.prefix + path).include
+
+
+def _around(root: Path) -> Iterator[RuleFile]:
+    """Git reads the ignore files of all directories up to the repository's root; so do we."""
+    if (root / ".git").exists():
+        return
+    parents = list(root.parents)
+    depth = next((number for number, parent in enumerate(parents) if (parent / ".git").exists()), None)
+    for parent in reversed(parents[: depth + 1] if depth is not None else []):
+        prefix = root.relative_to(parent).as_posix() + "/"
+        for rule in rule_file(parent / GITIGNORE, ""):
+            yield OuterRuleFile("", rule.lines, prefix)

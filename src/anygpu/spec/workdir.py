@@ -1,0 +1,225 @@
+"""A working directory -> one deterministic archive: the same files give the same bytes, always."""
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from anygpu.errors import Conflict, NotFound, TooLarge, UnsafePath
+from anygpu.spec.ignore import OWN_IGNORE, rules_for
+
+MAX_BYTES = 1 << 30
+MAX_FILES = 100_000
+_LEVEL = 3  # source code shrinks nearly as well as at 9, in a third of the time
+_MTIME_S = (
+    315_619_200  # 2 January 1980: zip files, and so wheels built from the directory, know nothing earlier
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A tar.gz on disk. Use it in a `with`, or call `remove()` when it has been sent."""
+
+    path: Path
+    sha256: str
+    size: int
+    files: tuple[str, ...]
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a link of the working directory. `link` is where a link points, relative to its directory."""
+
+    name: str
+    path: Path
+    size: int
+    executable: bool
+    link: str | None = None
+
+
+def pack(
+    root: Path,
+    ignore: Sequence[str] = (),
+    *,
+    into: Path | None = None,
+    max_bytes: int = MAX_BYTES,
+    max_files: int = MAX_FILES,
+) -> Archive:
+    """Pack what is not ignored. The archive is a temporary file in `into`, the caller's to remove."""
+    entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
+    _check_size(entries, max_bytes, max_files)
+    handle, name = tempfile.mkstemp(prefix="anygpu-workdir-", suffix=".tar.gz", dir=into)
+    path = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            _write(raw, entries)
+        with path.open("rb") as raw:
+            digest = hashlib.file_digest(raw, "sha256").hexdigest()
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return Archive(path, digest, path.stat().st_size, tuple(entry.name for entry in entries))
+
+
+def walk(root: Path, ignore: Sequence[str] = ()) -> Iterator[Entry]:
+    """Every file and link that travels. Sockets, pipes and devices never do."""
+    base = root.resolve()
+    if not base.is_dir():
+        raise NotFound(
+            f"The working directory {root} is not a directory.", hint="Give the path of an existing one."
+        )
+    waiting = [(base, "", rules_for(base, ignore))]
+    while waiting:
+        directory, prefix, rules = waiting.pop()
+        found = _scan(directory)
+        inside = rules.entering(directory, prefix, frozenset(item.name for item in found))
+        for item in found:
+            path = prefix + item.name
+            if item.is_dir(follow_symlinks=False):
+                if not inside.ignores(path + "/", item.name):
+                    waiting.append((Path(item.path), path + "/", inside))
+            elif not inside.ignores(path, item.name):
+                yield from _entry(item, path, base)
+
+
+def _scan(directory: Path) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except PermissionError as error:
+        raise _unreadable(directory) from error
+    except FileNotFoundError:
+        return []
+
+
+def _entry(item: "os.DirEntry[str]", name: str, base: Path) -> Iterator[Entry]:
+    if item.is_symlink():
+        yield Entry(name, Path(item.path), 0, False, _link_inside(Path(item.path), name, base))
+        return
+    try:
+        status = item.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(status.st_mode):
+        yield Entry(name, Path(item.path), status.st_size, bool(status.st_mode & stat.S_IXUSR))
+
+
+def _link_inside(path: Path, name: str, base: Path) -> str:
+    """Where the link points, from its own directory; what it names outside would not be where the job runs."""
+    target = path.readlink()
+    absolute = os.path.normpath(path.parent / target)
+    resolved = os.path.realpath(path)
+    if not (Path(absolute).is_relative_to(base) and Path(resolved).is_relative_to(base)):
+        raise UnsafePath(
+            f"The link {name} points outside the working directory, to {target}.",
+            hint=f"Copy the file in, or add '{name}' to {OWN_IGNORE}.",
+            path=name,
+        )
+    return os.path.relpath(absolute, path.parent).replace(os.sep, "/")
+
+
+def _write(raw: IO[bytes], entries: Sequence[Entry]) -> None:
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for entry in entries:
+            _add(tar, entry)
+
+
+def _add(tar: tarfile.TarFile, entry: Entry) -> None:
+    info = tarfile.TarInfo(entry.name)
+    info.mode = 0o755 if entry.executable else 0o644
+    info.mtime = _MTIME_S
+    if entry.link is not None:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, entry.link, 0o777
+        tar.addfile(info)
+        return
+    try:
+        with entry.path.open("rb") as content:
+            info.size = os.fstat(content.fileno()).st_size
+            tar.addfile(info, content)
+    except PermissionError as error:
+        raise _unreadable(entry.path) from error
+    except OSError as error:
+        raise Conflict(
+            f"{entry.name} changed while it was being packed.", hint=f"Try again, or add it to {OWN_IGNORE}."
+        ) from error
+
+
+def _unreadable(path: Path) -> Conflict:
+    return Conflict(
+        f"{path} cannot be read.", hint=f"Make it readable, or add it to {OWN_IGNORE}.", path=str(path)
+    )
+
+
+def _check_size(entries: Sequence[Entry], max_bytes: int, max_files: int) -> None:
+    total = sum(entry.size for entry in entries)
+    if total <= max_bytes and len(entries) <= max_files:
+        return
+    biggest = _biggest(entries)
+    listed = "\n".join(f"  {_human(size):>10}  {name}" for name, size in biggest)
+    raise TooLarge(
+        f"The working directory holds {_human(total)} in {len(entries):,} files; "
+        f"at most {_human(max_bytes)} and {max_files:,} files are sent. The biggest:\n{listed}",
+        hint=f"Add what the job does not need to {OWN_IGNORE}, one a line, for example '/{biggest[0][0]}'; "
+        "give big data as a dataset.",
+        size=total,
+        biggest=[{"name": name, "size": size} for name, size in biggest],
+    )
+
+
+def _biggest(entries: Sequence[Entry], count: int = 5) -> list[tuple[str, int]]:
+    """The entries to blame: a directory, unless one thing in it makes up most of it."""
+    sizes, children = _tree(entries)
+    chosen, waiting = [], list(children[""])
+    while waiting:
+        name = waiting.pop()
+        inner = children.get(name, set())
+        if inner and max(sizes[child] for child in inner) >= 0.8 * sizes[name]:
+            waiting.extend(inner)
+        else:
+            chosen.append((name, sizes[name]))
+    return sorted(chosen, key=lambda item: (-item[1], item[0]))[:count]
+
+
+def _tree(entries: Sequence[Entry]) -> tuple[dict[str, int], dict[str, set[str]]]:
+    """The size of each file and directory, and what each directory holds; a directory's name ends in /."""
+    sizes: dict[str, int] = defaultdict(int)
+    children: dict[str, set[str]] = defaultdict(set)
+    for entry in entries:
+        above, name = "", entry.name
+        for part in entry.name.split("/")[:-1]:
+            children[above].add(f"{above}{part}/")
+            above = f"{above}{part}/"
+            sizes[above] += entry.size
+        children[above].add(name)
+        sizes[name] = entry.size
+    return sizes, children
+
+
+def _human(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
