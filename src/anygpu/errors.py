@@ -85,6 +85,12 @@ class AlreadyClaimed(Conflict):
     code = "claimed"
 
 
+class InvalidReport(AnygpuError):
+    """The report cannot be read. The agent and the server do not speak the same protocol; update the older one."""
+
+    code = "invalid_report"
+
+
 class ReportGap(Conflict):
     """Reports are missing before these. Send again from the sequence number in `expected`."""
 

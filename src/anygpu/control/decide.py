@@ -73,9 +73,7 @@ def events_due(view: JobView, seen: dict[int, Seen], policy: Policy, jitter: flo
 def _live_events(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Iterator[Event]:
     failure = _death(view, attempt, seen, policy)
     if failure is not None:
-        yield AttemptLost(
-            attempt=attempt.number, evidence=failure.message, failure=failure, marks=seen.marks
-        )
+        yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=seen.marks)
     elif _out_of_time(view, attempt, seen, policy):
         yield StopRequested(attempt=attempt.number, reason="timeout")
 
@@ -101,7 +99,9 @@ def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure
         return None
     blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
     code = "preempted" if observation.preempted else "machine_lost"
-    return Failure(code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame)
+    return Failure(
+        code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame
+    )
 
 
 def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:

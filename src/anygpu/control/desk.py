@@ -5,37 +5,39 @@ is one journal transaction that asks the fold, so there is no moment between the
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Protocol
 
+from anygpu.control.endings import EVIDENCE_ONLY, read_ending
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock, Wake
 from anygpu.control.tickets import AttemptKey, Tickets
 from anygpu.control.work import work_order
 from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, Superseded, Unauthorized
-from anygpu.events.facts import ArtifactRef, CheckpointRef
 from anygpu.events.types import (
     ArtifactSaved,
     AttemptClaimed,
-    AttemptEnded,
     CheckpointSaved,
     Event,
     TrainingStarted,
 )
 from anygpu.events.view import AttemptView, JobView
-from anygpu.store.checkpoints import Checkpoints, Owner
+from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import AttemptRow, Batch, Evidence
 from anygpu.store.journal import Decide, Journal
+from anygpu.store.layout import Owner
 from anygpu.store.scope import SYSTEM
 from anygpu.store.uploads import Uploads
 
-OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
 ORDERS_AGE_S = 1.0
 
 
 class SecretReader(Protocol):
     """Resolves a job's references to secrets."""
 
-    async def resolve(self, organisation: str, project: str, names: Mapping[str, str]) -> Mapping[str, str]: ...
+    async def resolve(
+        self, organisation: str, project: str, names: Mapping[str, str]
+    ) -> Mapping[str, str]: ...
 
 
 class Desk:
@@ -69,7 +71,7 @@ class Desk:
 
     # -- claiming ---------------------------------------------------------------------------------------------
 
-    async def claim(self, ticket: str, claimant: str, host: Mapping[str, str]) -> dict[str, Any]:
+    async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
         """The first claimant owns the attempt; asking again gives the same answer."""
         if not claimant.isalnum() or len(claimant) > 128:
             raise InvalidReport("a claimant is at most 128 letters and digits")
@@ -81,7 +83,7 @@ class Desk:
                 return []
             if attempt.claimant is not None:
                 raise AlreadyClaimed(f"attempt {number} of job {job_id} belongs to another agent")
-            return [AttemptClaimed(attempt=number, claimant=claimant, host=dict(host))]
+            return [AttemptClaimed(attempt=number, claimant=claimant, host=_host(host))]
 
         view = await self._commit(job_id, decide)
         await self._evidence.beat(job_id, number, at_ms=self._clock.wall_ms())
@@ -113,14 +115,12 @@ class Desk:
         sha256 = view.spec.workdir.archive if view.spec.workdir else None
         if sha256 is None:
             return None
-        url, size = await self._uploads.url(view.organisation, sha256)
-        return {"url": url, "sha256": sha256, "size": size}
+        return {"url": await self._uploads.url(view.organisation, sha256), "sha256": sha256, "size": None}
 
     async def _resume(self, attempt: AttemptView) -> dict[str, Any] | None:
         if attempt.resume is None:
             return None
-        files = await self._checkpoints.download_plan(attempt.resume.manifest)
-        return {"step": attempt.resume.step, "files": files}
+        return asdict(await self._checkpoints.download_plan(attempt.resume.manifest))
 
     # -- evidence ---------------------------------------------------------------------------------------------
 
@@ -173,42 +173,30 @@ class Desk:
     # -- commits ----------------------------------------------------------------------------------------------
 
     async def begin_checkpoint(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
-        begun = await self._checkpoints.begin(await self._owner(key), body)
-        return begun.answer()
+        return asdict(await self._checkpoints.begin(await self._owner(key), body))
 
     async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
         """The server alone publishes: every chunk is checked, then the event is appended under the fence."""
-        done = await self._checkpoints.verify(await self._owner(key), upload_id)
+        verified = await self._checkpoints.verify(await self._owner(key), upload_id)
+        saved = verified.ref(self._clock.wall_ms())
 
         def decide(view: JobView) -> list[Event]:
             _owned(view, key)
             if any(c.id == upload_id for c in view.checkpoints):
                 return []
-            saved = CheckpointRef(
-                id=upload_id,
-                attempt=key.attempt,
-                step=done.step,
-                manifest=done.key,
-                size=done.size,
-                saved_at_ms=self._clock.wall_ms(),
-            )
             return [CheckpointSaved(attempt=key.attempt, checkpoint=saved)]
 
         await self._commit(key.job_id, decide)
         return {"ok": True}
 
     async def begin_artifact(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
-        begun = await self._checkpoints.begin_artifact(await self._owner(key), body)
-        return begun.answer()
+        return asdict(await self._checkpoints.begin_artifact(await self._owner(key), body))
 
     async def commit_artifact(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
-        done = await self._checkpoints.verify_artifact(await self._owner(key), upload_id)
+        artifact = await self._checkpoints.verify_artifact(await self._owner(key), upload_id)
 
         def decide(view: JobView) -> list[Event]:
             _owned(view, key)
-            artifact = ArtifactRef(
-                name=done.name, attempt=key.attempt, key=done.key, size=done.size, sha256=done.sha256
-            )
             known = artifact in view.artifacts
             return [] if known else [ArtifactSaved(attempt=key.attempt, artifact=artifact)]
 
@@ -223,7 +211,7 @@ class Desk:
             raise ReportGap("frames are missing before the end", expected=row.acked + 1)
 
         def decide(view: JobView) -> list[Event]:
-            if ending.outcome == "agent_lost" or _ended_already(view, key):
+            if ending.outcome == EVIDENCE_ONLY or _ended_already(view, key):
                 return []
             _owned(view, key)
             return [ending.event(key.attempt, row)]
@@ -251,7 +239,7 @@ def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
     mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
     if not mine or view.cancel_requested:
         return [{"kind": "cancel"}]
-    assert live is not None  # noqa: S101
+    assert live is not None
     return [{"kind": "stop", "reason": live.stop_reason}] if live.stop_reason else []
 
 
@@ -259,53 +247,6 @@ def version_of(orders: list[dict[str, str]]) -> int:
     """Orders only ever grow sterner, so their kind is their version."""
     kinds = {order["kind"] for order in orders}
     return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
-
-
-class Ending:
-    """An agent's last word, checked."""
-
-    def __init__(self, body: Mapping[str, Any]) -> None:
-        self.outcome = _text(body, "outcome")
-        self.exit_code = _integer(body, "exit_code")
-        self.signal = _integer(body, "signal")
-        self.step = _integer(body, "step")
-        self.message = _text(body, "message")[:4000]
-        self.last_seq = _integer(body, "last_seq") or 0
-
-    def event(self, attempt: int, row: AttemptRow) -> AttemptEnded:
-        return AttemptEnded(
-            attempt=attempt,
-            outcome=self.outcome,
-            exit_code=self.exit_code,
-            signal=self.signal,
-            message=self.message,
-            step=self.step,
-            marks=row.marks,
-        )
-
-
-def read_ending(body: Mapping[str, Any]) -> Ending:
-    ending = Ending(body)
-    if ending.outcome not in OUTCOMES | {"agent_lost"}:
-        raise InvalidReport(f"{ending.outcome!r} is not an outcome")
-    if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
-        raise InvalidReport("an exit needs its code or its signal; a missing code is not a success")
-    return ending
-
-
-def _text(body: Mapping[str, Any], name: str) -> str:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise InvalidReport(f"{name} must be text")
-    return value or ""
-
-
-def _integer(body: Mapping[str, Any], name: str) -> int | None:
-    value = body.get(name)
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
-    if value is not None and not whole:
-        raise InvalidReport(f"{name} must be a whole number")
-    return value
 
 
 def _live(view: JobView, number: int) -> AttemptView:
@@ -326,3 +267,8 @@ def _ended_already(view: JobView, key: AttemptKey) -> bool:
         return False
     attempt = view.attempts[key.attempt - 1]
     return attempt.claimant == key.claimant and attempt.over and attempt.lost is None
+
+
+def _host(host: Mapping[str, Any]) -> dict[str, str]:
+    """What the agent says of its machine: data for people, cut to size."""
+    return {str(name)[:50]: str(value)[:200] for name, value in [*host.items()][:20]}

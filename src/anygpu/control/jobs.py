@@ -45,8 +45,12 @@ class Jobs:
         """A new job that goes on from the newest checkpoint of an ended one."""
         old = await self._journal.view(scope, job_id)
         if not old.terminal:
-            raise Conflict(f"job {old.name or old.id} is still {old.status}", hint="Cancel it first, or wait.")
-        same = old.spec.model_dump(mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"})
+            raise Conflict(
+                f"job {old.name or old.id} is still {old.status}", hint="Cancel it first, or wait."
+            )
+        same = old.spec.model_dump(
+            mode="json", exclude_defaults=True, exclude={"idempotency_key", "resume_from"}
+        )
         spec = from_mapping({**same, **overrides}, source="resume")
         event = JobSubmitted(
             spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=old.newest_checkpoint
@@ -57,9 +61,7 @@ class Jobs:
         job_id, _, step = reference.partition("@")
         old = await self._journal.view(scope, job_id)
         checkpoint = _checkpoint(old, step)
-        return JobSubmitted(
-            spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint
-        )
+        return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> Written:
         job_id = new_job_id(self._clock, self._chance)

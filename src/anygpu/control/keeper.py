@@ -76,7 +76,9 @@ class Keeper:
         memory = self._memory[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
         if backend is None:
-            memory.probed(None, f"backend {attempt.offer.backend!r} is not configured", self._clock.monotonic())
+            memory.probed(
+                None, f"backend {attempt.offer.backend!r} is not configured", self._clock.monotonic()
+            )
         elif attempt.over:
             await self._end(backend, attempt, memory)
         elif attempt.handle is None and attempt.claimant is None and not view.cancel_requested:

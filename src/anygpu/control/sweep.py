@@ -36,16 +36,14 @@ class Sweeper:
 
     async def _one(self, backend: Backend, owned: set[str], unowned: dict[tuple[str, str], float]) -> None:
         try:
-            assert isinstance(backend, ListsResources)  # noqa: S101
+            assert isinstance(backend, ListsResources)
             for handle in await backend.inventory():
                 if handle.name not in owned:
                     await self._orphan(backend, handle, unowned)
         except AnygpuError as error:
             self._report(f"sweeping {backend.name} failed and will be tried again", error)
 
-    async def _orphan(
-        self, backend: Backend, handle: Handle, unowned: dict[tuple[str, str], float]
-    ) -> None:
+    async def _orphan(self, backend: Backend, handle: Handle, unowned: dict[tuple[str, str], float]) -> None:
         key, now = (backend.name, handle.name), self._clock.monotonic()
         since = self._unowned_since.get(key, now)
         unowned[key] = since

@@ -48,7 +48,9 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
         return Completed()
     if failure.blame in (Blame.USER, Blame.PLATFORM):
         return Failed(failure)
-    counts = not (failure.code in FREE_CODES or failure.blame is Blame.PREEMPTION or progressed(view, attempt))
+    counts = not (
+        failure.code in FREE_CODES or failure.blame is Blame.PREEMPTION or progressed(view, attempt)
+    )
     if counts and view.retries_used >= view.spec.limits.max_retries:
         return Failed(failure)
     return Retry(failure, counts)
@@ -66,7 +68,9 @@ def why(attempt: AttemptView) -> Failure | None:
     if attempt.outcome == "stopped":
         return _stopped(attempt)
     if attempt.outcome == "timeout":
-        return Failure(code="timeout", message=attempt.message or "the time limit ran out", blame=Blame.PLATFORM)
+        return Failure(
+            code="timeout", message=attempt.message or "the time limit ran out", blame=Blame.PLATFORM
+        )
     if attempt.outcome == "failed_to_start":
         return Failure(code="failed_to_start", message=attempt.message, blame=Blame.USER)
     message = attempt.message or f"the agent ended with {attempt.outcome}"

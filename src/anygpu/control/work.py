@@ -56,7 +56,13 @@ def _what_to_run(spec: JobSpec) -> dict[str, Any]:
     elif spec.command is not None:
         run["argv"] = list(spec.command)
     elif spec.trainer is not None:
-        run["argv"] = ["python", "-m", "anygpu.trainers", spec.trainer, json.dumps(spec.config, sort_keys=True)]
+        run["argv"] = [
+            "python",
+            "-m",
+            "anygpu.trainers",
+            spec.trainer,
+            json.dumps(spec.config, sort_keys=True),
+        ]
     else:
         run["code"] = spec.code
     return run

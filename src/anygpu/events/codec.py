@@ -15,20 +15,25 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 # (type, version) -> how its data becomes the next version's.
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in EVENTS}
 
 
 def encode(event: Event) -> bytes:
-    return _adapter(type(event)).dump_json(event, exclude_defaults=True)
+    adapter: TypeAdapter[Event] = _adapter(type(event))
+    return adapter.dump_json(event, exclude_defaults=True)
 
 
 def decode(kind: str, version: int, data: bytes | str) -> Event:
     cls = _TYPES.get(kind)
     if cls is None:
-        raise Internal(f"the journal holds an event of unknown type {kind!r}; it was written by a newer anygpu")
+        raise Internal(
+            f"the journal holds an event of unknown type {kind!r}; it was written by a newer anygpu"
+        )
+    adapter: TypeAdapter[Event] = _adapter(cls)
     if version == cls.VERSION:
-        return _adapter(cls).validate_json(data)
-    return _adapter(cls).validate_python(_upcast(kind, version, cls.VERSION, data))
+        return adapter.validate_json(data)
+    return adapter.validate_python(_upcast(kind, version, cls.VERSION, data))
 
 
 def encode_view(view: JobView) -> bytes:
@@ -48,9 +53,11 @@ def _upcast(kind: str, version: int, wanted: int, data: bytes | str) -> dict[str
     return fields
 
 
-@cache
 def _adapter(cls: type[Event]) -> TypeAdapter[Any]:
-    return TypeAdapter(cls)
+    known = _ADAPTERS.get(cls.__name__)
+    if known is None:
+        known = _ADAPTERS[cls.__name__] = TypeAdapter(cls)
+    return known
 
 
 @cache

@@ -261,7 +261,7 @@ def _(event: JobCancelled, view: JobView, at_ms: int) -> JobView:
 
 
 def _ended(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:
-    assert isinstance(event, TERMINAL)  # noqa: S101
+    assert isinstance(event, TERMINAL)
     left = [a.number for a in view.attempts if not a.released]
     _require(not left, event, f"attempts {left} are not released")
     return replace(view, status=status, phase=Phase.ENDED, reason="", ended_at_ms=at_ms)
