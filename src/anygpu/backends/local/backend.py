@@ -43,6 +43,7 @@ class LocalBackend:
         self._cpu_slots = slots.cpu_slots(attempts, self._cpu_count)
         self._cards: tuple[host.GpuCard, ...] | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._couriers: list[subprocess.Popen[bytes]] = []
         self._exits = ExitWatch(on_exit)
         attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -107,7 +108,14 @@ class LocalBackend:
         """Send what a dead agent left behind."""
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
-            self._start(handle.name, ["--deliver", str(directory)], directory, {}, ())
+            self._couriers.append(self._start(["--deliver", str(directory)], directory, {}, ()))
+
+    def close(self) -> None:
+        """Let go of the agents, which go on without us."""
+        self._exits.close()
+        for child in (*self._children.values(), *self._couriers):
+            if child.poll() is None:
+                child.returncode = 0  # not ours to wait for any more
 
     # -- starting ---------------------------------------------------------------------------------------------
 
@@ -130,11 +138,11 @@ class LocalBackend:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels)
         else:
             env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no GPU must not sit on somebody else's
-        self._children[launch.name] = self._start(launch.name, [str(directory)], directory, env, held.fds)
+        self._children[launch.name] = self._start([str(directory)], directory, env, held.fds)
 
     def _start(
-        self, name: str, arguments: list[str], directory: Path, env: dict[str, str], fds: tuple[int, ...]
-    ) -> "subprocess.Popen[bytes]":
+        self, arguments: list[str], directory: Path, env: dict[str, str], fds: tuple[int, ...]
+    ) -> subprocess.Popen[bytes]:
         with (directory / "agent.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(AGENT), *arguments],
@@ -165,6 +173,7 @@ class LocalBackend:
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
             del self._children[name]
+        self._couriers = [courier for courier in self._couriers if courier.poll() is None]
 
     async def _gpus(self) -> tuple[host.GpuCard, ...]:
         if self._cards is None:

@@ -12,7 +12,7 @@ class ExitWatch:
 
     def __init__(self, on_exit: Callable[[str], None]) -> None:
         self._on_exit = on_exit
-        self._watched: set[str] = set()
+        self._watched: dict[str, int] = {}
 
     def watch(self, name: str, directory: Path) -> None:
         if name in self._watched or not hasattr(os, "pidfd_open"):
@@ -22,11 +22,18 @@ class ExitWatch:
             fd = os.pidfd_open(pid)
         except (OSError, ValueError, KeyError, TypeError):
             return
-        self._watched.add(name)
-        asyncio.get_running_loop().add_reader(fd, self._exited, name, fd)
+        self._watched[name] = fd
+        asyncio.get_running_loop().add_reader(fd, self._exited, name)
 
-    def _exited(self, name: str, fd: int) -> None:
+    def close(self) -> None:
+        for name in [*self._watched]:
+            self._unwatch(name)
+
+    def _exited(self, name: str) -> None:
+        self._unwatch(name)
+        self._on_exit(name)
+
+    def _unwatch(self, name: str) -> None:
+        fd = self._watched.pop(name)
         asyncio.get_running_loop().remove_reader(fd)
         os.close(fd)
-        self._watched.discard(name)
-        self._on_exit(name)

@@ -1,0 +1,118 @@
+"""What every backend must do. An adapter's tests subclass this and give it a `place` fixture."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+
+from anygpu.backends.contract import Backend, Launch, ListsResources, Observation, State
+from anygpu.events.facts import Handle, Offer
+from anygpu.spec.model import Resources
+
+NEED = Resources()
+BUSY = (State.PENDING, State.RUNNING)
+
+
+class Place(Protocol):
+    """A backend under test, where every attempt runs until it is ended."""
+
+    backend: Backend
+    agent_url: str
+
+    def started(self) -> int:
+        """How many agents have claimed work."""
+        ...
+
+
+def a_launch(place: Place, number: int = 1) -> Launch:
+    name = f"anygpu-{'ab' * 16}-{number}"
+    return Launch(
+        name=name,
+        job_id="abababab-abab-7bab-abab-abababababab",
+        attempt=number,
+        ticket=name,
+        agent_url=place.agent_url,
+        resources=NEED,
+    )
+
+
+async def an_offer(place: Place) -> Offer:
+    offers = await place.backend.offers(NEED)
+    return next(offer for offer in offers if offer.free is None or offer.free > 0)
+
+
+async def until(place: Place, handle: Handle, *states: State, within_s: float = 20) -> Observation:
+    end = time.monotonic() + within_s
+    seen = await place.backend.probe(handle)
+    while seen.state not in states:
+        if time.monotonic() > end:
+            raise AssertionError(f"{handle.name} is {seen.state}, not {states}: {seen.detail}")
+        await asyncio.sleep(0.05)
+        seen = await place.backend.probe(handle)
+    return seen
+
+
+async def eventually(holds: Callable[[], bool], within_s: float = 20) -> None:
+    end = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come true in time")
+        await asyncio.sleep(0.02)
+
+
+class BackendContract:
+    """Four verbs, idempotent by name."""
+
+    async def test_an_offer_names_its_backend_and_never_has_a_negative_price(self, place: Place) -> None:
+        offers = await place.backend.offers(NEED)
+        assert offers
+        assert all(o.backend == place.backend.name and o.price_microusd_per_hour >= 0 for o in offers)
+
+    async def test_a_launched_attempt_runs_until_it_is_terminated(self, place: Place) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await until(place, handle, State.RUNNING)
+        await eventually(lambda: place.started() == 1)
+        await place.backend.terminate(handle)
+        assert (await until(place, handle, State.GONE, State.ABSENT)).state not in BUSY
+
+    async def test_launching_a_name_twice_starts_one(self, place: Place) -> None:
+        offer = await an_offer(place)
+        first = await place.backend.launch(a_launch(place), offer)
+        await eventually(lambda: place.started() == 1)
+        again = await place.backend.launch(a_launch(place), offer)
+        assert again.name == first.name
+        await until(place, again, State.RUNNING)
+        assert place.started() == 1
+        await place.backend.terminate(again)
+        await until(place, first, State.GONE, State.ABSENT)
+
+    async def test_terminating_twice_is_the_same_as_once(self, place: Place) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await place.backend.terminate(handle)
+        await place.backend.terminate(handle)
+        await until(place, handle, State.GONE, State.ABSENT)
+
+    async def test_terminating_what_never_was_is_no_error(self, place: Place) -> None:
+        nothing = Handle(name=f"anygpu-{'cd' * 16}-9")
+        await place.backend.terminate(nothing)
+        assert (await place.backend.probe(nothing)).state in (State.GONE, State.ABSENT)
+
+    async def test_a_handle_that_holds_only_the_name_is_enough(self, place: Place) -> None:
+        launch = a_launch(place)
+        await place.backend.launch(launch, await an_offer(place))
+        only_name = Handle(name=launch.name)
+        await until(place, only_name, State.RUNNING)
+        await place.backend.terminate(only_name)
+        await until(place, only_name, State.GONE, State.ABSENT)
+
+    async def test_the_inventory_lists_what_runs_and_nothing_else(self, place: Place) -> None:
+        if not isinstance(place.backend, ListsResources):
+            pytest.fail("a backend that cannot list its resources needs another way to be swept")
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await until(place, handle, State.RUNNING)
+        assert handle.name in {h.name for h in await place.backend.inventory()}
+        await place.backend.terminate(handle)
+        await until(place, handle, State.GONE, State.ABSENT)
+        assert handle.name not in {h.name for h in await place.backend.inventory()}

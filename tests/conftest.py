@@ -1,0 +1,39 @@
+"""Every test stays on loopback and away from the real user's files and cloud credentials."""
+
+import os
+import socket
+from typing import Any
+
+import pytest
+
+QUIET = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "NO_GCE_CHECK": "true",
+    "GCE_METADATA_HOST": "127.0.0.1:9",
+    "HF_HUB_OFFLINE": "1",
+    "YOLO_OFFLINE": "1",
+    "WANDB_MODE": "offline",
+    "DO_NOT_TRACK": "1",
+}
+os.environ.update(QUIET)
+for name in [name for name in os.environ if name.startswith("ANYGPU_")]:
+    del os.environ[name]
+
+_connect = socket.socket.connect
+
+
+def _only_loopback(self: socket.socket, address: Any) -> None:
+    if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(str(address[0])):
+        raise AssertionError(f"a test tried to reach {address}; tests stay on loopback")
+    _connect(self, address)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host in ("::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def stay_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _only_loopback)

@@ -1,0 +1,115 @@
+"""The local backend with real agents and real processes."""
+
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from anygpu.backends.contract import State
+from anygpu.backends.local import LocalBackend, processes
+from anygpu.errors import NoCapacity
+from anygpu.testing.agent_listener import AgentListener
+from anygpu.testing.contracts.backend import BackendContract, a_launch, an_offer, eventually, until
+
+FOREVER = "sleep 1000"
+DAEMON = "(setsid sleep 1001 &) ; sleep 1000"
+
+
+class LocalPlace:
+    def __init__(self, root: Path, listener: AgentListener, cpus: int = 2) -> None:
+        self.root = root
+        self.listener = listener
+        self.agent_url = listener.url
+        self.exits: list[str] = []
+        self.backends: list[LocalBackend] = []
+        self.backend = self.fresh_backend(cpus)
+
+    def fresh_backend(self, cpus: int = 2) -> LocalBackend:
+        made = LocalBackend(
+            self.root / "attempts", gpu_locks=self.root / "gpus", cpus=cpus, on_exit=self.exits.append
+        )
+        self.backends.append(made)
+        return made
+
+    def started(self) -> int:
+        return len(self.listener.claims)
+
+
+@pytest.fixture
+def work() -> dict[str, object]:
+    return {"shell": FOREVER}
+
+
+@pytest.fixture
+async def place(tmp_path: Path, work: dict[str, object]) -> AsyncIterator[LocalPlace]:
+    with AgentListener(work) as listener:
+        made = LocalPlace(tmp_path, listener)
+        yield made
+        for name in processes.marked():
+            if (made.root / "attempts" / name).is_dir():
+                processes.kill_all(name)
+        for backend in made.backends:
+            backend.close()
+
+
+class TestLocal(BackendContract):
+    async def test_a_full_machine_says_how_full_and_takes_the_next_when_a_slot_is_free(
+        self, place: LocalPlace
+    ) -> None:
+        offer = await an_offer(place)
+        handles = [await place.backend.launch(a_launch(place, n), offer) for n in (1, 2)]
+        full = (await place.backend.offers(a_launch(place).resources))[0]
+        assert full.free == 0
+        assert full.wait_reason == "0 of 2 CPU slots here are free, the job needs 1"
+        with pytest.raises(NoCapacity, match="0 of 2 CPU slots"):
+            await place.backend.launch(a_launch(place, 3), offer)
+        await place.backend.terminate(handles[0])
+        await until(place, handles[0], State.GONE)
+        assert (await place.backend.launch(a_launch(place, 3), offer)).name.endswith("-3")
+
+    async def test_an_agent_outlives_the_server_that_started_it(self, place: LocalPlace) -> None:
+        launch = a_launch(place)
+        handle = await place.backend.launch(launch, await an_offer(place))
+        await eventually(lambda: place.started() == 1)
+        restarted = place.fresh_backend()
+        assert (await restarted.probe(handle)).state is State.RUNNING
+        assert (await restarted.offers(launch.resources))[0].free == 1
+        await restarted.terminate(handle)
+        assert (await restarted.probe(handle)).state is State.GONE
+
+    async def test_a_killed_agent_is_noticed_at_once_and_what_it_left_is_ended(
+        self, place: LocalPlace
+    ) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await until(place, handle, State.RUNNING)
+        await eventually((place.root / "attempts" / handle.name / "process.json").exists)
+        await place.backend.probe(handle)
+        agent = json.loads((place.root / "attempts" / handle.name / "agent.json").read_text())
+        os.kill(agent["pid"], signal.SIGKILL)
+        await eventually(lambda: place.exits == [handle.name])
+        assert (await until(place, handle, State.EXITED, State.GONE)).state in (State.EXITED, State.GONE)
+        await place.backend.terminate(handle)
+        assert (await place.backend.probe(handle)).state is State.GONE
+
+    async def test_a_private_ticket_is_readable_by_its_owner_only(self, place: LocalPlace) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        directory = place.root / "attempts" / handle.name
+        assert oct((directory / "ticket.json").stat().st_mode & 0o777) == "0o600"
+        assert oct(directory.stat().st_mode & 0o777) == "0o700"
+        await place.backend.terminate(handle)
+
+
+class TestDaemons:
+    @pytest.fixture
+    def work(self) -> dict[str, object]:
+        return {"shell": DAEMON}
+
+    async def test_a_daemonised_child_dies_with_its_attempt(self, place: LocalPlace) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await eventually(lambda: len(processes.marked().get(handle.name, [])) >= 3)
+        await place.backend.terminate(handle)
+        assert handle.name not in processes.marked()
+        assert (await place.backend.probe(handle)).state is State.GONE
