@@ -40,7 +40,7 @@ class Bar:
         """Values a bar shows while its count stays the same belong between two steps: they are left out."""
         if self.count == self.total:
             return True
-        news = self.count != self.told and (self.count > 0 or self.passed > 0)
+        news = self.count not in (0, self.told)
         return news and (self.told < 0 or (self.count - self.told) * POINTS_A_PASS >= (self.total or 0))
 
 

@@ -19,7 +19,7 @@ _SCORE = re.compile(r"([^\t:]{1,120}):\s?(%s)(?:\s?\+\s?%s)?$" % (NUMBER, NUMBER
 
 
 def read(text: str, run: Run) -> bool:
-    line = _ROUND.match(text)
+    line = _ROUND.match(text) if "]\t" in text else None
     if not line:
         return False
     scores = [_SCORE.match(part.strip()) for part in line[2].split("\t")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anygpu.agent.reading.values import is_setting, pairs
+from anygpu.agent.reading.values import is_setting, pairs, starts_with_pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 _EPOCH = re.compile(
     r"(?<![\w/.-])epoch(?:\(\w{1,12}\))?['\"]?\s{0,3}[:=#]?\s{0,3}\[?\s{0,3}"
     r"(?P<epoch>\d{1,9})(?:\s{0,3}(?:/|of\s)\s{0,3}(?P<epochs>\d{1,9}))?"
-    r"(?!\.?\d)(?:\s{0,2}\]?[,:]?\s{0,2}\[\s{0,8}(?P<done>\d{1,12})\s{0,2}/\s{0,8}(?P<of>\d{1,12}))?",
-    re.IGNORECASE,
+    r"(?!\.?\d)(?:\s{0,2}\]?[,:]?\s{0,2}\[\s{0,8}(?P<done>\d{1,12})\s{0,2}/\s{0,8}(?P<of>\d{1,12}))?"
 )
 _STEP = re.compile(
     r"(?<![\w/.-])(?P<word>global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
-    r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)",
-    re.IGNORECASE,
+    r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)"
 )
+_STEP_WORDS = ("step", "iter", "itr", "batch", "round", "update")
 _BRACKETED = re.compile(r"\[[^\[\]]{0,200}\]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _CALL = re.compile(r"\w\($")
@@ -33,7 +32,11 @@ _ALNUM = re.compile(r"\w")
 
 
 def read(text: str, run: Run) -> bool:
-    epoch, step = _EPOCH.search(text), _step(text)
+    lowered = text.lower()
+    epoch = _EPOCH.search(lowered) if "epoch" in lowered else None
+    step = _step(lowered) if any(word in lowered for word in _STEP_WORDS) else None
+    if epoch is None and step is None and not starts_with_pair(text):
+        return False
     found = pairs(text)
     if epoch and not found:
         return _read_header(text, epoch, run)
@@ -51,7 +54,7 @@ def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list
 def _step(text: str) -> re.Match[str] | None:
     """A `batch=4` is a setting; a `batch 4/100` is a place."""
     step = _STEP.search(text)
-    return None if step and step["word"].lower() in ("batch", "round", "update") and not step["of"] else step
+    return None if step and step["word"] in ("batch", "round", "update") and not step["of"] else step
 
 
 def _is_prose(before: str) -> bool:

@@ -21,7 +21,7 @@ _VALUE = re.compile(r"- ([^\s:][^:]{0,99}): {1,4}(%s)%s" % (NUMBER, NUMBER_ENDS)
 
 
 def read(text: str, run: Run) -> bool:
-    bar = _BAR.match(text)
+    bar = _BAR.match(text) if "/" in text else None
     if not bar:
         return False
     done = int(bar[1])

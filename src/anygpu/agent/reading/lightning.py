@@ -20,11 +20,11 @@ _STOPPED = re.compile(r"`Trainer\.fit` stopped: `max_epochs=(\d{1,9})` reached")
 _ALNUM = re.compile(r"\w")
 
 
-def read(text: str, run: Run) -> bool:
+def read(text: str, run: Run) -> bool | str:
     return _read_bar(text, run) or _read_more(text, run) or _read_stop(text, run) or _read_table(text, run)
 
 
-def _read_bar(text: str, run: Run) -> bool:
+def _read_bar(text: str, run: Run) -> bool | str:
     bar = _RICH_BAR.match(text) if " • " in text else None
     run.memory["rich bar"] = (bar is not None and bar[1] == "Epoch") or _is_more(text, run)
     if not bar:
@@ -32,7 +32,8 @@ def _read_bar(text: str, run: Run) -> bool:
     if bar[1] == "Epoch" and bar[2] and bar[5].isdigit():
         _trained(int(bar[2]), bar[3], int(bar[4]), int(bar[5]), run)
         _tell(bar[6], run)
-    return True
+        return True
+    return bar[6].strip() or True
 
 
 def _trained(epoch: int, last: str, done: int, of: int, run: Run) -> None:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     Reading = tuple[str, Any]
-    Family = Callable[[str, Run], bool]
+    # False: not mine. True: read. Text: read up to this, which something else printed onto the same line.
+    Family = Callable[[str, Run], "bool | str"]
 
 
 class Reader:
@@ -48,14 +49,18 @@ class Reader:
 
             self._families = FAMILIES
         for line in lines:
-            self._read_line(line)
+            rest: bool | str = line
+            while isinstance(rest, str):
+                rest = self._read_line(rest)
 
-    def _read_line(self, line: str) -> None:
+    def _read_line(self, line: str) -> bool | str:
         for family in self._families:
             try:
-                if family(line, self._run):
-                    break
+                read = family(line, self._run)
             except Exception:
                 # A line no one foresaw must cost its own reading, never the job's output.
                 continue
-        self._run.tell_progress()
+            if read:
+                self._run.tell_progress()
+                return read
+        return False

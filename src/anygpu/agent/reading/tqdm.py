@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from anygpu.agent.reading import bars
-from anygpu.agent.reading.values import NUMBER, NUMBER_ENDS, is_noise
+from anygpu.agent.reading.values import NUMBER, is_noise, pairs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ _COUNTS = re.compile(
     r"\s{0,4}([\d.]{1,20})([kMGTPE]?)/([\d.]{1,20})([kMGTPE]?)[^\[\d]{0,16}\[([^<\]]{1,24})<([^,\]]{1,24}),\s{0,2}([^,\]]{1,32})"
 )
 _NO_TOTAL = re.compile(r"(?:^|: )(\d{1,15})it \[([\d:]{1,12}), {1,2}([^,\]]{1,32})")
-_POSTFIX = re.compile(
-    r"(?<![\w@./-])([A-Za-z_][\w@./() -]{0,79}?)\s?[=:]\s{0,4}(%s)%s" % (NUMBER, NUMBER_ENDS)
-)
+_ITEM = re.compile(r"\s{0,4}([A-Za-z_][\w@./() -]{0,79})=\s{0,4}(%s)%%?\s{0,8}$" % NUMBER)
 _EPOCH = re.compile(r"\bepoch\W{0,3}(\d{1,9})(?:\s?(?:/|of)\s?(\d{1,9}))?", re.IGNORECASE)
 _EPOCHS = re.compile(r"\bepochs?\b", re.IGNORECASE)
 # Work around the training, by the words people and libraries give its bars.
@@ -33,31 +31,35 @@ _EVALUATION = re.compile(r"(?:\b|_)(val|eval|test|dev)(?:id\w*|uat\w*|ing|\b|_)"
 _SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 
 
-def read(text: str, run: Run) -> bool:
-    return _read_bar(text, run) if "%|" in text else _read_count(text, run)
+def read(text: str, run: Run) -> bool | str:
+    if "%|" in text:
+        return _read_bar(text, run)
+    return "it [" in text and _read_count(text, run)
 
 
-def _read_bar(text: str, run: Run) -> bool:
-    head, _, rest = text.partition("%|")
-    counts = _COUNTS.match(rest.partition("|")[2])
+def _read_bar(text: str, run: Run) -> bool | str:
+    head, _, drawn = text.partition("%|")
+    after = drawn.partition("|")[2]
+    counts = _COUNTS.match(after)
     if not counts:
         return False
     label = head.rstrip("0123456789. ").strip(" :\t")
-    rest = rest.partition("|")[2]
+    postfix, closed, rest = after[counts.end() :].partition("]")
     if _is_training(label, counts[7]):
-        postfix = _postfix(rest[counts.end() :])
-        _draw(label, _count(counts[1], counts[2]), _count(counts[3], counts[4]), postfix, run)
-    return True
+        values = _values(postfix) if closed else []  # a narrow terminal cuts the line, and a number in it
+        _draw(label, _count(counts[1], counts[2]), _count(counts[3], counts[4]), values, run)
+    return rest.strip() or True
 
 
-def _read_count(text: str, run: Run) -> bool:
+def _read_count(text: str, run: Run) -> bool | str:
     counts = _NO_TOTAL.search(text)
     if not counts:
         return False
     label = text[: counts.start()].strip(" :\t")
+    postfix, closed, rest = text[counts.end() :].partition("]")
     if _is_training(label, counts[3]):
-        _draw(label, int(counts[1]), None, _postfix(text[counts.end() :]), run)
-    return True
+        _draw(label, int(counts[1]), None, _values(postfix) if closed else [], run)
+    return rest.strip() or True
 
 
 def _is_training(label: str, rate: str) -> bool:
@@ -117,11 +119,10 @@ def _has_metrics(postfix: Values) -> bool:
     return any(not is_noise(name) for name, _ in postfix)
 
 
-def _postfix(text: str) -> Values:
-    """Nothing where the closing bracket is missing: the terminal was too narrow, and a number may be cut."""
-    if not text.startswith(",") or not text.endswith("]"):
-        return []
-    return [(match[1].replace(" ", "_"), float(match[2])) for match in _POSTFIX.finditer(text[:-1])]
+def _values(postfix: str) -> Values:
+    items = [_ITEM.match(item) for item in postfix.split(",")]
+    found = [(item[1].replace(" ", "_"), float(item[2])) for item in items if item]
+    return found or [(pair.name, pair.value) for pair in pairs(postfix)]
 
 
 def _count(digits: str, scale: str) -> int:

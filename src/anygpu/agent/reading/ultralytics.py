@@ -52,7 +52,8 @@ def _losses(head: list[str], values: list[str]) -> list[tuple[str, float]]:
 def _read_scores(text: str, run: Run) -> bool:
     head, marker, tail = text.partition(" Instances ")
     if marker and head.split() == ["Class", "Images"]:
-        run.memory["ultralytics scores"] = _score_names(tail.partition(":")[0])
+        if "…" not in tail:  # a narrow terminal cuts the head
+            run.memory["ultralytics scores"] = _score_names(tail.partition(":")[0])
         return True
     if head.split()[:2] == ["classes", "top1_acc"]:
         run.memory["ultralytics scores"] = [("accuracy_top1", ""), ("accuracy_top5", "")]

@@ -43,6 +43,7 @@ _NOT_METRICS = _words(
     "world_size mem memory max_mem epoch epochs step steps iter iters iteration iterations global_step batch "
     "batches round total progress percent pct speed throughput exit_code code status http level"
 )
+_FIRST_WORD = re.compile(r"\w")
 _LETTERS = re.compile(r"[a-z]+")
 _WORDS = re.compile(r"[a-z][a-z0-9]*|[0-9]+")
 
@@ -82,6 +83,11 @@ def pairs(text: str) -> list[Pair]:
     In `train loss: 0.2 acc: 0.9 | val loss: 0.3 acc: 0.8` the second name of each half belongs to its half.
     """
     return list(_inherit_split(_found(text)))
+
+
+def starts_with_pair(text: str) -> bool:
+    start = _FIRST_WORD.search(text)
+    return bool(start and _PAIR.match(text, start.start()))
 
 
 def is_metric(name: str) -> bool:
