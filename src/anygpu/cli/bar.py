@@ -1,0 +1,101 @@
+"""Progress as a bar, and when it will be done."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anygpu.cli import words
+
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(fraction: float, width: int) -> str:
+    """A bar of `width` characters, exact to an eighth of one."""
+    eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    part = EIGHTHS[rest] if rest else ""
+    return ("█" * full + part).ljust(width, "░" if not part else " ")[:width]
+
+
+@dataclass(slots=True)
+class Eta:
+    """The time left, by the pace of this attempt alone: a resumed one starts in the middle."""
+
+    attempt: int = 0
+    began: tuple[float, float] | None = None
+    newest: tuple[float, float] | None = None
+
+    def saw(self, attempt: int, fraction: float | None, now: float) -> None:
+        if fraction is None:
+            return
+        if attempt != self.attempt or self.began is None:
+            self.attempt, self.began = attempt, (fraction, now)
+        self.newest = (fraction, now)
+
+    def left_s(self, now: float) -> float | None:
+        if self.began is None or self.newest is None:
+            return None
+        done, took = self.newest[0] - self.began[0], self.newest[1] - self.began[1]
+        if done <= 0 or took <= 0:
+            return None
+        return max(0.0, (1 - self.newest[0]) / done * took - (now - self.newest[1]))
+
+
+@dataclass(slots=True)
+class Pulse:
+    """What the newest messages of a stream say, for a line of status."""
+
+    phase: str = "queued"
+    attempt: int = 0
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
+    eta: Eta = field(default_factory=Eta)
+    began_at: float = field(default_factory=time.monotonic)
+
+    def take(self, message: Mapping[str, Any], now: float) -> None:
+        self.attempt = max(self.attempt, message.get("attempt") or 0)
+        if message["kind"] == "progress":
+            self.progress = message.get("progress") or self.progress
+            self.telemetry = message.get("telemetry") or self.telemetry
+            self.eta.saw(self.attempt, self.progress.get("fraction"), now)
+        elif message["kind"] == "metrics":
+            self.metrics.update({name: value for name, _, _, value in message["points"]})
+        elif message["kind"] == "event":
+            self.phase = PHASES.get(message["event"]["type"], self.phase)
+
+    def line(self, width: int, now: float) -> str:
+        """One line that fits: bar, place, time left, newest metrics; the least important is cut."""
+        parts = [self._bar(width), self._place(), self._left(now), words.metrics(self.metrics, 4)]
+        if self.attempt > 1:
+            parts.append(f"attempt {self.attempt}")
+        text = " · ".join(part for part in parts if part)
+        return text if len(text) <= width else text[: width - 1] + "…"
+
+    def _bar(self, width: int) -> str:
+        fraction = self.progress.get("fraction")
+        if fraction is None:
+            return f"{self.phase} {words.duration(time.monotonic() - self.began_at)}"
+        return f"▕{bar(fraction, max(6, min(30, width // 4)))}▏ {words.percent(fraction)}"
+
+    def _place(self) -> str:
+        for one, all_of_them in (("epoch", "epochs"), ("step", "steps")):
+            if self.progress.get(one) is not None:
+                total = self.progress.get(all_of_them)
+                return f"{one} {self.progress[one]}" + (f"/{total}" if total else "")
+        return ""
+
+    def _left(self, now: float) -> str:
+        left_s = self.eta.left_s(now)
+        return f"ETA {words.duration(left_s)}" if left_s is not None else ""
+
+
+PHASES = {
+    "JobWaited": "waiting",
+    "AttemptLaunching": "starting",
+    "AttemptClaimed": "preparing",
+    "TrainingStarted": "training",
+    "AttemptEnded": "finishing",
+    "RecoveryStarted": "recovering",
+}

@@ -1,0 +1,50 @@
+"""Every command: its name, where it lives, and its line in the help."""
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+
+class Entry(NamedTuple):
+    name: str
+    about: str
+
+
+COMMANDS = (
+    Entry("run", "run a script, a command or a job file, and follow it"),
+    Entry("ls", "list jobs"),
+    Entry("show", "tell everything about a job"),
+    Entry("logs", "print what a job printed"),
+    Entry("watch", "a job's curves, progress and telemetry, live"),
+    Entry("cancel", "end a job"),
+    Entry("resume", "go on from a job's newest checkpoint"),
+    Entry("fetch", "download what a job made"),
+    Entry("events", "what happened, as it happens"),
+    Entry("queue", "what waits, for what, and where it stands"),
+    Entry("up", "run the server in the foreground"),
+    Entry("down", "stop the server of this machine"),
+    Entry("open", "open the server's page in a browser"),
+    Entry("login", "use a server elsewhere"),
+    Entry("context", "the servers you are logged in to"),
+    Entry("token", "tokens for programs and people"),
+    Entry("secret", "values jobs need and nobody should see"),
+    Entry("gc", "apply retention: remove what is old"),
+    Entry("config", "settings and where each came from"),
+    Entry("doctor", "check this machine and the server"),
+    Entry("demo", "a minute's tour: train, kill, resume"),
+    Entry("version", "versions of the client and of the server"),
+)
+SECTIONS = {
+    "Jobs": ("run", "ls", "show", "logs", "watch", "cancel", "resume", "fetch", "events", "queue"),
+    "Server": ("up", "down", "open", "login", "context", "token", "secret", "gc"),
+    "Help": ("config", "doctor", "demo", "version"),
+}
+
+
+def load(name: str) -> click.Command | None:
+    """The command itself, imported now. A module's command carries its name, with `_command` where Python needs it."""
+    if not any(entry.name == name for entry in COMMANDS):
+        return None
+    command: click.Command = import_module(f"anygpu.cli.{name}").command
+    return command

@@ -1,0 +1,80 @@
+"""What was asked on the command line, as one document: a file with the flags laid over it, or the flags alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import InvalidSpec, NotFound, Problem
+from anygpu.spec.flags import from_flags, over_document
+from anygpu.spec.read import SUFFIXES, Document, dotted, read_file
+
+# Our flags by the name the spec's flags have.
+RENAMED = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
+OWN = {"no_workdir", "detach", "dry_run", "sets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    document: Document
+    sends_files: bool = True
+
+
+def asked(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) -> Asked:
+    """The job that words and flags describe."""
+    given = {RENAMED.get(name, name): value for name, value in flags.items() if name not in OWN}
+    given["requirements"] = _requirements(flags["requirements"])
+    over = from_flags(given, flags["sets"])
+    base = _base(target, is_command)
+    return Asked(over_document(base, over), sends_files=not flags["no_workdir"])
+
+
+def _base(target: Sequence[str], is_command: bool) -> Document:
+    first, rest = target[0], list(target[1:])
+    if is_command:
+        return Document({"command": list(target)}, "command line")
+    if Path(first).suffix.lower() in SUFFIXES:
+        return _file(Path(first), rest)
+    if first.endswith(".py"):
+        return Document({"script": first, **({"args": rest} if rest else {})}, "command line")
+    raise NotFound(
+        f"{first!r} is neither a Python script nor a job file.",
+        hint=f"Run any other command with `anygpu run -- {first} …`.",
+    )
+
+
+def _file(path: Path, args: list[str]) -> Document:
+    if not path.is_file():
+        raise NotFound(f"There is no job file {str(path)!r}.", hint="Check the path.")
+    document = read_file(path)
+    base = {"workdir": _beside(path, document.data.get("workdir"))} if _runs_files(document.data) else {}
+    extra = {"args": args} if args else {}
+    return replace(document, data={**document.data, **base, **extra})
+
+
+def _runs_files(data: Mapping[str, Any]) -> bool:
+    return bool(data.get("script") or data.get("command") or data.get("workdir"))
+
+
+def _beside(path: Path, workdir: Any) -> Any:
+    """A job file speaks of paths from where it lies, wherever the command is typed."""
+    described = dict(workdir) if isinstance(workdir, Mapping) else {"path": workdir or "."}
+    described["path"] = str((path.parent / str(described.get("path") or ".")).resolve())
+    return described
+
+
+def _requirements(given: Sequence[str]) -> Any:
+    """One name of a file is that file; anything else are requirements."""
+    if len(given) == 1 and (given[0].endswith((".txt", ".in")) or Path(given[0]).is_file()):
+        return given[0]
+    return list(given) or None
+
+
+def blamed(error: InvalidSpec, document: Document) -> InvalidSpec:
+    """The server's problems with the file and line each place stands on here."""
+    return InvalidSpec([_with_line(problem, document) for problem in error.problems])
+
+
+def _with_line(problem: Problem, document: Document) -> Problem:
+    line = next((line for place, line in document.lines.items() if dotted(place) == problem.place), None)
+    return replace(problem, source=document.source if line else "", line=line)

@@ -1,0 +1,111 @@
+"""A job in words: the lines `ls` and `show` print."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anygpu.cli import paint, table, words
+
+Job = Mapping[str, Any]
+HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS")
+
+
+def rows(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) -> list[str]:
+    cells = [_row(job, colour) for job in jobs]
+    return table.table(HEADING, cells, columns=columns)
+
+
+def _row(job: Job, colour: bool) -> tuple[str, ...]:
+    return (
+        words.short_id(job["id"]),
+        job.get("name") or "-",
+        paint.paint(status(job), _hue(job), on=colour),
+        words.percent((job.get("progress") or {}).get("fraction")),
+        words.duration(words.since(job["submitted_at"], job.get("ended_at"))),
+        words.age(job["submitted_at"]),
+        job.get("backend") or "-",
+        words.metrics(job.get("metrics") or {}, 4) or "-",
+    )
+
+
+def _hue(job: Job) -> str:
+    return paint.BY_STATUS.get(job["status"], "dim")
+
+
+def status(job: Job) -> str:
+    """`running (recovering)` says more than either word."""
+    plain = {"running": "training", "queued": "planning"}.get(job["status"])
+    if job["status"] in ("completed", "failed", "cancelled") or job["phase"] == plain:
+        return str(job["status"])
+    return f"{job['status']} ({job['phase']})"
+
+
+def describe(job: Job, *, colour: bool) -> list[str]:
+    """Everything worth knowing about one job, most important first."""
+    pairs = [
+        ("job", f"{job.get('name') or '-'}  {job['id']}"),
+        ("status", paint.paint(status(job), _hue(job), on=colour)),
+        *_story(job),
+        (
+            "submitted",
+            f"{job['submitted_at']} ({words.age(job['submitted_at'])}) by {job.get('person') or '-'}",
+        ),
+        ("took", words.duration(words.since(job["submitted_at"], job.get("ended_at")))),
+        ("backend", job.get("backend") or "-"),
+        ("cost", words.money(job.get("cost_microusd"))),
+    ]
+    return [*table.fields(pairs), *_attempts(job)]
+
+
+def _story(job: Job) -> list[tuple[str, str]]:
+    failure = job.get("failure")
+    saved = job.get("checkpoint")
+    told = [
+        ("waits for", job.get("reason") or ""),
+        ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
+        ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
+        ("progress", progress(job.get("progress") or {})),
+        ("metrics", words.metrics(job.get("metrics") or {}, 20)),
+        ("checkpoint", f"step {saved['step']}, {words.age(saved['saved_at'])}" if saved else ""),
+        ("work lost", words.duration(job["work_lost_s"]) if job.get("work_lost_s") else ""),
+        ("files", f"{job['artifacts']} to fetch" if job.get("artifacts") else ""),
+        ("resumed from", job.get("resumed_from") or ""),
+        ("tags", ", ".join(job.get("tags") or ())),
+    ]
+    return [(name, text) for name, text in told if text]
+
+
+def progress(now: Mapping[str, Any]) -> str:
+    parts = [words.percent(now["fraction"])] if now.get("fraction") is not None else []
+    for one, total in (("epoch", "epochs"), ("step", "steps")):
+        if now.get(one) is not None:
+            parts.append(f"{one} {now[one]}" + (f"/{now[total]}" if now.get(total) else ""))
+    return ", ".join([*parts, *([now["message"]] if now.get("message") else [])])
+
+
+def _attempts(job: Job) -> list[str]:
+    tried = job.get("attempts") or []
+    if not tried:
+        return []
+    heading = ("ATTEMPT", "BACKEND", "OUTCOME", "STARTED", "TOOK", "FROM STEP", "MESSAGE")
+    return ["", *table.table(heading, [_attempt(each) for each in tried])]
+
+
+def _attempt(each: Mapping[str, Any]) -> tuple[str, ...]:
+    start = each.get("training_at") or each.get("launching_at")
+    return (
+        str(each["number"]),
+        each.get("backend") or "-",
+        _outcome(each),
+        words.age(start),
+        words.duration(words.since(start, each.get("ended_at"))),
+        "-" if each.get("resume_step") is None else str(each["resume_step"]),
+        each.get("message") or "",
+    )
+
+
+def _outcome(each: Mapping[str, Any]) -> str:
+    if each.get("signal"):
+        return f"{each['outcome']} (signal {each['signal']})"
+    if each.get("exit_code") is not None:
+        return f"{each['outcome']} ({each['exit_code']})"
+    return each.get("outcome") or each.get("phase") or "-"

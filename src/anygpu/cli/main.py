@@ -1,0 +1,81 @@
+"""`anygpu`: the command line. Each command is one file, imported when it is used."""
+
+import os
+import sys
+
+import click
+
+from anygpu.cli.catalogue import COMMANDS, SECTIONS, load
+from anygpu.cli.exits import report
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "auto_envvar_prefix": None}
+
+
+class Commands(click.Group):
+    """The commands by name, none of them imported before it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [command.name for command in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if load_known(args[0]) or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(
+            f"There is no command {args[0]!r}.{nearest(args[0], self.list_commands(ctx))}", ctx
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(each.name, each.about) for each in COMMANDS if each.name in names])
+
+
+def load_known(name: str) -> bool:
+    return any(each.name == name for each in COMMANDS)
+
+
+def nearest(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+@click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=True, no_args_is_help=False)
+@click.option("--version", "wants_version", is_flag=True, help="Print the version.")
+@click.pass_context
+def anygpu(context: click.Context, wants_version: bool) -> None:
+    """Train on any GPU: one command runs a job, shows it live, and never loses it.
+
+    \b
+      anygpu run train.py --epochs 3     run a script here, with live output
+      anygpu watch                       the newest job's curves, live
+      anygpu demo                        a minute's tour
+    """
+    if wants_version:
+        from anygpu import __version__
+
+        click.echo(f"anygpu {__version__}")
+    elif context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def main() -> None:
+    """Never a traceback: every failure is a line that says what to do, and a documented exit code."""
+    try:
+        code = anygpu.main(prog_name="anygpu", standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:
+        if os.environ.get("ANYGPU_DEBUG") and not isinstance(error, click.exceptions.Exit | SystemExit):
+            raise
+        code = report(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""`anygpu run`: a script, a command or a job file, submitted and followed."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.jobfile import Asked, asked, blamed
+from anygpu.errors import InvalidSpec
+
+AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")
+SPEC_FILES = (".yaml", ".yml", ".toml", ".json")
+COMMAND = "_anygpu_command"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunCommand(click.Command):
+    """Knows where our options end: at the script, whose own options these then are, or at `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit(0)
+        return super().parse_args(ctx, self._reordered(ctx, args))
+
+    def _reordered(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parser = self.make_parser(ctx)
+        options, _, _ = parser.parse_args(list(args))
+        tail = list(options.get("target") or ())
+        head = args[: len(args) - len(tail)]
+        if head and head[-1] == "--":
+            ctx.meta[COMMAND] = True
+            return args
+        if tail and tail[0].lower().endswith(SPEC_FILES):
+            return [*head, *tail[1:], tail[0]]
+        ours, script = split_after_script(tail)
+        return [*head, *ours, "--", *script]
+
+
+def split_after_script(tail: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Where a job may run and what it may cost is ours to read even after the script; `--` keeps it the script's."""
+    ours: list[str] = []
+    script: list[str] = []
+    words = iter(tail)
+    for word in words:
+        if word == "--":
+            return ours, [*script, *words]
+        if word.partition("=")[0] in AFTER_SCRIPT:
+            ours += (
+                [word]
+                if "=" in word
+                else [word, *([value] if (value := next(words, None)) is not None else [])]
+            )
+        else:
+            script.append(word)
+    return ours, script
+
+
+def option(*names: str, about: str, many: bool = False) -> Callable[[F], F]:
+    return click.option(*names, help=about, multiple=many, default=() if many else None)
+
+
+@click.command(
+    cls=RunCommand,
+    name="run",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+)
+@click.argument("target", nargs=-1, type=click.UNPROCESSED)
+@option("--name", "-n", about="What to call the job; the newest of a name answers to it.")
+@option("--gpu", about="GPUs: a count, a kind, or both: 1, A100, A100:8, 24GB:2.")
+@option("--cpus", about="Processors.")
+@option("--memory", about="Memory, such as 16GiB.")
+@option("--env", "-e", about="KEY=VALUE for the job's environment; may be repeated.", many=True)
+@option("--secret", about="A stored secret's name, or VARIABLE=NAME; may be repeated.", many=True)
+@option("--tag", "-t", about="A word to find the job by; may be repeated.", many=True)
+@option("--output", "-o", about="Files to keep, as a pattern such as 'runs/**'; may be repeated.", many=True)
+@option(
+    "--checkpoint", about="Checkpoint files, as a pattern such as 'ckpt/*.pt'; may be repeated.", many=True
+)
+@option("--checkpoint-every", about="How often checkpoints are saved, such as 5m.")
+@option("--resume-arg", about="Argument a resumed script gets; {path} is the checkpoint.", many=True)
+@option("--requirements", "-r", about="A requirements file, or a requirement; may be repeated.", many=True)
+@option("--setup", about="A shell command to run before; may be repeated.", many=True)
+@option("--dataset", about="The data: a path, a URL, or name@version.")
+@option("--timeout", about="End the job after this long, such as 6h.")
+@option("--max-cost", about="End the job before it costs more, in dollars.")
+@option("--deadline", about="When it must be done: 6h from now, or an instant.")
+@option("--max-retries", about="How often to try again after failures that are not the script's.")
+@option("--on", about="Where: a strategy (cheapest, fastest), or backends in order of preference.")
+@option("--priority", about="Higher goes first.")
+@option("--python", about="The interpreter. Default: the active environment's.")
+@option("--workdir", about="The directory that travels with the job. Default: this one.")
+@option("--set", "sets", about="Any field of the spec: --set checkpoint.keep=5; may be repeated.", many=True)
+@option("--key", about="Idempotency key: the same key is the same job.")
+@click.option("--no-workdir", is_flag=True, help="Send no files.")
+@click.option("--detach", "-d", is_flag=True, help="Submit, print the id, and leave.")
+@click.option("--dry-run", is_flag=True, help="Print the spec that would be submitted.")
+@json_option
+@context_option
+@click.pass_context
+def command(
+    context: click.Context, /, target: tuple[str, ...], as_json: bool, context_name: str, **flags: Any
+) -> None:
+    """Run a script, a command or a job file, and follow it.
+
+    \b
+      anygpu run train.py --epochs 3          everything after the script is the script's
+      anygpu run --gpu A100 train.py          our options come before it
+      anygpu run job.yaml --max-cost 10       a job file; options win over it
+      anygpu run -- make train                any command
+
+    The exit code is the script's own.
+    """
+    if not target:
+        raise click.UsageError("Nothing to run: give a script, a job file, or -- and a command.", context)
+    wanted = asked(target, flags, is_command=bool(context.meta.get(COMMAND)))
+    if flags["dry_run"]:
+        _print_spec(wanted, as_json)
+        return
+    context.exit(_run(wanted, context_name, detach=flags["detach"], as_json=as_json))
+
+
+def _print_spec(wanted: Asked, as_json: bool) -> None:
+    from anygpu.cli.output import emit_json
+    from anygpu.spec.load import from_document
+
+    spec = from_document(wanted.document).model_dump(mode="json", exclude_defaults=True)
+    if as_json:
+        emit_json(spec)
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(spec, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _run(wanted: Asked, context_name: str, *, detach: bool, as_json: bool) -> int:
+    from anygpu.sdk.context import find
+    from anygpu.sdk.submission import prepared
+
+    client = connect(context_name, start=True)
+    try:
+        here = find(context_name).embedded
+        spec = (
+            wanted.document.data
+            if not wanted.sends_files
+            else prepared(client, wanted.document.data, here=here)
+        )
+        submitted = client.submit(spec)
+    except InvalidSpec as error:
+        raise blamed(error, wanted.document) from None
+    if detach:
+        return detached(submitted, as_json)
+    return followed(client, submitted, as_json)
+
+
+def detached(submitted: dict[str, Any], as_json: bool) -> int:
+    from anygpu.cli.output import emit_json
+
+    if as_json:
+        emit_json(submitted)
+    else:
+        print(submitted["id"])
+        told = "submitted" if submitted.get("created", True) else "already submitted"
+        print(f"anygpu: {told} · anygpu logs -f {submitted['id']}", file=sys.stderr)
+    return 0
+
+
+def followed(client: Any, submitted: dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        from anygpu.cli.jsonfollow import follow_as_json
+
+        return follow_as_json(client, submitted)
+    from anygpu.cli.follow import Follower
+
+    return Follower(client, submitted["id"]).run()

@@ -1,0 +1,156 @@
+"""The HTTP API as methods: one for each thing a server can be asked. Answers are the API's own JSON."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from anygpu.errors import AnygpuError, NotFound
+from anygpu.sdk.http import Http, Locate
+from anygpu.sdk.stream import BEGINNING, PATIENCE_S, Cursor, Stream
+
+ROOT = "/api/v1"
+Json = dict[str, Any]
+
+
+class Client:
+    """What a server can be asked. Not shared between threads; `another()` gives a second one."""
+
+    def __init__(self, locate: Locate, *, http: Http | None = None) -> None:
+        self._locate = locate
+        self.http = http or Http(locate)
+
+    def another(self) -> "Client":
+        return Client(self._locate, http=self.http.another())
+
+    def submit(self, spec: Mapping[str, Any], *, key: str = "") -> Json:
+        """Without a key of the caller's own, one is made: a repeated request is still one job."""
+        headers = {"Idempotency-Key": key or str(spec.get("idempotency_key") or uuid.uuid4().hex)}
+        return self._post(f"{ROOT}/training", dict(spec), headers=headers, repeatable=True)
+
+    def jobs(self, **filters: Any) -> Json:
+        return self._get(f"{ROOT}/training", filters)
+
+    def job(self, job_id: str) -> Json:
+        return self._get(_training(job_id))
+
+    def cancel(self, job_id: str) -> Json:
+        return self._post(_training(job_id, "cancel"), repeatable=True)
+
+    def resume(self, job_id: str, overrides: Mapping[str, Any] | None = None, *, key: str = "") -> Json:
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        return self._post(
+            _training(job_id, "resume"), dict(overrides or {}), headers=headers, repeatable=True
+        )
+
+    def logs(
+        self, job_id: str, *, attempt: int | None = None, offset: int = 0, limit: int | None = None
+    ) -> tuple[bytes, int, int]:
+        """Bytes, the offset after them, and the attempt they are of."""
+        query = {"attempt": attempt, "offset": offset, "limit": limit}
+        answer = self.http.request("GET", _training(job_id, "logs"), query=query)
+        end = int(answer.headers.get("X-Log-Start", offset)) + len(answer.data)
+        return answer.data, end, int(answer.headers.get("X-Log-Attempt", attempt or 0))
+
+    def metrics(
+        self, job_id: str, *, names: Sequence[str] = (), points: int = 1000, attempt: int | None = None
+    ) -> Json:
+        query = {"name": list(names) or None, "points": points, "attempt": attempt}
+        return self._get(_training(job_id, "metrics"), query)
+
+    def events(self, job_id: str, *, after: int = 0, limit: int | None = None) -> Json:
+        return self._get(_training(job_id, "events"), {"after": after, "limit": limit})
+
+    def checkpoints(self, job_id: str) -> list[Json]:
+        return list(self._get(_training(job_id, "checkpoints"))["checkpoints"])
+
+    def artifacts(self, job_id: str) -> list[Json]:
+        return list(self._get(_training(job_id, "artifacts"))["artifacts"])
+
+    def stream(
+        self,
+        job_id: str,
+        *,
+        include: Sequence[str] = (),
+        cursor: Cursor = BEGINNING,
+        patience_s: float = PATIENCE_S,
+        on_break: Callable[[AnygpuError], None] = lambda _: None,
+    ) -> Stream:
+        path = _training(job_id, "stream")
+        return Stream(
+            self.http, path, include=include, cursor=cursor, patience_s=patience_s, on_break=on_break
+        )
+
+    def project_stream(self, *, after: int = 0, patience_s: float = PATIENCE_S) -> Stream:
+        return Stream(self.http, f"{ROOT}/stream", cursor=Cursor(after=after), patience_s=patience_s)
+
+    def upload(self, sha256: str, archive: Path | bytes) -> bool:
+        """Send an archive unless the server has it; whether it was sent."""
+        path = f"{ROOT}/uploads/{sha256}"
+        try:
+            self.http.request("HEAD", path)
+            return False
+        except NotFound:
+            self._put_archive(path, archive)
+            return True
+
+    def _put_archive(self, path: str, archive: Path | bytes) -> None:
+        kind = {"Content-Type": "application/gzip"}
+        if isinstance(archive, bytes):
+            self.http.request("PUT", path, body=archive, headers=kind)
+            return
+        with archive.open("rb") as file:
+            size = {"Content-Length": str(archive.stat().st_size)}
+            self.http.request("PUT", path, body=file, headers={**kind, **size})
+
+    def queue(self) -> Json:
+        return self._get(f"{ROOT}/queue")
+
+    def secrets(self) -> Json:
+        return self._get(f"{ROOT}/secrets")
+
+    def set_secret(self, name: str, value: str) -> None:
+        self.http.request("PUT", f"{ROOT}/secrets/{quote(name, safe='')}", body={"value": value})
+
+    def remove_secret(self, name: str) -> None:
+        self.http.request("DELETE", f"{ROOT}/secrets/{quote(name, safe='')}")
+
+    def tokens(self) -> Json:
+        return self._get(f"{ROOT}/tokens")
+
+    def create_token(self, **wanted: Any) -> Json:
+        return self._post(
+            f"{ROOT}/tokens", {key: value for key, value in wanted.items() if value is not None}
+        )
+
+    def revoke_token(self, token_id: str) -> None:
+        self.http.request("DELETE", f"{ROOT}/tokens/{quote(token_id, safe='')}")
+
+    def gc(self, *, dry_run: bool = False) -> Json:
+        return self._post(f"{ROOT}/gc", query={"dry_run": "true" if dry_run else "false"})
+
+    def gpus(self) -> Json:
+        return self._get(f"{ROOT}/monitoring/gpu")
+
+    def whoami(self) -> Json:
+        return self._get(f"{ROOT}/whoami")
+
+    def login_link(self) -> Json:
+        return self._post(f"{ROOT}/login/links")
+
+    def close(self) -> None:
+        self.http.close()
+
+    def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        answer: Json = self.http.request("GET", path, query=query).json()
+        return answer
+
+    def _post(self, path: str, body: Any = None, **more: Any) -> Json:
+        answer: Json = self.http.request("POST", path, body=body, **more).json()
+        return answer
+
+
+def _training(job_id: str, what: str = "") -> str:
+    path = f"{ROOT}/training/{quote(job_id, safe='')}"
+    return f"{path}/{what}" if what else path

@@ -1,0 +1,111 @@
+"""Which server to talk to: the environment's, else the chosen context's, else the one on this machine.
+
+Contexts are kept beside the settings file, readable by their owner only, for they hold tokens.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anygpu import settings
+from anygpu.errors import NotFound, Unauthorized
+from anygpu.sdk.http import Endpoint
+
+EMBEDDED = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A named server. Without a url it is the one embedded on this machine."""
+
+    name: str
+    url: str = ""
+    token: str = ""
+    origin: str = ""
+
+    @property
+    def embedded(self) -> bool:
+        return not self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Every server somebody logged in to, and the one in use."""
+
+    path: Path
+    current: str = EMBEDDED
+    known: Mapping[str, Context] = field(default_factory=dict)
+
+    def get(self, name: str) -> Context:
+        if name == EMBEDDED:
+            return Context(EMBEDDED, origin="this machine")
+        if name not in self.known:
+            names = ", ".join([EMBEDDED, *self.known])
+            raise NotFound(
+                f"There is no context {name!r}.", hint=f"Known: {names}. `anygpu login URL` adds one."
+            )
+        return self.known[name]
+
+    def added(self, context: Context) -> "Contexts":
+        return Contexts(self.path, context.name, {**self.known, context.name: context})
+
+    def removed(self, name: str) -> "Contexts":
+        self.get(name)
+        left = {key: value for key, value in self.known.items() if key != name}
+        return Contexts(self.path, EMBEDDED if self.current == name else self.current, left)
+
+    def using(self, name: str) -> "Contexts":
+        self.get(name)
+        return Contexts(self.path, name, self.known)
+
+
+def contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
+    """Read the contexts file; without one there is only the embedded server."""
+    path = settings.config_path(environ).with_name("contexts.json")
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Contexts(path, EMBEDDED, {})
+    known = {
+        name: Context(name, each["url"], each["token"], origin=str(path))
+        for name, each in kept["contexts"].items()
+    }
+    return Contexts(path, kept.get("current", EMBEDDED), known)
+
+
+def save(all_of_them: Contexts) -> None:
+    """Write the file whole or not at all, and never readable by others, not even for a moment."""
+    path = all_of_them.path
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept = {name: {"url": each.url, "token": each.token} for name, each in all_of_them.known.items()}
+    text = json.dumps({"current": all_of_them.current, "contexts": kept}, indent=2)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    scratch.replace(path)
+
+
+def find(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:
+    """The context by name, else from ANYGPU_URL and ANYGPU_TOKEN, else the one in use."""
+    if name:
+        return contexts(environ).get(name)
+    if url := environ.get("ANYGPU_URL"):
+        return _from_environment(url, environ)
+    chosen = contexts(environ)
+    return chosen.get(chosen.current)
+
+
+def _from_environment(url: str, environ: Mapping[str, str]) -> Context:
+    token = environ.get("ANYGPU_TOKEN", "")
+    if not token:
+        raise Unauthorized(
+            "ANYGPU_URL is set, ANYGPU_TOKEN is not.", hint="Set both, or neither and `anygpu login`."
+        )
+    return Context("environment", url.rstrip("/"), token, origin="ANYGPU_URL")
+
+
+def endpoint_of(context: Context) -> Endpoint:
+    return Endpoint(context.url, context.token)

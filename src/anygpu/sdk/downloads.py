@@ -1,0 +1,185 @@
+"""Files a job made, downloaded: resumed by chunk, verified, never outside their directory."""
+
+import hashlib
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from anygpu.errors import BlobCorrupt, BlobMissing, Conflict, ServerUnreachable, UnsafePath
+from anygpu.sdk.client import Client
+from anygpu.sdk.http import TRIES, backoff_s
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file on the server: its name is relative, its bytes are the URLs' joined in order."""
+
+    name: str
+    size: int
+    sha256: str
+    urls: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    path: Path
+    size: int
+    downloaded: bool  # False: the same content was there already
+
+
+def artifact_files(client: Client, job_id: str, names: Sequence[str] = ()) -> list[RemoteFile]:
+    """The newest of each name: a later attempt's file replaces an earlier one's."""
+    newest = {each["name"]: each for each in client.artifacts(job_id)}
+    return [_remote(each, each["name"]) for name, each in newest.items() if not names or name in names]
+
+
+def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> list[RemoteFile]:
+    """The files of one checkpoint, under `checkpoints/<step>/`; the newest unless a step is given."""
+    saved = client.checkpoints(job_id)
+    chosen = [each for each in saved if step is None or each["step"] == step]
+    if not chosen:
+        said = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+        steps = ", ".join(str(each["step"]) for each in saved) or "none"
+        raise BlobMissing(f"The job has {said}.", hint=f"Steps kept: {steps}.")
+    newest = max(chosen, key=lambda each: (each["saved_at"], each["step"]))
+    return [_remote(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
+
+
+def _remote(found: dict[str, Any], name: str) -> RemoteFile:
+    return RemoteFile(name, int(found["size"]), found["sha256"], tuple(found["urls"]))
+
+
+def safe_path(root: Path, name: str) -> Path:
+    """Where a remote name belongs under `root`; anything that would lead elsewhere is refused."""
+    windows = PureWindowsPath(name)
+    parts = PurePosixPath(name).parts
+    odd = "\0" in name or windows.drive or windows.root or ".." in windows.parts or not parts
+    if odd or name.startswith("/"):
+        raise UnsafePath(f"The server names a file {name!r}, which leads outside {root}.")
+    path = root.joinpath(*parts)
+    if not path.parent.resolve().is_relative_to(root.resolve()):
+        raise UnsafePath(
+            f"{name!r} leads outside {root} through a symbolic link.", hint="Choose another directory."
+        )
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Downloads into one directory. `base_url` completes addresses the server gives without a host."""
+
+    root: Path
+    base_url: str
+    force: bool = False
+
+    def fetch(self, file: RemoteFile) -> Fetched:
+        path = safe_path(self.root, file.name)
+        if path.is_file() and not path.is_symlink() and file_sha256(path) == file.sha256:
+            return Fetched(path, file.size, downloaded=False)
+        if (path.exists() or path.is_symlink()) and not self.force:
+            raise Conflict(
+                f"{path} exists with other content.",
+                hint="--force overwrites it; or choose another directory.",
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._complete(file, path)
+        return Fetched(path, file.size, downloaded=True)
+
+    def _complete(self, file: RemoteFile, path: Path) -> None:
+        part = _Part(path, file)
+        self._download(file, part)
+        if file_sha256(part.data) != file.sha256:
+            # Damaged while it lay here, perhaps: once more from the beginning before blaming the server.
+            part.discard()
+            self._download(file, part)
+        if file_sha256(part.data) != file.sha256:
+            part.discard()
+            raise BlobCorrupt(
+                f"{file.name} does not match its checksum.", hint="Fetch an earlier checkpoint."
+            )
+        part.data.replace(path)
+        part.discard()
+
+    def _download(self, file: RemoteFile, part: "_Part") -> None:
+        for turn in range(TRIES):
+            try:
+                self._rest(file, part)
+                return
+            except ServerUnreachable:
+                if turn == TRIES - 1:
+                    raise
+                time.sleep(backoff_s(turn))
+
+    def _rest(self, file: RemoteFile, part: "_Part") -> None:
+        done = part.chunks_done()
+        for number, url in enumerate(file.urls):
+            if number >= done:
+                part.append(number, _content(urljoin(self.base_url + "/", url)))
+        if not file.urls:
+            part.append(0, b"")
+
+
+class _Part:
+    """A file on its way: the bytes so far, and beside them how many whole chunks these are."""
+
+    def __init__(self, path: Path, file: RemoteFile) -> None:
+        self.data = path.with_name(f".{path.name}.{file.sha256[:12]}.part")
+        self._notes = self.data.with_suffix(".part.json")
+
+    def chunks_done(self) -> int:
+        try:
+            notes = json.loads(self._notes.read_text())
+            os.truncate(self.data, notes["size"])
+        except (OSError, ValueError, KeyError):
+            self.discard()
+            return 0
+        return int(notes["chunks"])
+
+    def append(self, number: int, content: "bytes | Iterator[bytes]") -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(self.data, flags, 0o666), "ab") as file:
+            for block in [content] if isinstance(content, bytes) else content:
+                file.write(block)
+            size = file.tell()
+        self._notes.write_text(json.dumps({"chunks": number + 1, "size": size}))
+
+    def discard(self) -> None:
+        self.data.unlink(missing_ok=True)
+        self._notes.unlink(missing_ok=True)
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _content(url: str) -> Iterator[bytes]:
+    """A signed URL's bytes. It carries its own permission: our token is not sent to whoever serves it."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=60)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}" if parts.query else parts.path)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise BlobMissing(f"{parts.hostname} answered {response.status} for a file of the job.")
+        while block := response.read(BLOCK):
+            yield block
+        if response.length:
+            raise ServerUnreachable(
+                f"{parts.hostname} ended a download early.", hint="Fetch again: it goes on."
+            )
+    except (OSError, http.client.HTTPException) as error:
+        raise ServerUnreachable(
+            f"A download broke ({error}).", hint="Fetch again: it goes on from there."
+        ) from error
+    finally:
+        connection.close()

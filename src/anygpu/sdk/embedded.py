@@ -1,0 +1,173 @@
+"""The server embedded on this machine: found by its state directory, started when none runs.
+
+Two commands at once start one server: whoever holds the start lock looks again before starting.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from anygpu import settings
+from anygpu.errors import AnygpuError, ServerUnreachable
+from anygpu.sdk.http import Endpoint
+
+START_TIMEOUT_S = 30.0
+POLL_S = 0.01
+LOG_LINES = 15
+
+
+class ServerFailed(AnygpuError):
+    """The embedded server did not start. Its log says why."""
+
+    code = "server_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers: where, and as which process."""
+
+    url: str
+    pid: int
+    token: str
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.url, self.token)
+
+
+def state_dir() -> Path:
+    return settings.load().state
+
+
+def running(state: Path) -> Running | None:
+    """The server of this state directory, if its process lives and its port answers."""
+    try:
+        told = json.loads((state / "server.json").read_text())
+        found = Running(told["url"], int(told["pid"]), (state / "token").read_text().strip())
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if _alive(found.pid) and _listens(found.url) else None
+
+
+def ensure(state: Path, on_start: Callable[[], None] = lambda: None) -> Running:
+    """The running server, started first if there is none."""
+    found = running(state)
+    if found is not None:
+        return found
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _only_one_starts(state):
+        found = running(state)
+        if found is not None:
+            return found
+        on_start()
+        return _start(state)
+
+
+def stop(state: Path, timeout_s: float = 20) -> int | None:
+    """Ask the server to stop and wait until it is gone; its process id, or None when none ran."""
+    found = running(state)
+    if found is None:
+        return None
+    os.kill(found.pid, signal.SIGTERM)
+    until = time.monotonic() + timeout_s
+    while _alive(found.pid):
+        if time.monotonic() > until:
+            raise ServerFailed(
+                f"The server (process {found.pid}) has not stopped after {timeout_s:.0f} s.",
+                hint=f"See {state / 'server.log'}; `kill -9 {found.pid}` ends it; no job is lost by that.",
+            )
+        time.sleep(POLL_S)
+    return found.pid
+
+
+def command(state: Path) -> list[str]:
+    """How a server of this state directory is started. A port that is taken gives way to a free one."""
+    port = settings.load(overrides={"state": state}).server.port
+    chosen = port if _free(port) else 0
+    return [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", str(chosen)]
+
+
+def _start(state: Path) -> Running:
+    log = state / "server.log"
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
+        child = subprocess.Popen(
+            command(state), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    until = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < until:
+        found = running(state)
+        if found is not None:
+            return found
+        if child.poll() is not None:
+            raise ServerFailed(f"The embedded server ended with code {child.returncode}:\n{_tail(log)}")
+        time.sleep(POLL_S)
+    raise ServerUnreachable(f"The embedded server is not ready after {START_TIMEOUT_S:.0f} s:\n{_tail(log)}")
+
+
+@contextlib.contextmanager
+def _only_one_starts(state: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:
+        raise ServerFailed(
+            "The embedded server needs Linux or macOS.",
+            hint="Log in to a server elsewhere with `anygpu login URL`.",
+        ) from None
+    with (state / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join([*lines[-LOG_LINES:], f"(the whole log: {log})"])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return False  # a process of somebody else: ours is gone and its number was used again
+    return not _defunct(pid)
+
+
+def _defunct(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (OSError, IndexError):
+        return False
+
+
+def _listens(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def crashed(state: Path) -> bool:
+    """A server that stops leaves nothing behind; one that was killed leaves its address."""
+    return (state / "server.json").exists() and running(state) is None

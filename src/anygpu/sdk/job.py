@@ -1,0 +1,133 @@
+"""One job, as Python holds it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import AnygpuError
+from anygpu.sdk.client import Client
+from anygpu.sdk.monitor import Monitor
+from anygpu.sdk.status import TERMINAL, Status
+
+
+class JobFailed(AnygpuError):
+    """The job ended without its result. Read its failure and its log."""
+
+    code = "job_failed"
+
+    def __init__(self, message: str | None = None, *, job: Mapping[str, Any] | None = None) -> None:
+        self.job = job or {}
+        self.failure: Mapping[str, Any] = self.job.get("failure") or {}
+        super().__init__(message)
+
+
+class NotFinished(AnygpuError):
+    """The job has not ended within the time given. It goes on; ask again."""
+
+    code = "not_finished"
+    retryable = True
+
+
+class Job:
+    """A submitted job: watch it, read it, stop it, fetch what it made."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._client = client
+        self.id = job_id
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    def describe(self) -> dict[str, Any]:
+        """Everything the server says of the job, as the API has it."""
+        return self._client.job(self.id)
+
+    def status(self) -> Status:
+        return Status(job_id=self.id).with_job(self.describe())
+
+    def monitor(self) -> Monitor:
+        """Every change until the end; works with `for` and with `async for`."""
+        return Monitor(self._client, self.id)
+
+    def logs(self, *, follow: bool = False) -> Iterator[str]:
+        """The newest attempt's lines; with `follow`, of every attempt as they come, until the job ends."""
+        chunks = self._followed() if follow else self._stored()
+        return _lines(chunks)
+
+    def metrics(self, *names: str, points: int = 1000) -> dict[str, list[list[Any]]]:
+        """Each metric's `[step, time, value]` points, thinned out to about `points` with the extremes kept."""
+        series = self._client.metrics(self.id, names=names, points=points)["series"]
+        return {each["name"]: each["points"] for each in series}
+
+    def result(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Wait for the end; the job as the server has it. Raises JobFailed if it did not complete."""
+        job = self._ended(timeout_s)
+        if job["status"] != "completed":
+            raise JobFailed(_why(job), job=job)
+        return job
+
+    def cancel(self) -> None:
+        self._client.cancel(self.id)
+
+    def resume(self, **overrides: Any) -> "Job":
+        """A new job that goes on from this one's newest checkpoint."""
+        return Job(self._client, self._client.resume(self.id, overrides)["id"])
+
+    def fetch(
+        self, directory: str | Path = ".", *, checkpoints: bool = False, force: bool = False
+    ) -> list[Path]:
+        """Download what the job made into a directory; each file is verified."""
+        from anygpu.sdk.downloads import Download, artifact_files, checkpoint_files
+
+        files = artifact_files(self._client, self.id)
+        if checkpoints:
+            files = [*files, *checkpoint_files(self._client, self.id)]
+        download = Download(Path(directory), self._client.http.endpoint.url, force=force)
+        return [download.fetch(each).path for each in files]
+
+    def _ended(self, timeout_s: float | None) -> dict[str, Any]:
+        import threading
+
+        job = self.describe()
+        if job["status"] in TERMINAL:
+            return job
+        stream = self._client.another().stream(self.id, include=("events",))
+        alarm = threading.Timer(timeout_s, stream.close) if timeout_s is not None else None
+        if alarm is not None:
+            alarm.daemon = True
+            alarm.start()
+        ended = any(message["kind"] == "end" for message in stream)
+        if alarm is not None:
+            alarm.cancel()
+        if not ended:
+            raise NotFinished(
+                f"{self.id} has not ended after {timeout_s:g} s.", hint="It goes on; ask again."
+            )
+        return self.describe()
+
+    def _stored(self) -> Iterator[bytes]:
+        offset, attempt = 0, None
+        while True:
+            data, offset, attempt = self._client.logs(self.id, attempt=attempt, offset=offset)
+            if not data:
+                return
+            yield data
+
+    def _followed(self) -> Iterator[bytes]:
+        stream = self._client.another().stream(self.id, include=("logs",))
+        return (message["data"] for message in stream if message["kind"] == "log")
+
+
+def _why(job: Mapping[str, Any]) -> str:
+    failure = job.get("failure") or {}
+    said = failure.get("message") or job["status"]
+    return f"Job {job.get('name') or job['id']} {job['status']}: {said}"
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+    if rest:
+        yield rest.decode(errors="replace")

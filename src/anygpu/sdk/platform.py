@@ -1,0 +1,93 @@
+"""`Platform()`: the way in from Python.
+
+platform = Platform()
+job = platform.submit(code=open("train.py").read(), requirements=Requirements(gpu_memory_gb=16))
+for status in job.monitor():
+    print(status.backend, status.progress, status.cost)
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.sdk import context as contexts
+from anygpu.sdk.client import Client
+from anygpu.sdk.context import Context
+from anygpu.sdk.http import Endpoint, Locate
+from anygpu.sdk.job import Job
+from anygpu.sdk.requirements import Requirements, placement_from
+
+
+class Platform:
+    """A server to submit to: ANYGPU_URL's, else the context in use, else the one on this machine.
+
+    The server of this machine is started when none runs.
+    """
+
+    def __init__(
+        self, url: str = "", token: str = "", *, context: str = "", state: str | Path | None = None
+    ) -> None:
+        self._context = Context("argument", url.rstrip("/"), token) if url else contexts.find(context)
+        if state is not None:
+            self._context = Context(contexts.EMBEDDED)
+        self.client = Client(locate(self._context, Path(state) if state is not None else None))
+
+    def submit(
+        self,
+        *,
+        code: str | None = None,
+        script: str | Path | None = None,
+        command: str | list[str] | None = None,
+        requirements: Requirements | None = None,
+        preferences: Mapping[str, Any] | None = None,
+        workdir: str | Path | None = None,
+        **spec: Any,
+    ) -> Job:
+        """Submit a job; returns at once. `spec` takes every other field of a job's spec, e.g. `name`, `env`."""
+        from anygpu.sdk.submission import prepared
+
+        what = {"code": code, "script": None if script is None else str(script), "command": command}
+        asked = {key: value for key, value in what.items() if value is not None}
+        needs = requirements.spec() if requirements is not None else {}
+        wishes = {"placement": placement_from(preferences or {})}
+        ready = prepared(
+            self.client, merged(needs, wishes, asked, spec), workdir=workdir, here=self._context.embedded
+        )
+        return Job(self.client, self.client.submit(ready)["id"])
+
+    def job(self, job_id: str) -> Job:
+        """By id, a unique beginning of it, name, or `last`."""
+        return Job(self.client, self.client.job(job_id)["id"])
+
+    def jobs(self, **filters: Any) -> Iterator[Job]:
+        """Newest first. Filters: status, phase, name, tag, backend, person, q, after_ms, before_ms."""
+        cursor: str | None = None
+        while True:
+            page = self.client.jobs(**filters, cursor=cursor)
+            yield from (Job(self.client, each["id"]) for each in page["jobs"])
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+
+
+def locate(context: Context, state: Path | None = None, on_start: Any = lambda: None) -> Locate:
+    """How to find a context's server, now and again after it moved."""
+    if not context.embedded:
+        return lambda: Endpoint(context.url, context.token)
+
+    def here() -> Endpoint:
+        from anygpu.sdk import embedded
+
+        return embedded.ensure(state or embedded.state_dir(), on_start).endpoint
+
+    return here
+
+
+def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping of several; later parts win, place by place."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            both = isinstance(value, Mapping) and isinstance(whole.get(key), Mapping)
+            whole[key] = merged(whole[key], value) if both else value
+    return {key: value for key, value in whole.items() if value not in (None, {})}

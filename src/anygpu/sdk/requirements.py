@@ -1,0 +1,94 @@
+"""What a job needs, in the words researchers use; translated to the job's spec."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anygpu.errors import InvalidSpec, Problem
+
+OPTIMIZE_FOR = {"cost": "cheapest", "speed": "fastest", "balance": "balanced"}
+PREFERENCES = {
+    "optimize_for": "strategy",
+    "allowed_backends": "allowed",
+    "forbidden_backends": "forbidden",
+    "fallback_backends": "fallbacks",
+    "region": "region",
+    "zone": "zone",
+    "instance_type": "instance_type",
+    "profile": "profile",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What the machine must have, and what the job may take. What is not said is decided by the plan."""
+
+    gpu_count: int | None = None
+    gpu_kind: str | None = None
+    gpu_memory_gb: float | None = None
+    cpus: float | None = None
+    memory_gb: float | None = None
+    disk_gb: float | None = None
+    duration_hours_estimated: float | None = None
+    checkpoint_frequency_minutes: float | None = None
+    interruptible: bool | None = None
+    max_cost_usd: float | None = None
+    timeout_hours: float | None = None
+    deadline_hours: float | None = None
+    max_retries: int | None = None
+
+    def spec(self) -> dict[str, Any]:
+        """The parts of a job's spec these stand for."""
+        gpu = _given(count=self.gpu_count, kind=self.gpu_kind, memory=_size(self.gpu_memory_gb))
+        resources = _given(
+            gpu=gpu or None, cpus=self.cpus, memory=_size(self.memory_gb), disk=_size(self.disk_gb)
+        )
+        limits = _given(
+            max_cost=None if self.max_cost_usd is None else f"{self.max_cost_usd:.6f}",
+            timeout_s=_times(self.timeout_hours, 3600),
+            deadline_s=_times(self.deadline_hours, 3600),
+            max_retries=self.max_retries,
+        )
+        placement = _given(
+            interruptible=None if self.interruptible is None else _yes_or_no(self.interruptible),
+            expected_duration_s=_times(self.duration_hours_estimated, 3600),
+        )
+        checkpoint = _given(every_s=_times(self.checkpoint_frequency_minutes, 60))
+        parts = {"resources": resources, "limits": limits, "placement": placement, "checkpoint": checkpoint}
+        return {name: part for name, part in parts.items() if part}
+
+
+def placement_from(preferences: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"optimize_for": "cost", "allowed_backends": None}` -> the spec's placement."""
+    unknown = [name for name in preferences if name not in PREFERENCES]
+    if unknown:
+        raise InvalidSpec([_unknown(name) for name in unknown])
+    placement = {PREFERENCES[name]: value for name, value in preferences.items() if value is not None}
+    if "strategy" in placement:
+        placement["strategy"] = OPTIMIZE_FOR.get(placement["strategy"], placement["strategy"])
+    return placement
+
+
+def _unknown(name: str) -> Problem:
+    import difflib
+
+    near = difflib.get_close_matches(name, PREFERENCES, n=1)
+    suggestion = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PREFERENCES)}"
+    return Problem(f"preferences.{name}", None, "unknown key", suggestion)
+
+
+def _given(**parts: Any) -> dict[str, Any]:
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _size(gigabytes: float | None) -> str | None:
+    # GPUs are sold as "16 GB" and mean GiB; "16G" is the spec's word for that.
+    return None if gigabytes is None else f"{gigabytes:g}G"
+
+
+def _times(amount: float | None, seconds: float) -> float | None:
+    return None if amount is None else amount * seconds
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,80 @@
+"""Where a job stands at one moment, in the words `job.monitor()` gives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+TERMINAL = ("completed", "failed", "cancelled")
+MICROUSD = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """One moment of a job. `progress` is a percentage, `cost` dollars."""
+
+    job_id: str
+    name: str = ""
+    status: str = "queued"
+    phase: str = "planning"
+    reason: str = ""
+    backend: str | None = None
+    previous_backend: str | None = None
+    backend_changed: bool = False
+    attempt: int = 0
+    progress: float = 0.0
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+    message: str = ""
+    cost: float = 0.0
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    telemetry: Mapping[str, Any] = field(default_factory=dict)
+    work_lost_s: float = 0.0
+    failure: Mapping[str, Any] | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.status in TERMINAL
+
+    def with_job(self, job: Mapping[str, Any]) -> "Status":
+        """This status brought up to what the server says of the job."""
+        backend = job.get("backend") or self.backend
+        moved = self.backend is not None and backend != self.backend
+        fresh = replace(
+            self,
+            name=job.get("name") or "",
+            status=job["status"],
+            phase=job["phase"],
+            reason=job.get("reason") or "",
+            backend=backend,
+            previous_backend=self.backend if moved else self.previous_backend,
+            backend_changed=moved,
+            attempt=job.get("attempt") or 0,
+            cost=(job.get("cost_microusd") or 0) / MICROUSD,
+            metrics={**self.metrics, **(job.get("metrics") or {})},
+            work_lost_s=job.get("work_lost_s") or 0.0,
+            failure=job.get("failure"),
+        )
+        return fresh.with_progress(job.get("progress") or {}, job.get("telemetry") or {})
+
+    def with_progress(self, progress: Mapping[str, Any], telemetry: Mapping[str, Any]) -> "Status":
+        fraction = progress.get("fraction")
+        return replace(
+            self,
+            progress=self.progress if fraction is None else round(100 * fraction, 2),
+            step=progress.get("step", self.step),
+            steps=progress.get("steps", self.steps),
+            epoch=progress.get("epoch", self.epoch),
+            epochs=progress.get("epochs", self.epochs),
+            message=progress.get("message") or self.message,
+            telemetry=telemetry or self.telemetry,
+        )
+
+    def with_points(self, points: list[list[Any]]) -> "Status":
+        newest = {name: value for name, _, _, value in points}
+        return replace(self, metrics={**self.metrics, **newest})
+
+    def still(self) -> "Status":
+        """The same, no longer news: a move is told once."""
+        return replace(self, backend_changed=False)

@@ -1,0 +1,165 @@
+"""A job's stream, followed over any number of broken connections: nothing missed, nothing twice."""
+
+import base64
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from anygpu.errors import AnygpuError, ServerUnreachable
+from anygpu.sdk.http import Http, backoff_s
+
+SILENCE_S = 40.0  # the server pings every 15 s; more than two missed pings is a dead connection
+PATIENCE_S = 120.0
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How much of a job's stream has been seen."""
+
+    after: int = 0
+    attempt: int = 0
+    log: int = 0
+    point: int = 0
+
+    def query(self) -> dict[str, Any]:
+        return {
+            "after": self.after,
+            "attempt": self.attempt or None,
+            "log": self.log or None,
+            "point": self.point or None,
+        }
+
+
+BEGINNING = Cursor()
+
+
+def advance(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+    """The cursor after a message, and what of the message is new."""
+    kind = message.get("kind")
+    if kind == "event":
+        return _event(cursor, message)
+    if kind not in ("log", "metrics"):
+        return cursor, message
+    if message["attempt"] < cursor.attempt:
+        return cursor, None
+    if message["attempt"] > cursor.attempt:
+        cursor = replace(cursor, attempt=message["attempt"], log=0, point=0)
+    return _log(cursor, message) if kind == "log" else _metrics(cursor, message)
+
+
+def _event(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+    if message["after"] <= cursor.after:
+        return cursor, None
+    return replace(cursor, after=message["after"]), message
+
+
+def _log(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+    data = base64.b64decode(message["data"])
+    fresh = message["log"] - cursor.log
+    if fresh <= 0:
+        return cursor, None
+    return replace(cursor, log=message["log"]), {**message, "data": data[-fresh:]}
+
+
+def _metrics(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+    fresh = message["point"] - cursor.point
+    if fresh <= 0:
+        return cursor, None
+    return replace(cursor, point=message["point"]), {**message, "points": message["points"][-fresh:]}
+
+
+class Stream:
+    """Iterate over a stream's messages until its `end`. Log data arrive as bytes."""
+
+    def __init__(
+        self,
+        http: Http,
+        path: str,
+        *,
+        include: Sequence[str] = (),
+        cursor: Cursor = BEGINNING,
+        patience_s: float = PATIENCE_S,
+        on_break: Callable[[AnygpuError], None] = lambda _: None,
+    ) -> None:
+        self.cursor = cursor
+        self._http = http
+        self._path = path
+        self._include = ",".join(include) or None
+        self._patience_s = patience_s
+        self._on_break = on_break
+        self._closing = threading.Event()
+        self._interrupted = threading.Event()
+        self._broken_since: float | None = None
+        self._turns = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            if self._interrupted.is_set():
+                self._interrupted.clear()
+                self._http.forget()
+                yield {"kind": "interrupted"}
+            try:
+                for message in self._messages():
+                    self._broken_since, self._turns = None, 0
+                    yield from self._fresh(message)
+                    if message.get("kind") == "end":
+                        return
+                raise ServerUnreachable("The stream ended early.")
+            except AnygpuError as error:
+                if self._closing.is_set():
+                    return
+                if not self._interrupted.is_set():
+                    self._wait_or_raise(error)
+
+    def close(self) -> None:
+        """Stop, also from another thread: a read in progress ends."""
+        self._closing.set()
+        self._interrupted.set()
+        self._http.abort()
+
+    def interrupt(self) -> None:
+        """Yield `interrupted` next, then go on where the stream stood. Safe in a signal handler."""
+        self._interrupted.set()
+        self._http.abort()
+
+    def _messages(self) -> Iterator[Message]:
+        query = {**self.cursor.query(), "include": self._include}
+        response = self._http.open(self._path, query, silence_s=SILENCE_S)
+        if self._interrupted.is_set():
+            raise ServerUnreachable("Interrupted while connecting.")
+        try:
+            yield from (json.loads(line) for line in lines(response))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._http.forget()
+            raise ServerUnreachable(f"The stream broke ({error or type(error).__name__}).") from error
+
+    def _fresh(self, message: Message) -> Iterator[Message]:
+        self.cursor, new = advance(self.cursor, message)
+        if new is not None and new.get("kind") != "ping":
+            yield new
+
+    def _wait_or_raise(self, error: AnygpuError) -> None:
+        if not error.retryable:
+            raise error
+        now = time.monotonic()
+        if self._broken_since is None:
+            self._broken_since = now
+            self._on_break(error)
+        if now - self._broken_since > self._patience_s:
+            raise error
+        self._http.forget()
+        self._interrupted.wait(backoff_s(self._turns))
+        self._turns += 1
+
+
+def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Whole lines as they arrive; a last line without its end is not whole and is left out."""
+    rest = b""
+    while block := response.read1(65536):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from (line for line in whole if line.strip())

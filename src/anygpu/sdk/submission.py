@@ -1,0 +1,91 @@
+"""What a spec needs before it leaves this machine: its directory packed and uploaded, its interpreter named."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import NotFound, UnsafePath
+from anygpu.sdk.client import Client
+
+RUNS_FILES = ("script", "command")
+
+
+def prepared(
+    client: Client, spec: Mapping[str, Any], *, workdir: str | Path | None = None, here: bool = False
+) -> dict[str, Any]:
+    """The spec ready to submit. `here`: the server is on this machine, so this machine's paths mean something."""
+    ready = dict(spec)
+    if here:
+        ready = _with_local_paths(ready)
+    if any(ready.get(kind) for kind in RUNS_FILES) or workdir is not None:
+        ready = _with_archive(client, ready, None if workdir is None else Path(workdir))
+    return ready
+
+
+def interpreter(environ: Mapping[str, str] = os.environ) -> str:
+    """The Python people mean: that of the environment they are in, else the one that runs us."""
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        python = Path(environ.get(variable, "")) / "bin" / "python"
+        if environ.get(variable) and python.exists():
+            return str(python)
+    return sys.executable
+
+
+def _with_local_paths(spec: dict[str, Any]) -> dict[str, Any]:
+    if not spec.get("image") and not spec.get("python"):
+        spec = {**spec, "python": interpreter()}
+    data = spec.get("dataset")
+    if isinstance(data, str) and "://" not in data and Path(data).exists():
+        spec = {**spec, "dataset": {"path": str(Path(data).absolute())}}
+    elif isinstance(data, Mapping) and data.get("path"):
+        spec = {**spec, "dataset": {**data, "path": str(Path(data["path"]).absolute())}}
+    return spec
+
+
+def _with_archive(client: Client, spec: dict[str, Any], chosen: Path | None) -> dict[str, Any]:
+    described = spec.get("workdir") or {}
+    described = {"path": described} if isinstance(described, str) else dict(described)
+    if described.get("archive"):
+        return spec
+    root, script = rooted(spec.get("script"), chosen or _path(described.get("path")))
+    from anygpu.spec.workdir import pack
+
+    with pack(root, described.get("ignore") or ()) as archive:
+        client.upload(archive.sha256, archive.path)
+        sent = {**described, "path": str(root), "archive": archive.sha256}
+    return {**spec, "workdir": sent, **({"script": script} if script else {})}
+
+
+def _path(text: Any) -> Path | None:
+    return Path(str(text)).expanduser() if text else None
+
+
+def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
+    """The directory that travels, and the script's place in it. A script elsewhere brings its own directory."""
+    root = (chosen or Path.cwd()).absolute()
+    if script is None:
+        return _modest(root, chosen is not None), None
+    path = Path(script).expanduser().absolute()
+    if chosen is not None and not Path(script).is_absolute() and (root / script).exists():
+        path = root / script
+    if not path.is_file():
+        raise NotFound(
+            f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
+        )
+    if not path.is_relative_to(root):
+        if chosen is not None:
+            raise UnsafePath(f"{script} is not inside the working directory {root}.")
+        root = path.parent
+    return _modest(root, chosen is not None), path.relative_to(root).as_posix()
+
+
+def _modest(root: Path, chosen: bool) -> Path:
+    """Nobody means to upload a whole home directory; say so before an hour of packing does."""
+    if not chosen and root in (Path.home(), Path(root.anchor)):
+        raise UnsafePath(
+            f"The working directory is {root}, which would be uploaded whole.",
+            hint="Change into the project's directory, name one with --workdir, or send none with --no-workdir.",
+        )
+    return root
