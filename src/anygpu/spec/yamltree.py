@@ -14,7 +14,7 @@ from anygpu.spec.read import MAX_DEPTH, Document, Place, dotted, invalid, scalar
 
 MAX_NODES = 100_000
 _PREFIX = "tag:yaml.org,2002:"
-_KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "seq": list, "map": dict}
+_KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -51,7 +51,7 @@ class _Tree:
         elif isinstance(event, yaml.AliasEvent):
             self._alias(event.anchor, line)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            self._begin({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor, line)
+            self._begin(event, line)
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self._end()
 
@@ -69,12 +69,15 @@ class _Tree:
         if self.documents > 1:
             raise self.wrong(line, "a second document begins here; one file describes one job")
 
-    def _begin(self, content: dict[str, Any] | list[Any], anchor: str | None, line: int) -> None:
+    def _begin(self, event: Any, line: int) -> None:
+        content: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
+        if event.tag not in (None, "!", _PREFIX + ("map" if isinstance(content, dict) else "seq")):
+            raise self.wrong(line, f"the tag {event.tag} has no meaning here")
         if len(self.open) >= MAX_DEPTH:
             raise self.wrong(line, f"nested more than {MAX_DEPTH} levels deep")
         if self._wants_key():
             raise self.wrong(line, "a key must be a text", place=dotted(self.open[-1].place))
-        self.open.append(_Open(content, self._here(), anchor))
+        self.open.append(_Open(content, self._here(), event.anchor))
         self.lines.setdefault(self._here(), line)
 
     def _end(self) -> None:
