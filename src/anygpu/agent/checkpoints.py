@@ -1,0 +1,96 @@
+"""Checkpoints of scripts that know nothing of anygpu.
+
+Files are watched, and published when they have settled.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from anygpu.agent import snapshot
+from anygpu.agent.environment import STATE
+from anygpu.agent.patterns import files_matching
+from anygpu.agent.uploader import Upload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.agent.assignment import CheckpointRule
+    from anygpu.agent.steps import Steps
+    from anygpu.agent.uploader import Uploader
+
+    Signatures = dict[str, tuple[int, int, int]]
+
+LOOK_EVERY_S = 2.0
+LOOKING_SHARE = 200  # looking takes at most one part in so many of the time
+KEY = "watched"
+
+
+class Watcher:
+    """Looks at `checkpoint.paths`; a changed set that held still between two looks is worth publishing.
+
+    What was there before the job began is no news. `off` when the script itself says what its checkpoints are.
+    """
+
+    def __init__(
+        self, cwd: str, rule: CheckpointRule, snapshots: str, steps: Steps, uploader: Uploader, began_s: float
+    ) -> None:
+        self._cwd = cwd
+        self._paths = [*rule.paths, f"{STATE}/checkpoints"]
+        self._every_s = rule.every_s
+        self._snapshots = snapshots
+        self._steps = steps
+        self._uploader = uploader
+        self._seen: Signatures = self._look()
+        self._published = {name: one for name, one in self._seen.items() if one[1] < began_s * 1e9}
+        self._published_at = float("-inf")
+        self._linkable: set[str] = set()
+        self._last: Upload | None = None
+        self._count = 0
+        self.off = False
+
+    def look(self, now: float) -> float:
+        """A chore of the loop."""
+        if self.off:
+            return now + 1e9
+        began = time.monotonic()
+        found = self._look()
+        if found == self._seen and self._is_news(found) and now - self._published_at >= self._every_s:
+            self._publish(found, now)
+        self._remember(found)
+        return now + max(LOOK_EVERY_S, LOOKING_SHARE * (time.monotonic() - began))
+
+    def save_what_changed(self) -> None:
+        """At the end: nobody writes any more, so what is there is complete or will never be."""
+        found = self._look()
+        if not self.off and self._is_news(found):
+            self._publish(found, time.monotonic())
+
+    def _look(self) -> Signatures:
+        found = files_matching(self._cwd, self._paths)
+        return {name: snapshot.signature(status) for name, status in found.items()}
+
+    def _is_news(self, found: Signatures) -> bool:
+        if self._last is not None and self._last.failed:
+            return bool(found)
+        return bool(found) and found != self._published
+
+    def _remember(self, found: Signatures) -> None:
+        """A path that got a new inode is replaced by rename, and may be linked instead of copied."""
+        for name, (_, _, inode) in found.items():
+            if name in self._seen and self._seen[name][2] != inode:
+                self._linkable.add(name)
+        self._seen = found
+
+    def _publish(self, found: Signatures, now: float) -> None:
+        self._count += 1
+        target = os.path.join(self._snapshots, str(self._count))
+        linkable = set(self._linkable)
+        newest_s = max(mtime_ns for _, mtime_ns, _ in found.values()) / 1e9
+        self._last = Upload(
+            KEY,
+            take=lambda: snapshot.take(self._cwd, list(found), target, linkable),
+            step=self._steps.at(newest_s),
+        )
+        self._uploader.add(self._last)
+        self._published, self._published_at = found, now

@@ -1,0 +1,105 @@
+"""The environment of the user's process: what it needs, and nothing that happens to lie around."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anygpu.agent.assignment import Assignment
+    from anygpu.agent.home import Home
+
+ALLOWED = frozenset(
+    (
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "SHELL",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+    )
+)
+ALLOWED_FAMILIES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
+STATE = ".anygpu"
+
+
+def interpreter(assignment: Assignment) -> str:
+    return assignment.work.python or sys.executable
+
+
+def directories(cwd: str) -> tuple[str, str]:
+    """(for outputs, for checkpoints).
+
+    Inside the working directory, where relative paths mean the same anywhere.
+    """
+    return os.path.join(cwd, STATE, "outputs"), os.path.join(cwd, STATE, "checkpoints")
+
+
+def scrubbed(surroundings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in surroundings.items()
+        if name in ALLOWED or name.startswith(ALLOWED_FAMILIES)
+    }
+
+
+def for_the_job(home: Home, assignment: Assignment, cwd: str, python: str) -> dict[str, str]:
+    """Later lines win: the spec's values over ours for taste, our own names over everything."""
+    outputs, checkpoints = directories(cwd)
+    env = scrubbed(os.environ)
+    env.setdefault("PATH", os.defpath)
+    env["PYTHONUNBUFFERED"] = "1"
+    _use_interpreter(env, python)
+    env.update(assignment.work.env)
+    env.update(assignment.work.secrets)
+    env["PYTHONPATH"] = _joined(home.library, env.get("PYTHONPATH"))
+    env["ANYGPU_JOB_ID"] = assignment.job_id
+    env["ANYGPU_ATTEMPT"] = str(assignment.attempt)
+    env["ANYGPU_NAME"] = assignment.name
+    env["ANYGPU_DIR"] = home.channel
+    env["ANYGPU_OUTPUT_DIR"] = outputs
+    env["ANYGPU_CHECKPOINT_DIR"] = checkpoints
+    return env
+
+
+def _use_interpreter(env: dict[str, str], python: str) -> None:
+    """`python`, `pip` and `torchrun` in a shell line mean those beside the job's interpreter."""
+    folder = os.path.dirname(python)
+    if not folder:
+        return
+    env["PATH"] = _joined(folder, env["PATH"])
+    if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
+        env["VIRTUAL_ENV"] = os.path.dirname(folder)
+
+
+def _joined(first: str, rest: str | None) -> str:
+    return f"{first}{os.pathsep}{rest}" if rest else first
+
+
+def install_library(home: Home) -> None:
+    """The `anygpu` a script imports.
+
+    Two files of their own, so that nothing else of ours gets onto its path.
+    """
+    target = os.path.join(home.library, "anygpu")
+    os.makedirs(target, exist_ok=True)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for name in ("__init__.py", "job.py"):
+        with open(os.path.join(target, name), "wb") as file:
+            file.write(_source(os.path.join(package, name)))
+
+
+def _source(path: str) -> bytes:
+    loader = globals().get("__loader__")
+    if loader is not None and hasattr(loader, "get_data"):
+        found: bytes = loader.get_data(path)
+        return found
+    with open(path, "rb") as file:
+        return file.read()

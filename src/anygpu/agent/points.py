@@ -1,0 +1,100 @@
+"""What the script said through `import anygpu`: the tail of points.jsonl."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from anygpu.agent.frames import Point
+    from anygpu.agent.steps import Steps
+
+LOOK_EVERY_S = 0.05
+READ_BYTES = 2**20
+PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
+
+
+class Points:
+    """Follows the file.
+
+    A line that is no line of ours is counted and passed over; half a line is waited for.
+    """
+
+    def __init__(self, path: str, steps: Steps) -> None:
+        self._path = path
+        self._steps = steps
+        self._fd = -1
+        self._rest = b""
+        self._last_steps: dict[str, int] = {}
+        self.malformed = 0
+        self.on_points: Callable[[list[Point]], None] = lambda points: None
+        self.on_progress: Callable[[dict[str, Any]], None] = lambda progress: None
+        self.on_checkpoint: Callable[[dict[str, Any]], None] = lambda said: None
+        self.on_artifact: Callable[[dict[str, Any]], None] = lambda said: None
+
+    def look(self, now: float) -> float:
+        """A chore of the loop: one system call when nothing is new."""
+        self.read()
+        return now + LOOK_EVERY_S
+
+    def read(self) -> None:
+        if self._fd < 0 and not self._open():
+            return
+        while True:
+            data = os.read(self._fd, READ_BYTES)
+            if not data:
+                return
+            lines = (self._rest + data).split(b"\n")
+            self._rest = lines.pop()
+            self._take([line for line in lines if line])
+
+    def _open(self) -> bool:
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        return True
+
+    def _take(self, lines: list[bytes]) -> None:
+        points: list[Point] = []
+        for line in lines:
+            try:
+                self._take_line(json.loads(line), points)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                self.malformed += 1
+        if points:
+            self.on_points(points)
+
+    def _take_line(self, said: dict[str, Any], points: list[Point]) -> None:
+        if "m" in said:
+            points.extend(self._points(said))
+        elif "p" in said:
+            known = {name: kind(said["p"][name]) for name, kind in PROGRESS.items() if name in said["p"]}
+            self._steps.note(known.get("step"))
+            self.on_progress(known)
+        elif "c" in said:
+            self.on_checkpoint(said["c"])
+        elif "b" in said:
+            self.on_artifact(said["b"])
+        else:
+            raise KeyError("none of m, p, c, b")
+
+    def _points(self, said: dict[str, Any]) -> list[Point]:
+        at = float(said["t"])
+        found = []
+        for name, value in said["m"].items():
+            step = self._step(name, said.get("s"))
+            found.append((name, step, at if math.isfinite(at) else 0.0, float(value)))
+            self._steps.note(step, at)
+        return found
+
+    def _step(self, name: str, said: Any) -> int:
+        """Without a step, one more than the series' last; a resumed run goes on from its checkpoint."""
+        step = int(said) if said is not None else self._last_steps.get(name, self._steps.first) + 1
+        self._last_steps[name] = step
+        return step

@@ -1,0 +1,166 @@
+"""Before the job: its directory, its Python, its data, its set-up. Ends in exactly what is to be started."""
+
+from __future__ import annotations
+
+import os
+
+from anygpu.agent import environment
+from anygpu.agent.fetch import Corrupt, download
+from anygpu.agent.process import CannotStart, Process
+from anygpu.agent.wire import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anygpu.agent.attempt import Attempt
+
+
+class Interrupted(Exception):
+    """Something asked us to stop while we were preparing."""
+
+
+class Prepared:
+    """What is to be started, where, and with what around it."""
+
+    __slots__ = ("argv", "cwd", "env")
+
+    def __init__(self, argv: list[str], cwd: str, env: dict[str, str]) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+
+
+def prepare(attempt: Attempt) -> Prepared:
+    work, home = attempt.work, attempt.home
+    if work.archive or work.requirements or work.setup or work.dataset or work.resume:
+        attempt.report.phase("preparing")
+    _unpack_archive(attempt)
+    cwd = _working_directory(attempt)
+    environment.install_library(home)
+    python = _interpreter(attempt, cwd)
+    env = environment.for_the_job(home, attempt.assignment, cwd, python)
+    _fetch_dataset(attempt, env)
+    resume_args = _restore(attempt, cwd, env)
+    _set_up(attempt, cwd, env)
+    return Prepared(_command(attempt, cwd, python) + resume_args, cwd, env)
+
+
+def _unpack_archive(attempt: Attempt) -> None:
+    archive = attempt.work.archive
+    if not archive:
+        return
+
+    from anygpu.agent.unpack import Unsafe, unpack
+
+    packed = attempt.home.join("work.tar.gz")
+    fetch(attempt, archive["url"], packed, archive["sha256"], "the working directory")
+    try:
+        unpack(packed, attempt.home.work)
+    except (Unsafe, OSError) as error:
+        raise CannotStart(f"the working directory could not be unpacked: {error}") from error
+    os.unlink(packed)
+
+
+def _working_directory(attempt: Attempt) -> str:
+    cwd = os.path.normpath(os.path.join(attempt.home.work, attempt.work.subdir))
+    if os.path.commonpath([cwd, attempt.home.work]) != attempt.home.work:
+        raise CannotStart(f"subdir {attempt.work.subdir!r} leads out of the working directory")
+    for directory in (cwd, attempt.home.channel, *environment.directories(cwd)):
+        os.makedirs(directory, exist_ok=True)
+    return cwd
+
+
+def _interpreter(attempt: Attempt, cwd: str) -> str:
+    python = environment.interpreter(attempt.assignment)
+    if not attempt.work.requirements:
+        return python
+
+    from anygpu.agent.requirements import environment_for
+
+    def run(argv: Sequence[str], env: dict[str, str]) -> int | None:
+        return run_command(attempt, argv, cwd, env)
+
+    return environment_for(python, attempt.work.requirements, run)
+
+
+def _fetch_dataset(attempt: Attempt, env: dict[str, str]) -> None:
+    dataset = attempt.work.dataset or {}
+    if dataset.get("path"):
+        env["ANYGPU_DATASET"] = dataset["path"]
+    elif dataset.get("url"):
+        name = dataset["url"].split("?", 1)[0].rstrip("/").rpartition("/")[2] or "dataset"
+        target = attempt.home.join("dataset", name)
+        if not os.path.exists(target):
+            fetch(attempt, dataset["url"], target, dataset.get("sha256"), "the dataset")
+        env["ANYGPU_DATASET"] = target
+
+
+def _restore(attempt: Attempt, cwd: str, env: dict[str, str]) -> list[str]:
+    if not attempt.work.resume:
+        return []
+
+    from anygpu.agent.restore import restore
+
+    restored = restore(attempt, cwd)
+    if restored is None:
+        return []
+    env["ANYGPU_RESUME_PATH"] = restored.path
+    return restored.arguments(attempt.work.checkpoint.resume_args)
+
+
+def _set_up(attempt: Attempt, cwd: str, env: dict[str, str]) -> None:
+    for number, line in enumerate(attempt.work.setup, 1):
+        attempt.report.line(f"setup {number}/{len(attempt.work.setup)}: {attempt.mask.text(line)}")
+        code = run_command(attempt, shell_command(line), cwd, env)
+        if code != 0:
+            raise CannotStart(f"setup command {number} ended with code {code}: {attempt.mask.text(line)}")
+
+
+def _command(attempt: Attempt, cwd: str, python: str) -> list[str]:
+    work = attempt.work
+    if work.shell is not None:
+        return shell_command(work.shell)
+    if work.code is not None:
+        return [python, _written(os.path.join(cwd, environment.STATE, "code.py"), work.code)]
+    if not work.argv:
+        raise CannotStart("the job says neither argv, shell nor code: there is nothing to start")
+    return [python if work.argv[0] in ("python", "python3") else work.argv[0], *work.argv[1:]]
+
+
+def _written(path: str, text: str) -> str:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def shell_command(line: str) -> list[str]:
+    shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+    return [shell, "-c", line]
+
+
+def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, str]) -> int | None:
+    """A command of the preparation.
+
+    Its output is in the log, and orders, lease and timeout hold for it too.
+    """
+    process = Process(argv, cwd, env, attempt.assignment.name)
+    ending = attempt.loop.run(process, lambda data: attempt.report.output(attempt.mask.feed(data)))
+    attempt.report.output(attempt.mask.close())
+    if ending.stop is not None:
+        raise Interrupted
+    return ending.code
+
+
+def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
+    def go_on() -> None:
+        if attempt.loop.check() is not None:
+            raise Interrupted
+        attempt.report.flush_when_due()
+
+    try:
+        download(attempt.server().absolute(url), target, sha256, go_on)
+    except Corrupt as error:
+        raise CannotStart(f"{what} arrived damaged: {error}") from error
+    except (Refused, ValueError, OSError) as error:
+        raise CannotStart(f"{what} could not be downloaded: {error}") from error

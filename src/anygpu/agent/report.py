@@ -1,0 +1,117 @@
+"""Reporting.
+
+What was seen becomes frames in the spool, the first at once and the rest at the server's rhythm.
+"""
+
+from __future__ import annotations
+
+import time
+
+from anygpu.agent import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from anygpu.agent.frames import Point
+    from anygpu.agent.spool import Spool
+
+POINTS_A_FRAME = 500
+
+
+class Report:
+    """Gathers output, points and progress between two flushes. Used by the main thread alone."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        every_s: float,
+        frame_bytes: int,
+        wake_sender: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spool = spool
+        self._every_s = every_s
+        self._frame_bytes = frame_bytes
+        self._wake_sender = wake_sender
+        self._clock = clock
+        self._output = bytearray()
+        self._points: list[Point] = []
+        self._progress: dict[str, Any] = {}
+        self._due_at: float | None = None
+        self._flushed_at = clock() - every_s
+        self._disk_full_since: float | None = None
+
+    def output(self, data: bytes) -> None:
+        self._output += data
+        while len(self._output) >= self._frame_bytes:
+            self._spool.append_log(bytes(self._output[: self._frame_bytes]))
+            del self._output[: self._frame_bytes]
+            self._wake_sender()
+        self._ask_for_flush()
+
+    def line(self, text: str) -> None:
+        """A line of our own among the job's output."""
+        self.output(f"[anygpu] {text}\n".encode())
+
+    def points(self, points: Sequence[Point]) -> None:
+        self._points += points
+        self._ask_for_flush()
+
+    def progress(self, progress: dict[str, Any]) -> None:
+        self._progress.update(progress)
+        self._ask_for_flush()
+
+    def telemetry(self, measured: dict[str, Any]) -> None:
+        self._spool.append("telemetry", measured)
+        self._ask_for_flush()
+
+    def phase(self, phase: str, message: str = "") -> None:
+        """Does not wake the sender: it travels with the first output, or soon after when there is none."""
+        self.flush(wake=False)
+        self._spool.append("phase", {"phase": phase, "message": message})
+        self._due_at = self._clock() + self._every_s
+
+    @property
+    def due_at(self) -> float | None:
+        return self._due_at
+
+    def flush_when_due(self) -> None:
+        if self._due_at is not None and self._due_at <= self._clock():
+            self.flush()
+
+    def flush(self, wake: bool = True) -> None:
+        self._due_at = None
+        self._flushed_at = self._clock()
+        if self._output:
+            self._spool.append_log(bytes(self._output))
+            self._output.clear()
+        self._flush_points()
+        if self._progress:
+            self._spool.append("progress", self._progress)
+            self._progress = {}
+        self._notice_the_disk()
+        if wake:
+            self._wake_sender()
+
+    def _flush_points(self) -> None:
+        for start in range(0, len(self._points), POINTS_A_FRAME):
+            some = self._points[start : start + POINTS_A_FRAME]
+            self._spool.append("metrics", {"points": frames.wire_points(some)})
+        self._points.clear()
+
+    def _ask_for_flush(self) -> None:
+        at = self._flushed_at + self._every_s
+        if self._clock() >= at:
+            self.flush()
+        elif self._due_at is None or self._due_at > at:
+            self._due_at = at
+
+    def _notice_the_disk(self) -> None:
+        now = self._clock()
+        if self._spool.disk_is_full:
+            self._disk_full_since = self._disk_full_since or now
+        elif self._disk_full_since is not None:
+            away_s, self._disk_full_since = now - self._disk_full_since, None
+            self._spool.append_log(f"[anygpu] the disk was full for {away_s:.0f} s; it is back\n".encode())

@@ -1,0 +1,261 @@
+"""What a training script may tell anygpu, and ask it. Outside anygpu all of it quietly does nothing.
+
+Everything goes through the directory ANYGPU_DIR: one appending write to `points.jsonl` a call, so the bytes are
+the kernel's before the call returns and survive the script's death. No trouble of ours is ever raised into training.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = ["artifact", "checkpoint", "log", "progress", "resume_path", "save", "should_stop"]
+
+LOOK_EVERY_S = 0.1
+WAIT_EVERY_S = 0.05
+COPY_BYTES = 2**26
+# Lies in a checkpoint that is a directory, so that it comes back as one even with a single file in it.
+DIRECTORY_MARK = ".anygpu-checkpoint"
+
+_directory = os.environ.get("ANYGPU_DIR", "")
+_fd = -1
+_torn = False
+_warned: set[str] = set()
+_stop_seen = False
+_looked_at = float("-inf")
+
+
+def log(metrics: Mapping[str, Any] | None = None, step: int | None = None, **more: Any) -> None:
+    """Record numbers: `anygpu.log(loss=0.2, step=120)` or `anygpu.log({"val/loss": 0.2}, step=120)`."""
+    if not _directory:
+        return
+    numbers = more if metrics is None else _merged(metrics, more)
+    for value in numbers.values():
+        if type(value) is not float and type(value) is not int:
+            numbers = _numbers(numbers)
+            break
+    line: dict[str, Any] = {"m": numbers, "t": time.time()}
+    if step is not None:
+        line["s"] = _whole(step)
+    _append(line)
+
+
+def progress(
+    step: int | None = None,
+    steps: int | None = None,
+    epoch: int | None = None,
+    epochs: int | None = None,
+    message: str | None = None,
+    fraction: float | None = None,
+) -> None:
+    """How far training is.
+
+    `epoch` counts completed epochs from 1. Say what you know; the rest keeps its value.
+    """
+    said = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
+    known: dict[str, Any] = {name: _whole(value) for name, value in said.items() if value is not None}
+    if message is not None:
+        known["message"] = str(message)
+    if fraction is not None:
+        known["fraction"] = _number(fraction)
+    _append({"p": known})
+
+
+def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool = False) -> None:
+    """`path` (a file or a directory) is a complete checkpoint: keep it safe, publish it, resume from it.
+
+    It is copied before this returns, so it may be overwritten right afterwards. With `wait` this returns only
+    when the checkpoint has been published, or could not be.
+    """
+    snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _whole(step)})
+    while wait and snapshot is not None and os.path.isdir(snapshot):
+        time.sleep(WAIT_EVERY_S)
+
+
+def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
+    """Publish a result now, such as the best model so far. Its copy is taken before this returns."""
+    _announce("b", "artifacts", path, {} if name is None else {"name": str(name)})
+
+
+save = artifact
+
+
+def resume_path() -> str | None:
+    """The checkpoint to go on from: the file, or the directory if it was one.
+
+    None when this is a fresh start.
+    """
+    return os.environ.get("ANYGPU_RESUME_PATH") or None
+
+
+def should_stop() -> bool:
+    """True when the job should save and end: preempted, out of budget, out of time, moved.
+
+    Cheap enough for every step.
+    """
+    global _stop_seen, _looked_at
+    if _stop_seen or not _directory:
+        return _stop_seen
+    now = time.monotonic()
+    if now - _looked_at >= LOOK_EVERY_S:
+        _looked_at = now
+        _stop_seen = os.path.exists(os.path.join(_directory, "stop"))
+    return _stop_seen
+
+
+def _merged(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {**{str(name): value for name, value in metrics.items()}, **more}
+    except AttributeError:
+        _warn(f"anygpu.log takes a dictionary or name=value, not {type(metrics).__name__}; it was left out")
+        return more
+
+
+def _numbers(said: dict[str, Any]) -> dict[str, Any]:
+    """What can be a number is made one (numpy and torch scalars by .item()).
+
+    The rest is left out, with a warning.
+    """
+    found = {}
+    for name, value in said.items():
+        number = _number(value)
+        if number is None:
+            _warn(f"anygpu.log({name}=...) takes a number, not {type(value).__name__}; it was left out")
+        else:
+            found[name] = number
+    return found
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, (int, float)):
+        return value + 0
+    try:
+        return float(value.item())
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    number = _number(value)
+    try:
+        return None if number is None else int(number)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _append(line: dict[str, Any]) -> None:
+    """One write to a file opened for appending: threads and forks cannot mix lines, and no lock is needed."""
+    global _fd, _torn
+    if not _directory:
+        return
+    try:
+        if _fd < 0:
+            _fd = _opened()
+        data = json.dumps(line).encode() + b"\n"
+        written = os.write(_fd, b"\n" + data if _torn else data)
+        _torn = written < len(data)
+    except (OSError, TypeError, ValueError) as error:
+        _warn(f"anygpu could not record this: {error}; training goes on")
+
+
+def _opened() -> int:
+    path = os.path.join(_directory, "points.jsonl")
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _after_fork() -> None:
+    """A child that daemonises closes every descriptor.
+
+    It opens its own, so ours can never be someone else's file.
+    """
+    global _fd
+    _fd = -1
+
+
+def _announce(kind: str, folder: str, path: str | os.PathLike[str], said: dict[str, Any]) -> str | None:
+    """Copy, then tell: the line stands for a copy that is complete."""
+    if not _directory:
+        return None
+    try:
+        source = os.path.abspath(os.fspath(path))
+        snapshot = _new_folder(os.path.join(_directory, folder))
+        copy_tree(source, os.path.join(snapshot, os.path.basename(source)))
+        if kind == "c" and os.path.isdir(source):
+            _touch(os.path.join(snapshot, os.path.basename(source), DIRECTORY_MARK))
+    except (OSError, TypeError) as error:
+        _warn(f"anygpu could not copy {path!s}: {error}; training goes on without it")
+        return None
+    _append(
+        {kind: {"path": source, "snapshot": os.path.relpath(snapshot, _directory), "t": time.time(), **said}}
+    )
+    return snapshot
+
+
+def _new_folder(parent: str) -> str:
+    os.makedirs(parent, exist_ok=True)
+    number = len(os.listdir(parent)) + 1
+    while True:
+        try:
+            os.mkdir(os.path.join(parent, str(number)))
+            return os.path.join(parent, str(number))
+        except FileExistsError:
+            number += 1
+
+
+def copy_tree(source: str, target: str) -> None:
+    if not os.path.isdir(source):
+        copy_file(source, target)
+        return
+    os.mkdir(target)
+    for entry in os.scandir(source):
+        copy_tree(entry.path, os.path.join(target, entry.name))
+
+
+def _touch(path: str) -> None:
+    with open(path, "wb"):
+        return
+
+
+def copy_file(source: str, target: str) -> None:
+    """By the kernel where it can: instant on file systems that share blocks, and never through our memory."""
+    with open(source, "rb") as reading, open(target, "wb") as writing:
+        copied = _copy_in_kernel(reading.fileno(), writing.fileno())
+        if not copied:
+            for block in iter(lambda: reading.read(2**20), b""):
+                writing.write(block)
+
+
+def _copy_in_kernel(reading: int, writing: int) -> bool:
+    copy: Callable[[int, int, int], int] | None = getattr(os, "copy_file_range", None)
+    if copy is None:
+        return False
+    try:
+        while copy(reading, writing, COPY_BYTES):
+            pass
+        whole = os.fstat(writing).st_size >= os.fstat(reading).st_size
+    except OSError:
+        whole = False
+    if not whole:
+        # Not between these file systems: start again by hand.
+        os.lseek(reading, 0, os.SEEK_SET)
+        os.ftruncate(writing, 0)
+        os.lseek(writing, 0, os.SEEK_SET)
+    return whole
+
+
+def _warn(text: str) -> None:
+    kind = text.split("(", 1)[0].split(":", 1)[0]
+    if kind not in _warned:
+        _warned.add(kind)
+        sys.stderr.write(f"{text}\n")
+
+
+if _directory:
+    os.register_at_fork(after_in_child=_after_fork)

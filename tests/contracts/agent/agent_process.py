@@ -1,0 +1,43 @@
+"""A real agent process in a directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.contracts.agent.playing_server import PlayingServer
+
+import anygpu.agent
+
+AGENT = Path(anygpu.agent.__file__).parent / "__main__.py"
+
+
+class Agent:
+    """An agent in a directory of its own, against a PlayingServer."""
+
+    def __init__(self, server: PlayingServer, directory: Path) -> None:
+        self.server = server
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        ticket = directory / "ticket.json"
+        ticket.write_text(json.dumps(server.ticket()))
+        ticket.chmod(0o600)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str, **env: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-S", str(AGENT), *options, str(self.directory)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **env})
+        return self.process
+
+    def finish(self, timeout_s: float = 30.0) -> int:
+        assert self.process is not None
+        _, errors = self.process.communicate(timeout=timeout_s)
+        assert b"Traceback" not in errors, errors.decode()
+        return self.process.returncode
+
+    def run(self, *options: str, **env: str) -> int:
+        self.start(*options, **env)
+        return self.finish()

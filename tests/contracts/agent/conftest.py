@@ -1,0 +1,35 @@
+"""A real agent process and the server it speaks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.playing_server import PlayingServer
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    """play(work, **assignment) -> an Agent whose server is listening."""
+    with ExitStack() as stack:
+
+        def build(work: dict[str, Any], **assignment: Any) -> Agent:
+            server = stack.enter_context(PlayingServer(work, **assignment).listening())
+            agent = Agent(server, tmp_path / "attempt")
+            stack.callback(_end, agent)
+            return agent
+
+        yield build
+
+
+def _end(agent: Agent) -> None:
+    if agent.process is not None:
+        if agent.process.poll() is None:
+            agent.process.kill()
+        agent.process.wait()
+        if agent.process.stderr is not None:
+            agent.process.stderr.close()
