@@ -153,5 +153,3 @@ def _time(command: list[str]) -> float:
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started
-
-

@@ -1,0 +1,217 @@
+"""Durable metric points per second: our agent route against an MLflow server on SQLite with MLflow's own client."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from anygpu.control.tickets import Tickets
+from bench.peers import python_with
+from bench.stage import Figure, Stage, quantile_ms
+
+SECONDS = 8.0
+NAMES = 10
+MLFLOW_BATCH = 1000  # the most MlflowClient.log_batch sends in one request
+
+
+def measure(stage: Stage) -> list[Figure]:
+    with mlflow_server() as url:
+        theirs = mlflow_rates(url)
+    batched = asyncio.run(load(stage, clients=4, points=MLFLOW_BATCH, every_s=0))
+    single = asyncio.run(load(stage, clients=50, points=1, every_s=0))
+    steady = asyncio.run(load(stage, clients=200, points=20, every_s=1.0))
+    return [
+        _ratio("durable points/s, batches of 1,000", batched, theirs["batched"], "4 clients"),
+        _ratio("durable points/s, one point a request", single, theirs["single"], "50 clients"),
+        _acknowledged(steady),
+    ]
+
+
+def _ratio(what: str, ours: "Load", theirs: float, how: str) -> Figure:
+    ratio = ours.rate / theirs
+    return Figure(
+        what=what,
+        ours=f"{ours.rate:,.0f}/s",
+        against=f"MLflow {theirs:,.0f}/s",
+        ratio=f"{ratio:.0f}x",
+        target="at least 50x",
+        met=ratio >= 50,
+        how=f"{how}, {SECONDS:.0f} s, SQLite WAL synchronous=FULL, acknowledged after the commit; "
+        "MLflow: one client, SQLite, its own defaults",
+    )
+
+
+def _acknowledged(ours: "Load") -> Figure:
+    p99 = quantile_ms(ours.latencies, 0.99)
+    return Figure(
+        what="acknowledgement with 200 agents x 20 points/s",
+        ours=f"p99 {p99:.0f} ms",
+        against=f"{ours.rate:,.0f} points/s arrived",
+        ratio="",
+        target="p99 under 250 ms",
+        met=p99 < 250 and ours.rate > 3600,
+        how=f"one batch of 20 points a second from each, {SECONDS:.0f} s, synchronous=FULL",
+    )
+
+
+class Load:
+    def __init__(self) -> None:
+        self.points = 0
+        self.seconds = 0.0
+        self.latencies: list[float] = []
+
+    @property
+    def rate(self) -> float:
+        return self.points / self.seconds
+
+
+async def load(stage: Stage, *, clients: int, points: int, every_s: float, seconds: float = SECONDS) -> Load:
+    """`clients` agents, each sending numbered batches over its own connection, for a bounded time."""
+    secret = (stage.state / "signing.key").read_bytes()
+    job = stage.call("POST", "/api/v1/training", {"command": "sleep 1", "priority": -1000})["id"]
+    total = Load()
+    started = time.perf_counter()
+    end = started + seconds
+    first = 1000 + int(time.time() * 10) % 1_000_000
+    agents = [
+        agent(stage, Tickets(secret).token(job, first + n, "bench"), points, every_s, end, total, n / clients)
+        for n in range(clients)
+    ]
+    await asyncio.gather(*agents)
+    total.seconds = time.perf_counter() - started
+    return total
+
+
+async def agent(
+    stage: Stage, token: str, points: int, every_s: float, end: float, total: Load, phase: float
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.agent_port)
+    seq = 0
+    await asyncio.sleep(phase * every_s)
+    due = time.perf_counter()
+    while time.perf_counter() < end:
+        seq += 1
+        body = frame(seq, points)
+        sent = time.perf_counter()
+        writer.write(
+            (
+                f"POST /agent/v1/reports?first={seq}&last={seq} HTTP/1.1\r\nHost: 127.0.0.1:{stage.agent_port}\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+            ).encode()
+            + body
+        )
+        answer = await read_answer(reader)
+        if answer["acked"] != seq:
+            raise RuntimeError(f"acknowledged {answer}, sent {seq}")
+        total.latencies.append(time.perf_counter() - sent)
+        total.points += points
+        due += every_s
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    writer.close()
+
+
+def frame(seq: int, points: int) -> bytes:
+    at = time.time()
+    step = seq * points
+    values = [[f"metric_{i % NAMES}", step + i // NAMES, at, 1.0 / (step + i + 1)] for i in range(points)]
+    return json.dumps({"seq": seq, "kind": "metrics", "points": values}).encode() + b"\n"
+
+
+async def read_answer(reader: asyncio.StreamReader) -> dict[str, int]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if b" 200 " not in head.split(b"\r\n", 1)[0]:
+        raise RuntimeError(head.decode() + (await reader.read(500)).decode())
+    length = next(
+        int(h.split(b":")[1]) for h in head.lower().split(b"\r\n") if h.startswith(b"content-length")
+    )
+    answer: dict[str, int] = json.loads(await reader.readexactly(length))
+    return answer
+
+
+@contextlib.contextmanager
+def mlflow_server() -> Iterator[str]:
+    python = python_with("mlflow", "mlflow")
+    with tempfile.TemporaryDirectory() as directory:
+        log = (Path(directory) / "log").open("wb")
+        server = subprocess.Popen(
+            [
+                str(python.with_name("mlflow")),
+                "server",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                "5077",
+                "--workers",
+                "2",
+            ]
+            + ["--backend-store-uri", f"sqlite:///{directory}/mlflow.db"]
+            + ["--artifacts-destination", f"{directory}/artifacts"],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"},
+            start_new_session=True,
+        )
+        try:
+            _wait("http://127.0.0.1:5077/health")
+            yield "http://127.0.0.1:5077"
+        finally:
+            os.killpg(server.pid, 9)
+            server.wait()
+
+
+def _wait(url: str) -> None:
+    import urllib.request
+
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.3)
+    raise RuntimeError(f"{url} did not answer")
+
+
+MLFLOW_CLIENT = """
+import json, sys, time
+from mlflow import MlflowClient
+from mlflow.entities import Metric
+client = MlflowClient(sys.argv[1])
+run = client.create_run("0").info.run_id
+def rate(seconds, size):
+    step = done = 0
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        if size == 1:
+            client.log_metric(run, "m0", 1.0, step=step, timestamp=int(time.time() * 1000))
+        else:
+            now = int(time.time() * 1000)
+            client.log_batch(run, metrics=[Metric(f"m{i % 10}", 1.0, now, step + i // 10) for i in range(size)])
+        step += size
+        done += size
+    return done / (time.perf_counter() - start)
+rate(1, 1)
+print(json.dumps({"single": rate(6, 1), "batched": rate(8, int(sys.argv[2]))}))
+"""
+
+
+def mlflow_rates(url: str) -> dict[str, float]:
+    python = python_with("mlflow", "mlflow")
+    env = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    done = subprocess.run(
+        [str(python), "-c", MLFLOW_CLIENT, url, str(MLFLOW_BATCH)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
+    )
+    if done.returncode:
+        sys.exit(f"the MLflow client failed: {done.stderr[-2000:]}")
+    rates: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return rates

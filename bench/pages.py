@@ -1,0 +1,139 @@
+"""Lists over a hundred thousand jobs, and a chart of a million points."""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from pathlib import Path
+
+from anygpu.events.types import JobCompleted, JobSubmitted
+from anygpu.spec.load import from_mapping
+from anygpu.store.evidence import Batch, Point
+from anygpu.store.scope import Scope
+from bench.stage import Figure, Stage, quantile_ms
+
+JOBS, POINTS = 100_000, 1_000_000
+WORDS = ["resnet", "yolo", "bert", "gpt", "digits", "helmets", "ablation", "baseline", "sweep", "night"]
+
+
+def measure(stage: Stage) -> list[Figure]:
+    return [_pages(stage), _series(stage)]
+
+
+def fill(state: Path) -> str:
+    """Write the jobs and the long series through the store itself, before the server starts. Returns a job id."""
+    return asyncio.run(_fill(state))
+
+
+async def _fill(state: Path) -> str:
+    from bench.filling import open_stores
+
+    chance = random.Random(1)
+    scope = Scope(organisation="default", project="default", person="bench")
+    async with open_stores(state) as (journal, evidence):
+        ids = [f"01980000-0000-7000-8000-{n:012x}" for n in range(JOBS)]
+        for start in range(0, JOBS, 500):
+            await asyncio.gather(*(_job(journal, scope, chance, i) for i in ids[start : start + 500]))
+        for first in range(0, POINTS, 10_000):
+            points = [Point("loss", s, s * 0.1, chance.random()) for s in range(first, first + 10_000)]
+            seq = first // 10_000 + 1
+            await evidence.ingest(ids[-1], 1, Batch(first=seq, last=seq, points=[(seq, points)]), at_ms=1)
+    return ids[-1]
+
+
+async def _job(journal, scope: Scope, chance: random.Random, job_id: str) -> None:  # type: ignore[no-untyped-def]
+    spec = from_mapping(
+        {
+            "command": f"python train.py --model {chance.choice(WORDS)}",
+            "name": f"{chance.choice(WORDS)}-{chance.randrange(10_000)}",
+            "tags": [chance.choice(WORDS), "rare" if chance.random() < 0.0005 else "common"],
+        }
+    )
+    at_ms = 1_750_000_000_000 + int(job_id[-12:], 16) * 1000
+    await journal.submit(scope, job_id, JobSubmitted(spec=spec, person="bench"), at_ms=at_ms)
+    if chance.random() < 0.999:
+        await journal.transact(scope, job_id, lambda view: [JobCompleted()], at_ms=at_ms + 1)
+
+
+QUERIES = [
+    "",
+    "status=completed",
+    "status=queued",
+    "status=failed",
+    "phase=ended",
+    "tag=rare",
+    "tag=common&status=completed",
+    "tag=rare&status=queued",
+    "q=yolo",
+    "q=yol",
+    "q=resnet+night",
+    "name=bert-77",
+    "person=bench&q=abl",
+    "backend=local",
+    "after_ms=1750050000000&before_ms=1750051000000",
+    "q=gpt&tag=night&status=completed",
+]
+
+
+def _pages(stage: Stage) -> Figure:
+    samples: list[float] = []
+    worst: dict[str, float] = {}
+    with contextlib.closing(stage.connect()) as connection:
+        for _ in range(3):
+            for query in QUERIES:
+                cursor = ""
+                for _ in range(5):
+                    took, answer = _get(stage, connection, f"/api/v1/training?limit=50&{query}{cursor}")
+                    samples.append(took)
+                    worst[query] = max(worst.get(query, 0), took)
+                    if not answer["next_cursor"]:
+                        break
+                    cursor = f"&cursor={answer['next_cursor']}"
+        cursor = ""
+        for _ in range(40):
+            took, answer = _get(stage, connection, f"/api/v1/training?limit=200{cursor}")
+            cursor = f"&cursor={answer['next_cursor']}"
+            samples.append(took)
+    p99 = quantile_ms(samples, 0.99)
+    slow = max(worst, key=lambda q: worst[q])
+    return Figure(
+        what=f"a page of {JOBS:,} jobs, every filter, deep cursors",
+        ours=f"p50 {quantile_ms(samples, 0.5):.0f} ms, p99 {p99:.0f} ms",
+        against=f"slowest: {slow or 'no filter'} {worst[slow] * 1000:.0f} ms",
+        ratio="",
+        target="p99 under 50 ms",
+        met=p99 < 50,
+        how=f"{len(samples)} requests over one connection",
+    )
+
+
+def _get(stage: Stage, connection, path: str):  # type: ignore[no-untyped-def]
+    started = time.perf_counter()
+    connection.request("GET", path, headers=stage.headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    took = time.perf_counter() - started
+    if answer.status != 200:
+        raise RuntimeError(f"{path}: {answer.status} {text[:300]!r}")
+    return took, json.loads(text)
+
+
+def _series(stage: Stage) -> Figure:
+    job = f"01980000-0000-7000-8000-{JOBS - 1:012x}"
+    samples = []
+    with contextlib.closing(stage.connect()) as connection:
+        for _ in range(10):
+            path = f"/api/v1/training/{job}/metrics?attempt=1&name=loss&points=1000"
+            took, answer = _get(stage, connection, path)
+            samples.append(took)
+    count = len(answer["series"][0]["points"])
+    return Figure(
+        what="a series of 1,000,000 points as 1,000",
+        ours=f"{quantile_ms(samples, 0.5):.0f} ms",
+        against=f"{count} points, extremes kept",
+        ratio="",
+        target="under 100 ms",
+        met=quantile_ms(samples, 0.5) < 100 and 0 < count <= 1000,
+        how="median of 10",
+    )
