@@ -21,7 +21,7 @@ def terms(view: JobView) -> frozenset[str]:
     """Every term the job answers to, as it is now."""
     found = {f"status:{view.status}", f"phase:{view.phase}", *_fixed(view)}
     if view.attempt is not None:
-        found.add(_term("backend", view.attempt.offer.backend))
+        found.add(term("backend", view.attempt.offer.backend))
     return frozenset(found)
 
 
@@ -29,7 +29,7 @@ def changing(view: JobView) -> frozenset[str]:
     """The few terms that events change; the rest come from the spec and stay."""
     found = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.attempt is not None:
-        found.add(_term("backend", view.attempt.offer.backend))
+        found.add(term("backend", view.attempt.offer.backend))
     return frozenset(found)
 
 
@@ -37,7 +37,7 @@ def wanted(query: JobQuery) -> list[tuple[str, ...]]:
     """The query as groups: a job fits when it has at least one term of every group."""
     exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
     groups: list[tuple[str, ...]] = [
-        (_term(kind, value),) for kind, value in exact.items() if value is not None
+        (term(kind, value),) for kind, value in exact.items() if value is not None
     ]
     if query.status:
         groups.append(tuple(f"status:{status}" for status in dict.fromkeys(query.status)))
@@ -45,6 +45,15 @@ def wanted(query: JobQuery) -> list[tuple[str, ...]]:
         groups.append(tuple(f"phase:{phase}" for phase in dict.fromkeys(query.phase)))
     groups += [(f"word:{word}",) for word in words(query.text or "")]
     return groups
+
+
+def term(kind: str, value: str) -> str:
+    return f"{kind}:{storable(value)}"[:MAX_TERM]
+
+
+def storable(text: str) -> str:
+    """The text without what no database keeps: NUL and lone surrogates. Nothing stored has them, nothing matches."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def words(text: str) -> list[str]:
@@ -79,9 +88,9 @@ def from_cursor(cursor: str) -> int:
 
 
 def _fixed(view: JobView) -> Iterator[str]:
-    yield _term("person", view.person)
-    yield _term("name", view.name)
-    yield from (_term("tag", tag) for tag in view.spec.tags)
+    yield term("person", view.person)
+    yield term("name", view.name)
+    yield from (term("tag", tag) for tag in view.spec.tags)
     for word in words(_searchable(view))[:MAX_WORDS]:
         # Every beginning is a term of its own, so that a prefix is found like a whole word: in one look-up.
         yield from (f"word:{word[:end]}" for end in range(1, len(word) + 1))
@@ -93,7 +102,3 @@ def _searchable(view: JobView) -> str:
     model = spec.config.get("model", "")
     parts = (view.name, *spec.tags, spec.script or "", spec.trainer or "", str(model)[:MAX_TERM], command)
     return " ".join(parts)
-
-
-def _term(kind: str, value: str) -> str:
-    return f"{kind}:{value}"[:MAX_TERM]

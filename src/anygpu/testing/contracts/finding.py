@@ -4,7 +4,7 @@ import pytest
 
 from anygpu.errors import NotFound
 from anygpu.events.types import JobSubmitted
-from anygpu.store.journal import Journal, JobQuery
+from anygpu.store.journal import JobQuery, Journal
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.histories import LAB, START_MS, STRANGER, job_id, spec, training, whole_life
 

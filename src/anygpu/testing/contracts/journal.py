@@ -9,7 +9,7 @@ from anygpu.errors import Conflict, LeaseLost, NotFound
 from anygpu.events.fold import OutOfTurn, Recorded, fold
 from anygpu.events.types import CancelRequested, Event, JobSubmitted, JobWaited
 from anygpu.events.view import JobView
-from anygpu.store.journal import Decide, Journal, JobQuery
+from anygpu.store.journal import Decide, JobQuery, Journal
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.histories import (
     LAB,
@@ -192,7 +192,9 @@ class JournalContract:
                 await asyncio.sleep(0)
             return seen
 
-        seen, *_ = await asyncio.wait_for(asyncio.gather(follow(), *map(write, jobs)), timeout=30)
+        following = asyncio.create_task(follow())
+        await asyncio.gather(*map(write, jobs))
+        seen = await asyncio.wait_for(following, timeout=30)
         assert positions(seen) == list(range(1, last + 1))
         for job in jobs:
             turns = [

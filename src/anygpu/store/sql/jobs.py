@@ -1,0 +1,241 @@
+"""Rows of jobs and events: loading a view, appending to the journal, keeping what the view implies in step."""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from anygpu.errors import Conflict, NotFound
+from anygpu.events.codec import decode, decode_view, encode, encode_view
+from anygpu.events.facts import Phase, Status
+from anygpu.events.fold import Recorded, fold, step
+from anygpu.events.types import Event, JobSubmitted
+from anygpu.events.view import FOLD_VERSION, JobView
+from anygpu.store import search
+from anygpu.store.scope import AnyScope, Scope, SystemScope
+from anygpu.store.sql.statements import Row, for_update, on_postgres, row, rows, run, run_many
+
+CACHED_VIEWS = 4096
+COLUMNS = "j.id, j.project_id, j.number, j.position, j.fold_version, j.view"
+
+
+class Views:
+    """Decoded views by job. A position is used once, so a view at the row's position is the row's view.
+
+    Only what is committed may be put here: a position taken back by a rollback is given out again.
+    """
+
+    def __init__(self) -> None:
+        self._views: dict[str, JobView] = {}
+
+    def get(self, job_id: str, position: int) -> JobView | None:
+        view = self._views.get(job_id)
+        return view if view is not None and view.position == position else None
+
+    def put(self, view: JobView) -> None:
+        self._views[view.id] = view
+        if len(self._views) > CACHED_VIEWS:
+            for oldest in list(islice(self._views, CACHED_VIEWS // 4)):
+                self._views.pop(oldest, None)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    project_id: int
+    number: int
+    view: JobView
+    stale: bool = False  # folded by other rules: what it implies must be written anew
+
+
+def load(connection: Connection, views: Views, scope: AnyScope, job_id: str, *, lock: bool = False) -> JobRow:
+    """The job as it is now; NotFound outside the scope."""
+    sql = f"SELECT {COLUMNS} FROM jobs j"
+    values: tuple[str, ...] = (search.storable(job_id),)
+    if isinstance(scope, SystemScope):
+        sql += " WHERE j.id = ?"
+    else:
+        sql += (
+            " JOIN projects p ON p.id = j.project_id WHERE j.id = ? AND p.organisation = ? AND p.project = ?"
+        )
+        values += (scope.organisation, scope.project)
+    found = row(connection, sql + (" FOR UPDATE OF j" if lock and on_postgres(connection) else ""), values)
+    if found is None:
+        raise NotFound(f"no job {job_id}")
+    return to_job(connection, views, found)
+
+
+def to_job(connection: Connection, views: Views, found: Row) -> JobRow:
+    job_id, project_id, number, position, fold_version, data = found
+    if fold_version != FOLD_VERSION:
+        return JobRow(project_id, number, refold(connection, job_id), stale=True)
+    view = views.get(job_id, position)
+    return JobRow(project_id, number, decode_view(data) if view is None else view)
+
+
+def refold(connection: Connection, job_id: str) -> JobView:
+    view = fold(history(connection, "e.job_id = ?", (job_id,), limit=-1))
+    if view is None:
+        raise NotFound(f"no job {job_id}")
+    return view
+
+
+def history(connection: Connection, where: str, values: Sequence[object], *, limit: int) -> list[Recorded]:
+    """Events in order; every one with a negative limit."""
+    sql = (
+        "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
+        f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
+    )
+    if limit >= 0:
+        sql, values = sql + " LIMIT ?", (*values, limit)
+    return [_recorded(found) for found in rows(connection, sql, values)]
+
+
+def _recorded(found: Row) -> Recorded:
+    organisation, project, position, job_id, at_ms, kind, version, data = found
+    return Recorded(
+        organisation=organisation,
+        project=project,
+        position=position,
+        job_id=job_id,
+        at_ms=at_ms,
+        event=decode(kind, version, data),
+    )
+
+
+def project_id(connection: Connection, scope: Scope) -> int | None:
+    sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?"
+    found = row(connection, sql, (scope.organisation, scope.project))
+    return int(found[0]) if found else None
+
+
+def locked_project(connection: Connection, scope: Scope) -> int:
+    """The project's counter row, made at the first event, held until the transaction ends."""
+    sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
+    names = (scope.organisation, scope.project)
+    found = row(connection, sql, names)
+    if found is None:
+        made = "INSERT INTO projects (organisation, project, head) VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
+        run(connection, made, names)
+        found = row(connection, sql, names)
+    if found is None:
+        raise Conflict(f"the project {scope.project} is being removed")
+    return int(found[0])
+
+
+def first_with_key(connection: Connection, project: int, key: str | None) -> str | None:
+    sql = "SELECT job_id FROM idempotency_keys WHERE project_id = ? AND key = ?"
+    found = row(connection, sql, (project, key)) if key is not None else None
+    return str(found[0]) if found else None
+
+
+def start(
+    connection: Connection, project: int, scope: Scope, job_id: str, event: JobSubmitted, at_ms: int
+) -> Recorded:
+    """Append a job's first event, and its row, terms and key."""
+    if row(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
+        raise Conflict(f"job {job_id} exists already")
+    (recorded,) = _record(connection, project, scope.organisation, scope.project, job_id, [event], at_ms)
+    view = step(None, recorded)
+    run(
+        connection,
+        "INSERT INTO jobs (position, ended_at_ms, status, phase, live, fold_version, view, id, project_id,"
+        " number, submitted_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*_cached(view), job_id, project, recorded.position, at_ms),
+    )
+    _add_terms(connection, project, recorded.position, search.terms(view))
+    if event.spec.idempotency_key is not None:
+        sql = "INSERT INTO idempotency_keys (project_id, key, job_id) VALUES (?, ?, ?)"
+        run(connection, sql, (project, event.spec.idempotency_key, job_id))
+    return recorded
+
+
+def append(
+    connection: Connection, job: JobRow, events: Sequence[Event], at_ms: int
+) -> tuple[JobView, tuple[Recorded, ...]]:
+    view = job.view
+    recorded = _record(connection, job.project_id, view.organisation, view.project, view.id, events, at_ms)
+    for one in recorded:
+        view = step(view, one)
+    save(connection, job, view)
+    return view, recorded
+
+
+def save(connection: Connection, job: JobRow, view: JobView) -> None:
+    """Write the view, and what it implies where that has changed."""
+    run(
+        connection,
+        "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
+        " view = ? WHERE id = ?",
+        (*_cached(view), view.id),
+    )
+    now = search.terms(view) if job.stale else search.changing(view)
+    before = frozenset(_possible(view)) if job.stale else search.changing(job.view)
+    gone = [(job.project_id, term, job.number) for term in sorted(before - now)]
+    if gone:
+        run_many(connection, "DELETE FROM job_terms WHERE project_id = ? AND term = ? AND number = ?", gone)
+    _add_terms(connection, job.project_id, job.number, now if job.stale else now - before)
+
+
+def _possible(view: JobView) -> Iterable[str]:
+    """Every term that events could ever have given the job."""
+    yield from (f"status:{status}" for status in Status)
+    yield from (f"phase:{phase}" for phase in Phase)
+    yield from (search.term("backend", attempt.offer.backend) for attempt in view.attempts)
+
+
+def _add_terms(connection: Connection, project: int, number: int, terms: Iterable[str]) -> None:
+    many = [(project, term, number) for term in sorted(terms)]
+    sql = "INSERT INTO job_terms (project_id, term, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    if many:
+        run_many(connection, sql, many)
+
+
+def _cached(view: JobView) -> tuple[object, ...]:
+    return (
+        view.position,
+        view.ended_at_ms,
+        str(view.status),
+        str(view.phase),
+        not view.terminal,
+        FOLD_VERSION,
+        encode_view(view).decode(),
+    )
+
+
+def _record(
+    connection: Connection,
+    project: int,
+    organisation: str,
+    name: str,
+    job_id: str,
+    events: Sequence[Event],
+    at_ms: int,
+) -> tuple[Recorded, ...]:
+    """Take the next positions in this very transaction: no gap, and nothing later commits before."""
+    found = row(
+        connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)
+    )
+    first = int(found[0]) - len(events) + 1 if found else 1
+    run_many(
+        connection,
+        "INSERT INTO events (project_id, position, job_id, at_ms, kind, version, data)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (project, first + n, job_id, at_ms, type(event).__name__, event.VERSION, encode(event).decode())
+            for n, event in enumerate(events)
+        ],
+    )
+    return tuple(
+        Recorded(
+            organisation=organisation,
+            project=name,
+            position=first + n,
+            job_id=job_id,
+            at_ms=at_ms,
+            event=event,
+        )
+        for n, event in enumerate(events)
+    )

@@ -1,0 +1,115 @@
+"""The journal in SQL."""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from anygpu.events.fold import Recorded, step
+from anygpu.events.types import JobSubmitted
+from anygpu.events.view import FOLD_VERSION, JobView
+from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
+from anygpu.store.scope import SYSTEM, AnyScope, Scope
+from anygpu.store.sql import finding, jobs, leases
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import row, rows
+
+
+class SqlJournal:
+    """A `Journal`. Every method is one transaction."""
+
+    def __init__(self, database: Database, *, on_commit: OnCommit | None = None) -> None:
+        self._database = database
+        self._on_commit = on_commit
+        self._views = jobs.Views()
+
+    async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
+        def work(connection: Connection) -> Written:
+            project = jobs.locked_project(connection, scope)
+            first = jobs.first_with_key(connection, project, event.spec.idempotency_key)
+            if first is not None:
+                return Written(view=jobs.load(connection, self._views, scope, first).view, recorded=())
+            recorded = jobs.start(connection, project, scope, job_id, event, at_ms)
+            return Written(view=step(None, recorded), recorded=(recorded,))
+
+        return await self._database.write(work, then=self._committed)
+
+    async def transact(
+        self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
+    ) -> Written:
+        def work(connection: Connection) -> Written:
+            leases.check(connection, guard)
+            job = jobs.load(connection, self._views, scope, job_id, lock=True)
+            events = decide(job.view)
+            if not events:
+                return Written(view=job.view, recorded=())
+            view, recorded = jobs.append(connection, job, events, at_ms)
+            return Written(view=view, recorded=recorded)
+
+        return await self._database.write(work, then=self._committed)
+
+    async def view(self, scope: AnyScope, job_id: str) -> JobView:
+        def work(connection: Connection) -> JobView:
+            return jobs.load(connection, self._views, scope, job_id).view
+
+        return self._seen(await self._database.read(work))
+
+    async def find(self, scope: Scope, query: JobQuery) -> JobPage:
+        return await self._database.read(
+            lambda connection: finding.find(connection, self._views, scope, query)
+        )
+
+    async def live(self) -> Sequence[JobView]:
+        def work(connection: Connection) -> list[JobView]:
+            sql = f"SELECT {jobs.COLUMNS} FROM jobs j WHERE j.live ORDER BY j.submitted_at_ms, j.id"
+            return [jobs.to_job(connection, self._views, one).view for one in rows(connection, sql)]
+
+        return [self._seen(view) for view in await self._database.read(work)]
+
+    async def events(
+        self, scope: Scope, *, after: int, limit: int, job_id: str | None = None
+    ) -> Sequence[Recorded]:
+        def work(connection: Connection) -> list[Recorded]:
+            if job_id is None:
+                owner: object = jobs.project_id(connection, scope)
+                where = "e.project_id = ? AND e.position > ?"
+            else:
+                jobs.load(connection, self._views, scope, job_id)
+                where, owner = "e.job_id = ? AND e.position > ?", job_id
+            return jobs.history(connection, where, (owner, after), limit=max(limit, 0))
+
+        return await self._database.read(work)
+
+    async def head(self, scope: Scope) -> int:
+        def work(connection: Connection) -> int:
+            sql = "SELECT head FROM projects WHERE organisation = ? AND project = ?"
+            found = row(connection, sql, (scope.organisation, scope.project))
+            return int(found[0]) if found else 0
+
+        return await self._database.read(work)
+
+    async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
+        return await self._database.write(lambda connection: leases.acquire(connection, name, holder, ttl_s))
+
+    async def refold_stale(self, *, most: int = 500) -> int:
+        """Rewrite views folded by other rules, so that filters see them as the new ones do; how many there were."""
+
+        def work(connection: Connection) -> int:
+            sql = "SELECT id FROM jobs WHERE fold_version <> ? LIMIT ?"
+            stale = rows(connection, sql, (FOLD_VERSION, most))
+            for (job_id,) in stale:
+                job = jobs.load(connection, self._views, SYSTEM, job_id, lock=True)
+                jobs.save(connection, job, job.view)
+            return len(stale)
+
+        return await self._database.write(work)
+
+    def _committed(self, written: Written) -> None:
+        self._seen(written.view)
+        if self._on_commit is not None and written.recorded:
+            self._on_commit(written.recorded)
+
+    def _seen(self, view: JobView) -> JobView:
+        self._views.put(view)
+        return view

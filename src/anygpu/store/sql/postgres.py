@@ -1,0 +1,117 @@
+"""PostgreSQL through psycopg 3: a pool of connections in threads, each write a transaction of its own."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from anygpu.errors import AnygpuError, Internal
+from anygpu.store.sql.database import T, Work, translated
+from anygpu.store.sql.schema import ensure_schema
+
+CONNECTIONS = 8
+TRIES = 8
+_LOST_A_RACE = ("40001", "40P01")  # serialization failure, deadlock
+
+
+class PostgresDatabase:
+    """A `Database` that several processes share."""
+
+    def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
+        self._engine = _engine(url, connections)
+        ensure_schema(self._engine)
+        # Several statements of one read must see one moment, as they do on SQLite.
+        self._snapshots = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="anygpu-postgres")
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, *, connections: int = CONNECTIONS) -> "PostgresDatabase":
+        def make() -> PostgresDatabase:
+            try:
+                return cls(url, connections=connections)
+            except DBAPIError as error:
+                raise translated(error) from error
+
+        return await asyncio.to_thread(make)
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._in_thread(partial(_tried, self._snapshots, work))
+
+    async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
+        return await self._in_thread(partial(self._write, work, then, asyncio.get_running_loop()))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._threads.shutdown)
+        self._engine.dispose()
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        if self._closed:
+            raise Internal("the database is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def _write(self, work: Work[T], then: Callable[[T], None] | None, loop: asyncio.AbstractEventLoop) -> T:
+        result = _tried(self._engine, work)
+        if then is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(then, result)
+        return result
+
+
+def _engine(url: str, connections: int) -> Engine:
+    try:
+        import psycopg  # noqa: F401 - only to say what is missing
+    except ImportError as error:
+        raise AnygpuError(
+            "PostgreSQL needs psycopg", hint="install it: pip install 'anygpu[postgres]'."
+        ) from error
+    address = "postgresql+psycopg://" + url.partition("://")[2]
+    return create_engine(address, pool_size=connections, max_overflow=2, pool_timeout=30, pool_recycle=1800)
+
+
+def _tried(engine: Engine, work: Work[T]) -> T:
+    """Again after losing against another transaction, a little later each time."""
+    for left in reversed(range(TRIES)):
+        try:
+            return _once(engine, work)
+        except Exception as error:
+            if left and _state(error) in _LOST_A_RACE:
+                time.sleep(random.uniform(0, 0.01 * (TRIES - left)))  # noqa: S311 - spreads rivals, hides nothing
+                continue
+            raise translated(error) from error
+    raise Internal("unreachable: the last try returns or raises")
+
+
+def _once(engine: Engine, work: Work[T]) -> T:
+    with engine.connect() as connection:
+        try:
+            with connection.begin():
+                return work(connection)
+        finally:
+            _forget_if_broken(connection)
+
+
+def _forget_if_broken(connection: Connection) -> None:
+    """Statements go straight to the driver, so the pool does not see that a connection died."""
+    if connection.closed or connection.invalidated:
+        return
+    driver: Any = connection.connection.driver_connection
+    if driver.closed or driver.broken:
+        connection.invalidate()
+
+
+def _state(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(cause, "sqlstate", ""))

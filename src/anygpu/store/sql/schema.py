@@ -1,0 +1,69 @@
+"""Brings a database's tables up to date. Alembic is imported only when they are not: it costs half a second."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from anygpu.errors import AnygpuError
+from anygpu.store.sql.tables import SCHEMA_VERSION
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+# Any number, the same in every process: only one migrates at a time.
+_LOCK = 5_147_280_001
+
+
+def ensure_schema(engine: Engine) -> None:
+    with engine.connect() as connection:
+        if current_version(connection) == SCHEMA_VERSION:
+            return
+    with engine.connect() as connection, _alone(connection):
+        if current_version(connection) != SCHEMA_VERSION:
+            _upgrade(connection)
+
+
+def current_version(connection: Connection) -> str | None:
+    """None for a database without tables."""
+    known = _PG_KNOWN if connection.dialect.name == "postgresql" else _SQLITE_KNOWN
+    if connection.exec_driver_sql(known).scalar() is None:
+        return None
+    version: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return version
+
+
+_PG_KNOWN = "SELECT to_regclass('alembic_version')"
+_SQLITE_KNOWN = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise AnygpuError(
+            f"this database was written by a newer anygpu ({error})",
+            hint="upgrade anygpu, or use another database.",
+        ) from error
+
+
+@contextlib.contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    if connection.dialect.name == "postgresql":
+        with connection.begin():
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield
+        return
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.exec_driver_sql("ROLLBACK")
+        raise
+    connection.exec_driver_sql("COMMIT")

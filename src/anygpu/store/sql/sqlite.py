@@ -1,0 +1,243 @@
+"""SQLite in a file: one writer thread that commits for everybody at once, and a few readers beside it."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.pool import NullPool
+
+from anygpu.errors import Internal, StoreBusy
+from anygpu.store.sql.database import T, Work, translated
+from anygpu.store.sql.schema import ensure_schema
+
+READERS = 4
+GROUP = 512  # most writes in one commit: bounds how long the first of them waits
+
+
+@dataclass(slots=True)
+class _Task:
+    """A write somebody waits for, and what came of it."""
+
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    then: Callable[[Any], None] | None
+    result: Any = None
+    error: Exception | None = None
+
+    def finish(self) -> None:
+        """In the caller's event loop. A caller who left still had its write committed, and told."""
+        if self.error is None and self.then is not None:
+            self.then(self.result)
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class SqliteDatabase:
+    """A `Database` in one file. Every answer to a write comes after the sync that made it durable."""
+
+    def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
+        self._engine = file_engine(path, busy_timeout_s)
+        ensure_schema(self._engine)
+        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write_all, name="anygpu-writer", daemon=True)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="anygpu-reader")
+        self._reading = threading.local()
+        self._opened: list[Connection] = []
+        self._closed = False
+        self._writer.start()
+
+    @classmethod
+    async def open(cls, path: Path, *, busy_timeout_s: float = 5.0) -> "SqliteDatabase":
+        def make() -> SqliteDatabase:
+            try:
+                return cls(path, busy_timeout_s=busy_timeout_s)
+            except (sqlite3.Error, OSError) as error:
+                raise translated(error) from error
+
+        return await asyncio.to_thread(make)
+
+    async def read(self, work: Work[T]) -> T:
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
+        self._check_open()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Task(work, future, then))
+        return await future
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._let_go)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Internal("the database is closed")
+
+    def _let_go(self) -> None:
+        self._writer.join()
+        self._readers.shutdown()
+        for connection in self._opened:
+            connection.close()
+        self._engine.dispose()
+
+    def _read(self, work: Work[T]) -> T:
+        try:
+            with _reading(self._reader()) as connection:
+                return work(connection)
+        except Exception as error:
+            raise translated(error) from error
+
+    def _reader(self) -> Connection:
+        if not hasattr(self._reading, "connection"):
+            connection = self._engine.connect()
+            connection.exec_driver_sql("PRAGMA query_only = ON")
+            self._opened.append(connection)
+            self._reading.connection = connection
+        found: Connection = self._reading.connection
+        return found
+
+    def _write_all(self) -> None:
+        with self._engine.connect() as connection:
+            while tasks := self._take():
+                commit_group(connection, tasks)
+                _answer(tasks)
+
+    def _take(self) -> list[_Task]:
+        """Everything that waits, once something does; nothing when the database is closing."""
+        first = self._queue.get()
+        taken = [] if first is None else [first]
+        while taken and len(taken) < GROUP:
+            try:
+                task = self._queue.get_nowait()
+            except Empty:
+                break
+            if task is None:
+                self._queue.put(None)
+                break
+            taken.append(task)
+        return taken
+
+
+def file_engine(path: Path, busy_timeout_s: float) -> Engine:
+    def connect() -> sqlite3.Connection:
+        raw = sqlite3.connect(
+            path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "temp_store = MEMORY",
+            "cache_size = -16384",
+            "journal_size_limit = 67108864",
+        ):
+            raw.execute(f"PRAGMA {pragma}")
+        return raw
+
+    return create_engine(
+        "sqlite+pysqlite://", creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+    )
+
+
+def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
+    """Commit all at once, each failing alone. When the commit itself fails, one by one: some may still fit."""
+    if len(tasks) == 1 or not _commit_together(connection, tasks):
+        for task in tasks:
+            _commit_alone(connection, task)
+
+
+def _commit_together(connection: Connection, tasks: Sequence[_Task]) -> bool:
+    driver: Any = connection.connection.driver_connection
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+        for task in tasks:
+            driver.execute("SAVEPOINT task")
+            _attempt(connection, task)
+            if (
+                not driver.in_transaction
+            ):  # SQLite itself gave up on everything, as it may when the disk is full
+                return False
+            if task.error is not None:
+                driver.execute("ROLLBACK TO task")
+            driver.execute("RELEASE task")
+        driver.execute("COMMIT")
+    except sqlite3.Error as error:
+        _roll_back(driver)
+        return _all_refused(tasks, error)
+    return True
+
+
+def _all_refused(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
+    """Somebody else holds the database: asking again for each would only make them wait in turn."""
+    refused = translated(error)
+    if not isinstance(refused, StoreBusy):
+        return False
+    for task in tasks:
+        task.error = refused
+    return True
+
+
+def _commit_alone(connection: Connection, task: _Task) -> None:
+    driver: Any = connection.connection.driver_connection
+    task.error = None
+    try:
+        driver.execute("BEGIN IMMEDIATE")
+        _attempt(connection, task)
+        if task.error is None:
+            driver.execute("COMMIT")
+    except sqlite3.Error as error:
+        task.error = translated(error)
+    _roll_back(driver)
+
+
+def _attempt(connection: Connection, task: _Task) -> None:
+    try:
+        task.result = task.work(connection)
+    except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
+        task.error = translated(error)
+
+
+def _roll_back(driver: sqlite3.Connection) -> None:
+    if driver.in_transaction:
+        driver.execute("ROLLBACK")
+
+
+def _answer(tasks: Sequence[_Task]) -> None:
+    """One wake-up for each event loop, however many were committed."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
+    for task in tasks:
+        by_loop.setdefault(task.future.get_loop(), []).append(task)
+    for loop, finished in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_finish, finished)
+
+
+def _finish(tasks: Sequence[_Task]) -> None:
+    for task in tasks:
+        task.finish()
+
+
+@contextlib.contextmanager
+def _reading(connection: Connection) -> Any:
+    driver: Any = connection.connection.driver_connection
+    driver.execute("BEGIN")
+    try:
+        yield connection
+    finally:
+        _roll_back(driver)

@@ -1,0 +1,221 @@
+"""The tables as they are now. `migrations/` brings a database here; a test compares the two."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+SCHEMA_VERSION = "0001"
+# Named, so that a later migration can change them on SQLite too.
+METADATA = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+# SQLite gives ids only to INTEGER keys; PostgreSQL's would run out at two thousand million.
+Id = BigInteger().with_variant(Integer(), "sqlite")
+
+# Beginnings of ids are found by comparing, which must go by bytes and not by a language's rules.
+JobId = String().with_variant(String(collation="C"), "postgresql")
+
+Table(
+    "projects",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("organisation", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("head", BigInteger, nullable=False),  # the position of the newest event
+    UniqueConstraint("organisation", "project"),
+)
+
+Table(
+    "events",
+    METADATA,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("position", BigInteger, primary_key=True),
+    Column("job_id", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("data", Text, nullable=False),
+    Index("events_of_job", "job_id", "position"),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "jobs",
+    METADATA,
+    Column("id", JobId, primary_key=True),
+    Column("project_id", Id, ForeignKey("projects.id"), nullable=False),
+    Column("number", BigInteger, nullable=False),  # the position of its first event: its place in lists
+    Column("position", BigInteger, nullable=False),
+    Column("submitted_at_ms", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger),
+    Column("status", String, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("live", Boolean(create_constraint=False), nullable=False),
+    Column("fold_version", Integer, nullable=False),
+    Column("view", Text, nullable=False),
+    Index("jobs_by_number", "project_id", "number", unique=True),
+    Index("jobs_by_id", "project_id", "id", "number"),
+    Index("jobs_by_time", "project_id", "submitted_at_ms", "number"),
+    Index("jobs_by_end", "ended_at_ms"),
+    Index("jobs_live", "submitted_at_ms", "id", sqlite_where=text("live"), postgresql_where=text("live")),
+)
+
+Table(
+    "job_terms",
+    METADATA,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("term", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "idempotency_keys",
+    METADATA,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("job_id", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "leases",
+    METADATA,
+    Column("name", String, primary_key=True),
+    Column("holder", String, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+)
+
+Table(
+    "attempts",
+    METADATA,
+    Column("id", Id, primary_key=True),
+    Column("job_id", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("acked", BigInteger, nullable=False),
+    Column("beats", BigInteger, nullable=False),
+    Column("last_seen_ms", BigInteger, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("telemetry", Text, nullable=False),
+    Column("telemetry_seen", BigInteger, nullable=False),
+    Column("telemetry_stride", BigInteger, nullable=False),  # one sample in so many is kept
+    Column("dropped_points", BigInteger, nullable=False),
+    Column("metric_points", BigInteger, nullable=False),
+    Column("metric_names", Integer, nullable=False),
+    Column("sorted_points", BigInteger, nullable=False),  # so many are in metric_chunks too
+    Column("loose_batches", Integer, nullable=False),  # rows of metric_batches not yet joined
+    Column("log_bytes", BigInteger, nullable=False),
+    Column("log_stored", BigInteger, nullable=False),
+    Column("log_head", BigInteger, nullable=False),  # the first bytes, which the quota never drops
+    Column("log_kept_from", BigInteger, nullable=False),  # after the head, bytes before this were dropped
+    Column("log_joined", BigInteger, nullable=False),  # bytes before this are in large chunks
+    Column("loose_logs", Integer, nullable=False),
+    UniqueConstraint("job_id", "number"),
+)
+
+
+def _attempt() -> Column[int]:
+    return Column(
+        "attempt_id", Id, ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True, nullable=False
+    )
+
+
+Table(
+    "metric_series",
+    METADATA,
+    _attempt(),
+    Column("series", Integer, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("low", Float),  # NULL is NaN: SQLite has no other
+    Column("high", Float),
+    Column("last", Float),
+    Column("last_step", BigInteger, nullable=False),
+    UniqueConstraint("attempt_id", "name"),
+)
+
+Table(  # points as they came, all metrics together: what a follower reads
+    "metric_batches",
+    METADATA,
+    _attempt(),
+    Column("first", BigInteger, primary_key=True),  # ordinal of its first point
+    Column("count", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+Table(  # the same points by metric, with a sketch: what a chart is drawn from
+    "metric_chunks",
+    METADATA,
+    _attempt(),
+    Column("series", Integer, primary_key=True),
+    Column("first", BigInteger, primary_key=True),  # ordinal of its first point
+    Column("last", BigInteger, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("sketch", LargeBinary, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+Table(
+    "log_chunks",
+    METADATA,
+    _attempt(),
+    Column("start", BigInteger, primary_key=True),
+    Column("size", Integer, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+Table(
+    "telemetry",
+    METADATA,
+    _attempt(),
+    Column("number", BigInteger, primary_key=True),
+    Column("data", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "secrets",
+    METADATA,
+    Column("organisation", String, primary_key=True),
+    Column("project", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    Column("person", String, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+)
+
+Table(
+    "tokens",
+    METADATA,
+    Column("id", String, primary_key=True),
+    Column("sha256", String, nullable=False, unique=True),
+    Column("organisation", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("person", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("label", String, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("used_at_ms", BigInteger),
+    Column("expires_at_ms", BigInteger),
+    Index("tokens_of_project", "organisation", "project"),
+)
