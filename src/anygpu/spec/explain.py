@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +12,7 @@ from anygpu.errors import Problem
 from anygpu.spec.fields import Friendly, Part, Trouble
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.nearest import did_you_mean
-from anygpu.spec.plain import Finding, shown
+from anygpu.spec.plain import MAX_PROBLEMS, Finding, shown
 from anygpu.spec.read import Place, dotted
 
 _OUR_WORDS = {
@@ -38,8 +39,12 @@ class Origin:
         return Problem(name, shown(value), message, suggestion, self.source, line)
 
 
-def problems(error: ValidationError, origin: Origin) -> Iterator[Problem]:
-    """One problem a place, in the order of the models."""
+def problems(error: ValidationError, origin: Origin) -> list[Problem]:
+    """One problem a place, in the order of the models; nobody reads more than the first fifty."""
+    return list(islice(_one_a_place(error, origin), MAX_PROBLEMS))
+
+
+def _one_a_place(error: ValidationError, origin: Origin) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for raw in error.errors(include_url=False):
         for problem in _explained(raw, origin):

@@ -55,8 +55,8 @@ def _command(value: Any) -> Any:
         if not value.strip():
             raise ValueError("is empty")
         return value
-    if not isinstance(value, list | tuple) or not value:
-        raise ValueError("is not a command; write a shell line, or a list of words")
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= 5000:
+        raise ValueError("is not a command; write a shell line, or a list of at most 5000 words")
     words = tuple(as_text(word) for word in value)
     if not all(isinstance(word, str) for word in words):
         raise ValueError("is not a command; every word of the list must be a text")
@@ -71,6 +71,8 @@ def _requirements(value: Any) -> Any:
         isinstance(line, str) and line.strip() for line in value
     ):
         raise ValueError("is neither the path of a requirements file nor a list of requirements")
+    if len(value) > 1000:
+        raise ValueError("has more than 1000 requirements; put them in a file and give its path")
     if any("\n" in line or len(line) > 1000 for line in value):
         raise ValueError("has a requirement that is longer than a line of 1000 characters")
     return tuple(value)

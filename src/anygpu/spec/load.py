@@ -55,7 +55,7 @@ def _validated(plain: dict[str, Any], origin: Origin) -> JobSpec:
     try:
         return JobSpec.model_validate(plain)
     except ValidationError as error:
-        found = list(explain.problems(error, origin))
+        found = explain.problems(error, origin)
     raise InvalidSpec(_with_misfits(found, plain, origin)) from None
 
 

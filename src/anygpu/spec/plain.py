@@ -8,9 +8,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from anygpu.spec.read import MAX_DEPTH, Place
+from anygpu.spec.read import MAX_DEPTH, MAX_VALUES, Place
 
-MAX_VALUES = 100_000
 MAX_CHARACTERS = 2 << 20
 MAX_PROBLEMS = 50
 

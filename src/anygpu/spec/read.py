@@ -13,6 +13,7 @@ Place = tuple[str | int, ...]
 
 MAX_TEXT_BYTES = 2 << 20
 MAX_DEPTH = 40
+MAX_VALUES = 20_000
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 
 _INT = re.compile(r"[-+]?[0-9]{1,40}")

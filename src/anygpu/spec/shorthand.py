@@ -11,6 +11,8 @@ from typing import Any
 STRATEGIES = ("queue", "cheapest", "fastest", "preferred", "balanced")
 DATASET_SCHEMES = ("http", "https", "s3", "gs", "az", "hf")
 
+MAX_WORDS_TEXT = 65_536
+
 # Friendly name -> the name with its unit. A place may have several friendly names, never two at once.
 FRIENDLY: Mapping[str, Mapping[str, str]] = {
     "resources": {"memory": "memory_gib", "disk": "disk_gib"},
@@ -84,6 +86,8 @@ def words(value: Any) -> Any:
     """Arguments given as one text are split as a shell would."""
     if not isinstance(value, str):
         return value
+    if len(value) > MAX_WORDS_TEXT:
+        raise ValueError(f"is longer than {MAX_WORDS_TEXT} characters; give a list of words")
     try:
         return shlex.split(value)
     except ValueError:

@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from anygpu.errors import InvalidSpec, Problem
-from anygpu.spec.read import MAX_DEPTH, Document, Place, dotted, invalid, scalar
+from anygpu.spec.read import MAX_DEPTH, MAX_VALUES, Document, Place, dotted, invalid, scalar
 
-MAX_NODES = 100_000
 _PREFIX = "tag:yaml.org,2002:"
 _KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -133,8 +132,8 @@ class _Tree:
 
     def _count(self, nodes: int, line: int | None) -> None:
         self.nodes += nodes
-        if self.nodes > MAX_NODES:
-            raise self.wrong(line or 1, f"holds more than {MAX_NODES:,} values, aliases counted")
+        if self.nodes > MAX_VALUES:
+            raise self.wrong(line or 1, f"holds more than {MAX_VALUES:,} values, aliases counted")
 
 
 def parse(text: str, source: str) -> Document:
@@ -170,7 +169,7 @@ def _value_of(event: Any, tree: _Tree, line: int) -> Any:
 def _size(value: Any) -> int:
     """How many values an alias adds: counted with a bound, since aliases nest."""
     waiting, total = [value], 0
-    while waiting and total <= MAX_NODES:
+    while waiting and total <= MAX_VALUES:
         item = waiting.pop()
         total += 1
         if isinstance(item, dict):

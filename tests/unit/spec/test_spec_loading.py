@@ -160,6 +160,10 @@ def test_toml_problems_carry_lines_too() -> None:
         ("{script: a, name: " + "x" * 101 + "}", "longer than 100"),
         ('{script: "a\\0b"}', "NUL"),
         ("{trainer: a, config: {lr: .nan}}", "finite"),
+        ("{command: []}", "is not a command"),
+        ("{command: [a, [b]]}", "every word of the list"),
+        ("{script: a, requirements: [" + "x," * 1001 + "]}", "more than 1000"),
+        ("{script: a, args: '" + "x " * 40_000 + "'}", "give a list of words"),
         ("{trainer: a, config: {n: 99999999999999999999}}", "64 bits"),
     ],
 )
@@ -258,6 +262,19 @@ def test_a_file_that_cannot_be_read_is_an_invalid_spec(
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidSpec, match=said):
         from_file(tmp_path / name)
+
+
+def test_at_most_fifty_problems_are_listed() -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        from_mapping({"script": "a", **{f"key{number}": 1 for number in range(1000)}})
+    assert len(caught.value.problems) == 50
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(InvalidSpec, match="nested more than 40 levels"):
+        from_mapping({"trainer": "a", "config": {"loop": loop}})
 
 
 def test_an_invalid_spec_survives_pickling() -> None:
