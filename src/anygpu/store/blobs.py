@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Method = Literal["GET", "PUT"]
+# Every PUT to a signed URL carries these: Azure refuses it without, the others do not mind.
+UPLOAD_HEADERS = {"x-ms-blob-type": "BlockBlob"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,17 +22,22 @@ class Blobs(Protocol):
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo: ...
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """BlobMissing when it is not there."""
+        """BlobMissing when it is not there. A range past the end gives what there is of it."""
         ...
 
     def stream(self, key: str) -> AsyncIterator[bytes]: ...
 
     async def head(self, key: str) -> BlobInfo | None: ...
 
-    def list(self, prefix: str) -> AsyncIterator[BlobInfo]: ...
+    def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
+        """What lies in the folder `prefix`, at any depth, in no order; all of it when empty."""
+        ...
 
-    async def sign(self, method: Method, key: str, *, expires_s: float) -> str:
-        """A URL that lets whoever holds it do just this, until it expires."""
+    async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
+        """A URL that lets whoever holds it do just this, until it expires.
+
+        `max_size` limits a PUT where the store can; what was uploaded is checked afterwards in any case.
+        """
         ...
 
     async def delete(self, key: str) -> None:

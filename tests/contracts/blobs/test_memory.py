@@ -1,0 +1,12 @@
+"""The store of the simulation keeps the promises of the real ones."""
+
+import pytest
+
+from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.memory_blobs import MemoryBlobs
+
+
+class TestMemoryBlobs(BlobsContract):
+    @pytest.fixture
+    def blobs(self) -> MemoryBlobs:
+        return MemoryBlobs()
