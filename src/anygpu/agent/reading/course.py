@@ -72,7 +72,7 @@ class Course:
             "epochs": self.epochs,
             "message": self.message,
         }
-        return {key: value for key, value in found.items() if value is not None}
+        return {key: _bounded(value) for key, value in found.items() if value is not None}
 
     def _batch_step(self, ordinal: int, done: int, of: int | None) -> int:
         step = min((max(0, ordinal - 1)) * (of or 0) + done, MOST)
@@ -86,6 +86,10 @@ class Course:
         if not self.epochs or self.completed is None:
             return None
         return _share((self.completed + self._part) / self.epochs)
+
+
+def _bounded(value: object) -> object:
+    return min(value, MOST) if isinstance(value, int) else value
 
 
 def _share(value: float) -> float | None:

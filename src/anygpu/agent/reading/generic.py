@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from anygpu.agent.reading.values import Pair
 
 _EPOCH = re.compile(
-    r"(?<![\w/.-])epoch(?:\(\w{1,12}\))?['\"]?\s{0,3}[:=#]?\s{0,3}\[?\s{0,3}"
+    r"(?<![\w/.?&-])epoch(?:\(\w{1,12}\))?['\"]?\s{0,3}[:=#]?\s{0,3}\[?\s{0,3}"
     r"(?P<epoch>\d{1,9})(?:\s{0,3}(?:/|of\s)\s{0,3}(?P<epochs>\d{1,9}))?"
     r"(?!\.?\d)(?:\s{0,2}\]?[,:]?\s{0,2}\[\s{0,8}(?P<done>\d{1,12})\s{0,2}/\s{0,8}(?P<of>\d{1,12}))?"
 )
 _STEP = re.compile(
-    r"(?<![\w/.-])(?P<word>global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
+    r"(?<![\w/.?&-])(?P<word>global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
     r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)"
 )
 _STEP_WORDS = ("step", "iter", "itr", "batch", "round", "update")
@@ -29,6 +29,9 @@ _LOOKS_BACK = re.compile(
 )
 _FINISHED = re.compile(r"\b(?:finish|complet|done|end\b|ended)", re.IGNORECASE)
 _ALNUM = re.compile(r"\w")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_QUOTED = re.compile(r"['\"{}]")
+_DOCKER = re.compile(r"step \d{1,4}/\d{1,4} : ")
 
 
 def read(text: str, run: Run) -> bool:
@@ -52,8 +55,8 @@ def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list
 
 
 def _step(text: str) -> re.Match[str] | None:
-    """A `batch=4` is a setting; a `batch 4/100` is a place."""
-    step = _STEP.search(text)
+    """A `batch=4` is a setting, a `batch 4/100` a place; and `Step 4/10 : ENV LR=0.1` is Docker's."""
+    step = None if _DOCKER.match(text) else _STEP.search(text)
     return None if step and step["word"] in ("batch", "round", "update") and not step["of"] else step
 
 
@@ -72,7 +75,7 @@ def _tells_training(found: list[Pair], has_epoch: bool) -> bool:
 def _read_header(text: str, epoch: re.Match[str], run: Run) -> bool:
     """`Epoch 3/10` alone opens epoch 3, so two are complete."""
     before, after = text[: epoch.start()], text[epoch.end() :]
-    if _is_prose(before) or _ALNUM.search(after.replace("_", "")):
+    if _is_prose(before) or _QUOTED.search(text) or _LETTER_OR_DIGIT.search(after):
         return False
     ordinal, total = run.course.ordinal(int(epoch["epoch"])), _int(epoch["epochs"])
     if epoch["done"]:

@@ -38,7 +38,7 @@ class Run:
         when = self.now if at is None else at
         points = []
         for name, value in pairs:
-            place = self._place(name.strip()[:NAME_LIMIT], step, value, changed_only)
+            place = self._place(" ".join(name.split())[:NAME_LIMIT].rstrip(), step, value, changed_only)
             if place:
                 points.append((*place, when, value))
         if points:

@@ -20,7 +20,7 @@ _QUALIFIER = r"(?:avg\.?|average|mean|total|running|best|learning|grad(?:ient)?|
 _SCALAR = r"(?:(?:tensor|np\.float(?:16|32|64)|array)\(\[?)?"
 
 _PAIR = re.compile(
-    r"(?<![\w@./-])(?:(?P<split>%s)(?:[ _]|:\s))?(?P<qualifier>%s[ _])?"
+    r"(?<![\w@./?&-])(?:(?P<split>%s)(?:[ _]|:\s))?(?P<qualifier>%s[ _])?"
     r"(?P<name>[A-Za-z_][\w@./-]{0,79}(?:\(\w{1,12}\))?)['\"]?"
     r"\s{0,3}[:=]\s{0,8}['\"]?%s(?P<number>%s)%s" % (_SPLIT, _QUALIFIER, _SCALAR, NUMBER, NUMBER_ENDS),
     re.IGNORECASE,
@@ -42,6 +42,20 @@ _NOT_METRICS = _words(
     "rank local_rank gpu gpus cuda device seed version v_num line id uid size batch_size num_workers workers "
     "world_size mem memory max_mem epoch epochs step steps iter iters iteration iterations global_step batch "
     "batches round total progress percent pct speed throughput exit_code code status http level"
+)
+_NOT_METRIC_ENDS = (
+    "_time",
+    "_seconds",
+    "_sec",
+    "_ms",
+    "/time",
+    "_id",
+    ".py",
+    ".cc",
+    ".cpp",
+    ".cu",
+    ".c",
+    ".h",
 )
 _FIRST_WORD = re.compile(r"\w")
 _LETTERS = re.compile(r"[a-z]+")
@@ -101,7 +115,7 @@ def is_setting(name: str) -> bool:
 
 def is_noise(name: str) -> bool:
     lowered = name.lower().strip("_")
-    return lowered in _NOT_METRICS or lowered.endswith(("_time", "_seconds", "_sec", "_ms", "/time", "_id"))
+    return lowered in _NOT_METRICS or lowered.endswith(_NOT_METRIC_ENDS)
 
 
 def tidy(name: str) -> str:
