@@ -9,6 +9,18 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from anygpu.job import artifact as artifact
+    from anygpu.job import checkpoint as checkpoint
+    from anygpu.job import log as log
+    from anygpu.job import progress as progress
+    from anygpu.job import resume_path as resume_path
+    from anygpu.job import save as save
+    from anygpu.job import should_stop as should_stop
+    from anygpu.sdk import Platform as Platform
+    from anygpu.sdk import Requirements as Requirements
+
 __version__ = "0.1.0"
 
 _IN_A_JOB = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "save")
