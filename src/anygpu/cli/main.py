@@ -7,11 +7,12 @@ import click
 
 from anygpu.cli.catalogue import COMMANDS, SECTIONS, load
 from anygpu.cli.exits import report
+from anygpu.cli.groups import Named
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "auto_envvar_prefix": None}
 
 
-class Commands(click.Group):
+class Commands(Named):
     """The commands by name, none of them imported before it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -20,30 +21,10 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return load(cmd_name)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if load_known(args[0]) or args[0].startswith("-"):
-            return super().resolve_command(ctx, args)
-        raise click.UsageError(
-            f"There is no command {args[0]!r}.{nearest(args[0], self.list_commands(ctx))}", ctx
-        )
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(each.name, each.about) for each in COMMANDS if each.name in names])
-
-
-def load_known(name: str) -> bool:
-    return any(each.name == name for each in COMMANDS)
-
-
-def nearest(word: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 @click.group(cls=Commands, context_settings=CONTEXT, invoke_without_command=True, no_args_is_help=False)
