@@ -56,7 +56,7 @@ def end(group: int, name: str) -> None:
         found = find(name, set())
         for pid in found:
             send_to(pid, signal.SIGKILL)
-        reap(set())
+        reap({group})
         if not found and not group_lives(group):
             return
         time.sleep(0.02)

@@ -83,7 +83,8 @@ class Report:
 
     def flush(self, wake: bool = True) -> None:
         self._due_at = None
-        self._flushed_at = self._clock()
+        if self._output or self._points:
+            self._flushed_at = self._clock()
         if self._output:
             self._spool.append_log(bytes(self._output))
             self._output.clear()

@@ -26,11 +26,16 @@ class Agent:
         ticket.write_text(json.dumps(server.ticket()))
         ticket.chmod(0o600)
         self.process: subprocess.Popen[bytes] | None = None
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *options: str, **env: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(AGENT), *options, str(self.directory)]
+        command = [*self.command(), *options, str(self.directory)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **env})
+        self._started.append(self.process)
         return self.process
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-I", "-S", str(AGENT)]
 
     def finish(self, timeout_s: float = 30.0) -> int:
         assert self.process is not None
@@ -41,3 +46,11 @@ class Agent:
     def run(self, *options: str, **env: str) -> int:
         self.start(*options, **env)
         return self.finish()
+
+    def end(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()

@@ -20,16 +20,7 @@ def play(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         def build(work: dict[str, Any], **assignment: Any) -> Agent:
             server = stack.enter_context(PlayingServer(work, **assignment).listening())
             agent = Agent(server, tmp_path / "attempt")
-            stack.callback(_end, agent)
+            stack.callback(agent.end)
             return agent
 
         yield build
-
-
-def _end(agent: Agent) -> None:
-    if agent.process is not None:
-        if agent.process.poll() is None:
-            agent.process.kill()
-        agent.process.wait()
-        if agent.process.stderr is not None:
-            agent.process.stderr.close()

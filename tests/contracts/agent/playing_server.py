@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -49,6 +50,7 @@ class PlayingServer:
         self.rejecting: int | None = None
         self.fault: Callable[[str, int], Fault] = lambda path, count: None
         self.changed = threading.Condition()
+        self._connections: list[socket.socket] = []
         self._ids = itertools.count(1)
         self._http: ThreadingHTTPServer | None = None
         self.port = 0
@@ -75,6 +77,10 @@ class PlayingServer:
             daemon_threads = True
             request_queue_size = 64
 
+            def process_request(self, request: Any, client_address: Any) -> None:
+                server._connections.append(request)
+                super().process_request(request, client_address)
+
             def handle_error(self, request: object, client_address: object) -> None:
                 return
 
@@ -83,11 +89,18 @@ class PlayingServer:
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
     def hang_up(self) -> None:
-        """Refuse connections from now on."""
-        if self._http is not None:
-            self._http.shutdown()
-            self._http.server_close()
-            self._http = None
+        """Refuse connections from now on, and cut those that are open."""
+        if self._http is None:
+            return
+        http, self._http = self._http, None
+        http.shutdown()
+        http.server_close()
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
+        with self.changed:
+            self.changed.notify_all()
 
     def ticket(self) -> dict[str, Any]:
         return {"protocol": 1, "url": self.url, "name": self.name, "ticket": "one-time"}
