@@ -144,6 +144,35 @@ def test_progress_held_back_is_told_by_an_empty_feed_later() -> None:
     assert reader.feed(b"", 1.4) == [("progress", {"fraction": 0.5, "epoch": 2, "epochs": 4})]
 
 
+def test_a_bar_that_stands_still_is_read_by_an_empty_feed() -> None:
+    reader = Reader()
+    assert reader.feed(b"\r50%|#| 5/10 [00:01<00:01, 9.9it/s, loss=0.5]", 1.0) == []
+    assert reader.feed(b"", 1.5) == []
+    assert [kind for kind, _ in reader.feed(b"", 2.0)] == ["points", "progress"]
+    assert reader.feed(b"", 9.0) == []
+
+
+@pytest.mark.parametrize("path", CAPTURED, ids=lambda path: path.stem)
+def test_pauses_in_captured_output_change_no_point(path: Path) -> None:
+    reader, output, told = Reader(), path.read_bytes(), []
+    for at in range(0, len(output), 11):
+        told += reader.feed(output[at : at + 11], float(at)) + reader.feed(b"", at + 5.0)
+    told += reader.close(1e9)
+    assert _without_times(told) == _without_times(read_in_pieces(output, []))
+
+
+def _without_times(told: list[tuple[str, Any]]) -> list[tuple[str, int, float]]:
+    return [(name, step, value) for kind, found in told if kind == "points" for name, step, _, value in found]
+
+
+def test_a_line_torn_by_missing_bytes_is_not_read() -> None:
+    reader = Reader()
+    told = reader.feed(b"Epoch 1/9 loss=0.5\nEpoch 2/9 loss=0.", 1.0)
+    reader.skip()
+    told += reader.feed(b"25 acc=0.5", 1.0) + reader.feed(b" val_loss=0.1\nEpoch 5/9 loss=0.1\n", 1.0)
+    assert _without_times(told) == [("loss", 1, 0.5), ("loss", 5, 0.1)]
+
+
 def test_a_clock_set_back_does_not_silence_progress() -> None:
     reader = Reader()
     reader.feed(b"Epoch 1/4 loss=1\n", 1000.0)

@@ -41,9 +41,10 @@ class Lines:
 
     def __init__(self) -> None:
         self._unended = bytearray()  # the start of a line whose end has not come, at most LINE_LIMIT of it
+        self._torn = False
 
     def feed(self, data: bytes) -> list[str]:
-        data = data.replace(b"\r", b"\n")
+        data = self._whole(data.replace(b"\r", b"\n"))
         end = data.rfind(b"\n") + 1
         if not end:
             self._keep(data)
@@ -57,6 +58,21 @@ class Lines:
         block = bytes(self._unended) + b"\n"
         self._unended.clear()
         return _promising(block)
+
+    def resting(self) -> list[str]:
+        """A bar's line ends only when the bar is drawn again; one that is complete may be read before that."""
+        line = bytes(self._unended)
+        return _promising(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
+
+    def tear(self) -> None:
+        """Bytes are missing here: half a line on either side is no line."""
+        self._unended.clear()
+        self._torn = True
+
+    def _whole(self, data: bytes) -> bytes:
+        end = data.find(b"\n") if self._torn else 0
+        self._torn = end < 0
+        return data[end:] if end >= 0 else b""
 
     def _keep(self, data: bytes) -> None:
         self._unended += data[: LINE_LIMIT - len(self._unended)]

@@ -14,21 +14,32 @@ if TYPE_CHECKING:
     # False: not mine. True: read. Text: read up to this, which something else printed onto the same line.
     Family = Callable[[str, Run], "bool | str"]
 
+RESTING_S = 1.0
+
 
 class Reader:
     """Reads one run's merged stdout and stderr, in whatever pieces it comes.
 
     What is read does not depend on how the bytes were cut. A progress reading is the whole of what is known:
-    a key it leaves out is not known. `feed(b"", now)` gives progress that was held back to keep its rate low.
+    a key it leaves out is not known. `feed(b"", now)` gives progress that was held back to keep its rate low, and
+    reads a bar that has stood still for RESTING_S; call it now and then while nothing is printed.
     """
 
     def __init__(self) -> None:
         self._lines = Lines()
         self._run = Run()
         self._families: Sequence[Family] = ()
+        self._moved_at: float | None = None
 
     def feed(self, data: bytes, now: float) -> list[Reading]:
-        return self._read(self._lines.feed(data), now)
+        if data:
+            self._moved_at = now
+            return self._read(self._lines.feed(data), now)
+        return self._read(self._resting(now), now)
+
+    def skip(self) -> None:
+        """Bytes were left out here. The line they tore is not read, so that no half number becomes a value."""
+        self._lines.tear()
 
     def close(self, now: float) -> list[Reading]:
         """What the last, unfinished line and everything held back give. Nothing may be fed afterwards."""
@@ -40,6 +51,12 @@ class Reader:
         self._read_lines(lines, now)
         self._run.tell_progress()
         return self._run.take()
+
+    def _resting(self, now: float) -> list[str]:
+        if self._moved_at is None or now - self._moved_at < RESTING_S:
+            return []
+        self._moved_at = None
+        return self._lines.resting()
 
     def _read_lines(self, lines: list[str], now: float) -> None:
         self._run.now = now
