@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Signatures = dict[str, tuple[int, int, int]]
 
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 2.0  # or twice as often as publishing is wanted, when that is more
 LOOKING_SHARE = 200  # looking takes at most one part in so many of the time
 KEY = "watched"
 
@@ -38,11 +38,12 @@ class Watcher:
         self._cwd = cwd
         self._paths = [*rule.paths, f"{STATE}/checkpoints"]
         self._every_s = rule.every_s
+        self._look_every_s = min(LOOK_EVERY_S, max(rule.every_s / 2, 0.2))
         self._snapshots = snapshots
         self._steps = steps
         self._uploader = uploader
-        self._seen: Signatures = self._look()
-        self._published = {name: one for name, one in self._seen.items() if one[1] < began_s * 1e9}
+        self._seen: Signatures = {}
+        self._published = {name: one for name, one in self._look().items() if one[1] < began_s * 1e9}
         self._published_at = float("-inf")
         self._linkable: set[str] = set()
         self._last: Upload | None = None
@@ -58,7 +59,7 @@ class Watcher:
         if found == self._seen and self._is_news(found) and now - self._published_at >= self._every_s:
             self._publish(found, now)
         self._remember(found)
-        return now + max(LOOK_EVERY_S, LOOKING_SHARE * (time.monotonic() - began))
+        return now + max(self._look_every_s, LOOKING_SHARE * (time.monotonic() - began))
 
     def save_what_changed(self) -> None:
         """At the end: nobody writes any more, so what is there is complete or will never be."""

@@ -19,7 +19,7 @@ def play(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
         def build(work: dict[str, Any], **assignment: Any) -> Agent:
             server = stack.enter_context(PlayingServer(work, **assignment).listening())
-            agent = Agent(server, tmp_path / "attempt")
+            agent = Agent(server, tmp_path / f"attempt-{server.port}")
             stack.callback(agent.end)
             return agent
 

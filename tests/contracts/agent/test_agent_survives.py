@@ -115,11 +115,7 @@ def test_an_agent_that_is_nobody_ends_the_job_and_leaves(play: Play) -> None:
 
 
 def test_what_a_killed_agent_left_is_delivered_and_its_job_ended(play: Play) -> None:
-    agent = play(
-        {
-            "code": "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(0.3)\nprint('more', flush=True)\ntime.sleep(60)"
-        }
-    )
+    agent = play({"code": TALKING_LATER})
     process = agent.start()
     agent.server.wait_for(lambda: agent.server.log.endswith(b"\n"))
     agent.server.hang_up()
