@@ -34,8 +34,13 @@ class ServerSettings:
     host: str = setting("127.0.0.1", "address the API listens on")
     port: int = setting(7791, "port of the API; 0 takes a free one", least=0, most=65535)
     agent_host: str = setting("127.0.0.1", "address the agent listener listens on")
-    agent_port: int = setting(0, "port of the agent listener; 0 takes a free one", least=0, most=65535)
+    agent_port: int = setting(
+        0, "port of the agent listener; 0: a free one, the same after a restart", least=0, most=65535
+    )
     agent_url: str = setting("", "address agents are told to use; empty: the agent listener itself")
+    signing_key: str = setting(
+        "", "file of the key that signs links and attempts; empty: in the state directory"
+    )
     public_url: str = setting("", "address people reach the API at, when a proxy stands in front")
     allowed_hosts: tuple[str, ...] = setting((), "further host names accepted in the Host header")
     allowed_origins: tuple[str, ...] = setting((), "further web origins that may change state")
@@ -101,11 +106,8 @@ class LocalSettings:
     """This machine as a place to run."""
 
     enabled: bool = setting(True, "whether jobs may run on this machine")
-    slots: int = setting(
-        0, "attempts at once without a GPU; 0: one per two processors, at least one", least=0
-    )
-    cpus: float = setting(0.0, "processors offered to jobs; 0: all of them", least=0)
-    python: str = setting("", "interpreter that runs agents; empty: the server's own")
+    cpus: int = setting(0, "processors offered to jobs, one each unless they ask for more; 0: all", least=0)
+    gpu_locks: str = setting("", "directory of GPU locks shared by all servers here; empty: in /tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,86 @@
+"""`python -m anygpu.server --state DIR --port 0`: one server process. Prints one JSON line when it is ready."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import AnygpuError
+from anygpu.settings import Settings, load
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+def main() -> None:
+    settings = _settings(sys.argv[1:])
+    try:
+        _run(settings)
+    except AnygpuError as error:
+        sys.stderr.write(f"anygpu: {error}\n")
+        sys.exit(FAILED)
+
+
+def _settings(arguments: list[str]) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m anygpu.server", description="Run the anygpu server.")
+    parser.add_argument("--state", help="state directory")
+    parser.add_argument("--config", type=Path, help="settings file")
+    parser.add_argument("--host", help="address of the API")
+    parser.add_argument("--port", type=int, help="port of the API; 0 takes a free one")
+    parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 takes a free one")
+    asked = parser.parse_args(arguments)
+    keys = {
+        "state": asked.state,
+        "server.host": asked.host,
+        "server.port": asked.port,
+        "server.agent_port": asked.agent_port,
+    }
+    overrides: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
+    try:
+        return load(asked.config, overrides=overrides)
+    except AnygpuError as error:
+        parser.error(str(error))
+
+
+def _run(settings: Settings) -> None:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # Windows has none
+        from asyncio import new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from anygpu.server import log
+    from anygpu.wiring import running
+
+    log.configure(settings.server.log_level, settings.server.log_format)
+    stop = asyncio.Event()
+    _on_signals(stop, settings.state / "server.json")
+    async with running(settings) as address:
+        sys.stdout.write(json.dumps(address) + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def _on_signals(stop: asyncio.Event, address_file: Path) -> None:
+    """The first asks for an orderly end; the second ends at once, which loses nothing that was acknowledged."""
+
+    def received() -> None:
+        if stop.is_set():
+            address_file.unlink(missing_ok=True)
+            os._exit(INTERRUPTED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, received)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Views as the API shows them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from anygpu.events.facts import CheckpointRef, Failure
+from anygpu.events.view import AttemptView, JobView
+from anygpu.server.hub import iso
+from anygpu.store.evidence import AttemptRow, SeriesSummary
+
+Json = dict[str, Any]
+HOUR_MS = 3_600_000
+
+
+def job(
+    view: JobView,
+    row: AttemptRow,
+    series: Sequence[SeriesSummary],
+    *,
+    queue_position: int | None,
+    now_ms: int,
+) -> Json:
+    """Everything about a job."""
+    return {
+        **summary(view, row, queue_position=queue_position, now_ms=now_ms),
+        "metrics": {each.name: each.last for each in series},
+        "attempts": [_attempt(each) for each in view.attempts],
+        "telemetry": dict(row.telemetry),
+        "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_ms: int) -> Json:
+    """A job in a list."""
+    newest = view.attempt
+    return {
+        "id": view.id,
+        "name": view.name,
+        "status": str(view.status),
+        "phase": str(view.phase),
+        "reason": view.reason,
+        "submitted_at": iso(view.submitted_at_ms),
+        "updated_at": iso(view.updated_at_ms),
+        "ended_at": moment(view.ended_at_ms),
+        "person": view.person,
+        "tags": list(view.spec.tags),
+        "backend": newest.offer.backend if newest else None,
+        "execution_id": newest.name if newest else None,
+        "progress": progress(row.progress),
+        "attempt": newest.number if newest else 0,
+        "checkpoint": _checkpoint(view.newest_checkpoint),
+        "artifacts": len(view.artifacts),
+        "work_lost_s": view.work_lost_s,
+        "cost_microusd": cost_microusd(view, now_ms),
+        "retries_used": view.retries_used,
+        "resumed_from": view.resumed_from,
+        "cancel_requested": view.cancel_requested,
+        "failure": _failure(view.failure),
+        "queue_position": queue_position,
+    }
+
+
+def progress(reported: Mapping[str, Any]) -> Json:
+    names = ("fraction", "step", "steps", "epoch", "epochs", "message")
+    return {name: reported.get(name) for name in names}
+
+
+def moment(at_ms: int | None) -> str | None:
+    return None if at_ms is None else iso(at_ms)
+
+
+def cost_microusd(view: JobView, now_ms: int) -> int:
+    """What the attempts cost so far at their offers' prices, each rounded up."""
+    return sum(_attempt_cost(each, now_ms) for each in view.attempts)
+
+
+def _attempt_cost(attempt: AttemptView, now_ms: int) -> int:
+    end_ms = attempt.released_at_ms or attempt.ended_at_ms or now_ms
+    elapsed_ms = max(0, end_ms - attempt.launching_at_ms)
+    return -(-attempt.offer.price_microusd_per_hour * elapsed_ms // HOUR_MS)
+
+
+def _attempt(attempt: AttemptView) -> Json:
+    return {
+        "number": attempt.number,
+        "name": attempt.name,
+        "backend": attempt.offer.backend,
+        "offer": attempt.offer.name,
+        "phase": _attempt_phase(attempt),
+        "outcome": attempt.outcome,
+        "exit_code": attempt.exit_code,
+        "signal": attempt.signal,
+        "message": attempt.message,
+        "launching_at": iso(attempt.launching_at_ms),
+        "training_at": moment(attempt.training_at_ms),
+        "ended_at": moment(attempt.ended_at_ms),
+        "resume_step": attempt.resume.step if attempt.resume else None,
+    }
+
+
+def _attempt_phase(attempt: AttemptView) -> str:
+    if attempt.released:
+        return "ended"
+    if attempt.over:
+        return "finishing"
+    if attempt.stop_reason:
+        return "checkpointing"
+    if attempt.training_at_ms is not None:
+        return "training"
+    return "preparing" if attempt.claimant else "provisioning"
+
+
+def _checkpoint(saved: CheckpointRef | None) -> Json | None:
+    return None if saved is None else {"step": saved.step, "saved_at": iso(saved.saved_at_ms)}
+
+
+def _failure(failure: Failure | None) -> Json | None:
+    return None if failure is None else {**asdict(failure), "blame": str(failure.blame)}

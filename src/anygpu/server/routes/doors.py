@@ -1,0 +1,81 @@
+"""Doors for other documents' clients: the same jobs, asked for and answered in their own shapes."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from anygpu.events.view import JobView
+from anygpu.server.bodies import Json, read_json
+from anygpu.server.documented import answers, takes
+from anygpu.server.hub import iso
+from anygpu.server.resolve import resolve
+from anygpu.server.routes.examples import JOB_ID
+from anygpu.server.routes.training import require_own_tenant
+from anygpu.server.services import Asking, Served, Services
+from anygpu.spec.doors import from_orchestrate_body
+from anygpu.spec.load import from_mapping
+from anygpu.store.evidence import AttemptRow
+
+router = APIRouter(tags=["doors"])
+
+BODY = {
+    "tenant_id": "local",
+    "training_params": {"epochs": 10, "batch_size": 16, "learning_rate": 0.001, "model_type": "detection"},
+    "model_params": {"architecture": "yolo", "input_size": 640},
+    "custom_name": "my-training-job",
+    "wandb_tags": ["tag1", "tag2"],
+}
+TASK = {
+    "task_id": JOB_ID,
+    "status": "running",
+    "created_at": "2026-01-05T10:00:00.000Z",
+    "progress": {"epoch": 5, "total_epochs": 10, "progress_percent": 50, "message": "Training epoch 5/10"},
+}
+
+
+@router.post(
+    "/orchestrate",
+    status_code=201,
+    responses=answers("Queued.", TASK, status=201),
+    openapi_extra=takes(BODY),
+)
+async def orchestrate(request: Request, served: Served, asking: Asking) -> Json:
+    """Submit a training task. `tenant_id` must be the organisation of the token."""
+    body = await read_json(request)
+    translated = from_orchestrate_body(body)
+    require_own_tenant(asking, body)
+    spec = from_mapping(translated.mapping, source="body", renamed=translated.renamed)
+    written = await served.jobs.submit(asking.scope, spec)
+    return Json(await _task(served, written.view), 201)
+
+
+@router.get("/status", responses=answers("The task.", TASK))
+async def status(
+    served: Served, asking: Asking, task_id: Annotated[str, Query(min_length=1, max_length=200)]
+) -> Json:
+    """How a task is doing."""
+    return Json(await _task(served, await resolve(served.journal, asking.scope, task_id)))
+
+
+async def _task(served: Services, view: JobView) -> dict[str, Any]:
+    row = AttemptRow()
+    if view.attempt is not None:
+        row = await served.evidence.attempt(view.id, view.attempt.number)
+    return {
+        "task_id": view.id,
+        "status": str(view.status),
+        "created_at": iso(view.submitted_at_ms),
+        "progress": _progress(view, row),
+        "error": view.failure.message if view.failure else None,
+    }
+
+
+def _progress(view: JobView, row: AttemptRow) -> dict[str, Any]:
+    told = row.progress
+    fraction = 1.0 if view.status == "completed" else told.get("fraction") or 0.0
+    return {
+        "epoch": told.get("epoch") or 0,
+        "total_epochs": told.get("epochs") or view.spec.config.get("epochs"),
+        "progress_percent": round(100 * fraction),
+        "message": told.get("message") or view.reason or str(view.phase),
+    }

@@ -1,0 +1,147 @@
+"""What a job produced: logs, metrics, events, checkpoints, artifacts."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from anygpu.errors import NotFound
+from anygpu.events.view import JobView
+from anygpu.server.bodies import Json
+from anygpu.server.documented import answers, gives
+from anygpu.server.hub import event_json, iso
+from anygpu.server.links import absolute
+from anygpu.server.resolve import resolve
+from anygpu.server.routes.examples import ARTIFACT, CHECKPOINT, EVENT, SERIES
+from anygpu.server.services import Asking, Served, Services
+from anygpu.store.evidence import SeriesSummary
+
+router = APIRouter(prefix="/api/v1/training/{ref}", tags=["results"])
+
+Attempt = Annotated[int | None, Query(ge=1, le=1_000_000)]
+Offset = Annotated[int, Query(ge=-(2**53), le=2**53)]
+MEBIBYTE = 1024 * 1024
+
+
+@router.get("/logs", responses=gives("Raw bytes of the log.", "text/plain"), response_class=Response)
+async def logs(
+    ref: str,
+    served: Served,
+    asking: Asking,
+    attempt: Attempt = None,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=16 * MEBIBYTE)] = MEBIBYTE,
+) -> Response:
+    """Bytes from `offset`; a negative one counts from the end. Headers say where they are in the log."""
+    view = await resolve(served.journal, asking.scope, ref)
+    number = attempt_of(view, attempt)
+    if number == 0:
+        return _log(b"", 0, 0, 0)
+    part = await served.evidence.log(view.id, number, offset=offset, limit=limit)
+    return _log(part.data, part.start, part.end, number)
+
+
+def _log(data: bytes, start: int, end: int, attempt: int) -> Response:
+    headers = {
+        "X-Log-Start": str(start),
+        "X-Log-End": str(end),
+        "X-Log-Attempt": str(attempt),
+        # What a script prints is never shown as a page.
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(data, 200, headers, "text/plain; charset=utf-8")
+
+
+@router.get("/metrics", responses=answers("Series.", {"attempt": 1, "cursor": 3, "series": [SERIES]}))
+async def metrics(
+    ref: str,
+    served: Served,
+    asking: Asking,
+    attempt: Attempt = None,
+    name: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    points: Annotated[int, Query(ge=0, le=100_000)] = 1000,
+) -> Json:
+    """Each series thinned to at most `points` that keep its extremes; `cursor` is where a stream goes on."""
+    view = await resolve(served.journal, asking.scope, ref)
+    number = attempt_of(view, attempt)
+    if number == 0:
+        return Json({"attempt": 0, "cursor": 0, "series": []})
+    row = await served.evidence.attempt(view.id, number)
+    wanted = [
+        each for each in await served.evidence.series(view.id, number) if name is None or each.name in name
+    ]
+    series = [await _series(served, view.id, number, each, points) for each in wanted]
+    return Json({"attempt": number, "cursor": row.marks.metric_points, "series": series})
+
+
+async def _series(
+    served: Services, job_id: str, attempt: int, each: SeriesSummary, most: int
+) -> dict[str, object]:
+    sampled = await served.evidence.sample(job_id, attempt, each.name, most=most) if most else ()
+    return {
+        "name": each.name,
+        "count": each.count,
+        "min": each.min,
+        "max": each.max,
+        "last": each.last,
+        "last_step": each.last_step,
+        "points": [(point.step, point.at, point.value) for point in sampled],
+    }
+
+
+@router.get("/events", responses=answers("Events in order.", {"events": [EVENT], "next_after": 17}))
+async def events(
+    ref: str,
+    served: Served,
+    asking: Asking,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+) -> Response:
+    """What happened to the job behind the position `after`; `next_after` asks for more."""
+    view = await resolve(served.journal, asking.scope, ref)
+    found = await served.journal.events(asking.scope, after=after, limit=limit, job_id=view.id)
+    texts = ",".join(event_json(each) for each in found)
+    next_after = found[-1].position if found else after
+    body = f'{{"events":[{texts}],"next_after":{next_after}}}'
+    return Response(body.encode(), media_type="application/json")
+
+
+@router.get("/checkpoints", responses=answers("Oldest first.", {"checkpoints": [CHECKPOINT]}))
+async def checkpoints(ref: str, request: Request, served: Served, asking: Asking) -> Json:
+    """Valid checkpoints with signed URLs; the URLs of a file are its parts, in order."""
+    view = await resolve(served.journal, asking.scope, ref)
+    base = served.public_url or str(request.base_url)
+    found = []
+    for saved in view.checkpoints:
+        plan = await served.checkpoints.download_plan(saved.manifest)
+        files = [
+            {"path": file.path, "size": file.size, "sha256": file.sha256}
+            | {"urls": [absolute(chunk.url, base) for chunk in file.chunks]}
+            for file in plan.files
+        ]
+        about = {"id": saved.id, "attempt": saved.attempt, "step": saved.step, "size": saved.size}
+        found.append({**about, "saved_at": iso(saved.saved_at_ms), "files": files})
+    return Json({"checkpoints": found})
+
+
+@router.get("/artifacts", responses=answers("Files the job made.", {"artifacts": [ARTIFACT]}))
+async def artifacts(ref: str, request: Request, served: Served, asking: Asking) -> Json:
+    """Files with signed URLs; the URLs of a file are its parts, in order."""
+    view = await resolve(served.journal, asking.scope, ref)
+    base = served.public_url or str(request.base_url)
+    found = []
+    for made in view.artifacts:
+        plan = await served.checkpoints.download_plan(made.key)
+        urls = [absolute(chunk.url, base) for file in plan.files for chunk in file.chunks]
+        about = {"name": made.name, "attempt": made.attempt, "size": made.size, "sha256": made.sha256}
+        found.append({**about, "urls": urls})
+    return Json({"artifacts": found})
+
+
+def attempt_of(view: JobView, asked: int | None) -> int:
+    """The attempt asked for, else the newest; 0 when there is none yet."""
+    if asked is None:
+        return len(view.attempts)
+    if asked > len(view.attempts):
+        raise NotFound(f"job {view.name or view.id} has no attempt {asked}")
+    return asked

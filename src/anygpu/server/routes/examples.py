@@ -1,0 +1,68 @@
+"""What the OpenAPI document shows."""
+
+from typing import Any
+
+JOB_ID = "0198f3c2-7a10-7c3e-9d2b-5b1f6f0c1a2e"
+ACCEPTED: dict[str, Any] = {
+    "id": JOB_ID,
+    "job_id": JOB_ID,
+    "execution_id": None,
+    "status": "queued",
+    "phase": "planning",
+    "position": 1,
+    "created": True,
+}
+SPEC = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits", "tags": ["demo"]}
+S1_BODY = {"model_name": "yolo", "config": {"epochs": 10, "executor": "local"}}
+SUMMARY: dict[str, Any] = {
+    "id": JOB_ID,
+    "name": "digits",
+    "status": "running",
+    "phase": "training",
+    "reason": "",
+    "submitted_at": "2026-01-05T10:00:00.000Z",
+    "updated_at": "2026-01-05T10:00:01.120Z",
+    "ended_at": None,
+    "person": "me",
+    "tags": ["demo"],
+    "backend": "local",
+    "execution_id": "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1",
+    "progress": {"fraction": 0.3, "step": 120, "steps": 400, "epoch": 3, "epochs": 10, "message": ""},
+    "attempt": 1,
+    "checkpoint": {"step": 100, "saved_at": "2026-01-05T10:00:30.000Z"},
+    "artifacts": 0,
+    "work_lost_s": 0.0,
+    "cost_microusd": 0,
+    "retries_used": 0,
+    "resumed_from": None,
+    "failure": None,
+    "queue_position": None,
+}
+JOB = {**SUMMARY, "metrics": {"loss": 0.25}, "attempts": [], "telemetry": {}, "spec": SPEC}
+EVENT = {
+    "position": 17,
+    "job_id": JOB_ID,
+    "at": "2026-01-05T10:00:01.120Z",
+    "type": "TrainingStarted",
+    "version": 1,
+    "data": {"attempt": 1},
+}
+SERIES = {
+    "name": "loss",
+    "count": 3,
+    "min": 0.2,
+    "max": 0.9,
+    "last": 0.2,
+    "last_step": 3,
+    "points": [[1, 1767607201.1, 0.9], [2, 1767607202.1, 0.4], [3, 1767607203.1, 0.2]],
+}
+FILE = {"path": "ckpt/last.pt", "size": 1024, "sha256": "9f86…", "urls": ["http://127.0.0.1:7791/blobs/…"]}
+CHECKPOINT = {
+    "id": "c1",
+    "attempt": 1,
+    "step": 100,
+    "size": 1024,
+    "saved_at": "2026-01-05T10:00:30.000Z",
+    "files": [FILE],
+}
+ARTIFACT = {"name": "model.pt", "attempt": 1, "size": 1024, "sha256": "9f86…", "urls": FILE["urls"]}

@@ -1,0 +1,91 @@
+"""Who waits, who runs, and what there is to run on."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from anygpu.errors import AnygpuError
+from anygpu.events.view import JobView
+from anygpu.server.bodies import Json
+from anygpu.server.documented import answers
+from anygpu.server.hub import iso
+from anygpu.server.routes.examples import JOB_ID
+from anygpu.server.services import Asking, Served, Services
+from anygpu.spec.model import Resources
+from anygpu.store.scope import Scope
+
+router = APIRouter(prefix="/api/v1/queue", tags=["queue"])
+
+WAITING = {"id": JOB_ID, "name": "digits", "position": 1, "reason": "", "priority": 0, "waiting_s": 3.2}
+RUNNING = {
+    "id": JOB_ID,
+    "name": "digits",
+    "backend": "local",
+    "phase": "training",
+    "since": "2026-01-05T10:00:00.000Z",
+}
+SLOT = {"backend": "local", "name": "here", "free": 1, "gpus": 0, "gpu": "", "cpus": 8, "reason": ""}
+
+
+@router.get("", responses=answers("Now.", {"jobs": [WAITING], "running": [RUNNING], "slots": [SLOT]}))
+async def queue(served: Served, asking: Asking) -> Json:
+    """The project's waiting and running jobs. Positions count everybody's jobs."""
+    live = [view for view in await served.queue.live() if _mine(view, asking.scope)]
+    positions = await served.queue.positions()
+    now_ms = served.clock.wall_ms()
+    waiting = sorted(
+        (_waiting(view, positions[view.id], now_ms) for view in live if view.id in positions),
+        key=lambda each: each["position"],
+    )
+    running = [_running(view) for view in live if view.id not in positions]
+    return Json({"jobs": waiting, "running": running, "slots": await _slots(served)})
+
+
+def _mine(view: JobView, scope: Scope) -> bool:
+    return (view.organisation, view.project) == (scope.organisation, scope.project)
+
+
+def _waiting(view: JobView, position: int, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": view.id,
+        "name": view.name,
+        "position": position,
+        "reason": view.reason,
+        "priority": view.spec.priority,
+        "waiting_s": max(0, now_ms - view.submitted_at_ms) / 1000,
+    }
+
+
+def _running(view: JobView) -> dict[str, Any]:
+    newest = view.attempt
+    return {
+        "id": view.id,
+        "name": view.name,
+        "backend": newest.offer.backend if newest else None,
+        "phase": str(view.phase),
+        "since": iso(newest.launching_at_ms if newest else view.submitted_at_ms),
+    }
+
+
+async def _slots(served: Services) -> list[dict[str, Any]]:
+    """What each place offers to a job that asks for nothing special."""
+    found: list[dict[str, Any]] = []
+    for backend in served.backends.values():
+        try:
+            offers = await backend.offers(Resources())
+        except AnygpuError as error:
+            found.append({"backend": backend.name, "name": "", "free": 0, "reason": str(error)})
+            continue
+        found.extend(
+            {
+                "backend": offer.backend,
+                "name": offer.name,
+                "free": offer.free,
+                "gpus": offer.gpu_count,
+                "gpu": offer.gpu_kind,
+                "cpus": offer.cpus,
+                "reason": offer.wait_reason,
+            }
+            for offer in offers
+        )
+    return found

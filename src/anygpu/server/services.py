@@ -1,0 +1,77 @@
+"""What the routes work with. Assembled in wiring, handed over whole."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from anygpu.backends.contract import Backend
+from anygpu.control.desk import Desk
+from anygpu.control.jobs import Jobs
+from anygpu.control.seams import Clock
+from anygpu.server.gauges import Gauges
+from anygpu.server.host_telemetry import HostTelemetry
+from anygpu.server.queue_look import QueueLook
+from anygpu.server.stream import Sources
+from anygpu.settings import LimitSettings
+from anygpu.store.blobs import Blobs
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.evidence import Evidence
+from anygpu.store.journal import Journal
+from anygpu.store.uploads import Uploads
+from anygpu.tenancy.access import Access, Caller
+
+
+class Secrets(Protocol):
+    """Values jobs refer to by name. Nothing here gives a value back."""
+
+    async def names(self, organisation: str, project: str) -> Sequence[str]: ...
+
+    async def put(self, organisation: str, project: str, name: str, value: str) -> None: ...
+
+    async def delete(self, organisation: str, project: str, name: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The rooms below, as the server uses them."""
+
+    journal: Journal
+    evidence: Evidence
+    jobs: Jobs
+    desk: Desk
+    blobs: Blobs
+    checkpoints: Checkpoints
+    uploads: Uploads
+    secrets: Secrets
+    access: Access
+    sources: Sources
+    queue: QueueLook
+    gauges: Gauges
+    host: HostTelemetry
+    clock: Clock
+    backends: Mapping[str, Backend]
+    limits: LimitSettings
+    blob_secret: bytes
+    public_url: str
+    agent_url: str
+    version: str
+    collect_garbage: Callable[[bool], Awaitable[dict[str, Any]]]
+    ready: Callable[[], Awaitable[None]]
+
+
+def services(connection: HTTPConnection) -> Services:
+    found: Services = connection.app.state.services
+    return found
+
+
+def caller(connection: HTTPConnection) -> Caller:
+    """The gate lets nobody pass to a closed route without one."""
+    found: Caller = connection.state.caller
+    return found
+
+
+Served = Annotated[Services, Depends(services)]
+Asking = Annotated[Caller, Depends(caller)]
