@@ -37,6 +37,16 @@ LINES = [
     ("iter 10: loss 2.4, time 30.12ms, mfu 1.25%", [("loss", 10, 2.4), ("mfu", 10, 1.25)]),
     ("step    5/18865 | loss 10.9 (+nanz)| norm 15.3 (+nanz)| lr 1.4e-06 | 300.00 ms | 123 tok/s",
      [("loss", 5, 10.9), ("norm", 5, 15.3), ("lr", 5, 1.4e-06)]),
+    ("step:10/1390 val_loss:10.8258 train_time:30ms step_avg:3.1ms", [("val_loss", 10, 10.8258)]),
+    (" iteration 10/ 500 | consumed samples: 2560 | learning rate: 1.0E-04 | batch size: 256 | lm loss: 9.5E+00 |",
+     [("learning_rate", 10, 0.0001), ("lm_loss", 10, 9.5)]),
+    ("| epoch   1 |   200/ 2983 batches | lr 5.00 | ms/batch 10.1 | loss  7.63 | ppl  2059.98",
+     [("lr", 200, 5.0), ("loss", 200, 7.63), ("ppl", 200, 2059.98)]),
+    ("Epoch 1: loss 0.5, accuracy 0.25", [("loss", 1, 0.5), ("accuracy", 1, 0.25)]),
+    ("[epoch 1, batch 2000] loss: 2.2", [("loss", 2000, 2.2)]),
+    ("[1,  2000] loss: 2.201", [("loss", 2000, 2.201)]),
+    ("Epoch(train)  [2][ 50/100]  lr: 1.0e-02  eta: 0:00:10  data_time: 0.02  loss: 0.5",
+     [("lr", 150, 0.01), ("loss", 150, 0.5)]),
     ("[12]\ttrain-rmse:0.1\teval-rmse:0.2", [("train-rmse", 12, 0.1), ("eval-rmse", 12, 0.2)]),
     ("[12:30:11] [12]\ttrain-rmse:0.1", [("train-rmse", 12, 0.1)]),
     ("[3]\ttrain-rmse:0.1+0.01\ttest-rmse:0.2+0.02", [("train-rmse", 3, 0.1), ("test-rmse", 3, 0.2)]),
@@ -187,6 +197,26 @@ def test_a_message_glued_to_a_bar_spoils_neither(points_of: Callable[..., Any]) 
 
 def test_a_bar_cut_by_a_narrow_terminal_gives_no_half_number(points_of: Callable[..., Any]) -> None:
     assert points_of("50%|##| 5/10 [00:01<00:01, 9.9it/s, loss=0.12\n") == []
+
+
+def test_the_quickstart_of_pytorch_is_read(points_of: Callable[..., Any]) -> None:
+    epoch = "Epoch {}\n----------\nloss: 2.25  [   64/60000]\nTest Error: \n Accuracy: {}%, Avg loss: 2.5 \n"
+    assert points_of(epoch.format(1, 44.5) + epoch.format(2, 55.5)) == [
+        ("loss", 64, 2.25), ("accuracy", 64, 44.5), ("avg_loss", 64, 2.5),
+        ("loss", 60064, 2.25), ("accuracy", 60064, 55.5), ("avg_loss", 60064, 2.5),
+    ]  # fmt: skip
+
+
+def test_a_header_without_values_places_the_lines_under_it(points_of: Callable[..., Any]) -> None:
+    output = (
+        "Epoch 0/2\n----------\ntrain Loss: 0.5 Acc: 0.7\nEpoch 1/2\n----------\nval Loss: 0.4 Acc: 0.8\n"
+    )
+    assert points_of(output) == [
+        ("train_loss", 0, 0.5),
+        ("train_acc", 0, 0.7),
+        ("val_loss", 1, 0.4),
+        ("val_acc", 1, 0.8),
+    ]
 
 
 def test_points_without_a_step_are_counted(points_of: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ class Course:
         self.steps: int | None = None
         self.message: str | None = None
         self.whole: float | None = None  # the fraction of the whole run, where the output says it outright
+        self._unrolled = (0, 0)
         self._part = 0.0  # of the epoch after the completed ones
 
     def ordinal(self, printed: int) -> int:
@@ -54,6 +55,13 @@ class Course:
     def at_step(self, step: int, steps: int | None = None, whole: float | None = None) -> int:
         self.step, self.steps, self.whole = min(step, MOST), steps, whole
         return self.step
+
+    def unroll(self, printed: int) -> int:
+        """The step of a count that may start again with each epoch: the passes are laid end to end."""
+        last, passed = self._unrolled
+        passed += last if printed < last else 0
+        self._unrolled = (printed, passed)
+        return passed + printed
 
     def here(self) -> int | None:
         """The step for a point whose line names none."""

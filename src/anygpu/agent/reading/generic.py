@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from anygpu.agent.reading.values import is_setting, pairs, starts_with_pair
+from anygpu.agent.reading.values import is_setting, pairs, spaced_pairs, starts_with_pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _STEP = re.compile(
     r"(?<![\w/.?&-])(?P<word>global[_ ]?step|step|iter|iteration|itr|batch|round|update|num_updates)['\"]?"
     r"\s{0,3}[:=#]?\s{0,10}\[?\s{0,10}(?P<done>\d{1,12})(?:\s{0,3}(?:/|of\s)\s{0,10}(?P<of>\d{1,12}))?(?!\.?\d)"
 )
+_BATCHES = re.compile(r"\s(?P<done>\d{1,12})/\s{0,8}(?P<of>\d{1,12}) (?P<word>batch)es")
 _STEP_WORDS = ("step", "iter", "itr", "batch", "round", "update")
 _BRACKETED = re.compile(r"\[[^\[\]]{0,200}\]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -37,10 +38,10 @@ _DOCKER = re.compile(r"step \d{1,4}/\d{1,4} : ")
 def read(text: str, run: Run) -> bool:
     lowered = text.lower()
     epoch = _EPOCH.search(lowered) if "epoch" in lowered else None
-    step = _step(lowered) if any(word in lowered for word in _STEP_WORDS) else None
+    step = _step(lowered, bool(epoch)) if any(word in lowered for word in _STEP_WORDS) else None
     if epoch is None and step is None and not starts_with_pair(text):
         return False
-    found = pairs(text)
+    found = pairs(text) or (spaced_pairs(text) if epoch or step else [])
     if epoch and not found:
         return _read_header(text, epoch, run)
     if not found or _is_prose(text[: min(_starts(epoch, step, found))]):
@@ -54,10 +55,12 @@ def _starts(epoch: re.Match[str] | None, step: re.Match[str] | None, found: list
     return [match.start() for match in (epoch, step) if match] + [found[0].start]
 
 
-def _step(text: str) -> re.Match[str] | None:
+def _step(text: str, has_epoch: bool) -> re.Match[str] | None:
     """A `batch=4` is a setting, a `batch 4/100` a place; and `Step 4/10 : ENV LR=0.1` is Docker's."""
-    step = None if _DOCKER.match(text) else _STEP.search(text)
-    return None if step and step["word"] in ("batch", "round", "update") and not step["of"] else step
+    step = None if _DOCKER.match(text) else (_STEP.search(text) or _BATCHES.search(text))
+    if step and not has_epoch and not step["of"] and step["word"] in ("batch", "round", "update"):
+        return None
+    return step
 
 
 def _is_prose(before: str) -> bool:
@@ -105,7 +108,7 @@ def _epoch_and_step(epoch: re.Match[str], step: re.Match[str] | None, run: Run) 
     if batch["of"]:
         return course.in_epoch(ordinal, int(batch["done"]), int(batch["of"]))
     course.epoch_starts(ordinal, total)
-    return course.at_step(_unrolled(int(batch["done"]), run))
+    return course.at_step(course.unroll(int(batch["done"])))
 
 
 def _step_alone(step: re.Match[str] | None, run: Run) -> int | None:
@@ -114,16 +117,7 @@ def _step_alone(step: re.Match[str] | None, run: Run) -> int | None:
     done, of = int(step["done"]), _int(step["of"])
     if run.course.running is not None and of:
         return run.course.in_epoch(run.course.running, done, of)
-    return run.course.at_step(_unrolled(done, run), of, done / of if of else None)
-
-
-def _unrolled(done: int, run: Run) -> int:
-    """Steps that start again with each epoch, laid end to end."""
-    last, passed = run.memory.get("steps", (0, 0))
-    if done < last:
-        passed += last
-    run.memory["steps"] = (done, passed)
-    return int(passed + done)
+    return run.course.at_step(run.course.unroll(done), of, done / of if of else None)
 
 
 def _read_bare(text: str, found: list[Pair], run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""The PyTorch examples' own lines: the MNIST test set, the ImageNet meters."""
+"""The lines of PyTorch's own examples and tutorials: MNIST, ImageNet, the quickstart, the classifier."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ _METERS = re.compile(r"\s{0,4}(Epoch: \[(\d{1,9})\]|Test: )\[\s{0,8}(\d{1,12})/\
 _METER = re.compile(r"([A-Za-z]\w{0,40}(?:@\d{1,3})?)\s{1,4}(%s) \(\s{0,8}%s\)" % (NUMBER, NUMBER))
 _SUMMARY = re.compile(r"\s{0,4}\*\s{1,4}(Acc@.*)")
 _SCORE = re.compile(r"(Acc@\d{1,3}) (%s)" % NUMBER)
+_QUICKSTART = re.compile(r"loss: (%s)\s{1,4}\[\s{0,8}(\d{1,12})/\s{0,8}(\d{1,12})\]$" % NUMBER)
+_CLASSIFIER = re.compile(r"\[(\d{1,9}),\s{1,8}(\d{1,12})\] loss: (%s)$" % NUMBER)
 _CLOCKS = ("Time", "Data")
 
 
 def read(text: str, run: Run) -> bool:
-    return _read_test_set(text, run) or _read_meters(text, run) or _read_summary(text, run)
+    return any(reads(text, run) for reads in (_test_set, _meters, _summary, _quickstart, _classifier))
 
 
-def _read_test_set(text: str, run: Run) -> bool:
+def _test_set(text: str, run: Run) -> bool:
     line = _TEST_SET.match(text)
     if line:
         right, of = int(line[2]), int(line[3])
@@ -31,7 +33,7 @@ def _read_test_set(text: str, run: Run) -> bool:
     return bool(line)
 
 
-def _read_meters(text: str, run: Run) -> bool:
+def _meters(text: str, run: Run) -> bool:
     """`Epoch: [0][  10/5005]	Time 0.5 (0.6)	Loss 6.9e+00 (7.0e+00)	Acc@1   0.00 (  0.10)`."""
     line = _METERS.match(text)
     if not line:
@@ -43,11 +45,31 @@ def _read_meters(text: str, run: Run) -> bool:
     return True
 
 
-def _read_summary(text: str, run: Run) -> bool:
+def _summary(text: str, run: Run) -> bool:
     """` *   Acc@1 30.1 Acc@5 55.2` after the validation of an epoch."""
     line = _SUMMARY.match(text)
     if line:
         run.points(
             run.course.here(), [(f"val_{m[1].lower()}", float(m[2])) for m in _SCORE.finditer(line[1])]
         )
+    return bool(line)
+
+
+def _quickstart(text: str, run: Run) -> bool:
+    """`loss: 2.303494  [   64/60000]` under a line `Epoch 1`."""
+    line = _QUICKSTART.match(text)
+    ordinal = run.course.running
+    if not line or ordinal is None:
+        return False
+    run.points(run.course.in_epoch(ordinal, int(line[2]), int(line[3])), [("loss", float(line[1]))])
+    return True
+
+
+def _classifier(text: str, run: Run) -> bool:
+    """`[1,  2000] loss: 2.201`: the epoch and the batch."""
+    line = _CLASSIFIER.match(text)
+    if line:
+        run.course.epoch_starts(run.course.ordinal(int(line[1])))
+        step = run.course.at_step(run.course.unroll(int(line[2])))
+        run.points(step, [("loss", float(line[3]))])
     return bool(line)

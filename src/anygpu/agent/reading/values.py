@@ -25,6 +25,11 @@ _PAIR = re.compile(
     r"\s{0,3}[:=]\s{0,8}['\"]?%s(?P<number>%s)%s" % (_SPLIT, _QUALIFIER, _SCALAR, NUMBER, NUMBER_ENDS),
     re.IGNORECASE,
 )
+_SPACED_PAIR = re.compile(
+    r"(?<![\w@./?&-])(?:(?P<split>%s)[ _])?(?P<name>[A-Za-z_][\w@]{0,40})\s{1,4}(?P<number>%s)%s"
+    % (_SPLIT, NUMBER, NUMBER_ENDS),
+    re.IGNORECASE,
+)
 
 
 def _words(*lines: str) -> frozenset[str]:
@@ -41,7 +46,7 @@ _NOT_METRICS = _words(
     "time eta elapsed duration remaining sec secs seconds ms date data_time timestamp clock port pid ppid "
     "rank local_rank gpu gpus cuda device seed version v_num line id uid size batch_size num_workers workers "
     "world_size mem memory max_mem epoch epochs step steps iter iters iteration iterations global_step batch "
-    "batches round total progress percent pct speed throughput exit_code code status http level"
+    "batches round total progress percent pct speed throughput samples exit_code code status http level"
 )
 _NOT_METRIC_ENDS = (
     "_time",
@@ -99,6 +104,11 @@ def pairs(text: str) -> list[Pair]:
     return list(_inherit_split(_found(text)))
 
 
+def spaced_pairs(text: str) -> list[Pair]:
+    """`loss 2.4` counts as a pair too where the name is a well-known one: `iter 10: loss 2.4, time 30ms`."""
+    return list(_inherit_split(_spaced(text)))
+
+
 def starts_with_pair(text: str) -> bool:
     start = _FIRST_WORD.search(text)
     return bool(start and _PAIR.match(text, start.start()))
@@ -131,6 +141,13 @@ def _found(text: str) -> Iterator[Pair]:
         if not is_noise(name):
             split = (match["split"] or "").lower()
             yield Pair(name, split, match["number"], match.start(), match.end())
+
+
+def _spaced(text: str) -> Iterator[Pair]:
+    for match in _SPACED_PAIR.finditer(text):
+        name = tidy(match["name"])
+        if is_metric(name) or is_setting(name):
+            yield Pair(name, (match["split"] or "").lower(), match["number"], match.start(), match.end())
 
 
 def _inherit_split(found: Iterator[Pair]) -> Iterator[Pair]:
