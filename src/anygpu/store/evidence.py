@@ -11,7 +11,7 @@ class Point(NamedTuple):
     """One value of one metric."""
 
     name: str
-    step: int
+    step: int  # smaller than MAX_STEP, either sign
     at: float  # the agent's clock: data, never a decision
     value: float
 
@@ -44,6 +44,7 @@ class AttemptRow:
     dropped_points: int = 0  # malformed, or beyond the limits below
 
 
+MAX_STEP = 2**62
 MAX_NAMES = 1_000  # metrics of an attempt
 MAX_NAME_LENGTH = 200
 LOG_QUOTA_BYTES = 256 * 2**20  # of a job

