@@ -1,6 +1,6 @@
 """Train a small neural network on scikit-learn's handwritten digits; stop it at any time, and it goes on.
 
-    anygpu run train.py --epochs 40
+    anygpu run train.py --epochs 80
 
 Every five epochs it hands anygpu a checkpoint. Whatever happens then, the next attempt starts from there, and as
 each epoch draws its random numbers from its own number, it ends with the very same weights.
@@ -41,7 +41,7 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=80)
     parser.add_argument("--hidden", type=int, default=128)
     return parser.parse_args()
 
@@ -78,7 +78,8 @@ def shifted(images: Array, random: np.random.Generator) -> Array:
     square = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
     down, across = random.integers(0, 3, (2, count, 1, 1))
     one_by_one = np.arange(count)[:, None, None]
-    return square[one_by_one, down + pixels[:, None], across + pixels].reshape(-1, 64)
+    moved: Array = square[one_by_one, down + pixels[:, None], across + pixels]
+    return moved.reshape(-1, 64)
 
 
 def probabilities(weights: Weights, images: Array) -> tuple[list[Array], Array]:

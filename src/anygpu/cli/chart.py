@@ -30,7 +30,7 @@ class Canvas:
             self.dot(round(x + (to_x - x) * step / steps), round(y + (to_y - y) * step / steps))
 
     def rows(self) -> Iterator[str]:
-        yield from ("".join(chr(BLANK | cell) for cell in row) for row in self._cells)
+        yield from ("".join(chr(BLANK | cell) if cell else " " for cell in row) for row in self._cells)
 
 
 def chart(title: str, points: Sequence[Point], *, width: int, height: int) -> list[str]:
@@ -38,8 +38,8 @@ def chart(title: str, points: Sequence[Point], *, width: int, height: int) -> li
     finite = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     heading = f"{title}  {words.metric(finite[-1][1])}" if finite else f"{title}  (no points yet)"
     low, high = _range([y for _, y in finite])
-    labels = _labels(low, high, height)
-    margin = max(len(label) for label in labels) if finite else 0
+    labels = _labels(low, high, height) if finite else [""] * height
+    margin = max(len(label) for label in labels)
     canvas = Canvas(max(4, width - margin - 1), height)
     _draw(canvas, finite, low, high)
     body = [f"{label:>{margin}}┤{row}" for label, row in zip(labels, canvas.rows(), strict=True)]

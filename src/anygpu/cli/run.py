@@ -47,14 +47,14 @@ def split_after_script(tail: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in words:
         if word == "--":
             return ours, [*script, *words]
-        if word.partition("=")[0] in AFTER_SCRIPT:
-            ours += (
-                [word]
-                if "=" in word
-                else [word, *([value] if (value := next(words, None)) is not None else [])]
-            )
-        else:
+        if word.partition("=")[0] not in AFTER_SCRIPT:
             script.append(word)
+        elif "=" in word:
+            ours.append(word)
+        elif (value := next(words, None)) is not None:
+            ours += [word, value]
+        else:
+            raise click.BadOptionUsage(word, f"Option {word!r} requires an argument.")
     return ours, script
 
 

@@ -1,6 +1,7 @@
 """One job, as Python holds it."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -86,24 +87,28 @@ class Job:
         return [download.fetch(each).path for each in files]
 
     def _ended(self, timeout_s: float | None) -> dict[str, Any]:
-        import threading
-
         job = self.describe()
         if job["status"] in TERMINAL:
             return job
-        stream = self._client.another().stream(self.id, include=("events",))
-        alarm = threading.Timer(timeout_s, stream.close) if timeout_s is not None else None
-        if alarm is not None:
-            alarm.daemon = True
-            alarm.start()
-        ended = any(message["kind"] == "end" for message in stream)
-        if alarm is not None:
-            alarm.cancel()
-        if not ended:
+        if not self._waited(timeout_s):
             raise NotFinished(
                 f"{self.id} has not ended after {timeout_s:g} s.", hint="It goes on; ask again."
             )
         return self.describe()
+
+    def _waited(self, timeout_s: float | None) -> bool:
+        """Whether the end came in time. The alarm closes the stream, which ends the wait."""
+        import threading
+
+        with closing(self._client.another()) as waiting:
+            stream = waiting.stream(self.id, include=("events",))
+            alarm = threading.Timer(timeout_s or 0, stream.close)
+            alarm.daemon = True
+            if timeout_s is not None:
+                alarm.start()
+            ended = any(message["kind"] == "end" for message in stream)
+            alarm.cancel()
+        return ended
 
     def _stored(self) -> Iterator[bytes]:
         offset, attempt = 0, None
@@ -114,8 +119,9 @@ class Job:
             yield data
 
     def _followed(self) -> Iterator[bytes]:
-        stream = self._client.another().stream(self.id, include=("logs",))
-        return (message["data"] for message in stream if message["kind"] == "log")
+        with closing(self._client.another()) as following:
+            stream = following.stream(self.id, include=("logs",))
+            yield from (message["data"] for message in stream if message["kind"] == "log")
 
 
 def _why(job: Mapping[str, Any]) -> str:

@@ -34,12 +34,19 @@ class Monitor:
 
 class _Following:
     def __init__(self, streaming: Client, asking: Client, job_id: str) -> None:
-        self._asking = asking
+        self._streaming, self._asking = streaming, asking
         self._job_id = job_id
         self._stream = streaming.stream(job_id, include=("events", "metrics", "progress"))
         self._asked_at = 0.0
 
     def statuses(self) -> Iterator[Status]:
+        try:
+            yield from self._statuses()
+        finally:
+            self._streaming.close()
+            self._asking.close()
+
+    def _statuses(self) -> Iterator[Status]:
         status = self._asked(Status(job_id=self._job_id))
         yield status
         if status.done:

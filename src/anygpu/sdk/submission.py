@@ -74,18 +74,22 @@ def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
         raise NotFound(
             f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
         )
-    if not path.is_relative_to(root):
-        if chosen is not None:
-            raise UnsafePath(f"{script} is not inside the working directory {root}.")
+    if chosen is not None and not path.is_relative_to(root):
+        raise UnsafePath(f"{script} is not inside the working directory {root}.")
+    if chosen is None and (_vast(root) or not path.is_relative_to(root)):
         root = path.parent
     return _modest(root, chosen is not None), path.relative_to(root).as_posix()
 
 
 def _modest(root: Path, chosen: bool) -> Path:
     """Nobody means to upload a whole home directory; say so before an hour of packing does."""
-    if not chosen and root in (Path.home(), Path(root.anchor)):
+    if not chosen and _vast(root):
         raise UnsafePath(
             f"The working directory is {root}, which would be uploaded whole.",
             hint="Change into the project's directory, name one with --workdir, or send none with --no-workdir.",
         )
     return root
+
+
+def _vast(root: Path) -> bool:
+    return root in (Path.home(), Path(root.anchor))

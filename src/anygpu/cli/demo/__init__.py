@@ -20,7 +20,7 @@ class DemoNeedsData(AnygpuError):
 
 
 @click.command(name="demo")
-@click.option("--epochs", default=40, show_default=True, type=click.IntRange(12), help="How long to train.")
+@click.option("--epochs", default=80, show_default=True, type=click.IntRange(12), help="How long to train.")
 @json_option
 @click.pass_context
 def command(context: click.Context, /, epochs: int, as_json: bool) -> None:

@@ -1,0 +1,122 @@
+"""Which words of `anygpu run` are ours, and which are the script's."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from anygpu.cli.jobfile import asked, blamed
+from anygpu.cli.run import COMMAND, command
+from anygpu.errors import InvalidSpec, NotFound, Problem
+
+
+def parsed(*words: str) -> dict[str, Any]:
+    context = command.make_context("run", list(words))
+    wanted = {
+        key: value
+        for key, value in context.params.items()
+        if key not in ("target", "as_json", "context_name")
+    }
+    return asked(context.params["target"], wanted, is_command=bool(context.meta.get(COMMAND))).document.data
+
+
+def test_everything_after_the_script_is_the_scripts() -> None:
+    spec = parsed("--name", "x", "train.py", "--epochs", "3", "--name", "y", "-d")
+    assert spec == {"script": "train.py", "args": ["--epochs", "3", "--name", "y", "-d"], "name": "x"}
+
+
+def test_where_and_how_much_may_also_follow_the_script() -> None:
+    spec = parsed("train.py", "--epochs", "3", "--on", "cheapest", "--max-cost=10", "--deadline", "6h")
+    assert spec["args"] == ["--epochs", "3"]
+    assert spec["placement"] == {"strategy": "cheapest"}
+    assert spec["limits"] == {"max_cost": "10", "deadline": "6h"}
+
+
+def test_two_dashes_keep_everything_the_scripts() -> None:
+    assert parsed("train.py", "--lr", "1", "--", "--on", "cheapest")["args"] == [
+        "--lr",
+        "1",
+        "--on",
+        "cheapest",
+    ]
+
+
+def test_two_dashes_first_mean_any_command() -> None:
+    assert parsed("--gpu", "1", "--", "make", "-j2", "--on") == {
+        "command": ["make", "-j2", "--on"],
+        "resources": {"gpu": "1"},
+    }
+
+
+def test_a_flag_that_lacks_its_value_is_ours_to_refuse() -> None:
+    with pytest.raises(click.BadOptionUsage):
+        parsed("train.py", "--on")
+
+
+def test_every_flag_lands_at_its_place() -> None:
+    spec = parsed(
+        *(
+            "--cpus",
+            "2",
+            "--memory",
+            "4GiB",
+            "--env",
+            "A=1",
+            "--secret",
+            "T",
+            "--tag",
+            "t",
+            "--output",
+            "o/**",
+        ),
+        *("--checkpoint", "c/*", "--resume-arg", "--resume", "--resume-arg", "{path}", "--timeout", "1h"),
+        *("--max-retries", "0", "--priority", "5", "--key", "k", "--set", "checkpoint.keep=9", "train.py"),
+    )
+    assert spec["resources"] == {"cpus": "2", "memory": "4GiB"}
+    assert (spec["env"], spec["secrets"], spec["tags"], spec["outputs"]) == (
+        {"A": "1"},
+        {"T": "T"},
+        ["t"],
+        ["o/**"],
+    )
+    assert spec["checkpoint"] == {"paths": ["c/*"], "resume_args": ["--resume", "{path}"], "keep": 9}
+    assert (spec["limits"], spec["priority"]) == ({"timeout": "1h", "max_retries": "0"}, "5")
+    assert spec["idempotency_key"] == "k"
+
+
+def test_a_requirements_file_is_a_path_and_requirements_are_a_list() -> None:
+    assert parsed("-r", "requirements.txt", "train.py")["requirements"] == "requirements.txt"
+    assert parsed("-r", "numpy==2", "-r", "torch", "train.py")["requirements"] == ["numpy==2", "torch"]
+
+
+def test_options_after_a_job_file_win_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("script: train.py\nlimits: {max_cost: 5}\n")
+    spec = parsed(str(path), "--max-cost", "10", "--name", "x")
+    assert (spec["limits"], spec["name"]) == ({"max_cost": "10"}, "x")
+    assert spec["workdir"] == {"path": str(tmp_path)}
+
+
+def test_the_servers_problems_point_at_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("script: train.py\nresources:\n  gpus: 2\n")
+    context = command.make_context("run", [str(path)])
+    flags = {
+        key: value
+        for key, value in context.params.items()
+        if key not in ("target", "as_json", "context_name")
+    }
+    document = asked((str(path),), flags, is_command=False).document
+    error = blamed(InvalidSpec([Problem("resources.gpus", 2, "unknown key")]), document)
+    assert str(error) == f"{path}:3 resources.gpus: unknown key"
+
+
+def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
+    with pytest.raises(NotFound, match="anygpu run -- nvidia-smi"):
+        parsed("nvidia-smi")
+
+
+def test_a_missing_job_file_is_said() -> None:
+    with pytest.raises(NotFound, match="no job file"):
+        parsed("nothing.yaml")

@@ -1,0 +1,43 @@
+from typing import Any
+
+from anygpu.sdk import Status
+
+
+def job(**parts: Any) -> dict[str, Any]:
+    return {"id": "j", "name": "n", "status": "running", "phase": "training", "backend": "local", **parts}
+
+
+def test_progress_is_a_percentage_and_cost_is_dollars() -> None:
+    status = Status(job_id="j").with_job(job(progress={"fraction": 0.4567}, cost_microusd=1_250_000))
+    assert status.progress == 45.67
+    assert f"${status.cost:.2f}" == "$1.25"
+
+
+def test_a_move_to_another_backend_is_told_once_and_the_former_is_remembered() -> None:
+    first = Status(job_id="j").with_job(job())
+    moved = first.still().with_job(job(backend="modal"))
+    later = moved.still().with_job(job(backend="modal"))
+    assert not first.backend_changed
+    assert (moved.backend_changed, moved.previous_backend, moved.backend) == (True, "local", "modal")
+    assert (later.backend_changed, later.previous_backend) == (False, "local")
+
+
+def test_progress_that_says_little_keeps_what_is_known() -> None:
+    status = Status(job_id="j").with_progress({"fraction": 0.5, "step": 10, "steps": 20}, {"cpu": 0.3})
+    later = status.with_progress({"step": 11}, {})
+    assert (later.progress, later.step, later.steps, later.telemetry) == (50.0, 11, 20, {"cpu": 0.3})
+
+
+def test_the_newest_point_of_each_metric_counts() -> None:
+    status = Status(job_id="j").with_points(
+        [["loss", 1, 0.0, 0.9], ["acc", 1, 0.0, 0.1], ["loss", 2, 0.0, 0.8]]
+    )
+    assert status.metrics == {"loss": 0.8, "acc": 0.1}
+
+
+def test_only_terminal_states_are_done() -> None:
+    assert [Status(job_id="j", status=word).done for word in ("queued", "running", "failed")] == [
+        False,
+        False,
+        True,
+    ]
