@@ -1,0 +1,150 @@
+"""One history, as planned before it begins: who submits what when, how many processes, and the weather."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anygpu.control.policy import Policy
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import JobSpec
+from anygpu.testing.faults import Fault, weather
+from anygpu.testing.mortal import Crash
+from anygpu.testing.sim_training import Script
+
+# The product's numbers, some scaled down so that a history needs fewer steps. Their order is the same.
+POLICY = Policy(
+    lease_s=30,
+    grace_s=5,
+    heartbeat_s=8,
+    report_every_s=1,
+    telemetry_every_s=60,
+    probe_every_s=10,
+    hurry_s=2,
+    probes_before_lost=3,
+    claim_limit_s=120,
+    cancel_limit_s=30,
+    stop_limit_s=90,
+    absence_s=40,
+    launch_tries=4,
+    retry_base_s=1,
+    retry_most_s=20,
+    patience_s=120,
+    aging_s=120,
+    leader_ttl_s=15,
+    poll_s=10,
+    sweep_every_s=30,
+    sweep_grace_s=20,
+)
+FAULTS_UNTIL_S = 400.0
+PATIENT = "patient"
+CROWD = 20
+SETTLE_S = 1600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One job somebody submits."""
+
+    at: float
+    script: Script = Script()
+    key: str | None = None
+    again_at: float | None = None  # submitted a second time, with the same key
+    cancel_at: float | None = None
+    priority: int = 0
+    units: int = 1
+    keep: int = 3
+    timeout_s: float | None = None
+
+    def spec(self) -> JobSpec:
+        fields: dict[str, Any] = {
+            "command": ["train"],
+            "env": self.script.env(),
+            "priority": self.priority,
+            "resources": {"cpus": self.units},
+            "checkpoint": {"keep": self.keep},
+            "limits": {"timeout_s": self.timeout_s, "max_retries": 3},
+        }
+        return from_mapping(fields | ({"idempotency_key": self.key} if self.key else {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A backend of the world."""
+
+    name: str
+    price: int
+    capacity: int | None = None
+    idempotent: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    seed: str
+    jobs: tuple[Asked, ...]
+    places: tuple[Place, ...] = (Place(name="box", price=0, capacity=2),)
+    processes: int = 1
+    latency_s: float = 0.0
+    rates: Mapping[Fault, float] = field(default_factory=dict)
+    faults_until: float = FAULTS_UNTIL_S
+    crash: Crash | None = None  # of the first process, in scripted histories
+    policy: Policy = POLICY
+
+
+def seeded(seed: int) -> Scenario:
+    """The history a seed stands for."""
+    chance = random.Random(f"scenario:{seed}")
+    crowded = chance.random() < 0.04
+    return Scenario(
+        seed=str(seed),
+        jobs=_crowd(chance) if crowded else tuple(_asked(chance, n) for n in range(chance.randint(1, 4))),
+        places=(Place(name="box", price=0, capacity=2),) if crowded else _places(chance),
+        processes=chance.choice([1, 1, 2]),
+        latency_s=chance.choice([0.0, 0.05, 0.6]),
+        rates={} if crowded else weather(chance),
+    )
+
+
+def _asked(chance: random.Random, number: int) -> Asked:
+    keyed = chance.random() < 0.7
+    at = chance.uniform(0, 120)
+    script = _script(chance)
+    cancelled = not script.ends or chance.random() < 0.25
+    return Asked(
+        at=at,
+        script=script,
+        key=f"key-{number}" if keyed else None,
+        again_at=at + chance.choice([0.0, 0.1, 20, 200]) if keyed and chance.random() < 0.4 else None,
+        cancel_at=at + chance.choice([0.0, chance.uniform(0, 20), chance.uniform(0, 200)]) if cancelled else None,
+        units=chance.choice([1, 1, 1, 2]),
+        keep=chance.choice([1, 2, 3]),
+        timeout_s=60.0 if chance.random() < 0.1 else None,
+    )
+
+
+def _script(chance: random.Random) -> Script:
+    steps = chance.randint(2, 8)
+    return Script(
+        steps=steps,
+        step_s=chance.choice([2.0, 6.0, 15.0]),
+        save_every=chance.randint(1, 3),
+        fails_at=chance.randint(1, steps) if chance.random() < 0.12 else 0,
+        killed_at=chance.randint(1, steps) if chance.random() < 0.12 else 0,
+        ends=chance.random() > 0.08,
+    )
+
+
+def _places(chance: random.Random) -> tuple[Place, ...]:
+    box = Place(name="box", price=0, capacity=chance.choice([2, 3]), idempotent=chance.random() < 0.6)
+    cloud = Place(name="cloud", price=1_000_000, idempotent=chance.random() < 0.5)
+    return chance.choice([(box,), (cloud,), (box, cloud)])
+
+
+def _crowd(chance: random.Random) -> tuple[Asked, ...]:
+    """A full house: one patient job that is large or unimportant, and others that keep coming."""
+    script = Script(steps=2, step_s=chance.choice([15.0, 20.0]), save_every=2)
+    large = chance.random() < 0.5
+    patient = Asked(at=30.0, script=script, units=2 if large else 1, priority=0 if large else -1, key=PATIENT)
+    every_s = script.step_s + 5
+    others = [Asked(at=n * every_s, script=script, key=f"other-{n}") for n in range(CROWD)]
+    return (patient, *others)

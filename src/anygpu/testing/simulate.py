@@ -1,0 +1,136 @@
+"""Run simulated histories: `python -m anygpu.testing.simulate --histories 10000`.
+
+A failing seed is printed with what it violated; `--replay SEED` tells its whole story.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from anygpu.testing.faults import Fault
+from anygpu.testing.invariants import Violation, violations
+from anygpu.testing.scenario import Scenario, seeded
+from anygpu.testing.virtual import NothingLeftToDo, VirtualLoop
+from anygpu.testing.world import Store, World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What came of one scenario."""
+
+    seed: str
+    violations: tuple[Violation, ...]
+    problems: tuple[str, ...]
+    faults: Counter[Fault]
+    trace_hash: str
+    trace: tuple[str, ...]
+    lasted_s: float
+    steps: int
+    writes: int  # of the first process
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations or self.problems)
+
+    def __str__(self) -> str:
+        told = [str(violation) for violation in self.violations] + [f"unexpected: {p}" for p in self.problems]
+        return f"seed {self.seed} ({self.trace_hash}): " + ("; ".join(told[:5]) or "held")
+
+
+def play(scenario: Scenario, store: Store = "memory") -> History:
+    """One history from its first step to the verdict."""
+    loop = VirtualLoop()
+    world = World(scenario, loop, store)
+    found: list[Violation] = []
+    try:
+        loop.run_until_complete(world.run())
+        found = loop.run_until_complete(violations(world))
+    except NothingLeftToDo as error:
+        world.problems.append(str(error))
+    problems, lasted_s, steps = tuple(world.problems), loop.time(), loop.steps
+    loop.finish()
+    return History(
+        seed=scenario.seed,
+        violations=tuple(found),
+        problems=problems,
+        faults=world.faults.counts,
+        trace_hash=world.trace_hash(),
+        trace=tuple(world.lines),
+        lasted_s=lasted_s,
+        steps=steps,
+        writes=world.processes[0].life.writes,
+    )
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came of many."""
+
+    histories: int = 0
+    steps: int = 0
+    faults: Counter[Fault] = field(default_factory=Counter)
+    failed: list[History] = field(default_factory=list)
+
+    def add(self, history: History) -> None:
+        self.histories += 1
+        self.steps += history.steps
+        self.faults.update(history.faults)
+        if history.failed:
+            self.failed.append(history)
+
+
+def play_seeds(seeds: Iterable[int], store: Store = "memory") -> Summary:
+    summary = Summary()
+    for seed in seeds:
+        summary.add(play(seeded(seed), store))
+    return summary
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    if options.replay is not None:
+        return _replay(options.replay, options.journal)
+    started = time.monotonic()
+    summary = Summary()
+    for seed in range(options.seed, options.seed + options.histories):
+        history = play(seeded(seed), options.journal)
+        summary.add(history)
+        if history.failed:
+            _say(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {seed}")
+    _conclude(summary, time.monotonic() - started)
+    return 1 if summary.failed else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m anygpu.testing.simulate", description=__doc__)
+    parser.add_argument("--histories", type=int, default=1000, help="how many (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
+    parser.add_argument("--journal", choices=("memory", "sql"), default="memory")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="tell the story of one seed")
+    return parser.parse_args(arguments)
+
+
+def _replay(seed: int, store: Store) -> int:
+    history = play(seeded(seed), store)
+    for line in history.trace:
+        _say(line)
+    _say(str(history))
+    return 1 if history.failed else 0
+
+
+def _conclude(summary: Summary, took_s: float) -> None:
+    for fault in Fault:
+        _say(f"{summary.faults[fault]:8d}  {fault}")
+    each_ms = took_s / max(1, summary.histories) * 1000
+    _say(f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

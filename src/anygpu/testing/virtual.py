@@ -1,0 +1,182 @@
+"""Time that passes only when nothing is left to do: an event loop, a clock, chance and wake-ups for simulations."""
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Set as AbstractSet
+from contextvars import Context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+START_MS = 1_763_000_000_000
+
+
+class NothingLeftToDo(RuntimeError):
+    """Every task waits for something that can no longer happen."""
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Runs what is ready in order; when nothing is, time jumps to the next timer. No threads, no sockets."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._made = 0
+        self._running = False
+        self.steps = 0
+        self.tasks: list[asyncio.Task[Any]] = []  # kept, so that nothing is finalised behind our back
+        self.problems: list[str] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + max(0.0, delay), callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._made += 1
+        heapq.heappush(self._timers, (when, self._made, handle))
+        return handle
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **options)
+        self.tasks.append(task)
+        return task
+
+    def run_until_complete(self, future: Awaitable[T]) -> T:
+        task = asyncio.ensure_future(future, loop=self)
+        asyncio._set_running_loop(self)
+        self._running = True
+        try:
+            while not task.done():
+                self._step()
+        finally:
+            self._running = False
+            asyncio._set_running_loop(None)
+        return task.result()
+
+    def _step(self) -> None:
+        handle = self._ready.popleft() if self._ready else self._next_timer()
+        if not handle.cancelled():
+            self.steps += 1
+            handle._run()
+
+    def _next_timer(self) -> asyncio.Handle:
+        if not self._timers:
+            raise NothingLeftToDo(f"deadlock at {self._now:.3f} s")
+        when, _, handle = heapq.heappop(self._timers)
+        if not handle.cancelled():
+            self._now = max(self._now, when)
+        return handle
+
+    def finish(self) -> None:
+        """End what is left, so that no pending task outlives its history."""
+        for _ in range(20):
+            pending = [task for task in self.tasks if not task.done()]
+            if not pending:
+                break
+            for task in pending:
+                task.cancel()
+            self.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        self.tasks.clear()
+        self._timers.clear()
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.problems.append(f"{context.get('message', '')}: {error!r}")
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return False
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are skipped when their time comes."""
+
+
+class VirtualClock:
+    """A `Clock`. The wall clock may jump; the monotonic one never does."""
+
+    def __init__(self, loop: VirtualLoop, start_ms: int = START_MS) -> None:
+        self._loop = loop
+        self._start_ms = start_ms
+        self.jumped_ms = 0
+
+    def wall_ms(self) -> int:
+        return self._start_ms + self.jumped_ms + round(self._loop.time() * 1000)
+
+    def monotonic(self) -> float:
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SeededChance:
+    """A `Chance` that is the same every time."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def token(self, nbytes: int) -> str:
+        return self._random.randbytes(nbytes).hex()
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._random.uniform(low, high)
+
+
+class SimWake:
+    """A `Wake` inside one simulated process."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._woken: set[str] = set()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self, job_id: str) -> None:
+        self._woken.add(job_id)
+        self._ring()
+
+    async def wait(self, timeout_s: float) -> AbstractSet[str]:
+        if not self._woken:
+            self._waiter = self._loop.create_future()
+            timer = self._loop.call_later(timeout_s, self._ring)
+            await self._waiter
+            timer.cancel()
+        woken, self._woken = self._woken, set()
+        return woken
+
+    def _ring(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function to its end in virtual time."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(main(loop))
+    finally:
+        loop.finish()
