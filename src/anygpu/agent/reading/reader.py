@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from anygpu.agent.reading import families
 from anygpu.agent.reading.lines import Lines
 from anygpu.agent.reading.run import Run
 
 TYPE_CHECKING = False  # importing typing would cost more than this whole package
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any
 
     Reading = tuple[str, Any]
-    # False: not mine. True: read. Text: read up to this, which something else printed onto the same line.
-    Family = Callable[[str, Run], "bool | str"]
 
 RESTING_S = 1.0
 
@@ -28,7 +26,6 @@ class Reader:
     def __init__(self) -> None:
         self._lines = Lines()
         self._run = Run()
-        self._families: Sequence[Family] = ()
         self._moved_at: float | None = None
 
     def feed(self, data: bytes, now: float) -> list[Reading]:
@@ -60,18 +57,13 @@ class Reader:
 
     def _read_lines(self, lines: list[str], now: float) -> None:
         self._run.now = now
-        if lines and not self._families:
-            # Most lines a job prints before training starts never get here, so neither do these imports.
-            from anygpu.agent.reading.families import FAMILIES
-
-            self._families = FAMILIES
         for line in lines:
             rest: bool | str = line
             while isinstance(rest, str):
                 rest = self._read_line(rest)
 
     def _read_line(self, line: str) -> bool | str:
-        for family in self._families:
+        for family in families.for_line(line):
             try:
                 read = family(line, self._run)
             except Exception:

@@ -18,7 +18,7 @@ _OBJECTIVE = re.compile(r", Objective: (%s)$" % NUMBER)
 
 
 def read(text: str, run: Run) -> bool:
-    return _read_kmeans(text, run) or _read_sgd(text, run)
+    return _read_kmeans(text, run) if "inertia" in text else _read_sgd(text, run)
 
 
 def _read_kmeans(text: str, run: Run) -> bool:
