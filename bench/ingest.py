@@ -17,6 +17,7 @@ from bench.stage import Figure, Stage, quantile_ms
 
 SECONDS = 8.0
 NAMES = 10
+MLFLOW_SERVER = ("server", "--host", "127.0.0.1", "--port", "5077", "--workers", "2")
 MLFLOW_BATCH = 1000  # the most MlflowClient.log_batch sends in one request
 
 
@@ -139,19 +140,9 @@ def mlflow_server() -> Iterator[str]:
     python = python_with("mlflow", "mlflow")
     with tempfile.TemporaryDirectory() as directory:
         log = (Path(directory) / "log").open("wb")
+        stores = ("--backend-store-uri", f"sqlite:///{directory}/mlflow.db")
         server = subprocess.Popen(
-            [
-                str(python.with_name("mlflow")),
-                "server",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                "5077",
-                "--workers",
-                "2",
-            ]
-            + ["--backend-store-uri", f"sqlite:///{directory}/mlflow.db"]
-            + ["--artifacts-destination", f"{directory}/artifacts"],
+            [str(python.with_name("mlflow")), *MLFLOW_SERVER, *stores],
             stdout=log,
             stderr=log,
             env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"},

@@ -1,4 +1,4 @@
-"""From asking to the script's first line: our server against a bare interpreter, our command against `ray job submit`."""
+"""From asking to the script's first line: the server against a bare interpreter, the command against Ray's."""
 
 import base64
 import contextlib
