@@ -30,7 +30,7 @@ async def _fill(state: Path) -> str:
     from bench.filling import open_stores
 
     chance = random.Random(1)
-    scope = Scope(organisation="default", project="default", person="bench")
+    scope = Scope(organisation="local", project="default", person="bench")
     async with open_stores(state) as (journal, evidence):
         ids = [f"01980000-0000-7000-8000-{n:012x}" for n in range(JOBS)]
         for start in range(0, JOBS, 500):
