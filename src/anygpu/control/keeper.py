@@ -139,7 +139,7 @@ class Keeper:
         except AnygpuError as error:
             detail = str(error)
         memory.probed(observation, detail, self._clock.monotonic())
-        if memory.terminated and observation is not None and observation.state in ALIVE:
+        if memory.terminated and observation is not None and observation.state in STILL_THERE:
             memory.terminated = False  # it was not ended after all: ask again at the next look
 
     def _probe_is_due(self, backend: Backend, memory: AttemptMemory) -> bool:
@@ -179,7 +179,7 @@ class Keeper:
         return self._policy.probe_every_s
 
 
-ALIVE = (State.PENDING, State.RUNNING)
+STILL_THERE = (State.PENDING, State.RUNNING, State.EXITED)
 
 
 def _unfinished(view: JobView) -> list[AttemptView]:
