@@ -23,6 +23,8 @@ from anygpu.agent.wire import Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from anygpu.agent.assignment import Assignment
     from anygpu.agent.home import Home
     from anygpu.agent.loop import Ending
@@ -59,7 +61,7 @@ class Attempt:
             job = prepare(self)
             process = self._start(job)
         except CannotStart as error:
-            self.report.line(str(error))
+            self.report.line(self.mask.text(str(error)))
             return self._finish("failed_to_start", message=str(error))
         except Interrupted:
             assert self.loop.stop is not None
@@ -81,10 +83,21 @@ class Attempt:
         follow_orders(self.server(), self.orders, self.lease, self.assignment.report_every_s)
 
     def _start(self, job: Prepared) -> Process:
+        """Written down before it is done: who finds this directory later knows that the job may have run."""
         self.report.phase("training")
+        self._write_down({"pid": None})
         process = Process(job.argv, job.cwd, job.env, self.assignment.name, _held_fds())
-        self.home.write("process.json", identity(process.pid))
+        try:
+            self._write_down(identity(process.pid))
+        except CannotStart:
+            self.report.line("the disk is full; the job runs all the same")
         return process
+
+    def _write_down(self, started: dict[str, Any]) -> None:
+        try:
+            self.home.write("process.json", started)
+        except OSError as error:
+            raise CannotStart(f"{self.home.path} cannot be written to: {error}") from error
 
     def _finish(
         self, outcome: str, exit_code: int | None = None, signal_number: int | None = None, message: str = ""

@@ -50,8 +50,9 @@ def end_what_still_runs(home: Home, assignment: Assignment) -> None:
     from anygpu.agent import descendants
     from anygpu.agent.identity import identity
 
-    same = identity(started["pid"])["start_ticks"] == started["start_ticks"]
-    descendants.end(started["pid"] if same else 0, assignment.name)
+    pid = started["pid"]
+    same = pid is not None and identity(pid)["start_ticks"] == started["start_ticks"]
+    descendants.end(pid if same else None, assignment.name)
 
 
 def end_of(

@@ -26,7 +26,9 @@ def adopt_orphans() -> None:
         return  # then they are found by their environment alone
 
 
-def send(group: int, number: int) -> None:
+def send(group: int | None, number: int) -> None:
+    if not group:
+        return  # to the system, group 0 would mean our own
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -40,8 +42,10 @@ def send_to(pid: int, number: int) -> None:
         return
 
 
-def group_lives(group: int) -> bool:
+def group_lives(group: int | None) -> bool:
     """Zombies are in a group too, and need no ending."""
+    if not group:
+        return False
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
@@ -49,14 +53,14 @@ def group_lives(group: int) -> bool:
     return any(process.group == group for process in _snapshot())
 
 
-def end(group: int, name: str) -> None:
+def end(group: int | None, name: str) -> None:
     """SIGKILL until nothing is left; a process that forks faster than we look does not get away."""
     for _ in range(50):
         send(group, signal.SIGKILL)
         found = find(name, set())
         for pid in found:
             send_to(pid, signal.SIGKILL)
-        reap({group})
+        reap({group} if group else set())
         if not found and not group_lives(group):
             return
         time.sleep(0.02)
@@ -82,14 +86,16 @@ helpers: set[int] = set()
 
 def reap(known: set[int]) -> None:
     """Collect adopted children that ended; the known ones are waited for by who started them."""
-    if not hasattr(os, "waitid"):
+    if sys.platform != "linux":
         return
-    for process in _children_that_ended():
-        if process not in known and process not in helpers:
-            try:
-                os.waitpid(process, os.WNOHANG)
-            except ChildProcessError:
-                continue
+    try:
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid in known or ended.si_pid in helpers:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
+    except ChildProcessError:
+        return
 
 
 class _Process:
@@ -99,13 +105,10 @@ class _Process:
         self.pid, self.state, self.parent, self.group = pid, state, parent, group
 
 
-def _snapshot(zombies: bool = False) -> list[_Process]:
-    found = list(_from_proc() if os.path.isdir("/proc/self") else _from_ps())
-    return [process for process in found if zombies or process.state not in "ZX"]
-
-
-def _children_that_ended() -> list[int]:
-    return [p.pid for p in _snapshot(zombies=True) if p.state == "Z" and p.parent == os.getpid()]
+def _snapshot() -> list[_Process]:
+    """Every process that runs; what has ended and waits to be collected is left out."""
+    found = _from_proc() if os.path.isdir("/proc/self") else _from_ps()
+    return [process for process in found if process.state not in "ZX"]
 
 
 def _from_proc() -> Iterable[_Process]:

@@ -58,7 +58,7 @@ def _follow(server: Server, orders: Orders, lease: Lease, first_after_s: float) 
         try:
             version = _ask(server, orders, lease, version)
             backoff.reset()
-        except Unreachable:
+        except (Unreachable, KeyError, TypeError, ValueError):
             time.sleep(backoff.next_s())
         except Refused as refusal:
             if refusal.we_are_nobody:

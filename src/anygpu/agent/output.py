@@ -66,7 +66,7 @@ class Mask:
         """A whole text, such as a message."""
         if not self._secrets:
             return text
-        return self._pattern.sub(MASK, text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+        return self._pattern.sub(MASK, text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
     def _tail(self, text: bytes) -> int:
         """The length of the longest end of `text` that is a proper beginning of a secret."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.05
 READ_BYTES = 2**20
+LARGEST_STEP = 2**63
 PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
 
 
@@ -65,7 +66,7 @@ class Points:
         for line in lines:
             try:
                 self._take_line(json.loads(line), points)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
                 self.malformed += 1
         if points:
             self.on_points(points)
@@ -86,15 +87,19 @@ class Points:
 
     def _points(self, said: dict[str, Any]) -> list[Point]:
         at = float(said["t"])
-        found = []
+        if not math.isfinite(at):
+            raise ValueError("no time")
+        found: list[Point] = []
         for name, value in said["m"].items():
             step = self._step(name, said.get("s"))
-            found.append((name, step, at if math.isfinite(at) else 0.0, float(value)))
+            found.append((name, step, at, float(value)))
             self._steps.note(step, at)
         return found
 
     def _step(self, name: str, said: Any) -> int:
         """Without a step, one more than the series' last; a resumed run goes on from its checkpoint."""
         step = int(said) if said is not None else self._last_steps.get(name, self._steps.first) + 1
+        if not -LARGEST_STEP <= step < LARGEST_STEP:
+            raise ValueError("a step that no store can hold")
         self._last_steps[name] = step
         return step

@@ -6,6 +6,7 @@ import os
 
 from anygpu.agent import environment
 from anygpu.agent.fetch import Corrupt, download
+from anygpu.agent.http11 import Unreachable
 from anygpu.agent.process import CannotStart, Process
 from anygpu.agent.wire import Refused
 
@@ -32,6 +33,13 @@ class Prepared:
 
 
 def prepare(attempt: Attempt) -> Prepared:
+    try:
+        return _prepared(attempt)
+    except OSError as error:
+        raise CannotStart(f"the job could not be prepared: {error}") from error
+
+
+def _prepared(attempt: Attempt) -> Prepared:
     work, home = attempt.work, attempt.home
     if work.archive or work.requirements or work.setup or work.dataset or work.resume:
         attempt.report.phase("preparing")
@@ -81,7 +89,7 @@ def _interpreter(attempt: Attempt, cwd: str) -> str:
     def run(argv: Sequence[str], env: dict[str, str]) -> int | None:
         return run_command(attempt, argv, cwd, env)
 
-    return environment_for(python, attempt.work.requirements, run)
+    return environment_for(python, attempt.work.requirements, run, lambda: go_on(attempt))
 
 
 def _fetch_dataset(attempt: Attempt, env: dict[str, str]) -> None:
@@ -152,15 +160,17 @@ def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, 
     return ending.code
 
 
-def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
-    def go_on() -> None:
-        if attempt.loop.check() is not None:
-            raise Interrupted
-        attempt.report.flush_when_due()
+def go_on(attempt: Attempt) -> None:
+    """Asked now and then by what takes long: raises when we are to stop."""
+    if attempt.loop.check() is not None:
+        raise Interrupted
+    attempt.report.flush_when_due()
 
+
+def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
     try:
-        download(attempt.server().absolute(url), target, sha256, go_on)
+        download(attempt.server().absolute(url), target, sha256, lambda: go_on(attempt))
     except Corrupt as error:
         raise CannotStart(f"{what} arrived damaged: {error}") from error
-    except (Refused, ValueError, OSError) as error:
+    except (Refused, Unreachable, ValueError) as error:
         raise CannotStart(f"{what} could not be downloaded: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 from anygpu.agent.digest import new_sha256
 from anygpu.agent.process import CannotStart
@@ -11,10 +12,12 @@ from anygpu.agent.process import CannotStart
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import IO
 
     Run = Callable[[Sequence[str], dict[str, str]], "int | None"]
 
 READY = "anygpu-ready"
+LOOK_EVERY_S = 0.2
 
 
 def cache_directory() -> str:
@@ -22,18 +25,30 @@ def cache_directory() -> str:
     return os.path.join(base, "anygpu")
 
 
-def environment_for(python: str, requirements: list[str], run: Run) -> str:
-    """The interpreter of an environment that has them. `run` runs a command and shows its output."""
+def environment_for(python: str, requirements: list[str], run: Run, go_on: Callable[[], None]) -> str:
+    """The interpreter of an environment that has them.
+
+    `run` runs a command and shows its output; `go_on` is asked while another job makes the same environment.
+    """
     place = os.path.join(cache_directory(), "environments", _key(python, requirements))
     inner = os.path.join(place, "bin", "python")
     os.makedirs(place, exist_ok=True)
     with open(place + ".lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _take(lock, go_on)
         if not os.path.exists(os.path.join(place, READY)):
             _make(python, place, inner, requirements, run)
             with open(os.path.join(place, READY), "w", encoding="utf-8") as ready:
                 ready.write("\n".join(requirements) + "\n")
     return inner
+
+
+def _take(lock: IO[str], go_on: Callable[[], None]) -> None:
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            go_on()
+            time.sleep(LOOK_EVERY_S)
 
 
 def _make(python: str, place: str, inner: str, requirements: list[str], run: Run) -> None:

@@ -64,8 +64,8 @@ class Sender:
             self._wait_for_news()
             try:
                 self._send_what_there_is()
-            except Unreachable:
-                self._rest(0.0)
+            except (Unreachable, KeyError, TypeError, ValueError):
+                self._rest(0.0)  # no answer, or one that no server of ours gives: a proxy's, say
             except Refused as refusal:
                 self._handle(refusal)
 

@@ -50,7 +50,7 @@ class Stream:
 
     def close(self) -> None:
         self._pass_on(self._mask.close())
-        if self._reader is not None:
+        if self._reader is not None and self._reading_s != float("inf"):
             self._handle(self._reader.close(time.time()))
         self._report.flush()
 
@@ -75,7 +75,12 @@ class Stream:
             from anygpu.agent.reading import Reader
 
             self._reader = Reader()
-        self._handle(self._reader.feed(clean, time.time()))
+        try:
+            self._handle(self._reader.feed(clean, time.time()))
+        except Exception as error:
+            # Reading metrics is a service; a surprise in it must not cost anyone a training run.
+            self._reading_s = float("inf")
+            self._report.line(f"metrics are no longer read from the output: {error!r}")
 
     def _handle(self, readings: list[Any]) -> None:
         for kind, found in readings:

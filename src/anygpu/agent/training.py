@@ -15,6 +15,7 @@ from anygpu.agent.stream import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from anygpu.agent.attempt import Attempt
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ADOPT_AFTER_S = 0.3
 FIRST_LOOK_S = 1.0
+REAP_EVERY_S = 5.0
 WAIT_EVERY_S = 0.5
 FOR_EVER_S = 1e9
 
@@ -55,6 +57,7 @@ class Training:
             Chore(self._stream.rest, now + FIRST_LOOK_S),
             Chore(self._points.look, now),
             Chore(_adopt_orphans, now + ADOPT_AFTER_S),
+            Chore(_reaping(process.pid), now + REAP_EVERY_S),
             Chore(self._look_at_checkpoints, now + FIRST_LOOK_S),
             Chore(self._measure, now + FIRST_LOOK_S),
         ]
@@ -185,3 +188,13 @@ class Training:
 def _adopt_orphans(now: float) -> float:
     descendants.adopt_orphans()
     return now + FOR_EVER_S
+
+
+def _reaping(pid: int) -> Callable[[float], float]:
+    """Adopted children that ended are collected; the job's own process is waited for by the loop."""
+
+    def reap(now: float) -> float:
+        descendants.reap({pid})
+        return now + REAP_EVERY_S
+
+    return reap

@@ -91,7 +91,7 @@ class Uploader:
             upload = self._next()
             try:
                 self._publish(server, upload)
-            except (OSError, Unreachable) as error:
+            except (OSError, Unreachable, KeyError, TypeError, ValueError) as error:
                 self._failed(upload, f"could not be published: {error}")
             except Refused as refusal:
                 if refusal.we_are_nobody and refusal.status != 403:
