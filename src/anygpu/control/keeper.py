@@ -8,7 +8,7 @@ from anygpu.control.memory import AttemptMemory
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Chance, Clock
 from anygpu.control.tickets import Tickets
-from anygpu.errors import AnygpuError, LaunchError
+from anygpu.errors import LaunchError
 from anygpu.events.facts import Blame, Failure, Handle
 from anygpu.events.types import AttemptLaunched, Event
 from anygpu.events.view import AttemptView, JobView
@@ -102,9 +102,9 @@ class Keeper:
             handle = await backend.launch(request, attempt.offer)
         except LaunchError as error:
             memory.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
-        except AnygpuError as error:
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises, the outcome is unknown
             memory.launch_failures += 1
-            memory.probed(None, str(error), self._clock.monotonic())
+            memory.probed(None, _said(error), self._clock.monotonic())
         else:
             await self._launched(view.id, attempt.number, handle, guard)
 
@@ -126,8 +126,8 @@ class Keeper:
             if attempt.lost and isinstance(backend, DeliversLeftovers) and not memory.delivered:
                 await backend.deliver(handle)
                 memory.delivered = True
-        except AnygpuError as error:
-            memory.probed(None, str(error), self._clock.monotonic())
+        except Exception as error:  # noqa: BLE001
+            memory.probed(None, _said(error), self._clock.monotonic())
             return
         await self._probe(backend, attempt, memory)
 
@@ -136,8 +136,8 @@ class Keeper:
         detail = ""
         try:
             observation = await backend.probe(_handle(attempt))
-        except AnygpuError as error:
-            detail = str(error)
+        except Exception as error:  # noqa: BLE001
+            detail = _said(error)
         memory.probed(observation, detail, self._clock.monotonic())
         if memory.terminated and observation is not None and observation.state in STILL_THERE:
             memory.terminated = False  # it was not ended after all: ask again at the next look
@@ -188,3 +188,7 @@ def _unfinished(view: JobView) -> list[AttemptView]:
 
 def _handle(attempt: AttemptView) -> Handle:
     return attempt.handle or Handle(name=attempt.name)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -8,7 +8,7 @@ from anygpu.control.policy import Policy
 from anygpu.control.queue import in_order, is_impatient, wants_a_place
 from anygpu.control.seams import Clock, attempt_name
 from anygpu.control.tickets import Tickets, ticket_sha256
-from anygpu.errors import AnygpuError, BlobCorrupt, BlobMissing
+from anygpu.errors import BlobCorrupt, BlobMissing
 from anygpu.events.facts import CheckpointRef, Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobWaited
 from anygpu.events.view import JobView
@@ -67,8 +67,9 @@ class Placing:
         for backend in self._backends.values():
             try:
                 offers.extend(await backend.offers(need))
-            except AnygpuError as error:
-                offers.append(Offer(backend=backend.name, free=0, wait_reason=str(error)))
+            except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
+                reason = f"{backend.name}: {str(error) or type(error).__name__}"
+                offers.append(Offer(backend=backend.name, free=0, wait_reason=reason))
         return offers
 
     async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
