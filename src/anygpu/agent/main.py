@@ -10,7 +10,6 @@ import os
 import sys
 import time
 
-from anygpu import __version__
 from anygpu.agent.assignment import Assignment
 from anygpu.agent.home import Home
 from anygpu.agent.http11 import Unreachable
@@ -64,7 +63,7 @@ def claim(home: Home, ticket: dict[str, Any]) -> tuple[float, Assignment]:
         "ticket": ticket["ticket"],
         "claimant": home.claimant(),
         "host": host(),
-        "agent_version": __version__,
+        "agent_version": sys.modules["anygpu"].__version__,
     }
     sent = [0.0]
 

@@ -91,8 +91,9 @@ class Points:
             raise ValueError("no time")
         found: list[Point] = []
         for name, value in said["m"].items():
+            number = float(value)
             step = self._step(name, said.get("s"))
-            found.append((name, step, at, float(value)))
+            found.append((name, step, at, number))
             self._steps.note(step, at)
         return found
 

@@ -1,0 +1,178 @@
+"""The agent's small rules: leases, endings, steps, patterns, snapshots, environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from anygpu.agent import environment, snapshot, stopping
+from anygpu.agent.lease import Lease
+from anygpu.agent.patterns import files_matching, matches_a_folder
+from anygpu.agent.points import Points
+from anygpu.agent.steps import Steps
+from anygpu.agent.telemetry import parse_gpus
+from anygpu.agent.wire import Refused
+
+
+@pytest.mark.parametrize(
+    ("stop", "outcome", "steps"),
+    [
+        (stopping.by_order({"kind": "cancel"}, 0, 10), "cancelled", {0: ["flag", "term"], 10: ["kill"]}),
+        (
+            stopping.by_order({"kind": "stop", "reason": "budget"}, 0, 10),
+            "stopped",
+            {0: ["flag"], 10: ["term"], 20: ["kill"]},
+        ),
+        (
+            stopping.by_order({"kind": "stop", "reason": "timeout"}, 0, 10),
+            "timeout",
+            {0: ["flag"], 10: ["term"]},
+        ),
+        (stopping.by_timeout(0, 10), "timeout", {0: ["flag"], 10: ["term"], 20: ["kill"], 50: ["abandon"]}),
+        (stopping.by_lost_lease(0, 10), "lease_lost", {0: ["flag", "term"], 10: ["kill"], 40: ["abandon"]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_ending_has_its_steps(stop: stopping.Stop, outcome: str, steps: dict[int, list[str]]) -> None:
+    assert stop.outcome == outcome
+    assert {at: stop.due(at) for at in steps} == steps
+
+
+def test_a_lease_counts_from_the_sending_of_what_renewed_it() -> None:
+    lease = Lease(sent_at=100, lease_s=4)
+    assert not lease.is_over(103.9)
+    lease.renew(sent_at=102, lease_s=4)
+    assert not lease.is_over(105.9)
+    assert lease.is_over(106)
+
+
+def test_an_older_answer_that_comes_late_does_not_shorten_a_lease() -> None:
+    lease = Lease(100, 4)
+    lease.renew(103, 4)
+    lease.renew(101, 4)
+    assert not lease.is_over(104.5)
+
+
+def test_a_server_that_grants_nothing_ends_the_lease() -> None:
+    lease = Lease(100, 60)
+    lease.renew(101, 0)
+    assert lease.is_over(101)
+
+
+def test_a_machine_that_slept_may_ask_the_server_before_it_stops_a_healthy_job() -> None:
+    lease = Lease(100, 4)
+    assert not lease.is_over(101)
+    assert not lease.is_over(8000), "just woken"
+    lease.renew(8001, 4)
+    assert not lease.is_over(8003)
+
+
+def test_a_file_belongs_to_the_step_at_which_it_was_written() -> None:
+    steps = Steps(first=10)
+    for step in range(11, 21):
+        steps.note(step, at=1000.0 + step)
+    assert steps.at(1015.5) == 15
+    assert steps.at(5.0) == 10
+    assert steps.latest == 20
+
+
+def made(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        (["*.pt"], {"a.pt"}),
+        (["**/*.pt"], {"a.pt", "runs/b.pt", "runs/x/c.pt"}),
+        (["runs"], {"runs/b.pt", "runs/x/c.pt", "runs/x/log"}),
+        (["runs/**"], {"runs/b.pt", "runs/x/c.pt", "runs/x/log"}),
+        (["runs/?/*"], {"runs/x/c.pt", "runs/x/log"}),
+        (["**"], {"a.pt", "runs/b.pt", "runs/x/c.pt", "runs/x/log"}),
+        (["../*", "/etc/*", "nothing"], set()),
+        ([".hidden"], {".hidden"}),
+        ([".*"], {".hidden"}),
+        ([".anygpu/checkpoints"], {".anygpu/checkpoints/s.pt"}),
+    ],
+)
+def test_patterns_find_files_below_the_directory_and_nothing_else(
+    tmp_path: Path, patterns: list[str], found: set[str]
+) -> None:
+    made(tmp_path, "a.pt", "runs/b.pt", "runs/x/c.pt", "runs/x/log", ".hidden", ".anygpu/checkpoints/s.pt")
+    (tmp_path / "leak.pt").symlink_to("/etc/hostname")
+    (tmp_path / "runs" / "etc").symlink_to("/etc")
+    assert set(files_matching(str(tmp_path), patterns)) == found
+
+
+def test_a_checkpoint_in_a_numbered_directory_is_that_directory() -> None:
+    assert matches_a_folder("out/checkpoint-400/model.bin", ["out/checkpoint-*"]) == "out/checkpoint-400"
+    assert matches_a_folder("out/last.pt", ["out/*.pt"]) is None
+
+
+def test_a_snapshot_keeps_what_is_overwritten_and_lists_the_newest_first(tmp_path: Path) -> None:
+    made(tmp_path / "work", "old.pt", "new.pt")
+    os.utime(tmp_path / "work" / "old.pt", (1, 1))
+    taken = snapshot.take(str(tmp_path / "work"), ["old.pt", "new.pt"], str(tmp_path / "s"), set())
+    (tmp_path / "work" / "new.pt").write_text("torn")
+    assert [(name, Path(path).read_text()) for name, path in snapshot.files_of(taken)] == [
+        ("new.pt", "new.pt"),
+        ("old.pt", "old.pt"),
+    ]
+
+
+def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    path.write_bytes(
+        b'{"m": {"a": 1}, "t": 5, "s": 3}\ngarbage\n[]\n{"m": {"a": "x"}, "t": 1}\n{"m": {"b": NaN}, "t": 6}\n{"m"'
+    )
+    points, found = Points(str(path), Steps()), []
+    points.on_points = found.extend
+    points.read()
+    assert [point[:3] for point in found] == [("a", 3, 5.0), ("b", 1, 6.0)]
+    assert points.malformed == 3
+    with path.open("ab") as file:
+        file.write(b': {"a": 2}, "t": 7}\n')
+    points.read()
+    assert found[-1] == ("a", 4, 7.0, 2.0)
+
+
+def test_gpus_are_read_from_nvidia_smi_and_unknown_values_stay_unknown() -> None:
+    said = "0, GPU-1a, NVIDIA A100, 87, 1024, 40960, 61, 251.3\n1, GPU-2b, Tesla T4, [N/A], 0, 15360, 40, [N/A]\n"
+    first, second = parse_gpus(said)
+    assert (first["use"], first["memory_used"], first["power_w"]) == (0.87, 2**30, 251.3)
+    assert (second["uuid"], second["use"], second["power_w"]) == ("GPU-2b", None, None)
+
+
+def test_only_what_a_job_needs_passes_into_its_environment() -> None:
+    around = {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "ANYGPU_TOKEN": "y",
+    }
+    assert set(environment.scrubbed(around)) == {"PATH", "LC_ALL", "CUDA_VISIBLE_DEVICES"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "passes", "nobody"),
+    [
+        (503, "", True, False),
+        (429, "", True, False),
+        (401, "", False, True),
+        (404, "", False, True),
+        (409, "superseded", False, True),
+        (409, "gap", False, False),
+        (422, "", False, False),
+    ],
+)
+def test_a_refusal_knows_whether_asking_again_helps(
+    status: int, code: str, passes: bool, nobody: bool
+) -> None:
+    refusal = Refused(status, {"code": code})
+    assert (refusal.may_pass, refusal.we_are_nobody) == (passes, nobody)
