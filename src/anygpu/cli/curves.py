@@ -41,10 +41,10 @@ class Curves:
         """What was measured so far, thinned out; the cursor to follow from."""
         cursor = Cursor()
         for attempt in [each["number"] for each in job.get("attempts") or []]:
-            found = client.metrics(job["id"], points=500, attempt=attempt)["series"]
-            for series in found:
+            found = client.metrics(job["id"], points=500, attempt=attempt)
+            for series in found["series"]:
                 self.take([(series["name"], step, at, value) for step, at, value in series["points"]])
-            cursor = Cursor(attempt=attempt, point=sum(series["count"] for series in found))
+            cursor = Cursor(attempt=attempt, point=found["cursor"])
         return cursor
 
     def shown(self) -> list[str]:

@@ -10,8 +10,10 @@ HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "
 
 
 def rows(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) -> list[str]:
+    """A table of jobs; the column of metrics only where the server sends them along."""
     cells = [_row(job, colour) for job in jobs]
-    return table.table(HEADING, cells, columns=columns)
+    shown = len(HEADING) if any(job.get("metrics") for job in jobs) else len(HEADING) - 1
+    return table.table(HEADING[:shown], [row[:shown] for row in cells], columns=columns)
 
 
 def _row(job: Job, colour: bool) -> tuple[str, ...]:

@@ -38,8 +38,7 @@ def list_secrets(as_json: bool, context_name: str) -> None:
     if as_json:
         emit_json(found)
         return
-    names = [each["name"] if isinstance(each, dict) else each for each in found["secrets"]]
-    emit(names or ["no secrets; `anygpu secret set NAME` stores one"])
+    emit(found["secrets"] or ["no secrets; `anygpu secret set NAME` stores one"])
 
 
 @command.command(name="rm")

@@ -17,12 +17,31 @@ def command() -> None:
 
 @command.command(name="create")
 @click.argument("name")
-@click.option("--role", help="What it may do; the server says which roles there are.")
+@click.option("--role", help="viewer, member, admin or operator. Default: member.")
+@click.option("--project", help="The project it is for. Default: yours.")
+@click.option("--person", help="Whom it speaks for. Default: you.")
+@click.option("--expires", help="How long it works, such as 90d. Default: until revoked.")
 @json_option
 @context_option
-def create(name: str, role: str | None, as_json: bool, context_name: str) -> None:
+def create(
+    name: str,
+    role: str | None,
+    project: str | None,
+    person: str | None,
+    expires: str | None,
+    as_json: bool,
+    context_name: str,
+) -> None:
     """Make a token called NAME. It is shown this once."""
-    made = connect(context_name).create_token(name=name, role=role)
+    from anygpu.spec.units import seconds
+
+    try:
+        life_s = seconds(expires) if expires else None
+    except ValueError as error:
+        raise click.UsageError(f"--expires {expires!r} {error}.") from None
+    made = connect(context_name).create_token(
+        name=name, role=role, project=project, person=person, expires_s=life_s
+    )
     if as_json:
         emit_json(made)
     else:
@@ -43,9 +62,9 @@ def list_tokens(as_json: bool, context_name: str) -> None:
 
 
 def _rows(tokens: list[dict[str, Any]]) -> list[str]:
-    columns = list(dict.fromkeys(key for token in tokens for key in token))
-    rows = [tuple("-" if token.get(key) is None else str(token[key]) for key in columns) for token in tokens]
-    return table.table(tuple(name.upper() for name in columns), rows)
+    columns = ("id", "name", "role", "project", "person", "purpose", "created_at", "expires_at")
+    rows = [tuple(str(token.get(key) or "-") for key in columns) for token in tokens]
+    return table.table(tuple(name.upper().removesuffix("_AT") for name in columns), rows)
 
 
 @command.command(name="revoke")

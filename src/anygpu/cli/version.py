@@ -17,7 +17,7 @@ def command(as_json: bool, context_name: str) -> None:
     """Versions of the client and of the server."""
     server, said = None, "no server runs"
     try:
-        server = connect(context_name).whoami().get("version")
+        server = connect(context_name).whoami().get("server_version")
         said = f"server {server}"
     except AnygpuError as error:
         said = str(error)

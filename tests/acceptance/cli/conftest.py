@@ -1,0 +1,100 @@
+"""The installed command against a real server, in directories of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ANYGPU = Path(sys.executable).with_name("anygpu")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class Shell:
+    """Runs `anygpu` as a person would, in `directory`."""
+
+    directory: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    command: str = str(ANYGPU)
+
+    def __call__(
+        self, *words: str, code: int | None = 0, stdin: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run(
+            [str(ANYGPU), *words],
+            cwd=self.directory,
+            env=self.environ,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        said = f"anygpu {' '.join(words)} ended with {done.returncode}:\n{done.stdout.decode()}{done.stderr.decode()}"
+        assert code is None or done.returncode == code, said
+        assert b"Traceback" not in done.stderr, said
+        return done
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self(*words, "--json", code=code).stdout)
+
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([str(ANYGPU), *words], cwd=self.directory, env=self.environ, **more)
+
+    def write(self, name: str, *lines: str) -> str:
+        (self.directory / name).write_text("\n".join(lines) + "\n")
+        return name
+
+    def server_pid(self) -> int:
+        return int(json.loads((Path(self.environ["ANYGPU_STATE"]) / "server.json").read_text())["pid"])
+
+
+def environment(place: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANYGPU_", "VIRTUAL_ENV"))}
+    return kept | {
+        "HOME": str(place),
+        "ANYGPU_STATE": str(place / "state"),
+        "ANYGPU_CONFIG": str(place / "config" / "config.toml"),
+        "ANYGPU_SERVER__PORT": "0",
+        "ANYGPU_LOCAL__SLOTS": "4",
+        "COLUMNS": "160",
+    }
+
+
+def stop(environ: dict[str, str], cancelling: Sequence[str] = ("queued", "running")) -> None:
+    shell = Shell(Path(environ["HOME"]), environ)
+    if not (Path(environ["ANYGPU_STATE"]) / "server.json").exists():
+        return
+    for status in cancelling:
+        for job in shell.json("ls", "--all", "--status", status)["jobs"]:
+            shell("cancel", "--wait", job["id"])
+    shell("down")
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """One server for all tests that only need one."""
+    environ = environment(tmp_path_factory.mktemp("cli"))
+    Shell(Path(environ["HOME"]), environ)("up", "-d")
+    yield environ
+    stop(environ)
+
+
+@pytest.fixture
+def anygpu(served: dict[str, str], tmp_path: Path) -> Shell:
+    (tmp_path / "project").mkdir()
+    return Shell(tmp_path / "project", served)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Shell]:
+    """A machine on which no server runs yet."""
+    environ = environment(tmp_path)
+    (tmp_path / "project").mkdir()
+    yield Shell(tmp_path / "project", environ)
+    stop(environ)

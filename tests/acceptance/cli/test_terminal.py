@@ -1,0 +1,117 @@
+"""On a terminal: the status line, and what Ctrl-C asks."""
+
+import contextlib
+import os
+import pty
+import select
+import time
+from typing import Any
+
+import pytest
+
+ASKED = "detach (d) and let the job run, or cancel (c) it?"
+COUNTING = (
+    "import sys, time",
+    "for n in range(1, 201):",
+    "    print(f'Epoch {n}/200 loss={1 / n:.4f}', flush=True)",
+    "    time.sleep(0.1)",
+)
+
+
+def start(shell: Any, *words: str) -> tuple[int, int]:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(shell.directory)
+        os.execve(
+            shell.command, [shell.command, *words], {**shell.environ, "TERM": "xterm", "COLUMNS": "100"}
+        )
+    return pid, terminal
+
+
+def shown_until(terminal: int, wanted: str, timeout_s: float = 30) -> str:
+    """What the terminal shows until some text appears."""
+    seen, until = "", time.monotonic() + timeout_s
+    while wanted not in seen:
+        assert time.monotonic() < until, f"{wanted!r} did not appear in:\n{seen}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                seen += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:
+                break
+    assert wanted in seen, f"{wanted!r} did not appear in:\n{seen}"
+    return seen
+
+
+def exit_code(pid: int, terminal: int, timeout_s: float = 30) -> int:
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 0.05)[0]:
+            with contextlib.suppress(OSError):
+                os.read(terminal, 65536)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            os.close(terminal)
+            return os.waitstatus_to_exitcode(status)
+    raise AssertionError("the command did not end")
+
+
+@pytest.fixture
+def long_run(anygpu: Any) -> Any:
+    anygpu.write("t.py", *COUNTING)
+    name = f"tty-{time.monotonic_ns()}"
+    pid, terminal = start(anygpu, "run", "--name", name, "t.py")
+    shown_until(terminal, "Epoch 2/200")
+    yield anygpu, name, pid, terminal
+    anygpu("cancel", "--wait", name, code=None)
+
+
+def test_a_status_line_with_bar_and_metrics_stays_below(long_run: Any) -> None:
+    _, _, pid, terminal = long_run
+    seen = shown_until(terminal, "▏ ")
+    seen += shown_until(terminal, "loss=")
+    assert "\x1b[J" in seen
+    os.write(terminal, b"\x03")
+    shown_until(terminal, ASKED)
+    os.write(terminal, b"d")
+    assert exit_code(pid, terminal) == 130
+
+
+def test_ctrl_c_then_d_detaches_and_the_job_goes_on(long_run: Any) -> None:
+    anygpu, name, pid, terminal = long_run
+    os.write(terminal, b"\x03")
+    shown_until(terminal, ASKED)
+    os.write(terminal, b"d")
+    shown_until(terminal, "the job goes on")
+    assert exit_code(pid, terminal) == 130
+    assert anygpu.json("show", name)["status"] == "running"
+
+
+def test_ctrl_c_then_c_cancels_and_waits_for_the_end(long_run: Any) -> None:
+    anygpu, name, pid, terminal = long_run
+    os.write(terminal, b"\x03")
+    shown_until(terminal, ASKED)
+    os.write(terminal, b"c")
+    shown_until(terminal, "cancelled")
+    assert exit_code(pid, terminal) == 130
+    assert anygpu.json("show", name)["status"] == "cancelled"
+
+
+def test_a_second_ctrl_c_detaches(long_run: Any) -> None:
+    anygpu, name, pid, terminal = long_run
+    os.write(terminal, b"\x03")
+    shown_until(terminal, ASKED)
+    os.write(terminal, b"\x03")
+    shown_until(terminal, "the job goes on")
+    assert exit_code(pid, terminal) == 130
+    assert anygpu.json("show", name)["status"] == "running"
+
+
+def test_watch_draws_a_chart_and_leaves_at_ctrl_c(long_run: Any) -> None:
+    anygpu, name, pid, terminal = long_run
+    watching, screen = start(anygpu, "watch", name)
+    seen = shown_until(screen, "┤")
+    assert name in seen
+    os.write(screen, b"\x03")
+    assert exit_code(watching, screen) == 130
+    os.write(terminal, b"\x03\x03")
+    assert exit_code(pid, terminal) == 130
