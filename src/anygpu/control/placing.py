@@ -1,5 +1,6 @@
 """Gives waiting jobs a place: asks for offers, plans, and writes the intent. The keeper then acts on it."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -63,14 +64,8 @@ class Placing:
         return changed
 
     async def _offers(self, need: Resources) -> list[Offer]:
-        offers: list[Offer] = []
-        for backend in self._backends.values():
-            try:
-                offers.extend(await backend.offers(need))
-            except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
-                reason = f"{backend.name}: {str(error) or type(error).__name__}"
-                offers.append(Offer(backend=backend.name, free=0, wait_reason=reason))
-        return offers
+        answers = await asyncio.gather(*(_asked(backend, need) for backend in self._backends.values()))
+        return [offer for offers in answers for offer in offers]
 
     async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         """Write the intent, or why the job waits; nothing when neither is new."""
@@ -117,6 +112,14 @@ class Placing:
             return None
         written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
         return written.view if written.recorded else None
+
+
+async def _asked(backend: Backend, need: Resources) -> Sequence[Offer]:
+    try:
+        return await backend.offers(need)
+    except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
+        reason = f"{backend.name}: {str(error) or type(error).__name__}"
+        return [Offer(backend=backend.name, free=0, wait_reason=reason)]
 
 
 def _waiting(view: JobView, reason: str) -> list[Event]:

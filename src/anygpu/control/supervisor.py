@@ -1,7 +1,7 @@
 """The loop: compare what should be with what is, do the next step, again. Killed anywhere, it continues."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from anygpu.control.keeper import Keeper
@@ -10,7 +10,7 @@ from anygpu.control.policy import Policy
 from anygpu.control.queue import wants_a_place
 from anygpu.control.seams import Clock, Wake
 from anygpu.control.sweep import Sweeper
-from anygpu.errors import AnygpuError, LeaseLost, NotFound
+from anygpu.errors import LeaseLost, NotFound
 from anygpu.events.view import JobView
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
@@ -29,7 +29,8 @@ class Leadership:
     views: dict[str, JobView] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    again: set[str] = field(default_factory=set)
+    chores: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)  # what was due once more while it was being done
     recovering: dict[str, float] = field(default_factory=dict)
     listed_at: float = float("-inf")
     swept_at: float = float("-inf")
@@ -71,7 +72,7 @@ class Supervisor:
             except LeaseLost as error:
                 self._report("another control process took over", error)
             finally:
-                await _stop(led.looking.values())
+                await _stop([*led.looking.values(), *led.chores.values()])
 
     async def _campaign(self) -> Guard:
         while True:
@@ -83,13 +84,13 @@ class Supervisor:
     async def _try_to_lead(self) -> Guard | None:
         try:
             return await self._journal.acquire(LEADER, self._holder, ttl_s=self._policy.leader_ttl_s)
-        except AnygpuError as error:
+        except Exception as error:  # noqa: BLE001  a store that fails in its own way has not answered either
             self._report("the journal did not answer", error)
             return None
 
     async def _lead(self, led: Leadership, keeper: Keeper) -> None:
+        self._start(led, "renewing the lease", lambda: self._keep_lease(led))
         while not led.lost:
-            await self._renew(led)
             try:
                 await self._round(led, keeper)
             except LeaseLost:
@@ -100,26 +101,48 @@ class Supervisor:
                 await self._clock.sleep(self._policy.hurry_s)
         raise LeaseLost()
 
-    async def _renew(self, led: Leadership) -> None:
-        if self._clock.monotonic() - led.renewed_at < self._policy.leader_ttl_s / 3:
-            return
-        started = self._clock.monotonic()
-        guard = await self._try_to_lead()
-        if guard is not None and guard.epoch != led.guard.epoch:
-            raise LeaseLost()
-        if guard is not None:
-            led.renewed_at = started
-        elif self._clock.monotonic() - led.renewed_at > self._policy.leader_ttl_s:
-            raise LeaseLost()
+    async def _keep_lease(self, led: Leadership) -> None:
+        """Beside the rounds: however long a provider takes to answer, the lease does not run out over it."""
+        while not led.lost:
+            await self._clock.sleep(self._policy.leader_ttl_s / 3)
+            started = self._clock.monotonic()
+            guard = await self._try_to_lead()
+            if guard is not None and guard.epoch == led.guard.epoch:
+                led.renewed_at = started
+            elif guard is not None or self._clock.monotonic() - led.renewed_at > self._policy.leader_ttl_s:
+                raise LeaseLost()
 
     async def _round(self, led: Leadership, keeper: Keeper) -> None:
         await self._list(led)
-        await self._place(led, keeper)
+        self._start(led, "placing", lambda: self._place(led, keeper))
         self._start_looks(led, keeper)
-        await self._sweep(led)
+        self._start(led, "sweeping", lambda: self._sweep(led))
         for job_id in sorted(await self._wake.wait(self._pause_s(led))):
             if job_id != NUDGE:
                 await self._refresh(led, job_id)
+
+    def _start(self, led: Leadership, chore: str, work: Callable[[], Awaitable[None]]) -> None:
+        """What waits for providers goes on beside the rounds, one of each kind at a time."""
+        if chore in led.chores:
+            led.again.add(chore)
+        else:
+            led.chores[chore] = asyncio.create_task(self._chore(led, chore, work))
+
+    async def _chore(self, led: Leadership, chore: str, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except LeaseLost:
+            led.lost = True
+            self._wake.set(NUDGE)
+        except Exception as error:  # noqa: BLE001
+            self._report(f"{chore} failed and will be tried again", error)
+            led.listed_at = float("-inf")
+            await self._clock.sleep(self._policy.hurry_s)
+        finally:
+            led.chores.pop(chore, None)
+        if chore in led.again:
+            led.again.discard(chore)
+            self._wake.set(NUDGE)
 
     async def _list(self, led: Leadership) -> None:
         """The safety net: read every live job again, whether or not anything woke us."""
@@ -168,6 +191,7 @@ class Supervisor:
         for view in await self._placing.run([*led.views.values()], ready, led.guard):
             self._know(led, view)
             led.due[view.id] = self._clock.monotonic()
+            self._wake.set(NUDGE)
 
     def _may_start(self, led: Leadership, keeper: Keeper, view: JobView) -> bool:
         """The backoff has passed, and the last attempt can no longer commit anything."""
@@ -212,7 +236,7 @@ class Supervisor:
     def _pause_s(self, led: Leadership) -> float:
         """Until the next thing is due, if nothing wakes us before."""
         now = self._clock.monotonic()
-        times = [led.listed_at + self._policy.poll_s, led.renewed_at + self._policy.leader_ttl_s / 3]
+        times = [led.listed_at + self._policy.poll_s]
         times += [due for job_id, due in led.due.items() if job_id not in led.looking]
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if time > now]
