@@ -1,18 +1,21 @@
 """What every store on obstore does alike: read, list, delete."""
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from anygpu.errors import AnygpuError, BlobMissing
 from anygpu.store.blobs import BlobInfo
 from anygpu.store.objects.faults import reading, writing
 from anygpu.store.objects.keys import STAGING, checked_key, checked_prefix
+from anygpu.store.objects.threads import Threads
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
     from obstore.store import ObjectStore
 
 PIECE_BYTES = 1024 * 1024
+PAGE = 1000
+_T = TypeVar("_T")
 
 
 class ObstoreReader:
@@ -20,73 +23,86 @@ class ObstoreReader:
 
     def __init__(self, store: "ObjectStore") -> None:
         self._store = store
+        self._in_thread = Threads()
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        if start == 0 and length is None:
-            return b"".join([piece async for piece in self.stream(key)])
+        checked_key(key)
         try:
-            return await self._range(checked_key(key), start, length)
+            return await self._in_thread(self._get, key, start, length)
         except AnygpuError:
             info = await self.head(key)  # stores disagree about ranges that begin at or after the end
-            if info is not None and (start >= info.size or length == 0):
+            if info is not None and start >= info.size:
                 return b""
             raise
 
-    async def _range(self, key: str, start: int, length: int | None) -> bytes:
-        import obstore
+    def _get(self, key: str, start: int, length: int | None) -> bytes:
+        import obstore  # imported late: only a server needs it
 
-        if length == 0:
-            raise BlobMissing(key=key)  # nothing to ask for; `get` finds out whether it is there
         with reading(key):
-            options: GetOptions = {"range": {"offset": start} if length is None else (start, start + length)}
-            found = await obstore.get_async(self._store, key, options=options)
-            return (await found.bytes_async()).to_bytes()
+            if length == 0:
+                obstore.head(self._store, key)
+                return b""
+            return obstore.get(self._store, key, options=_options(start, length)).bytes().to_bytes()
 
     async def stream(self, key: str) -> AsyncIterator[bytes]:
-        import obstore
-
-        with reading(checked_key(key)):
-            found = await obstore.get_async(self._store, key)
-        pieces = aiter(found.stream(min_chunk_size=PIECE_BYTES))
-        while True:
-            with reading(key):
-                piece = await anext(pieces, None)
-            if piece is None:
-                return
+        pieces = await self._in_thread(self._open, checked_key(key))
+        while (piece := await self._in_thread(_next, pieces, key)) is not None:
             yield bytes(piece)
 
-    async def head(self, key: str) -> BlobInfo | None:
+    def _open(self, key: str) -> Iterator[bytes]:
         import obstore
 
+        with reading(key):
+            return iter(obstore.get(self._store, key).stream(min_chunk_size=PIECE_BYTES))
+
+    async def head(self, key: str) -> BlobInfo | None:
         try:
-            with reading(checked_key(key)):
-                return _info(await obstore.head_async(self._store, key))
+            return await self._in_thread(self._head, checked_key(key))
         except BlobMissing:
             return None
 
-    async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
+    def _head(self, key: str) -> BlobInfo:
         import obstore
 
-        folder = checked_prefix(prefix)
-        batches = aiter(obstore.list(self._store, folder or None, chunk_size=1000))
-        while True:
-            with reading(prefix):
-                batch = await anext(batches, None)
-            if batch is None:
-                return
-            for found in batch:
+        with reading(key):
+            return _info(obstore.head(self._store, key))
+
+    async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
+        pages = await self._in_thread(self._pages, checked_prefix(prefix))
+        while (page := await self._in_thread(_next, pages, prefix)) is not None:
+            for found in page:
                 if not found["path"].startswith(f"{STAGING}/"):
                     yield _info(found)
 
-    async def delete(self, key: str) -> None:
+    def _pages(self, folder: str) -> "Iterator[Sequence[ObjectMeta]]":
         import obstore
 
+        with reading(folder):
+            return iter(obstore.list(self._store, folder or None, chunk_size=PAGE))
+
+    async def delete(self, key: str) -> None:
         try:
-            with writing(checked_key(key)):
-                await obstore.delete_async(self._store, key)
+            await self._in_thread(self._delete, checked_key(key))
         except AnygpuError:
             if await self.head(key) is not None:
                 raise
+
+    def _delete(self, key: str) -> None:
+        import obstore
+
+        with writing(key):
+            obstore.delete(self._store, key)
+
+
+def _options(start: int, length: int | None) -> "GetOptions":
+    if length is not None:
+        return {"range": (start, start + length)}
+    return {"range": {"offset": start}} if start else {}
+
+
+def _next(items: Iterator[_T], key: str) -> _T | None:
+    with reading(key):
+        return next(items, None)
 
 
 def _info(found: "ObjectMeta") -> BlobInfo:

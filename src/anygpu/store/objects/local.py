@@ -1,6 +1,5 @@
 """Blobs as files under one directory."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -38,8 +37,8 @@ class LocalBlobs(ObstoreReader):
         pieces = single(data) if isinstance(data, bytes) else data
         with StagedFile(self._staging, self.root, checked_key(key)) as staged:
             async for piece in gathered(pieces, PIECE_BYTES):
-                await asyncio.to_thread(staged.write, piece)
-            return await asyncio.to_thread(staged.give_name)
+                await self._in_thread(staged.write, piece)
+            return await self._in_thread(staged.give_name)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         expires_at = self._now_s() + expires_s
@@ -47,7 +46,7 @@ class LocalBlobs(ObstoreReader):
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
         """What a killed server left half-written before that time."""
-        return await asyncio.to_thread(_sweep_directory, self._staging, before_ms, dry_run)
+        return await self._in_thread(_sweep_directory, self._staging, before_ms, dry_run)
 
 
 def _sweep_directory(directory: Path, before_ms: int, dry_run: bool) -> list[BlobInfo]:

@@ -1,0 +1,33 @@
+"""The emulators, installed when they are missing: these tests never skip."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contracts.blobs import azurite, localstack
+
+pytest.register_assert_rewrite("anygpu.testing.contracts.blobs", "anygpu.testing.contracts.signed_urls")
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="session")
+def emulators() -> dict[str, list[str]]:
+    script = ROOT / "scripts" / "install_store_emulators.py"
+    done = subprocess.run([sys.executable, str(script)], check=True, stdout=subprocess.PIPE, timeout=600)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def s3(emulators: dict[str, list[str]]) -> Iterator[dict[str, object]]:
+    with localstack.serving_s3(emulators["localstack"]) as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
+def azure(emulators: dict[str, list[str]]) -> Iterator[dict[str, object]]:
+    with azurite.serving_azure(emulators["azurite"]) as options:
+        yield options

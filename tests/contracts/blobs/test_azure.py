@@ -1,0 +1,23 @@
+"""Blobs on Azurite."""
+
+import uuid
+
+import pytest
+
+from anygpu.store.blobs import Blobs
+from anygpu.store.objects import open_blobs
+from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
+
+
+@pytest.fixture
+def blobs(azure: dict[str, object]) -> Blobs:
+    return open_blobs(f"az://anygpu/tests/{uuid.uuid4().hex}", options=azure)
+
+
+class TestAzureBlobs(BlobsContract):
+    """Kept promises."""
+
+
+class TestAzureSignedUrls(SignedUrlsContract, PrivateContract):
+    """Kept promises, over HTTP."""

@@ -1,0 +1,23 @@
+"""Blobs on LocalStack."""
+
+import uuid
+
+import pytest
+
+from anygpu.store.blobs import Blobs
+from anygpu.store.objects import open_blobs
+from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.signed_urls import SignedUrlsContract
+
+
+@pytest.fixture
+def blobs(s3: dict[str, object]) -> Blobs:
+    return open_blobs(f"s3://anygpu/tests/{uuid.uuid4().hex}", options=s3)
+
+
+class TestS3Blobs(BlobsContract):
+    """Kept promises."""
+
+
+class TestS3SignedUrls(SignedUrlsContract):
+    """Kept promises, over HTTP."""
