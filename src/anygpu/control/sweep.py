@@ -1,12 +1,10 @@
 """Ends what exists at a provider and no live attempt owns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from anygpu.backends.contract import Backend, ListsResources
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock
-from anygpu.errors import AnygpuError
-from anygpu.events.facts import Handle
 from anygpu.events.view import JobView
 
 
@@ -24,28 +22,26 @@ class Sweeper:
         self._clock = clock
         self._policy = policy
         self._report = report
-        self._unowned_since: dict[tuple[str, str], float] = {}
+        self._unowned: dict[str, dict[str, float]] = {}  # by backend: since when, by name
 
     async def run(self, live: Sequence[JobView]) -> None:
+        """Each backend and each machine by itself: one that fails must not shield the others."""
         owned = {attempt.name for view in live for attempt in view.attempts if not attempt.released}
-        unowned: dict[tuple[str, str], float] = {}
         for backend in self._backends.values():
             if isinstance(backend, ListsResources):
-                await self._one(backend, owned, unowned)
-        self._unowned_since = unowned
+                await self._tried(backend, f"listing {backend.name}", self._one(backend, backend, owned))
 
-    async def _one(self, backend: Backend, owned: set[str], unowned: dict[tuple[str, str], float]) -> None:
+    async def _one(self, backend: Backend, lists: ListsResources, owned: set[str]) -> None:
+        orphans = [handle for handle in await lists.inventory() if handle.name not in owned]
+        now, known = self._clock.monotonic(), self._unowned.get(backend.name, {})
+        since = {handle.name: known.get(handle.name, now) for handle in orphans}
+        self._unowned[backend.name] = since
+        for handle in orphans:
+            if now - since[handle.name] >= self._policy.sweep_grace_s:
+                await self._tried(backend, f"ending {handle.name}", backend.terminate(handle))
+
+    async def _tried(self, backend: Backend, what: str, work: Awaitable[None]) -> None:
         try:
-            assert isinstance(backend, ListsResources)
-            for handle in await backend.inventory():
-                if handle.name not in owned:
-                    await self._orphan(backend, handle, unowned)
-        except AnygpuError as error:
-            self._report(f"sweeping {backend.name} failed and will be tried again", error)
-
-    async def _orphan(self, backend: Backend, handle: Handle, unowned: dict[tuple[str, str], float]) -> None:
-        key, now = (backend.name, handle.name), self._clock.monotonic()
-        since = self._unowned_since.get(key, now)
-        unowned[key] = since
-        if now - since >= self._policy.sweep_grace_s:
-            await backend.terminate(handle)
+            await work
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises
+            self._report(f"sweeping {backend.name}: {what} failed and will be tried again", error)
