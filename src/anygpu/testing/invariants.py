@@ -29,8 +29,8 @@ from anygpu.testing.sim_client import SCOPE
 from anygpu.testing.witness import CONTROL_FACTS, Commit
 from anygpu.testing.world import World
 
-ORPHAN_S = 500.0  # an unowned machine is ended within this, faults and restarts included
-LATE_EFFECT_S = 40.0  # a launch that took effect this shortly before the end could not be seen yet
+ORPHAN_S = 200.0  # a machine nobody owns is ended within this, once the faults are over
+LATE_EFFECT_S = 40.0  # lists lag: what was launched this shortly before cannot be seen yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +149,23 @@ def _machines(world: World, stories: dict[str, Story]) -> Iterator[Violation]:
 
 
 def _machine(world: World, machine: Machine, story: Story, intent: Commit) -> Iterator[Violation]:
-    ended = world.loop.time() + 1e9 if machine.ended is None else machine.ended
-    number = intent.recorded.event.attempt  # type: ignore[attr-defined]
-    over = [c.at for c in story.of(AttemptEnded, AttemptLost) if c.recorded.event.attempt == number]  # type: ignore[attr-defined]
-    free_since = max(over[0] if over else float("inf"), machine.launched)
-    if ended - free_since > ORPHAN_S + world.scenario.faults_until:
-        yield Violation(3, f"{machine.id} ({machine.name}) was not ended; nothing owned it since {free_since:.0f}")
-    for end in story.of(*TERMINAL):
-        if machine.launched < end.at - LATE_EFFECT_S and ended > end.at:
-            yield Violation(3, f"{machine.id} ({machine.name}) was still billed when its job had ended")
-    for release in story.of(AttemptReleased):
-        mine = release.recorded.event.attempt == number  # type: ignore[attr-defined]
-        if mine and machine.launched < release.at - LATE_EFFECT_S and ended > release.at:
-            yield Violation(3, f"{machine.id} ({machine.name}) was still billed when it was called released")
+    ended = float("inf") if machine.ended is None else machine.ended
+    number = _attempt(intent)
+    over = next((c.at for c in story.of(AttemptEnded, AttemptLost) if _attempt(c) == number), float("inf"))
+    unowned_since = max(over, machine.launched, world.scenario.faults_until)
+    if ended > unowned_since + ORPHAN_S:
+        yield Violation(3, f"{machine.id} ({machine.name}) was not ended; its attempt was over at {over:.0f}")
+    if machine.launched > over - LATE_EFFECT_S:
+        return  # it came to be when nobody could know of it any more: the sweeper's work
+    for commit in story.of(AttemptReleased, *TERMINAL):
+        if ended > commit.at and _attempt(commit) in (number, None):
+            what = type(commit.recorded.event).__name__
+            yield Violation(3, f"{machine.id} ({machine.name}) was still billed at {what}")
+
+
+def _attempt(commit: Commit) -> int | None:
+    number: int | None = getattr(commit.recorded.event, "attempt", None)
+    return number
 
 
 # -- 6: resume from the newest valid checkpoint -----------------------------------------------------------------

@@ -81,8 +81,10 @@ class SimProvider:
             return None
         return self.capacity - sum(machine.units for machine in self.active())
 
-    def create(self, launch: Launch) -> Machine:
-        known = self.named(launch.name) if self.idempotent else _alive(self.listed(launch.name))
+    def create(self, launch: Launch, *, look: bool = True) -> Machine:
+        """Without idempotency keys a caller looks first, and may see too little or too early."""
+        seen = _alive(self.listed(launch.name)) if look else []
+        known = self.named(launch.name) if self.idempotent else seen
         if known:
             return known[0]
         if _alive(self.named(launch.name)):
@@ -155,9 +157,10 @@ class SimProvider:
 class SimBackend:
     """A `Backend` that also lists. Its calls fail in all the ways a network call to a provider can."""
 
-    def __init__(self, provider: SimProvider, *, price: int, probe_every_s: float = 0.0) -> None:
+    def __init__(self, provider: SimProvider, *, price: int, dead: bool = False) -> None:
         self.name = provider.name
-        self.probe_every_s = probe_every_s
+        self.probe_every_s = 0.0
+        self._dead = dead
         self._provider = provider
         self._faults = provider.faults
         self._price = price
@@ -191,7 +194,7 @@ class SimBackend:
     def _create_late(self, launch: Launch) -> None:
         self._provider.late -= 1
         with contextlib.suppress(NoCapacity):
-            self._provider.create(launch)
+            self._provider.create(launch, look=False)
 
     async def probe(self, handle: Handle) -> Observation:
         await self._travel()
@@ -214,11 +217,15 @@ class SimBackend:
 
     async def inventory(self) -> Sequence[Handle]:
         await self._travel()
+        if self._faults.strikes(Fault.PROBE_FAILED):
+            await self._time_out()
         now = self._provider.loop.time()
         return [Handle(name=m.name) for m in self._provider.active() if m.listed_from <= now]
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._faults.between(0.05, 0.5))
+        if self._dead:
+            await self._time_out()
         if self._faults.strikes(Fault.THROTTLED):
             raise RateLimited(f"{self.name} is throttling")
 

@@ -76,6 +76,7 @@ class Place:
     price: int
     capacity: int | None = None
     idempotent: bool = True
+    dead: bool = False  # never answers: what lies elsewhere must go on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +107,9 @@ def seeded(seed: int) -> Scenario:
 
 
 def _asked(chance: random.Random, number: int) -> Asked:
-    keyed = chance.random() < 0.7
     at = chance.uniform(0, 120)
     script = _script(chance)
+    keyed = not script.ends or chance.random() < 0.7
     cancelled = not script.ends or chance.random() < 0.25
     return Asked(
         at=at,
@@ -137,7 +138,8 @@ def _script(chance: random.Random) -> Script:
 def _places(chance: random.Random) -> tuple[Place, ...]:
     box = Place(name="box", price=0, capacity=chance.choice([2, 3]), idempotent=chance.random() < 0.6)
     cloud = Place(name="cloud", price=1_000_000, idempotent=chance.random() < 0.5)
-    return chance.choice([(box,), (cloud,), (box, cloud)])
+    gone = Place(name="gone", price=1_000_000, dead=True)
+    return chance.choice([(box,), (cloud,), (box, cloud), (cloud, box), (cloud,), (gone, box)])
 
 
 def _crowd(chance: random.Random) -> tuple[Asked, ...]:

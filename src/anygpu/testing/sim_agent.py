@@ -71,7 +71,7 @@ class SimAgent:
         if sternness.index(outcome) > sternness.index(self.stopping):
             self.stopping = outcome
             if outcome == "cancelled":
-                self.provider.moment(self.machine, "cancelling")
+                self.provider.moment(self.machine, "cancelling", 4.0)
             self.bell.set("stop")
 
     # -- the story ---------------------------------------------------------------------------------------------

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from anygpu.errors import AnygpuError, Forbidden, IncompleteUpload, NotFound, Superseded, Unauthorized
 from anygpu.testing.faults import Fault
-from anygpu.testing.sim_training import checkpoint_bytes
+from anygpu.testing.sim_training import PIECE, checkpoint_bytes
 from anygpu.testing.virtual import SimWake
 
 if TYPE_CHECKING:
     from anygpu.testing.sim_agent import SimAgent
-
-CHUNK_BYTES = 24
 
 
 class Uploader:
@@ -83,7 +81,7 @@ class Uploader:
 
 
 def _cut(data: bytes) -> list[bytes]:
-    return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+    return [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
 
 
 def _manifest(step: int, data: bytes) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class World:
             return self.witness.watched(self.new_journal(), process)
 
         backends = {
-            place.name: SimBackend(provider, price=place.price)
+            place.name: SimBackend(provider, price=place.price, dead=place.dead)
             for place, provider in zip(self.scenario.places, self.providers, strict=True)
         }
         return Surroundings(
