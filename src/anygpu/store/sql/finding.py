@@ -18,7 +18,8 @@ from anygpu.store.sql.jobs import COLUMNS, Views, project_id, to_job
 from anygpu.store.sql.statements import marks, row, rows
 
 MOST = 1000  # jobs on a page
-ENOUGH = 2000  # counting further would not change which group is walked
+# How far terms are counted to learn which is rarest: a little, and further only when all are frequent.
+ENOUGH = (2_000, 10_000)
 _LAST = 2**62
 
 
@@ -89,22 +90,34 @@ def _numbers(
 ) -> list[int]:
     if not groups:
         return _walk_jobs(connection, project, span, limit)
-    counted = sorted((_count(connection, project, group, span), group) for group in groups)
-    if not counted[0][0]:
+    count, (rarest, *others) = _rarest_first(connection, project, groups, span)
+    if not count:
         return []
-    rarest, *others = (group for _, group in counted)
     found: list[int] = []
     for term in rarest:
         found += _walk_term(connection, project, term, others, span, limit)
     return sorted(found, reverse=True)[:limit]
 
 
-def _count(connection: Connection, project: int, group: tuple[str, ...], span: _Range) -> int:
+def _rarest_first(
+    connection: Connection, project: int, groups: list[tuple[str, ...]], span: _Range
+) -> tuple[int, list[tuple[str, ...]]]:
+    """How many jobs the rarest group names, as far as was counted, and all groups, that one first."""
+    if len(groups) == 1:
+        return ENOUGH[0], groups
+    for enough in ENOUGH:
+        counted = sorted((_count(connection, project, group, span, enough), group) for group in groups)
+        if counted[0][0] < enough:
+            break
+    return counted[0][0], [group for _, group in counted]
+
+
+def _count(connection: Connection, project: int, group: tuple[str, ...], span: _Range, enough: int) -> int:
     sql = (
         "SELECT count(*) FROM (SELECT 1 FROM job_terms t WHERE t.project_id = ?"
-        f" AND t.term IN ({marks(group)}) AND t.number BETWEEN ? AND ? LIMIT {ENOUGH}) counted"
+        f" AND t.term IN ({marks(group)}) AND t.number BETWEEN ? AND ? LIMIT ?) counted"
     )
-    found = row(connection, sql, (project, *group, span.low, span.high))
+    found = row(connection, sql, (project, *group, span.low, span.high, enough))
     return int(found[0]) if found else 0
 
 

@@ -16,7 +16,7 @@ from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store import search
 from anygpu.store.scope import AnyScope, Scope, SystemScope
-from anygpu.store.sql.statements import Row, for_update, on_postgres, row, rows, run, run_many
+from anygpu.store.sql.statements import Row, for_update, marks, on_postgres, row, rows, run, run_many
 
 CACHED_VIEWS = 4096
 COLUMNS = "j.id, j.project_id, j.number, j.position, j.fold_version, j.view"
@@ -73,6 +73,23 @@ def to_job(connection: Connection, views: Views, found: Row) -> JobRow:
         return JobRow(project_id, number, refold(connection, job_id), stale=True)
     view = views.get(job_id, position)
     return JobRow(project_id, number, decode_view(data) if view is None else view)
+
+
+def live(connection: Connection, views: Views) -> list[JobView]:
+    """Not terminal, oldest first. Asked for at every turn of the loop, so what is known is not read again."""
+    sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
+    listed = rows(connection, sql)
+    known = {
+        job_id: view
+        for job_id, position, version in listed
+        if version == FOLD_VERSION and (view := views.get(job_id, position)) is not None
+    }
+    missing = [job_id for job_id, _, _ in listed if job_id not in known]
+    for start in range(0, len(missing), 500):
+        part = missing[start : start + 500]
+        sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.id IN ({marks(part)})"
+        known |= {one[0]: to_job(connection, views, one).view for one in rows(connection, sql, part)}
+    return [known[job_id] for job_id, _, _ in listed]
 
 
 def refold(connection: Connection, job_id: str) -> JobView:

@@ -1,6 +1,6 @@
 """The journal in SQL."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+
 
 from collections.abc import Sequence
 
@@ -61,11 +61,10 @@ class SqlJournal:
         )
 
     async def live(self) -> Sequence[JobView]:
-        def work(connection: Connection) -> list[JobView]:
-            sql = f"SELECT {jobs.COLUMNS} FROM jobs j WHERE j.live ORDER BY j.submitted_at_ms, j.id"
-            return [jobs.to_job(connection, self._views, one).view for one in rows(connection, sql)]
-
-        return [self._seen(view) for view in await self._database.read(work)]
+        return [
+            self._seen(view)
+            for view in await self._database.read(lambda connection: jobs.live(connection, self._views))
+        ]
 
     async def events(
         self, scope: Scope, *, after: int, limit: int, job_id: str | None = None

@@ -15,7 +15,7 @@ from anygpu.store.sql.attempts import Attempt
 from anygpu.store.sql.packing import Columns, pack, sketch, unpack
 from anygpu.store.sql.statements import Row, marks, row, rows, run, run_many
 
-SORT_AT_POINTS = 8192
+SORT_AT_POINTS = 16384
 SORT_AT_BATCHES = 512
 JOIN_BELOW = 256  # points a row on average: larger batches stay as they came
 CHUNK = 4096  # points
@@ -72,8 +72,9 @@ _NAME = itemgetter(0)
 
 
 def store(connection: Connection, attempt: Attempt, points: Sequence[Point]) -> None:
-    known = _series(connection, attempt, list(dict.fromkeys(map(_NAME, points))))
-    kept = points if _all_known(points, known) else [point for point in points if point.name in known]
+    names = list(dict.fromkeys(map(_NAME, points)))
+    known = _series(connection, attempt, names)
+    kept = points if len(known) == len(names) else [point for point in points if point.name in known]
     attempt.dropped_points += len(points) - len(kept)
     if not kept:
         return
@@ -89,10 +90,6 @@ def store(connection: Connection, attempt: Attempt, points: Sequence[Point]) -> 
         sort(connection, attempt)
 
 
-def _all_known(points: Sequence[Point], known: dict[str, Series]) -> bool:
-    return all(point.name in known for point in points)
-
-
 def _series(connection: Connection, attempt: Attempt, names: list[str]) -> dict[str, Series]:
     """The series of these names, numbered when they are new; not those beyond the limits."""
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
@@ -106,23 +103,21 @@ def _series(connection: Connection, attempt: Attempt, names: list[str]) -> dict[
 
 
 def _summarize(points: Sequence[Point], known: dict[str, Series]) -> None:
-    values: dict[str, list[float]] = {}
-    steps: dict[str, int] = {}
-    for name, step, _, value in points:
-        values.setdefault(name, []).append(value)
-        steps[name] = step
+    values: dict[str, list[float]] = {name: [] for name in known}
+    for name, _, _, value in points:
+        values[name].append(value)
+    last_steps = {point[0]: point[1] for point in points}
     for name, its in values.items():
-        known[name].add(its, steps[name])
+        known[name].add(its, last_steps[name])
 
 
 def _columns(points: Sequence[Point], known: dict[str, Series]) -> Columns:
     numbers = {name: series.series for name, series in known.items()}
-    names, steps, times, values = zip(*points, strict=True)
     return Columns(
-        array("q", [numbers[name] for name in names]),
-        array("q", steps),
-        array("d", times),
-        array("d", values),
+        array("q", [numbers[point[0]] for point in points]),
+        array("q", [point[1] for point in points]),
+        array("d", [point[2] for point in points]),
+        array("d", [point[3] for point in points]),
     )
 
 
@@ -141,9 +136,9 @@ def sort(connection: Connection, attempt: Attempt) -> None:
     points, batches = loose_points(connection, attempt.id, attempt.sorted_points)
     if len(points) < batches * JOIN_BELOW:
         _join(connection, attempt, points)
-    by_series: dict[int, list[int]] = {}
+    by_series: dict[int, list[int]] = {series: [] for series in sorted(set(points.keys))}
     for index, series in enumerate(points.keys):
-        by_series.setdefault(series, []).append(index)
+        by_series[series].append(index)
     ordinals = array("q", range(attempt.sorted_points + 1, attempt.sorted_points + 1 + len(points)))
     points = Columns(ordinals, points.steps, points.times, points.values)
     sql = f"SELECT {SERIES} FROM metric_series WHERE attempt_id = ?"

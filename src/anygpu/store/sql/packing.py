@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import sub
+from operator import itemgetter, sub
 from struct import Struct
 
 from anygpu.store.sampling import extremes
@@ -19,7 +19,6 @@ SKETCHED = 64  # points that share a lowest and a highest in a sketch
 WORTH_PACKING = 128  # bytes; below, zlib's own header costs more than it saves
 
 _HEAD = Struct("<BI")  # whether packed by zlib, how many points
-_COLUMN = "q"
 _RAW, _PACKED = 0, 1
 
 
@@ -47,11 +46,14 @@ class Columns:
 
     def at(self, indices: Iterable[int]) -> "Columns":
         chosen = list(indices)
+        if len(chosen) < 2:
+            return self.slice(chosen[0], chosen[0] + 1) if chosen else Columns.empty()
+        take = itemgetter(*chosen)
         return Columns(
-            array("q", [self.keys[i] for i in chosen]),
-            array("q", [self.steps[i] for i in chosen]),
-            array("d", [self.times[i] for i in chosen]),
-            array("d", [self.values[i] for i in chosen]),
+            array("q", take(self.keys)),
+            array("q", take(self.steps)),
+            array("d", take(self.times)),
+            array("d", take(self.values)),
         )
 
     def slice(self, start: int, end: int) -> "Columns":
@@ -91,7 +93,9 @@ def sketch(points: Columns) -> Columns:
 
 
 def _differences(column: Sequence[int]) -> "array[int]":
-    return array(_COLUMN, [*column[:1], *map(sub, column[1:], column)])
+    differences = array("q", column[:1])
+    differences.extend(map(sub, column[1:], column))
+    return differences
 
 
 def _planes(column: "array[int] | array[float]") -> bytes:
