@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from anygpu.errors import AnygpuError
+from anygpu.places import config_path as config_path
+from anygpu.places import default_state as default_state
 
 MIB = 1024 * 1024
 DEFAULT = "default"
@@ -203,25 +205,9 @@ def rows(settings: Settings) -> Iterator[Row]:
             yield Row(key, value, origin(key, DEFAULT), each.default, each.metadata["about"])
 
 
-def config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    if chosen := environ.get("ANYGPU_CONFIG"):
-        return Path(chosen).expanduser()
-    return _base(environ, "XDG_CONFIG_HOME", ".config") / "anygpu" / "config.toml"
-
-
-def default_state(environ: Mapping[str, str] = os.environ) -> Path:
-    return _base(environ, "XDG_DATA_HOME", ".local/share") / "anygpu"
-
-
 def environment_name(key: str) -> str:
     """`server.port` is ANYGPU_SERVER__PORT."""
     return "ANYGPU_" + key.replace(".", "__").upper()
-
-
-def _base(environ: Mapping[str, str], variable: str, under_home: str) -> Path:
-    # XDG: a relative path in these variables must be ignored.
-    chosen = Path(environ.get(variable, ""))
-    return chosen if chosen.is_absolute() else Path(environ.get("HOME") or Path.home()) / under_home
 
 
 def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:

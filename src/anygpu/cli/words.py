@@ -1,8 +1,10 @@
 """Numbers as people read them: durations, ages, sizes, money, metrics."""
 
 import math
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
@@ -22,12 +24,16 @@ def duration(seconds: float | None) -> str:
     return f"{whole}s"
 
 
-def instant(text: str | None) -> datetime | None:
+def instant(text: str | None) -> "datetime | None":
+    from datetime import datetime
+
     return datetime.fromisoformat(text) if text else None
 
 
 def since(text: str | None, until: str | None = None) -> float | None:
     """Seconds from one instant to another, or to now."""
+    from datetime import UTC, datetime
+
     begin = instant(text)
     if begin is None:
         return None

@@ -1,6 +1,6 @@
 """The HTTP API as methods: one for each thing a server can be asked. Answers are the API's own JSON."""
 
-import uuid
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Client:
 
     def submit(self, spec: Mapping[str, Any], *, key: str = "") -> Json:
         """Without a key of the caller's own, one is made: a repeated request is still one job."""
-        headers = {"Idempotency-Key": key or str(spec.get("idempotency_key") or uuid.uuid4().hex)}
+        headers = {"Idempotency-Key": key or str(spec.get("idempotency_key") or new_key())}
         return self._post(f"{ROOT}/training", dict(spec), headers=headers, repeatable=True)
 
     def jobs(self, **filters: Any) -> Json:
@@ -39,7 +39,7 @@ class Client:
         return self._post(_training(job_id, "cancel"), repeatable=True)
 
     def resume(self, job_id: str, overrides: Mapping[str, Any] | None = None, *, key: str = "") -> Json:
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": key or new_key()}
         return self._post(
             _training(job_id, "resume"), dict(overrides or {}), headers=headers, repeatable=True
         )
@@ -149,6 +149,10 @@ class Client:
     def _post(self, path: str, body: Any = None, **more: Any) -> Json:
         answer: Json = self.http.request("POST", path, body=body, **more).json()
         return answer
+
+
+def new_key() -> str:
+    return os.urandom(16).hex()
 
 
 def _training(job_id: str, what: str = "") -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from anygpu import settings
 from anygpu.errors import NotFound, Unauthorized
+from anygpu.places import config_path
 from anygpu.sdk.http import Endpoint
 
 EMBEDDED = "local"
@@ -64,7 +64,7 @@ class Contexts:
 
 def contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
     """Read the contexts file; without one there is only the embedded server."""
-    path = settings.config_path(environ).with_name("contexts.json")
+    path = config_path(environ).with_name("contexts.json")
     try:
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

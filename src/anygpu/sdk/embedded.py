@@ -8,16 +8,15 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from anygpu import settings
 from anygpu.errors import AnygpuError, ServerUnreachable
+from anygpu.places import config_path, default_state
 from anygpu.sdk.http import Endpoint
 
 START_TIMEOUT_S = 30.0
@@ -44,8 +43,15 @@ class Running:
         return Endpoint(self.url, self.token)
 
 
-def state_dir() -> Path:
-    return settings.load().state
+def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """As the settings say; without a settings file there is nothing to load."""
+    if chosen := environ.get("ANYGPU_STATE"):
+        return Path(chosen).expanduser().absolute()
+    if not config_path(environ).exists():
+        return default_state(environ)
+    from anygpu import settings
+
+    return settings.load(environ=environ).state
 
 
 def running(state: Path) -> Running | None:
@@ -91,12 +97,16 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
 
 def command(state: Path) -> list[str]:
     """How a server of this state directory is started. A port that is taken gives way to a free one."""
+    from anygpu import settings
+
     port = settings.load(overrides={"state": state}).server.port
     chosen = port if _free(port) else 0
     return [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", str(chosen)]
 
 
 def _start(state: Path) -> Running:
+    import subprocess
+
     log = state / "server.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
         child = subprocess.Popen(
