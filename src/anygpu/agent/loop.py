@@ -83,12 +83,14 @@ class Loop:
         self.timeout_at: float | None = None
         self.stop: Stop | None = None
         self.signals = 0
+        self._woken = True
+        self._ask_at = 0.0
         self.on_flag: Callable[[str], None] = lambda reason: None
 
     def run(self, process: Process, take: Callable[[bytes], None]) -> Ending:
         """Until the process has ended, its leftovers with it, and its output is read to the end."""
         pipe: int | None = process.pipe
-        while process.poll() is None:
+        while not self._has_ended(process):
             if self._act(process):
                 break
             pipe = self._wait_and_read(pipe, take)
@@ -98,6 +100,14 @@ class Loop:
             _drain(pipe, take)
         os.close(process.pipe)
         return Ending(process.poll(), self.stop)
+
+    def _has_ended(self, process: Process) -> bool:
+        """Asked of the system when a signal says that a child ended, and now and then in case one was missed."""
+        now = time.monotonic()
+        if not self._woken and now < self._ask_at:
+            return False
+        self._woken, self._ask_at = False, now + HOUSEKEEPING_S
+        return process.poll() is not None
 
     def check(self) -> Stop | None:
         """What asks us to stop now, if anything does.
@@ -141,6 +151,7 @@ class Loop:
         ready, _, _ = select.select(watched, [], [], self._patience_s())
         if self._wake.reading in ready:
             self._wake.clear()
+            self._woken = True
         if pipe is None or pipe not in ready:
             return pipe
         data = os.read(pipe, READ_BYTES)
