@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+LOCK_TRIES, LOCK_EVERY_S = 10, 0.02
 
 
 class Home:
@@ -31,11 +34,14 @@ class Home:
         The kernel lets go when the agent dies, however it dies.
         """
         self._lock_fd = os.open(self.join("agent.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except OSError:
+                # A backend that looks whether we live holds it for a moment.
+                time.sleep(LOCK_EVERY_S)
+        return False
 
     def read(self, name: str) -> dict[str, Any] | None:
         """A JSON file of this directory, or None when it was never written."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.05
 READ_BYTES = 2**20
 LARGEST_STEP = 2**63
+LONGEST_NAME, LONGEST_MESSAGE = 256, 1000
 PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
 
 
@@ -76,6 +77,8 @@ class Points:
             points.extend(self._points(said))
         elif "p" in said:
             known = {name: kind(said["p"][name]) for name, kind in PROGRESS.items() if name in said["p"]}
+            if "message" in known:
+                known["message"] = known["message"][:LONGEST_MESSAGE]
             self._steps.note(known.get("step"))
             self.on_progress(known)
         elif "c" in said:
@@ -91,7 +94,7 @@ class Points:
             raise ValueError("no time")
         found: list[Point] = []
         for name, value in said["m"].items():
-            number = float(value)
+            name, number = name[:LONGEST_NAME], float(value)
             step = self._step(name, said.get("s"))
             found.append((name, step, at, number))
             self._steps.note(step, at)

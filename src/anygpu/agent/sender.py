@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anygpu.agent.wire import Server
 
 REQUEST_BYTES = 2**20
+REFUSALS = 3
 
 
 class Sender:
@@ -36,6 +37,7 @@ class Sender:
         self._news = False
         self._heard_at = time.monotonic()
         self._backoff = Backoff()
+        self._refusals = 0
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="sender", daemon=True).start()
@@ -78,9 +80,10 @@ class Sender:
 
     def _send_what_there_is(self) -> None:
         self._news = False
-        first, last, body = self._spool.batch(REQUEST_BYTES)
+        first, last, body = self._spool.batch(1 if self._refusals else REQUEST_BYTES)
         if last >= first:
             self._report(first, last, body)
+            self._refusals = 0
         elif time.monotonic() - self._heard_at >= self._heartbeat_s:
             self._heard(boot_clock(), self._server.call("POST", "/agent/v1/heartbeat"))
 
@@ -103,7 +106,16 @@ class Sender:
             self._spool.acknowledge(int(refusal.problem.get("expected", 1)) - 1)
         elif refusal.we_are_nobody:
             self._orders.reject(refusal)
+        elif not refusal.may_pass:
+            self._set_aside_what_is_refused(refusal)
         self._rest(refusal.retry_after_s)
+
+    def _set_aside_what_is_refused(self, refusal: Refused) -> None:
+        """One frame at a time, to find the one that is refused; it must not hold up all that follow."""
+        self._refusals += 1
+        if self._refusals > REFUSALS:
+            first, _, _ = self._spool.batch(1)
+            self._spool.blank(first, str(refusal))
 
     def _rest(self, at_least_s: float) -> None:
         time.sleep(self._backoff.next_s(at_least_s))

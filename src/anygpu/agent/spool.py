@@ -73,6 +73,18 @@ class Spool:
             self._sent = max(self._sent, chosen[-1].seq)
             return chosen[0].seq, chosen[-1].seq, _bytes_of(chosen)
 
+    def blank(self, seq: int, why: str) -> None:
+        """The first frame, which the server refuses for good, becomes a line in the log that says so."""
+        with self._lock:
+            frame = self._frames[0]
+            if frame.seq != seq:
+                return
+            frame.data = frames.encode_log(seq, f"[anygpu] a report was refused: {why}\n".encode())
+            self.log_bytes += len(frame.data) - frame.data.index(b"\n") - 1 - frame.log_bytes
+            self.metric_points -= frame.points
+            frame.size, frame.points = len(frame.data), 0
+            frame.log_bytes = len(frame.data) - frame.data.index(b"\n") - 1
+
     def acknowledge(self, acked: int) -> None:
         with self._lock:
             while self._frames and self._frames[0].seq <= acked:

@@ -188,3 +188,19 @@ def test_locks_on_gpu_slots_are_held_by_the_job_itself(play: Play, tmp_path: Pat
     assert process.wait(timeout=20) == 0
     assert int(agent.server.log) == os.fstat(slot).st_ino
     os.close(slot)
+
+
+def test_a_report_that_is_refused_for_good_does_not_hold_up_those_that_follow(play: Play) -> None:
+    agent = play(
+        {"code": "import anygpu, time\nanygpu.log(bad=1)\ntime.sleep(0.3)\nprint('after', flush=True)"}
+    )
+    original = agent.server._reports
+
+    def reports(body: bytes, query: dict[str, str]) -> tuple[int, object]:
+        return (422, {"code": "invalid_report"}) if b'"bad"' in body else original(body, query)
+
+    agent.server._reports = reports  # type: ignore[method-assign]
+    assert agent.run() == 0
+    assert bytes(agent.server.log) == b"[anygpu] a report was refused: 422 invalid_report\nafter\n"
+    assert agent.server.end is not None
+    assert (agent.server.end["metric_points"], agent.server.end["log_bytes"]) == (0, len(agent.server.log))
