@@ -36,6 +36,7 @@ class Blobs(Protocol):
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         """A URL that lets whoever holds it do just this, until it expires.
 
+        Only keys of letters, digits and `_`, `-`, `.`, `~` can be signed.
         `max_size` limits a PUT where the store can; what was uploaded is checked afterwards in any case.
         """
         ...

@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import AsyncIterator, Callable
-from urllib.parse import quote
 
 from anygpu.errors import BlobMissing
 from anygpu.store.blobs import BlobInfo, Method
-from anygpu.store.objects.keys import checked_key, checked_prefix
+from anygpu.store.objects.keys import checked_key, checked_prefix, signable_key
 
 
 class MemoryBlobs:
@@ -45,7 +44,7 @@ class MemoryBlobs:
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         limit = "" if max_size is None else f"&max_size={max_size}"
         expires_ms = self._now_ms() + round(expires_s * 1000)
-        return f"memory:///blobs/{quote(checked_key(key))}?method={method}&expires_ms={expires_ms}{limit}"
+        return f"memory:///blobs/{signable_key(key)}?method={method}&expires_ms={expires_ms}{limit}"
 
     async def delete(self, key: str) -> None:
         self._blobs.pop(checked_key(key), None)

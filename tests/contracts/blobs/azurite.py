@@ -19,7 +19,7 @@ ACCOUNT_KEY = base64.b64encode(b"a key for the emulator on loopback, no secret!!
 def serving_azure(command: list[str]) -> Iterator[dict[str, object]]:
     """Options for `open_blobs("az://anygpu/…")`."""
     port = free_port()
-    flags = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent", "--location", "."]
+    flags = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"]
     flags += ["--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence"]
     env = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"}
     with serving([*command, *flags], port, env):

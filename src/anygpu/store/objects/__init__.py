@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.store.blobs import Blobs
+from anygpu.store.objects.keys import signable_key
 
 SCHEMES = ("file", "s3", "gs", "az")
 
@@ -26,8 +27,11 @@ def open_blobs(
     path = unquote(parts.path)
     if parts.scheme == "file" and not parts.netloc and path.strip("/"):
         return _local(path, secret, base_url)
+    prefix = path.strip("/")
     if parts.scheme in SCHEMES and parts.scheme != "file" and parts.netloc:
-        return _cloud(parts.scheme, parts.netloc, path.strip("/") or None, dict(options or {}))
+        return _cloud(
+            parts.scheme, parts.netloc, signable_key(prefix) if prefix else None, dict(options or {})
+        )
     known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
     raise InvalidSpec([Problem("storage.url", url, f"not a place for blobs; it begins with one of {known}")])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anygpu.store.blobs import BlobInfo, Method
 from anygpu.store.objects.base import PIECE_BYTES, ObstoreReader
 from anygpu.store.objects.faults import writing
-from anygpu.store.objects.keys import checked_key
+from anygpu.store.objects.keys import checked_key, signable_key
 from anygpu.store.objects.pieces import gathered
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class CloudBlobs(ObstoreReader):
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         """`max_size` cannot be put in a provider's URL; the size is checked when the upload is verified."""
-        return await self._in_thread(self._sign, method, checked_key(key), timedelta(seconds=expires_s))
+        return await self._in_thread(self._sign, method, signable_key(key), timedelta(seconds=expires_s))
 
     def _sign(self, method: Method, key: str, expires_in: timedelta) -> str:
         import obstore

@@ -11,12 +11,21 @@ STAGING = ".staging"  # where the local store writes what is not finished
 
 _HIDDEN_BY_LOCAL_STORE = re.compile(r"#\d+$")  # obstore's own mark for unfinished files
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.~/-]+")
+
 
 def checked_key(key: str) -> str:
     """The key itself, or UnsafePath."""
     reason = _fault(key)
     if reason:
         raise UnsafePath(f"{key!r} cannot name a blob: {reason}.", key=key)
+    return key
+
+
+def signable_key(key: str) -> str:
+    """The key itself if it needs no escaping in a URL: escaped, not every provider's signature is right."""
+    if not _PLAIN.fullmatch(checked_key(key)):
+        raise UnsafePath(f"{key!r} cannot be signed: use letters, digits and `_`, `-`, `.`, `~`.", key=key)
     return key
 
 

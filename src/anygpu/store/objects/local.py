@@ -7,7 +7,7 @@ from pathlib import Path
 from anygpu.store.blobs import BlobInfo, Method
 from anygpu.store.objects.base import PIECE_BYTES, ObstoreReader
 from anygpu.store.objects.faults import writing
-from anygpu.store.objects.keys import STAGING, checked_key
+from anygpu.store.objects.keys import STAGING, checked_key, signable_key
 from anygpu.store.objects.pieces import gathered, single
 from anygpu.store.objects.staged import StagedFile
 from anygpu.store.signing import sign_url
@@ -42,7 +42,7 @@ class LocalBlobs(ObstoreReader):
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         expires_at = self._now_s() + expires_s
-        return sign_url(self.base_url, method, checked_key(key), expires_at, self._secret, max_size=max_size)
+        return sign_url(self.base_url, method, signable_key(key), expires_at, self._secret, max_size=max_size)
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
         """What a killed server left half-written before that time."""

@@ -9,7 +9,7 @@ import pytest
 
 from anygpu.store.blobs import UPLOAD_HEADERS, Blobs
 
-KEYS = ["chunks/one", "odd/a b+c&d=e%25?f#g;é😀"]
+KEYS = ["chunks/one", "Org_1/jobs/0198f-3.c~2/-chunk"]
 MIB = 1024 * 1024
 
 

@@ -1,0 +1,31 @@
+"""Blobs on Google Cloud Storage, as a fake of ours speaks it."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from tests.contracts.blobs.gcs_fake import serving_gcs
+
+from anygpu.store.blobs import Blobs
+from anygpu.store.objects import open_blobs
+from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[dict[str, object]]:
+    with serving_gcs() as options:
+        yield options
+
+
+@pytest.fixture
+def blobs(gcs: dict[str, object]) -> Blobs:
+    return open_blobs(f"gs://anygpu/tests/{uuid.uuid4().hex}", options=gcs)
+
+
+class TestGCSBlobs(BlobsContract):
+    """Kept promises."""
+
+
+class TestGCSSignedUrls(SignedUrlsContract, PrivateContract):
+    """Kept promises, over HTTP."""
