@@ -1,12 +1,14 @@
 """A line chart in braille: eight dots a character, drawn for a terminal of any width."""
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 
 from anygpu.cli import words
 
 Point = tuple[float, float]
 BLANK = 0x2800
+MOST = sys.float_info.max
 # The dot of each place in a character: BITS[row][column], rows from the top.
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
@@ -57,7 +59,8 @@ def _draw(canvas: Canvas, points: Sequence[Point], low: float, high: float) -> N
 
 def _place(value: float, low: float, high: float, size: int) -> int:
     # Halved first: the difference of two huge numbers may be beyond what a float holds.
-    share = (value / 2 - low / 2) / (high / 2 - low / 2)
+    span = high / 2 - low / 2
+    share = (value / 2 - low / 2) / span if span > 0 else 0.5
     return min(size - 1, max(0, round(share * (size - 1))))
 
 
@@ -68,7 +71,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     if low < high:
         return low, high
     room = abs(low) * 0.1 or 0.5
-    return low - room, high + room
+    return max(low - room, -MOST), min(high + room, MOST)
 
 
 def _labels(low: float, high: float, height: int) -> list[str]:

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anygpu.cli.chart import BLANK, Canvas, beside, chart
@@ -43,6 +43,7 @@ def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn() -> None:
     assert dots(lines) > 0
 
 
+@settings(max_examples=300)
 @given(st.lists(st.tuples(numbers, numbers), max_size=60), st.integers(12, 120), st.integers(2, 20))
 def test_no_curve_whatever_is_wider_or_higher_than_asked(
     points: list[tuple[float, float]], width: int, height: int

@@ -1,0 +1,35 @@
+import json
+import os
+from pathlib import Path
+
+from anygpu import settings
+from anygpu.sdk import embedded
+
+
+def announce(state: Path, pid: int) -> None:
+    (state / "token").write_text("secret\n")
+    (state / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:9", "pid": pid}))
+
+
+def test_without_an_announcement_nothing_runs_and_nothing_crashed(tmp_path: Path) -> None:
+    assert embedded.running(tmp_path) is None
+    assert not embedded.crashed(tmp_path)
+
+
+def test_a_process_number_used_again_by_something_else_is_not_our_server(tmp_path: Path) -> None:
+    announce(tmp_path, os.getpid())
+    assert embedded.running(tmp_path) is None
+    assert embedded.crashed(tmp_path)
+
+
+def test_the_state_directory_is_where_the_settings_say(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    environments = [
+        {"HOME": str(tmp_path)},
+        {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")},
+        {"HOME": str(tmp_path), "ANYGPU_STATE": str(tmp_path / "chosen")},
+        {"HOME": str(tmp_path), "ANYGPU_CONFIG": str(file)},
+    ]
+    file.write_text(f'state = "{tmp_path / "filed"}"\n')
+    for environ in environments:
+        assert embedded.state_dir(environ) == settings.load(environ=environ).state
