@@ -182,7 +182,7 @@ class Desk:
 
         def decide(view: JobView) -> list[Event]:
             _owned(view, key)
-            if any(c.id == upload_id for c in view.checkpoints):
+            if view.has_published(upload_id):
                 return []
             return [CheckpointSaved(attempt=key.attempt, checkpoint=saved)]
 

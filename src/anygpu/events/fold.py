@@ -34,6 +34,8 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import AttemptView, JobView
 
+REMEMBERED = 50  # checkpoints that are no longer kept
+
 
 class OutOfTurn(Conflict):
     """An event does not fit the job's state; the writer worked from an old view and must look again."""
@@ -154,7 +156,7 @@ def _(event: TrainingStarted, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: CheckpointSaved, view: JobView, at_ms: int) -> JobView:
     _require_live(event, event.attempt, view)
-    return replace(view, checkpoints=_kept((*view.checkpoints, event.checkpoint), view))
+    return _keeping(view, (*view.checkpoints, event.checkpoint))
 
 
 @_apply.register
@@ -267,8 +269,11 @@ def _ended(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:
     return replace(view, status=status, phase=Phase.ENDED, reason="", ended_at_ms=at_ms)
 
 
-def _kept(checkpoints: tuple[CheckpointRef, ...], view: JobView) -> tuple[CheckpointRef, ...]:
-    return checkpoints[-max(1, view.spec.checkpoint.keep) :]
+def _keeping(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
+    """The newest ones; of those that go the id stays for a while, so that a late repetition is known as one."""
+    surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
+    past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))
+    return replace(view, checkpoints=checkpoints[surplus:], past_checkpoints=past[-REMEMBERED:])
 
 
 def _find(view: JobView, number: int) -> AttemptView | None:

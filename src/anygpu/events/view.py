@@ -71,6 +71,7 @@ class JobView:
     reason: str = ""  # what it waits for
     attempts: tuple[AttemptView, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()  # valid ones, oldest first
+    past_checkpoints: tuple[str, ...] = ()  # ids of the last ones that are no longer kept
     artifacts: tuple[ArtifactRef, ...] = ()
     cancel_requested: bool = False
     retries_used: int = 0
@@ -100,3 +101,7 @@ class JobView:
     @property
     def newest_checkpoint(self) -> CheckpointRef | None:
         return self.checkpoints[-1] if self.checkpoints else None
+
+    def has_published(self, checkpoint_id: str) -> bool:
+        """Whether this checkpoint was published before, even if it is no longer kept."""
+        return checkpoint_id in self.past_checkpoints or any(c.id == checkpoint_id for c in self.checkpoints)
