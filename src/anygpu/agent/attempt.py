@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
-from anygpu.agent import delivery
+from anygpu.agent import delivery, descendants
 from anygpu.agent.identity import identity
 from anygpu.agent.lease import Lease
 from anygpu.agent.loop import Loop, Wake
@@ -59,6 +60,7 @@ class Attempt:
         self._listen()
         try:
             job = prepare(self)
+            training = Training(self, job.cwd)
             process = self._start(job)
         except CannotStart as error:
             self.report.line(self.mask.text(str(error)))
@@ -66,10 +68,22 @@ class Attempt:
         except Interrupted:
             assert self.loop.stop is not None
             return self._finish(self.loop.stop.outcome, message=self.loop.stop.reason)
-        training = Training(self, job.cwd)
-        ending = training.watch(process)
-        training.publish_results(ending)
+        try:
+            ending = training.watch(process)
+            training.publish_results(ending)
+        except Exception as error:
+            return self._failed(process, error)
         return self._finish(*_told(ending, training.last_line()))
+
+    def _failed(self, process: Process, error: Exception) -> int:
+        """A fault of ours.
+
+        Nothing is left running unwatched, and the server hears that this agent was lost.
+        """
+        descendants.end(process.pid, process.name)
+        sys.excepthook(type(error), error, error.__traceback__)
+        self.report.line(f"the agent failed: {error!r}")
+        return self._finish("agent_lost", message=f"the agent failed: {error!r}")
 
     def _listen(self) -> None:
         if self.work.timeout_s is not None:
@@ -84,9 +98,9 @@ class Attempt:
 
     def _start(self, job: Prepared) -> Process:
         """Written down before it is done: who finds this directory later knows that the job may have run."""
-        self.report.phase("training")
         self._write_down({"pid": None})
         process = Process(job.argv, job.cwd, job.env, self.assignment.name, _held_fds())
+        self.report.phase("training")
         try:
             self._write_down(identity(process.pid))
         except CannotStart:
@@ -108,7 +122,7 @@ class Attempt:
         if not self.sender.deliver_all(until):
             return delivery.UNTOLD if self.orders.rejection is None else delivery.NOBODY
         end = delivery.end_of(outcome, self.spool, exit_code, signal_number, self.mask.text(message))
-        return delivery.tell_the_end(self.server(), end, until)
+        return delivery.tell_the_end(self.server(), end, until, self.home)
 
     def _raise_flag(self, reason: str) -> None:
         """What `anygpu.should_stop()` looks for."""

@@ -39,7 +39,8 @@ def deliver_for_the_dead(home: Home, url: str) -> int:
     if not sender.deliver_all(until):
         return UNTOLD if orders.rejection is None else NOBODY
     message = "the agent on the machine ended without a word; this is what it had written down"
-    return tell_the_end(Server(url, assignment.token), end_of("agent_lost", spool, message=message), until)
+    end = end_of("agent_lost", spool, message=message)
+    return tell_the_end(Server(url, assignment.token), end, until, home)
 
 
 def end_what_still_runs(home: Home, assignment: Assignment) -> None:
@@ -70,11 +71,13 @@ def end_of(
     }
 
 
-def tell_the_end(server: Server, end: dict[str, Any], until: float) -> int:
+def tell_the_end(server: Server, end: dict[str, Any], until: float, home: Home) -> int:
+    """Once it is told nothing here is needed any more, secrets and token least of all."""
     try:
         persist(lambda: server.call("POST", "/agent/v1/end", end), until)
     except Refused as refusal:
         if refusal.we_are_nobody:
             return NOBODY
         raise
+    home.forget("work.json", "spool", "snapshots")
     return TOLD

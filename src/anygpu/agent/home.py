@@ -55,6 +55,16 @@ class Home:
     def write(self, name: str, value: dict[str, Any]) -> None:
         write_json(self.join(name), value)
 
+    def forget(self, *names: str) -> None:
+        """Files and directories that have served. What cannot be removed stays; nobody depends on it."""
+        for name in names:
+            try:
+                os.unlink(self.join(name))
+            except OSError:
+                import shutil
+
+                shutil.rmtree(self.join(name), ignore_errors=True)
+
     def claimant(self) -> str:
         """Who we are to the server: made once, kept, so that asking twice is asking once."""
         known = self.read("claimant.json")

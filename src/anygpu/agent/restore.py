@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from anygpu.agent.digest import sha256_of_file
 from anygpu.agent.fetch import Corrupt
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.attempt import Attempt
+
+OLDER_S = 1.0  # what was restored is older than what the job will write, also by a coarse clock
 
 
 class Restored:
@@ -67,6 +70,7 @@ def _bring(attempt: Attempt, cwd: str, file: dict[str, Any]) -> str:
     original = os.path.join(cwd, relative)
     os.makedirs(os.path.dirname(original), exist_ok=True)
     copy_file(target, original)
+    os.utime(original, (0, time.time() - OLDER_S))
     return relative
 
 

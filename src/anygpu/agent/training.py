@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ADOPT_AFTER_S = 0.3
 FIRST_LOOK_S = 1.0
+FILE_CLOCK_S = 0.01  # the kernel stamps files by a clock that may be a tick behind
 REAP_EVERY_S = 5.0
 WAIT_EVERY_S = 0.5
 FOR_EVER_S = 1e9
@@ -38,7 +39,7 @@ class Training:
     def __init__(self, attempt: Attempt, cwd: str) -> None:
         self._attempt = attempt
         self._cwd = cwd
-        self._began_s = time.time()
+        self._began_s = time.time() - FILE_CLOCK_S
         self._snapshots = attempt.home.join("snapshots")
         self._stream = Stream(attempt.report, attempt.mask, attempt.steps)
         self._points = Points(os.path.join(attempt.home.channel, "points.jsonl"), attempt.steps)
