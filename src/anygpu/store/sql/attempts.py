@@ -42,6 +42,7 @@ class Attempt:
     log_kept_from: int = 0
     log_joined: int = 0
     loose_logs: int = 0
+    pruned: bool = False
 
     def seen(self) -> AttemptRow:
         return AttemptRow(

@@ -122,6 +122,7 @@ def _store(connection: Connection, state: Attempt, batch: Batch, log_quota_bytes
     if batch.progress is not None:
         state.progress = attempts.to_text(batch.progress)
     state.acked = batch.last
+    state.pruned = False
 
 
 def _new(frames: Sequence[tuple[int, S]], acked: int) -> Iterable[S]:

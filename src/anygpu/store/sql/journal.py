@@ -1,7 +1,5 @@
 """The journal in SQL."""
 
-
-
 from collections.abc import Sequence
 
 from sqlalchemy import Connection

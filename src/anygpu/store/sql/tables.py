@@ -130,6 +130,9 @@ Table(
     Column("log_kept_from", BigInteger, nullable=False),  # after the head, bytes before this were dropped
     Column("log_joined", BigInteger, nullable=False),  # bytes before this are in large chunks
     Column("loose_logs", Integer, nullable=False),
+    Column(
+        "pruned", Boolean(create_constraint=False), nullable=False
+    ),  # by retention: marks stay, bytes went
     UniqueConstraint("job_id", "number"),
 )
 

@@ -121,6 +121,7 @@ def _create_evidence() -> None:
         sa.Column("log_kept_from", sa.BigInteger(), nullable=False),
         sa.Column("log_joined", sa.BigInteger(), nullable=False),
         sa.Column("loose_logs", sa.Integer(), nullable=False),
+        sa.Column("pruned", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("job_id", "number"),
     )

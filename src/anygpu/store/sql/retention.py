@@ -1,0 +1,67 @@
+"""What `anygpu gc` takes from the database: logs, metrics and telemetry of jobs that ended long ago.
+
+The jobs, their events, and each metric's count, lowest, highest and last value stay. So do the marks: a stream of
+such a job still ends where it should, with nothing before.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import Row, marks, row, rows, run
+
+AT_ONCE = 20  # attempts in a transaction, so that reports do not wait long behind it
+
+_OLD = (
+    " FROM attempts a JOIN jobs j ON j.id = a.job_id"
+    " WHERE j.ended_at_ms IS NOT NULL AND j.ended_at_ms < ? AND NOT a.pruned"
+)
+_KEPT_ROWS = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What went, or would go."""
+
+    jobs: int = 0
+    attempts: int = 0
+    log_bytes: int = 0
+    metric_points: int = 0
+
+
+async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> Removed:
+    """Remove the evidence of jobs that ended before. Stopped halfway, the next run goes on."""
+    removed = await database.read(lambda connection: _counted(connection, ended_before_ms))
+    if not dry_run:
+        while await database.write(lambda connection: _prune_some(connection, ended_before_ms)):
+            pass
+    return removed
+
+
+def _counted(connection: Connection, ended_before_ms: int) -> Removed:
+    sql = (
+        "SELECT count(DISTINCT a.job_id), count(*), coalesce(sum(a.log_stored), 0),"
+        " coalesce(sum(a.metric_points), 0)" + _OLD
+    )
+    found: Row = row(connection, sql, (ended_before_ms,)) or (0, 0, 0, 0)
+    jobs, attempts, log_bytes, points = map(int, found)
+    return Removed(jobs=jobs, attempts=attempts, log_bytes=log_bytes, metric_points=points)
+
+
+def _prune_some(connection: Connection, ended_before_ms: int) -> int:
+    found = rows(connection, f"SELECT a.id{_OLD} LIMIT {AT_ONCE}", (ended_before_ms,))
+    ids = [int(one[0]) for one in found]
+    for table in _KEPT_ROWS:
+        run(connection, f"DELETE FROM {table} WHERE attempt_id IN ({marks(ids)})", ids)
+    run(connection, f"UPDATE metric_series SET tail_count = 0 WHERE attempt_id IN ({marks(ids)})", ids)
+    run(
+        connection,
+        "UPDATE attempts SET pruned = TRUE, sorted_points = metric_points, loose_batches = 0, log_stored = 0,"
+        " log_head = 0, log_kept_from = log_bytes, log_joined = log_bytes, loose_logs = 0"
+        f" WHERE id IN ({marks(ids)})",
+        ids,
+    )
+    return len(ids)

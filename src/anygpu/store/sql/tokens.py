@@ -1,0 +1,120 @@
+"""API tokens. Only their SHA-256 is kept: who reads the database cannot act as anybody."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from anygpu.errors import NotFound
+from anygpu.store.scope import Scope
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import Row, row, rows, run
+
+USED_EVERY_MS = (
+    60_000  # how exactly the last use is known; a write for every request would cost more than it says
+)
+_COLUMNS = "id, organisation, project, person, role, label, created_at_ms, used_at_ms, expires_at_ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """Whom a token speaks for, and as what."""
+
+    id: str
+    scope: Scope
+    role: str
+    label: str
+    created_at_ms: int
+    used_at_ms: int | None
+    expires_at_ms: int | None
+
+
+class Tokens:
+    """Makes, looks up, lists and revokes tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def make(
+        self,
+        scope: Scope,
+        *,
+        role: str,
+        label: str = "",
+        at_ms: int,
+        expires_at_ms: int | None = None,
+        token: str | None = None,
+    ) -> tuple[str, Token]:
+        """The token itself, shown this once, and its row. A token given is taken over; twice is the same as once."""
+        text = token or "anygpu_" + secrets.token_urlsafe(32)
+        digest = _digest(text)
+        values = (
+            digest[:12],
+            digest,
+            scope.organisation,
+            scope.project,
+            scope.person,
+            role,
+            label,
+            at_ms,
+            expires_at_ms,
+        )
+
+        def work(connection: Connection) -> Token:
+            run(connection, _INSERT, values)
+            found = row(connection, f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?", (digest,))  # noqa: S608
+            return _token(found or ())
+
+        return text, await self._database.write(work)
+
+    async def look_up(self, token: str, *, at_ms: int) -> Token | None:
+        """None for a token that is unknown, revoked or past its time."""
+        digest = _digest(token)
+        sql = f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?"  # noqa: S608
+        found = await self._database.read(lambda connection: row(connection, sql, (digest,)))
+        known = _token(found) if found else None
+        if known is None or (known.expires_at_ms is not None and known.expires_at_ms <= at_ms):
+            return None
+        if known.used_at_ms is None or known.used_at_ms + USED_EVERY_MS <= at_ms:
+            used = "UPDATE tokens SET used_at_ms = ? WHERE sha256 = ?"
+            await self._database.write(lambda connection: run(connection, used, (at_ms, digest)))
+        return known
+
+    async def list(self, scope: Scope) -> Sequence[Token]:
+        sql = (
+            f"SELECT {_COLUMNS} FROM tokens WHERE organisation = ? AND project = ?"  # noqa: S608
+            " ORDER BY created_at_ms, id"
+        )
+        names = (scope.organisation, scope.project)
+        return [_token(one) for one in await self._database.read(lambda c: rows(c, sql, names))]
+
+    async def revoke(self, scope: Scope, token_id: str) -> None:
+        sql = "DELETE FROM tokens WHERE id = ? AND organisation = ? AND project = ?"
+        values = (token_id, scope.organisation, scope.project)
+        if not await self._database.write(lambda connection: run(connection, sql, values)):
+            raise NotFound(f"no token {token_id}")
+
+
+_INSERT = (
+    "INSERT INTO tokens (id, sha256, organisation, project, person, role, label, created_at_ms, expires_at_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sha256) DO NOTHING"
+)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _token(found: Row) -> Token:
+    token_id, organisation, project, person, role, label, created, used, expires = found
+    return Token(
+        id=token_id,
+        scope=Scope(organisation=organisation, project=project, person=person),
+        role=role,
+        label=label,
+        created_at_ms=created,
+        used_at_ms=used,
+        expires_at_ms=expires,
+    )
