@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from anygpu.events.facts import CheckpointRef
 from anygpu.events.fold import fold
 from anygpu.events.types import (
     TERMINAL,
@@ -172,39 +173,36 @@ def _attempt(commit: Commit) -> int | None:
 
 
 def _resumes(world: World, story: Story) -> Iterator[Violation]:
-    published: list[CheckpointSaved] = []
-    rejected: set[str] = set()
+    published: list[CheckpointRef] = []
+    kept: list[CheckpointRef] = []
+    keep = world.witness.views[story.job_id].spec.checkpoint.keep
     for commit in story.commits:
         event = commit.recorded.event
-        if isinstance(event, CheckpointSaved):
-            if all(event.checkpoint.id != known.checkpoint.id for known in published):
-                published.append(event)
+        if isinstance(event, CheckpointSaved) and event.checkpoint.id not in {c.id for c in published}:
+            published.append(event.checkpoint)
+            kept = [*kept, event.checkpoint][-keep:]
         elif isinstance(event, CheckpointRejected):
-            rejected.add(event.checkpoint_id)
+            rejected = [c for c in kept if c.id == event.checkpoint_id]
+            kept = [c for c in kept if c.id != event.checkpoint_id]
+            if any(world.rotted.get(c.manifest, float("inf")) > commit.at for c in rejected):
+                yield Violation(6, f"job {story.job_id}: checkpoint {event.checkpoint_id} was rejected and is good")
         elif isinstance(event, AttemptLaunching):
-            yield from _resume(world, story, commit, event, published)
+            yield from _resume(world, commit, event, kept)
 
 
 def _resume(
-    world: World, story: Story, commit: Commit, event: AttemptLaunching, published: list[CheckpointSaved]
+    world: World, commit: Commit, event: AttemptLaunching, kept: list[CheckpointRef]
 ) -> Iterator[Violation]:
-    chosen = event.resume.id if event.resume else None
-    if chosen is not None and all(chosen != saved.checkpoint.id for saved in published):
-        yield Violation(6, f"{event.name} resumes from a checkpoint that was never published")
-        return
-    keep = world.witness.views[story.job_id].spec.checkpoint.keep
-    for saved in reversed(published[-keep:]):
-        rotted_at = world.rotted.get(saved.checkpoint.manifest, float("inf"))
-        if saved.checkpoint.id == chosen:
-            if rotted_at < commit.at - 5:
-                yield Violation(6, f"{event.name} resumes from a damaged checkpoint")
-            return
-        if rotted_at > commit.at + 5:
-            have = "none" if event.resume is None else f"step {event.resume.step}"
-            yield Violation(6, f"{event.name} resumes from {have}, not from step {saved.checkpoint.step}")
-            return
-    if chosen is not None:
-        yield Violation(6, f"{event.name} resumes from a checkpoint that is no longer kept")
+    newest = kept[-1] if kept else None
+    if event.resume is None or newest is None or event.resume.id != newest.id:
+        if event.resume is not newest:
+            yield Violation(6, f"{event.name} resumes from {_step(event.resume)}, not from {_step(newest)}")
+    elif event.name in world.resumed_damaged and world.rotted[newest.manifest] < commit.at - 5:
+        yield Violation(6, f"{event.name} resumes from a damaged checkpoint")
+
+
+def _step(checkpoint: CheckpointRef | None) -> str:
+    return "the beginning" if checkpoint is None else f"step {checkpoint.step}"
 
 
 # -- 7: one key, one job ----------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ from typing import Literal
 
 from anygpu.backends.contract import Launch
 from anygpu.errors import AnygpuError, Conflict, Internal
-from anygpu.events.types import CheckpointSaved
+from anygpu.events.types import AttemptLaunching, CheckpointSaved
 from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
 from anygpu.testing.faults import Fault, Faults
 from anygpu.testing.memory import MemoryEvidence, MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
 from anygpu.testing.mortal import Life
 from anygpu.testing.network import Network
 from anygpu.testing.process import ControlProcess, Surroundings
@@ -20,6 +19,7 @@ from anygpu.testing.provider import Machine, SimBackend, SimProvider
 from anygpu.testing.scenario import SETTLE_S, Scenario
 from anygpu.testing.sim_agent import SimAgent
 from anygpu.testing.sim_client import Client, Follower
+from anygpu.testing.sim_blobs import SimBlobs
 from anygpu.testing.sim_machine import Habitat
 from anygpu.testing.virtual import SeededChance, VirtualClock, VirtualLoop
 from anygpu.testing.witness import Commit, Witness
@@ -42,8 +42,9 @@ class World:
             f"faults:{scenario.seed}", scenario.rates, scenario.faults_until, loop.time, self.trace
         )
         self.witness = Witness(loop, self.trace, self._committed)
-        self.blobs = MemoryBlobs(self.clock.wall_ms)
+        self.blobs = SimBlobs(self.clock.wall_ms)
         self.rotted: dict[str, float] = {}  # manifests of checkpoints that were damaged at rest, and when
+        self.resumed_damaged: set[str] = set()  # attempts whose checkpoint was damaged as their intent was written
         self._open_stores(store)
         self.network = Network(loop, self.faults, self._alive, self.problems.append)
         self.habitat = self._habitat()
@@ -60,9 +61,13 @@ class World:
             self.faults.note(Fault.TWO_PROCESSES)
         for slot in range(self.scenario.processes):
             self._start(slot, 1)
-        for story in (*(client.run() for client in self.clients), self.follower.run(), self._disturb()):
+        for story in (*(client.run() for client in self.clients), self._disturb()):
             self.loop.create_task(story)
+        following = self.loop.create_task(self.follower.run())
         await self._come_to_rest()
+        following.cancel()
+        while await self.follower.catch_up(most=1000):
+            pass
 
     async def _come_to_rest(self) -> None:
         until = self._last_submission() + self.scenario.faults_until + SETTLE_S
@@ -71,9 +76,7 @@ class World:
             if self._quiet():
                 await asyncio.sleep(AFTERGLOW_S)
                 if self._quiet():
-                    break
-        while await self.follower.catch_up(most=1000) and self.loop.time() < until + 600:
-            pass
+                    return
 
     def _quiet(self) -> bool:
         if any(provider.late or provider.active() for provider in self.providers):
@@ -119,20 +122,13 @@ class World:
         if isinstance(event, CheckpointSaved) and self.faults.strikes(Fault.CHECKPOINT_ROTTED):
             delay_s = self.faults.between(0, 30)
             self.loop.call_later(delay_s, self._rot, event.checkpoint.manifest)
+        elif isinstance(event, AttemptLaunching) and event.resume is not None:
+            if not self.blobs.holds(event.resume.manifest):
+                self.resumed_damaged.add(event.name)
 
     def _rot(self, manifest: str) -> None:
         self.rotted[manifest] = self.loop.time()
-        self.loop.create_task(self._damage(manifest))
-
-    async def _damage(self, manifest: str) -> None:
-        if self.faults.random.random() < 0.5:
-            await self.blobs.delete(manifest)
-            return
-        folder = manifest.split("/manifests/")[0] + "/chunks"
-        needed = (await self.blobs.get(manifest)).decode()
-        chunks = [blob.key async for blob in self.blobs.list(folder) if blob.key.rsplit("/", 1)[1] in needed]
-        if chunks:
-            await self.blobs.put(self.faults.random.choice(chunks), b"rot")
+        self.blobs.damage(manifest, self.faults.random)
 
     def _report(self, process: str, what: str, error: Exception) -> None:
         self.trace(f"{process} reports {what}: {type(error).__name__}")
