@@ -12,11 +12,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anygpu.backends.local import processes
 from anygpu.testing.dropping_proxy import DroppingProxy
 
 JOBS, STEPS, SERVER_KILLS, WORKER_KILLS = 50, 25, 10, 16
@@ -37,7 +39,7 @@ class Server:
             "ANYGPU_SERVER__PORT": str(port),
             "ANYGPU_SERVER__AGENT_PORT": str(agent_port),
             "ANYGPU_SERVER__AGENT_URL": agent_proxy_url,
-            "ANYGPU_LOCAL__SLOTS": "8",
+            "ANYGPU_LOCAL__CPUS": "8",
             "ANYGPU_LIMITS__REQUESTS_PER_S": "0",
         }
         (state.parent / "config.toml").touch()
@@ -46,10 +48,10 @@ class Server:
 
     def start(self) -> "subprocess.Popen[bytes]":
         self.starts += 1
-        log = (self.state.parent / "server.log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "anygpu.server"], env=self.env, stdout=log, stderr=log
-        )
+        with (self.state.parent / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "anygpu.server"], env=self.env, stdout=log, stderr=log
+            )
         self.wait_ready()
         return self.process
 
@@ -90,7 +92,7 @@ class Client:
                 return self.call(method, path, body)
             except urllib.error.HTTPError:
                 raise
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 if time.monotonic() > end:
                     raise AssertionError(f"no answer to {method} {path}") from error
                 time.sleep(0.05)
@@ -110,7 +112,7 @@ class Follower(threading.Thread):
         while not self.done.is_set():
             try:
                 self._follow()
-            except (OSError, ValueError):
+            except (OSError, ValueError, HTTPException):
                 time.sleep(0.05)
 
     def _follow(self) -> None:
@@ -195,6 +197,7 @@ def test_every_job_ends_once_and_nothing_acknowledged_is_lost(tmp_path: Path, bo
             assert check_evidence(direct, books, ids) > JOBS, "some jobs were tried more than once"
         finally:
             server.kill()
+            end_everything(tmp_path / "state")
     assert killed["server"] == SERVER_KILLS
     assert killed["agent.json"] > 0
     assert killed["process.json"] > 0
@@ -204,6 +207,11 @@ def test_every_job_ends_once_and_nothing_acknowledged_is_lost(tmp_path: Path, bo
     check_never_twice(books)
     check_stream(follower)
     check_acknowledged(tmp_path / "state", agents.acked)
+
+
+def end_everything(state: Path) -> None:
+    for directory in (state / "attempts").glob("anygpu-*/"):
+        processes.kill_all(directory.name)
 
 
 def submit(client: Client, books: Path, number: int) -> str:
