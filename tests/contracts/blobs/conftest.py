@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from tests.contracts.blobs import azurite, localstack
 
-pytest.register_assert_rewrite("anygpu.testing.contracts.blobs", "anygpu.testing.contracts.signed_urls")
+pytest.register_assert_rewrite(
+    *(f"anygpu.testing.contracts.{name}" for name in ("blobs", "publishing", "signed_urls"))
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -7,6 +7,7 @@ import pytest
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
 
 
@@ -21,3 +22,7 @@ class TestAzureBlobs(BlobsContract):
 
 class TestAzureSignedUrls(SignedUrlsContract, PrivateContract):
     """Kept promises, over HTTP."""
+
+
+class TestAzurePublishing(PublishingContract):
+    """Checkpoints, by way of signed URLs."""

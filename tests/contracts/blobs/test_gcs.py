@@ -9,6 +9,7 @@ from tests.contracts.blobs.gcs_fake import serving_gcs
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
 
 
@@ -29,3 +30,7 @@ class TestGCSBlobs(BlobsContract):
 
 class TestGCSSignedUrls(SignedUrlsContract, PrivateContract):
     """Kept promises, over HTTP."""
+
+
+class TestGCSPublishing(PublishingContract):
+    """Checkpoints, by way of signed URLs."""

@@ -1,4 +1,4 @@
-"""Blobs in a directory."""
+"""Blobs in a directory, behind a server that honours their URLs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,21 +8,27 @@ from tests.contracts.blobs.serving_local import SECRET, serving_local
 
 from anygpu.store.objects.local import LocalBlobs
 from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract, fetch
 
 
+@pytest.fixture
+def blobs(tmp_path: Path) -> Iterator[LocalBlobs]:
+    blobs = LocalBlobs(tmp_path / "blobs", secret=SECRET)
+    with serving_local(blobs):
+        yield blobs
+
+
 class TestLocalBlobs(BlobsContract):
-    @pytest.fixture
-    def blobs(self, tmp_path: Path) -> LocalBlobs:
-        return LocalBlobs(tmp_path / "blobs", secret=SECRET)
+    """Kept promises."""
+
+
+class TestLocalPublishing(PublishingContract):
+    """Checkpoints, by way of signed URLs."""
 
 
 class TestLocalSignedUrls(SignedUrlsContract, PrivateContract):
-    @pytest.fixture
-    def blobs(self, tmp_path: Path) -> Iterator[LocalBlobs]:
-        blobs = LocalBlobs(tmp_path / "blobs", secret=SECRET)
-        with serving_local(blobs):
-            yield blobs
+    """Kept promises, over HTTP."""
 
     async def test_more_than_the_url_allows_is_refused(self, blobs: LocalBlobs) -> None:
         url = await blobs.sign("PUT", "small", expires_s=60, max_size=4)

@@ -7,6 +7,7 @@ import pytest
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import SignedUrlsContract
 
 
@@ -21,3 +22,7 @@ class TestS3Blobs(BlobsContract):
 
 class TestS3SignedUrls(SignedUrlsContract):
     """Kept promises, over HTTP."""
+
+
+class TestS3Publishing(PublishingContract):
+    """Checkpoints, by way of signed URLs."""

@@ -1,6 +1,7 @@
 """Blobs on obstore: a directory, S3, Google Cloud Storage or Azure."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -9,6 +10,8 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.objects.keys import signable_key
 
 SCHEMES = ("file", "s3", "gs", "az")
+CLIENT = {"connect_timeout": "5s", "timeout": "600s"}  # a chunk of 256 MiB on a slow line takes minutes
+RETRY = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 
 
 def open_blobs(

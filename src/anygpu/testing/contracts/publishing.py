@@ -1,0 +1,66 @@
+"""A checkpoint's whole way through a store: begin, PUTs, verify, GETs. Give a class of these a fixture `blobs`."""
+
+import hashlib
+
+import pytest
+
+from anygpu.errors import IncompleteUpload
+from anygpu.store.blobs import Blobs
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.publishing import DownloadPlan, Upload
+from anygpu.testing.contracts.signed_urls import fetch
+from anygpu.testing.manifests import OWNER, digest, file_of, manifest_of
+
+LARGE = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(100_000))
+CHUNKS = {digest(chunk): chunk for chunk in (LARGE, b"tail", b"optimizer")}
+MANIFEST = manifest_of(file_of("ckpt/last.pt", LARGE, b"tail"), file_of("ckpt/optimizer.pt", b"optimizer"))
+
+
+class PublishingContract:
+    """What an agent uploads through signed URLs is what the next one downloads, or it is refused."""
+
+    async def test_what_one_attempt_uploads_the_next_one_downloads(self, blobs: Blobs) -> None:
+        checkpoints = Checkpoints(blobs)
+        begun = await checkpoints.begin(OWNER, MANIFEST)
+        assert {wanted.sha256 for wanted in begun.uploads} == set(CHUNKS)
+        await send(begun.uploads)
+        verified = await checkpoints.verify(OWNER, begun.id)
+        assert verified.size == len(LARGE) + len(b"tail") + len(b"optimizer")
+        assert await checkpoints.intact(verified.manifest)
+        files = await downloaded(await checkpoints.download_plan(verified.manifest))
+        assert files == {"ckpt/last.pt": LARGE + b"tail", "ckpt/optimizer.pt": b"optimizer"}
+
+    async def test_begin_again_after_the_upload_asks_for_nothing(self, blobs: Blobs) -> None:
+        checkpoints = Checkpoints(blobs)
+        begun = await checkpoints.begin(OWNER, MANIFEST)
+        await send(begun.uploads)
+        again = await checkpoints.begin(OWNER, MANIFEST)
+        assert (again.id, again.uploads) == (begun.id, ())
+
+    @pytest.mark.parametrize("torn", [b"", LARGE[:-1], LARGE + b"x", b"x" + LARGE[1:]])
+    async def test_a_torn_chunk_is_refused_until_it_is_sent_again(self, blobs: Blobs, torn: bytes) -> None:
+        checkpoints = Checkpoints(blobs)
+        begun = await checkpoints.begin(OWNER, MANIFEST)
+        await send(begun.uploads)
+        await blobs.put(OWNER.chunk(digest(LARGE)), torn)
+        with pytest.raises(IncompleteUpload) as refused:
+            await checkpoints.verify(OWNER, begun.id)
+        assert refused.value.details["missing"] == [digest(LARGE)]
+        assert not await checkpoints.intact(OWNER.manifest(begun.id))
+        await send(tuple(Upload(**wanted) for wanted in refused.value.details["uploads"]))
+        assert (await checkpoints.verify(OWNER, begun.id)).step == 400
+
+
+async def send(uploads: tuple[Upload, ...]) -> None:
+    for wanted in uploads:
+        status, answer = await fetch(wanted.method, wanted.url, CHUNKS[wanted.sha256])
+        assert status in (200, 201), answer
+
+
+async def downloaded(plan: DownloadPlan) -> dict[str, bytes]:
+    files = {}
+    for file in plan.files:
+        answers = [await fetch("GET", chunk.url) for chunk in file.chunks]
+        assert {status for status, _ in answers} == {200}
+        files[file.path] = b"".join(body for _, body in answers)
+    return files
