@@ -10,6 +10,7 @@ from anygpu.control.verdict import (
     Completed,
     Failed,
     Retry,
+    blame_for_stopping,
     resume_point,
     retry_delay_s,
     verdict,
@@ -74,8 +75,10 @@ def _live_events(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy
     failure = _death(view, attempt, seen, policy)
     if failure is not None:
         yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=seen.marks)
-    elif _out_of_time(view, attempt, seen, policy):
+    elif attempt.stop_reason is None and _out_of_time(view, attempt, seen, policy):
         yield StopRequested(attempt=attempt.number, reason="timeout")
+    elif attempt.stop_reason is None and _has_notice(attempt, seen):
+        yield StopRequested(attempt=attempt.number, reason="preempt")
 
 
 def _death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
@@ -113,7 +116,8 @@ def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure |
         return None
     if attempt.stop_reason is not None and seen.wanted_end_s > policy.stop_limit_s:
         text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
-        return Failure(code=attempt.stop_reason, message=text, blame=Blame.PLATFORM)
+        blame = blame_for_stopping(attempt.stop_reason)
+        return Failure(code=attempt.stop_reason, message=text, blame=blame)
     if seen.silent_s > policy.silence_s and enough:
         text = f"silent for {seen.silent_s:.0f} s and {seen.silent_probes} probes; {_words(seen.probe)}"
         return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
@@ -131,9 +135,15 @@ def _words(probe: Probe | None) -> str:
 def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
     """The agent keeps the time limit itself; this is the net under it."""
     limit_s = view.spec.limits.timeout_s
-    if limit_s is None or attempt.stop_reason is not None or attempt.training_at_ms is None:
+    if limit_s is None or attempt.training_at_ms is None:
         return False
     return seen.training_s > limit_s + policy.silence_s
+
+
+def _has_notice(attempt: AttemptView, seen: Seen) -> bool:
+    """The provider will take the machine back: what was trained can still be saved."""
+    observation = seen.probe.observation if seen.probe else None
+    return attempt.claimant is not None and observation is not None and observation.preempted
 
 
 def _is_gone(seen: Seen, policy: Policy) -> bool:

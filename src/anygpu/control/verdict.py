@@ -91,9 +91,15 @@ def _exit(attempt: AttemptView) -> Failure | None:
 
 
 def _stopped(attempt: AttemptView) -> Failure:
-    reason = attempt.stop_reason or "stopped"
-    blame = {"preempt": Blame.PREEMPTION, "migrate": Blame.PREEMPTION}.get(reason, Blame.PLATFORM)
-    return Failure(code=reason, message=attempt.message or f"stopped: {reason}", blame=blame)
+    """An agent that stops though nobody asked it to was told by its machine, which is going away."""
+    reason = attempt.stop_reason or "preempt"
+    return Failure(
+        code=reason, message=attempt.message or f"stopped: {reason}", blame=blame_for_stopping(reason)
+    )
+
+
+def blame_for_stopping(reason: str) -> Blame:
+    return Blame.PREEMPTION if reason in ("preempt", "migrate") else Blame.PLATFORM
 
 
 def progressed(view: JobView, attempt: AttemptView) -> bool:
