@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anygpu.events.facts import CheckpointRef
+from anygpu.events.facts import Blame, CheckpointRef
 from anygpu.events.fold import fold
 from anygpu.events.types import (
     TERMINAL,
@@ -21,12 +21,16 @@ from anygpu.events.types import (
     CheckpointRejected,
     CheckpointSaved,
     JobCancelled,
+    JobCompleted,
+    JobFailed,
     JobSubmitted,
 )
+from anygpu.events.view import JobView
 from anygpu.testing.provider import Machine
 from anygpu.testing.records import AgentRecord
 from anygpu.testing.scenario import PATIENT
 from anygpu.testing.sim_client import SCOPE
+from anygpu.testing.sim_training import Script
 from anygpu.testing.witness import CONTROL_FACTS, Commit
 from anygpu.testing.world import World
 
@@ -58,7 +62,7 @@ async def violations(world: World) -> list[Violation]:
     stories = _stories(world)
     found = [*_ends(world, stories), *_machines(world, stories), *_keys(world), *_starving(world, stories)]
     for story in stories.values():
-        found += [*_commits(story), *_resumes(world, story)]
+        found += [*_outcomes(world, story), *_commits(story), *_resumes(world, story)]
     found += [*_leaders(world), *_overlaps(world), *_agents(world, stories)]
     found += [violation async for violation in _stored(world, stories)]
     return found
@@ -92,6 +96,30 @@ def _ends(world: World, stories: dict[str, Story]) -> Iterator[Violation]:
         for job_id in client.record.job_ids[:1] if client.record.cancel_acked else []:
             if not stories[job_id].of(CancelRequested, *TERMINAL):
                 yield Violation(1, f"the cancellation of job {job_id} was acknowledged and is lost")
+
+
+def _outcomes(world: World, story: Story) -> Iterator[Violation]:
+    """The end is the one the script and the spec ask for."""
+    view = world.witness.views[story.job_id]
+    script = Script.read(view.spec.env)
+    for commit in story.of(JobFailed):
+        failure = commit.recorded.event.failure  # type: ignore[attr-defined]
+        if not _is_due(failure.blame, view, script):
+            yield Violation(1, f"job {story.job_id} failed for no good reason: {failure}")
+    outcomes = [c.recorded.event for c in story.of(AttemptEnded)]
+    if story.of(JobCompleted) and not any(e.exit_code == 0 for e in outcomes):  # type: ignore[attr-defined]
+        yield Violation(1, f"job {story.job_id} is called completed, and no attempt succeeded")
+    wrong = [c.at for c in story.of(AttemptEnded) if c.recorded.event.exit_code == 1]  # type: ignore[attr-defined]
+    if wrong and any(c.at > wrong[0] for c in story.of(AttemptLaunching)):
+        yield Violation(1, f"job {story.job_id} was tried again after its script had failed")
+
+
+def _is_due(blame: Blame, view: JobView, script: Script) -> bool:
+    if blame is Blame.USER:
+        return bool(script.fails_at)
+    if blame is Blame.PLATFORM:
+        return view.spec.limits.timeout_s is not None
+    return blame is not Blame.PREEMPTION and view.retries_used >= view.spec.limits.max_retries
 
 
 # -- 2: one committer -------------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ class SimAgent:
             task.cancel()
 
     def notice(self) -> None:
-        if self.work:
+        """Some machines tell their agent; of others only the provider's list knows."""
+        if self.work and self.habitat.faults.random.random() < 0.5:
             self.stop("stopped")
 
     def stop(self, outcome: str) -> None:
@@ -111,8 +112,6 @@ class SimAgent:
         record.job_id, record.attempt = answer["job_id"], answer["attempt"]
         record.claimed_at, record.resume = self.habitat.loop.time(), self.work["resume"]
         self.habitat.trace(f"{self.machine.id} claimed {record.name}")
-        if self.machine.noticed:
-            self.stop("stopped")
 
     async def _finish(self, end: End) -> None:
         until = self.now() + DELIVER_S
