@@ -63,12 +63,13 @@ def events_due(view: JobView, seen: dict[int, Seen], policy: Policy, jitter: flo
     if view.terminal:
         return []
     live = view.live_attempt
+    over = [a for a in view.attempts if a.over and not a.released]
+    gone = [a for a in over if _is_gone(seen.get(a.number, NOTHING), policy)]
+    events: list[Event] = [_released(a, seen[a.number]) for a in gone]
     if live is not None:
-        return list(_live_events(view, live, seen.get(live.number, NOTHING), policy))
-    released = [a for a in view.attempts if not a.released and _is_gone(seen.get(a.number, NOTHING), policy)]
-    events: list[Event] = [_released(a, seen[a.number]) for a in released]
-    left = len([a for a in view.attempts if not a.released]) - len(released)
-    return events + list(_after_attempt(view, all_released=left == 0, policy=policy, jitter=jitter))
+        return [*events, *_live_events(view, live, seen.get(live.number, NOTHING), policy)]
+    all_released = len(gone) == len(over)
+    return [*events, *_after_attempt(view, all_released=all_released, policy=policy, jitter=jitter)]
 
 
 def _live_events(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Iterator[Event]:
