@@ -76,6 +76,15 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     await opened.close()
 
 
+@pytest.fixture
+async def servers(postgres_url: str) -> AsyncIterator[list[Database]]:
+    """Two servers on one PostgreSQL."""
+    opened = [await empty_postgres(postgres_url), await PostgresDatabase.open(postgres_url)]
+    yield opened
+    for database in opened:
+        await database.close()
+
+
 async def empty_postgres(url: str) -> Database:
     opened = await PostgresDatabase.open(url)
     tables = ", ".join(METADATA.tables)

@@ -202,6 +202,8 @@ async def test_tokens_expire_and_are_never_stored_themselves(database: Database)
     assert await tokens.look_up(text, at_ms=99) is not None
     assert await tokens.look_up(text, at_ms=100) is None
     assert await tokens.look_up(text + "x", at_ms=1) is None
+    assert [await tokens.forget_expired(at_ms=at_ms) for at_ms in (99, 100, 100)] == [0, 1, 0]
+    text, _ = await tokens.make(LAB, role="admin", at_ms=0)
     stored = await database.read(lambda connection: rows(connection, "SELECT * FROM tokens"))
     assert text not in repr(stored)
 

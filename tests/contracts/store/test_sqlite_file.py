@@ -168,6 +168,21 @@ async def test_a_cancelled_writer_is_still_committed_and_told(database: SqliteDa
     assert await journal.head(LAB) == 21
 
 
+async def test_a_listener_that_fails_keeps_nobody_from_their_answer(database: SqliteDatabase) -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: reported.append(context["exception"])
+    )
+
+    def fail(recorded: object) -> None:
+        raise ZeroDivisionError
+
+    journal = SqlJournal(database, on_commit=fail)
+    views = await asyncio.gather(*(submit(journal, number) for number in range(5)))
+    assert len(views) == 5
+    assert [type(error) for error in reported] == [ZeroDivisionError] * 5
+
+
 async def test_closing_finishes_what_was_accepted(tmp_path: Path) -> None:
     database = await SqliteDatabase.open(tmp_path / "anygpu.db")
     journal = SqlJournal(database)
@@ -234,3 +249,15 @@ async def test_an_address_opens_a_file(tmp_path: Path) -> None:
     await SqlJournal(database).submit(LAB, job_id(1), submitted(), at_ms=START_MS)
     await database.close()
     assert (tmp_path / "a.db").exists()
+
+
+async def test_opening_a_current_database_does_not_import_alembic(tmp_path: Path) -> None:
+    await (await SqliteDatabase.open(tmp_path / "anygpu.db")).close()
+    program = (
+        "import sys; from pathlib import Path; from anygpu.store.sql.sqlite import SqliteDatabase;"
+        " SqliteDatabase(Path(sys.argv[1])); sys.exit('alembic' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program, str(tmp_path / "anygpu.db")], check=False).returncode
+        == 0
+    )

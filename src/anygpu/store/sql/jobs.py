@@ -18,7 +18,7 @@ from anygpu.store import search
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 from anygpu.store.sql.statements import Row, for_update, marks, on_postgres, row, rows, run, run_many
 
-CACHED_VIEWS = 4096
+CACHED_VIEWS = 2048
 COLUMNS = "j.id, j.project_id, j.number, j.position, j.fold_version, j.view"
 
 

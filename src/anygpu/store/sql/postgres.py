@@ -78,7 +78,10 @@ def _engine(url: str, connections: int) -> Engine:
             "PostgreSQL needs psycopg", hint="install it: pip install 'anygpu[postgres]'."
         ) from error
     address = "postgresql+psycopg://" + url.partition("://")[2]
-    return create_engine(address, pool_size=connections, max_overflow=2, pool_timeout=30, pool_recycle=1800)
+    # Asked first whether it still lives: after a restart of the server every one of them is dead.
+    return create_engine(
+        address, pool_pre_ping=True, pool_size=connections, max_overflow=2, pool_timeout=30, pool_recycle=1800
+    )
 
 
 def _tried(engine: Engine, work: Work[T]) -> T:

@@ -35,13 +35,21 @@ class _Task:
     def finish(self) -> None:
         """In the caller's event loop. A caller who left still had its write committed, and told."""
         if self.error is None and self.then is not None:
-            self.then(self.result)
+            self._tell(self.then)
         if self.future.done():
             return
         if self.error is None:
             self.future.set_result(self.result)
         else:
             self.future.set_exception(self.error)
+
+    def _tell(self, then: Callable[[Any], None]) -> None:
+        """A listener's mistake is reported, and keeps nobody in the same commit from their answer."""
+        try:
+            then(self.result)
+        except Exception as error:  # noqa: BLE001
+            context = {"message": "telling of a commit failed", "exception": error, "future": self.future}
+            self.future.get_loop().call_exception_handler(context)
 
 
 class SqliteDatabase:

@@ -96,6 +96,11 @@ class Tokens:
         if not await self._database.write(lambda connection: run(connection, sql, values)):
             raise NotFound(f"no token {token_id}")
 
+    async def forget_expired(self, *, at_ms: int) -> int:
+        """Remove what no longer opens anything; how many there were."""
+        sql = "DELETE FROM tokens WHERE expires_at_ms IS NOT NULL AND expires_at_ms <= ?"
+        return await self._database.write(lambda connection: run(connection, sql, (at_ms,)))
+
 
 _INSERT = (
     "INSERT INTO tokens (id, sha256, organisation, project, person, role, label, created_at_ms, expires_at_ms)"

@@ -1,0 +1,137 @@
+"""PostgreSQL shared by several servers: each `PostgresDatabase` here stands for a process of its own."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import Connection
+
+from anygpu.errors import AnygpuError, LeaseLost, StoreBusy
+from anygpu.events.types import JobWaited
+from anygpu.store.evidence import Batch
+from anygpu.store.journal import Guard
+from anygpu.store.scope import SYSTEM
+from anygpu.store.sql.database import Database, Work, open_database
+from anygpu.store.sql.evidence import SqlEvidence
+from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.statements import row, run
+from anygpu.testing.contracts.journal import always, append, submit
+from anygpu.testing.histories import LAB, START_MS, job_id
+
+
+async def test_writers_in_two_servers_leave_no_gap_and_followers_miss_nothing(
+    servers: list[Database],
+) -> None:
+    journals = [SqlJournal(database) for database in servers]
+    for number in range(6):
+        await submit(journals[0], number)
+    last = 6 + 6 * 15
+
+    async def write(number: int) -> None:
+        for turn in range(15):
+            await append(journals[(number + turn) % 2], job_id(number), JobWaited(reason=str(turn)))
+
+    async def follow(journal: SqlJournal) -> list[int]:
+        seen: list[int] = []
+        while len(seen) < last:
+            found = await journal.events(LAB, after=len(seen), limit=5)
+            seen += [one.position for one in found]
+        return seen
+
+    following = asyncio.gather(*map(follow, journals))
+    await asyncio.gather(*map(write, range(6)))
+    assert await asyncio.wait_for(following, timeout=30) == [list(range(1, last + 1))] * 2
+    for number in range(6):
+        assert await journals[0].view(LAB, job_id(number)) == await journals[1].view(LAB, job_id(number))
+
+
+async def test_one_key_submitted_to_two_servers_at_once_is_one_job(servers: list[Database]) -> None:
+    journals = [SqlJournal(database) for database in servers]
+    views = await asyncio.gather(*(submit(journals[n % 2], n, idempotency_key="k") for n in range(20)))
+    assert len({view.id for view in views}) == 1
+    assert await journals[0].head(LAB) == 1
+
+
+async def test_only_one_server_leads_and_the_other_cannot_write_as_leader(servers: list[Database]) -> None:
+    first, second = (SqlJournal(database) for database in servers)
+    await submit(first, 1)
+    asked = await asyncio.gather(
+        *(journal.acquire("control", name, ttl_s=60) for journal, name in ((first, "a"), (second, "b")) * 5)
+    )
+    leaders = {guard.holder for guard in asked if guard is not None}
+    assert len(leaders) == 1
+    (leader,) = leaders
+    never = Guard(name="control", holder="b" if leader == "a" else "a", epoch=1)
+    with pytest.raises(LeaseLost):
+        await second.transact(SYSTEM, job_id(1), always(JobWaited(reason="x")), at_ms=START_MS, guard=never)
+
+
+async def test_transactions_that_block_each_other_are_tried_again(servers: list[Database]) -> None:
+    await servers[0].write(
+        lambda c: run(
+            c, "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES ('x', '', 0, 0), ('y', '', 0, 0)"
+        )
+    )
+
+    def crossed(first: str, second: str) -> Work[None]:
+        def work(connection: Connection) -> None:
+            sql = "UPDATE leases SET epoch = epoch + 1 WHERE name = ?"
+            run(connection, sql, (first,))
+            row(connection, "SELECT pg_sleep(0.05)")
+            run(connection, sql, (second,))
+
+        return work
+
+    await asyncio.gather(
+        servers[0].write(crossed("x", "y")),
+        servers[1].write(crossed("y", "x")),
+    )
+    assert await servers[0].read(lambda c: row(c, "SELECT sum(epoch) FROM leases")) == (4,)
+
+
+async def test_a_connection_that_dies_is_busy_once_and_replaced(servers: list[Database]) -> None:
+    evidence = SqlEvidence(servers[0])
+    await evidence.beat(job_id(1), 1, at_ms=START_MS)
+
+    def die(connection: Connection) -> None:
+        row(connection, "SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with pytest.raises(StoreBusy):
+        await servers[0].write(die)
+    row_after = await evidence.ingest(job_id(1), 1, Batch(first=1, last=1, logs=[(1, b"x")]), at_ms=START_MS)
+    assert (row_after.acked, row_after.beats) == (1, 2)
+
+
+async def test_every_connection_of_the_pool_may_have_died(servers: list[Database]) -> None:
+    await asyncio.gather(*(servers[0].read(lambda c: row(c, "SELECT pg_sleep(0.02)")) for _ in range(6)))
+    await servers[1].read(
+        lambda c: row(
+            c,
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
+        )
+    )
+    assert await SqlJournal(servers[0]).head(LAB) == 0
+
+
+async def test_a_cancelled_reader_harms_nobody(servers: list[Database]) -> None:
+    slow = [
+        asyncio.create_task(servers[0].read(lambda c: row(c, "SELECT pg_sleep(0.05)"))) for _ in range(20)
+    ]
+    await asyncio.sleep(0.01)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+    journal = SqlJournal(servers[0])
+    await submit(journal, 1)
+    assert await journal.head(LAB) == 1
+
+
+async def test_a_server_that_is_not_there_is_busy(tmp_path: object) -> None:
+    with pytest.raises(StoreBusy):
+        await open_database(f"postgresql://postgres@/postgres?host={tmp_path}")
+
+
+async def test_reading_cannot_write(servers: list[Database]) -> None:
+    with pytest.raises(Exception, match="read-only") as caught:
+        await servers[0].read(lambda connection: run(connection, "DELETE FROM jobs"))
+    assert not isinstance(caught.value, AnygpuError)
