@@ -60,6 +60,9 @@ class StoreSettings:
 
     database: str = setting("", "database URL; empty: SQLite in the state directory")
     blobs: str = setting("", "object storage URL; empty: files in the state directory")
+    blob_options: tuple[str, ...] = setting(
+        (), "options of the object storage: endpoint=…, client.allow_http=true"
+    )
     signed_url_s: float = setting(3600.0, "how long a signed URL is valid", least=1)
     log_quota_bytes: int = setting(
         256 * MIB, "log bytes kept per job; the middle is dropped beyond", least=65536

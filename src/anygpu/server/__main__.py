@@ -47,12 +47,16 @@ def _settings(arguments: list[str]) -> Settings:
 
 
 def _run(settings: Settings) -> None:
-    try:
-        from uvloop import new_event_loop
-    except ImportError:  # Windows has none
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(settings))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # where there is none, the standard loop does
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 async def _serve(settings: Settings) -> None:

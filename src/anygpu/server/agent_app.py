@@ -29,22 +29,27 @@ JSON_BYTES = 8 * 1024 * 1024  # a manifest of many files; a report is limited by
 
 Handler = Callable[[Request, Services], Awaitable[Any]]
 
+ROUTES = (
+    ("POST", "/agent/v1/claim"),
+    ("POST", "/agent/v1/reports"),
+    ("POST", "/agent/v1/heartbeat"),
+    ("GET", "/agent/v1/orders"),
+    ("POST", "/agent/v1/checkpoints"),
+    ("POST", "/agent/v1/checkpoints/{id}/commit"),
+    ("POST", "/agent/v1/artifacts"),
+    ("POST", "/agent/v1/artifacts/{id}/commit"),
+    ("POST", "/agent/v1/end"),
+)
+
 
 def agent_app(services: Services) -> Starlette:
-    """Routes of docs/agent-protocol.md, under /agent/v1."""
+    """Routes of docs/agent-protocol.md."""
     routes = [
-        _route("POST", "/claim", _claim),
-        _route("POST", "/reports", _reports),
-        _route("POST", "/heartbeat", _heartbeat),
-        _route("GET", "/orders", _orders),
-        _route("POST", "/checkpoints", _begin_checkpoint),
-        _route("POST", "/checkpoints/{id}/commit", _commit_checkpoint),
-        _route("POST", "/artifacts", _begin_artifact),
-        _route("POST", "/artifacts/{id}/commit", _commit_artifact),
-        _route("POST", "/end", _end),
+        Route(path, _Endpoint(handler), methods=[method])
+        for (method, path), handler in zip(ROUTES, _HANDLERS, strict=True)
     ]
-    handlers = {HTTPException: _framework_refused, AnygpuError: _refused, Exception: _failed}
-    app = Starlette(routes=[*routes, *blob_routes.routes()], exception_handlers=handlers)  # type: ignore[arg-type]
+    handlers: dict[Any, Any] = {HTTPException: _framework_refused, AnygpuError: _refused, Exception: _failed}
+    app = Starlette(routes=[*routes, *blob_routes.routes()], exception_handlers=handlers)
     app.state.services = services
     return app
 
@@ -135,10 +140,6 @@ class _Endpoint:
         await Response(body, media_type="application/json")(scope, receive, send)
 
 
-def _route(method: str, path: str, handler: Handler) -> Route:
-    return Route(f"/agent/v1{path}", _Endpoint(handler), methods=[method])
-
-
 def _key(request: Request, services: Services) -> AttemptKey:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
@@ -176,8 +177,7 @@ def _plain(value: Any) -> Any:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AnygpuError)
-    found = problem(error)
-    return found
+    return problem(error)
 
 
 async def _framework_refused(request: Request, error: Exception) -> Response:
@@ -187,3 +187,16 @@ async def _framework_refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return problem(Internal())
+
+
+_HANDLERS: tuple[Handler, ...] = (
+    _claim,
+    _reports,
+    _heartbeat,
+    _orders,
+    _begin_checkpoint,
+    _commit_checkpoint,
+    _begin_artifact,
+    _commit_artifact,
+    _end,
+)

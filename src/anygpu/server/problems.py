@@ -55,6 +55,7 @@ STATUS: dict[str, int] = {
     "origin_not_allowed": 403,
     "shutting_down": 503,
     "invalid_spec": 422,
+    "invalid_report": 422,
     "unsafe_path": 422,
     "secret_missing": 422,
     "unauthorized": 401,

@@ -1,8 +1,8 @@
 """What the routes work with. Assembled in wiring, handed over whole."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
@@ -20,18 +20,9 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
 from anygpu.tenancy.access import Access, Caller
-
-
-class Secrets(Protocol):
-    """Values jobs refer to by name. Nothing here gives a value back."""
-
-    async def names(self, organisation: str, project: str) -> Sequence[str]: ...
-
-    async def put(self, organisation: str, project: str, name: str, value: str) -> None: ...
-
-    async def delete(self, organisation: str, project: str, name: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,18 @@
-"""Who is asking, and what they may do. Tokens, browser sessions and login links are one kind of thing: a secret
-whose hash is stored, with an owner, a role and an end."""
+"""Who is asking, and what they may do.
 
-import hashlib
-import secrets
+Tokens, browser sessions and login links are one kind of thing: a secret whose hash is stored, with an owner, a role
+and an end. What a secret is for stands before its role (`session:member`), so that none works as another.
+"""
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Protocol
 
 from anygpu.errors import Forbidden, NotFound, Unauthorized
 from anygpu.store.scope import Scope
+from anygpu.store.sql.tokens import Token
 
 REMEMBER_S = 5.0  # a token revoked by another server process works this long at most
 REMEMBERED = 10_000
@@ -18,15 +21,20 @@ SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """What a token allows in its project."""
+    """What a token allows. Each may do what those after it may."""
 
-    ADMIN = "admin"  # everything, tokens and retention included
+    OPERATOR = "operator"  # the server itself: every organisation's tokens, retention, its own metrics
+    ADMIN = "admin"  # the organisation's tokens
     MEMBER = "member"  # submit, cancel, read
     VIEWER = "viewer"  # read
 
     @property
     def may_change(self) -> bool:
-        return self is not Role.VIEWER
+        return self.covers(Role.MEMBER)
+
+    def covers(self, other: "Role") -> bool:
+        ranks = list(Role)
+        return ranks.index(self) <= ranks.index(other)
 
 
 class Purpose(StrEnum):
@@ -35,19 +43,6 @@ class Purpose(StrEnum):
     API = "api"
     LINK = "link"
     SESSION = "session"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRecord:
-    """All that is stored of a token: never the token itself."""
-
-    id: str
-    scope: Scope
-    role: Role
-    purpose: Purpose
-    name: str
-    created_at_ms: int
-    expires_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +55,30 @@ class Caller:
     by_cookie: bool = False
 
     def require(self, role: Role) -> None:
-        if self.role is not role:
+        if not self.role.covers(role):
             raise Forbidden(f"this needs the role {role}; yours is {self.role}")
 
 
 class TokenStore(Protocol):
-    """Where records of tokens are kept, by the hash of the token."""
+    """Where tokens are kept, by their hash."""
 
-    async def add(self, sha256: str, record: TokenRecord) -> None: ...
+    async def make(
+        self,
+        scope: Scope,
+        *,
+        role: str,
+        label: str = "",
+        at_ms: int,
+        expires_at_ms: int | None = None,
+        token: str | None = None,
+    ) -> tuple[str, Token]: ...
 
-    async def find(self, sha256: str) -> TokenRecord | None: ...
+    async def look_up(self, token: str, *, at_ms: int) -> Token | None: ...
 
-    async def of(self, organisation: str) -> Sequence[TokenRecord]: ...
+    async def list(self, scope: Scope) -> Sequence[Token]: ...
 
-    async def remove(self, organisation: str, token_id: str) -> bool:
-        """Whether it was there: of two that remove the same one, one is told so."""
+    async def revoke(self, scope: Scope, token_id: str) -> None:
+        """NotFound when it is not there: of two that revoke the same one, one is told so."""
         ...
 
 
@@ -84,27 +88,25 @@ class Access:
     def __init__(self, store: TokenStore, now_ms: Callable[[], int]) -> None:
         self._store = store
         self._now_ms = now_ms
-        self._known: dict[str, tuple[int, TokenRecord]] = {}
+        self._known: dict[str, tuple[int, Token]] = {}
 
     async def by_token(self, token: str) -> Caller:
-        record = await self._record(token, Purpose.API)
-        return Caller(scope=record.scope, role=record.role, token_id=record.id)
+        return _caller(await self._known_for(token, Purpose.API))
 
     async def by_session(self, session: str) -> Caller:
-        record = await self._record(session, Purpose.SESSION)
-        return Caller(scope=record.scope, role=record.role, token_id=record.id, by_cookie=True)
+        return _caller(await self._known_for(session, Purpose.SESSION))
 
     async def create(
         self,
         scope: Scope,
         role: Role,
         *,
-        name: str = "",
+        label: str = "",
         life_s: float | None = None,
         token: str | None = None,
-    ) -> tuple[TokenRecord, str]:
+    ) -> tuple[Token, str]:
         """A new token. It is shown this once; the store has only its hash."""
-        return await self._give(scope, role, Purpose.API, name, life_s, token)
+        return await self._give(scope, role, Purpose.API, label, life_s, token)
 
     async def link(self, caller: Caller) -> str:
         """A code that opens one browser session, once, within a minute."""
@@ -113,70 +115,76 @@ class Access:
 
     async def redeem(self, code: str) -> str:
         """A session for a login link's code. The code is used up."""
-        record = await self._record(code, Purpose.LINK)
-        if not await self._remove(record.scope.organisation, record.id):
-            raise Unauthorized("this login link was used already", hint="Ask for a new one: `anygpu open`.")
-        _, session = await self._give(record.scope, record.role, Purpose.SESSION, "browser", SESSION_S)
+        link = await self._known_for(code, Purpose.LINK)
+        try:
+            await self.revoke(link.scope, link.id)
+        except NotFound:
+            raise Unauthorized("this login link was used already", hint="Ask for a new one.") from None
+        _, session = await self._give(link.scope, role_of(link), Purpose.SESSION, "browser", SESSION_S)
         return session
 
-    async def tokens(self, organisation: str) -> list[TokenRecord]:
-        kept = await self._store.of(organisation)
-        return [record for record in kept if record.purpose is not Purpose.LINK and not self._over(record)]
+    async def tokens(self, scope: Scope) -> list[Token]:
+        """Tokens and browser sessions of the scope's project that still work."""
+        kept = await self._store.list(scope)
+        return [each for each in kept if purpose_of(each) is not Purpose.LINK and not self._over(each)]
 
-    async def revoke(self, organisation: str, token_id: str) -> None:
-        if not await self._remove(organisation, token_id):
-            raise NotFound(f"there is no token {token_id}")
+    async def revoke(self, scope: Scope, token_id: str) -> None:
+        self._known = {key: known for key, known in self._known.items() if known[1].id != token_id}
+        await self._store.revoke(scope, token_id)
 
-    async def _record(self, secret: str, purpose: Purpose) -> TokenRecord:
-        sha256 = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
-        record = await self._look_up(sha256)
-        if record is None or record.purpose is not purpose or self._over(record):
+    async def _known_for(self, secret: str, purpose: Purpose) -> Token:
+        token = await self._look_up(secret)
+        if token is None or purpose_of(token) is not purpose or self._over(token):
             raise Unauthorized()
-        return record
+        return token
 
-    async def _look_up(self, sha256: str) -> TokenRecord | None:
-        known = self._known.get(sha256)
+    async def _look_up(self, secret: str) -> Token | None:
+        key = sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        known = self._known.get(key)
         if known is not None and self._now_ms() - known[0] < REMEMBER_S * 1000:
             return known[1]
-        record = await self._store.find(sha256)
-        self._known.pop(sha256, None)
-        if record is not None:
+        token = await self._store.look_up(secret, at_ms=self._now_ms())
+        self._known.pop(key, None)
+        if token is not None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            self._known[sha256] = (self._now_ms(), record)
-        return record
+            self._known[key] = (self._now_ms(), token)
+        return token
 
     async def _give(
         self,
         scope: Scope,
         role: Role,
         purpose: Purpose,
-        name: str,
+        label: str,
         life_s: float | None,
         token: str | None = None,
-    ) -> tuple[TokenRecord, str]:
-        secret = token or f"anygpu_{secrets.token_urlsafe(32)}"
+    ) -> tuple[Token, str]:
         now_ms = self._now_ms()
-        record = TokenRecord(
-            id=secrets.token_hex(8),
-            scope=scope,
-            role=role,
-            purpose=purpose,
-            name=name,
-            created_at_ms=now_ms,
+        stored = str(role) if purpose is Purpose.API else f"{purpose}:{role}"
+        secret, made = await self._store.make(
+            scope,
+            role=stored,
+            label=label,
+            at_ms=now_ms,
             expires_at_ms=None if life_s is None else now_ms + int(life_s * 1000),
+            token=token,
         )
-        await self._store.add(hashlib.sha256(secret.encode()).hexdigest(), record)
-        return record, secret
+        return made, secret
 
-    async def _remove(self, organisation: str, token_id: str) -> bool:
-        self._known = {key: known for key, known in self._known.items() if known[1].id != token_id}
-        return await self._store.remove(organisation, token_id)
-
-    def _over(self, record: TokenRecord) -> bool:
-        return record.expires_at_ms is not None and self._now_ms() >= record.expires_at_ms
+    def _over(self, token: Token) -> bool:
+        return token.expires_at_ms is not None and self._now_ms() >= token.expires_at_ms
 
 
-def in_project(scope: Scope, project: str, person: str) -> Scope:
-    """The same organisation, perhaps another project or person: tokens never cross organisations."""
-    return replace(scope, project=project or scope.project, person=person or scope.person)
+def purpose_of(token: Token) -> Purpose:
+    before, colon, _ = token.role.partition(":")
+    return Purpose(before) if colon else Purpose.API
+
+
+def role_of(token: Token) -> Role:
+    return Role(token.role.rpartition(":")[2])
+
+
+def _caller(token: Token) -> Caller:
+    by_cookie = purpose_of(token) is Purpose.SESSION
+    return Caller(scope=token.scope, role=role_of(token), token_id=token.id, by_cookie=by_cookie)

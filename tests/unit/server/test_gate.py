@@ -4,11 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Send
 
+from anygpu.errors import NotFound
 from anygpu.server.gate import COOKIE, Gate, GateRules, host_name, known_hosts
 from anygpu.server.rates import RateLimit
-from anygpu.tenancy.access import Access, Caller, Role, TokenRecord
+from anygpu.store.scope import Scope
+from anygpu.store.sql.tokens import Token
+from anygpu.tenancy.access import Access, Caller, Role
 from anygpu.testing.histories import LAB
 
 RULES = GateRules(
@@ -20,29 +23,45 @@ RULES = GateRules(
 
 
 class Tokens:
-    """Records of tokens in a dictionary."""
+    """Tokens in a dictionary."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, TokenRecord] = {}
+        self.kept: dict[str, Token] = {}
 
-    async def add(self, sha256: str, record: TokenRecord) -> None:
-        self.kept[sha256] = record
+    async def make(
+        self,
+        scope: Scope,
+        *,
+        role: str,
+        label: str = "",
+        at_ms: int,
+        expires_at_ms: int | None = None,
+        token: str | None = None,
+    ) -> tuple[str, Token]:
+        text = token or f"secret-{len(self.kept)}"
+        made = Token(
+            id=f"id-{len(self.kept)}",
+            scope=scope,
+            role=role,
+            label=label,
+            created_at_ms=at_ms,
+            used_at_ms=None,
+            expires_at_ms=expires_at_ms,
+        )
+        self.kept[text] = made
+        return text, made
 
-    async def find(self, sha256: str) -> TokenRecord | None:
-        return self.kept.get(sha256)
+    async def look_up(self, token: str, *, at_ms: int) -> Token | None:
+        return self.kept.get(token)
 
-    async def of(self, organisation: str) -> list[TokenRecord]:
-        return [record for record in self.kept.values() if record.scope.organisation == organisation]
+    async def list(self, scope: Scope) -> list[Token]:
+        return [token for token in self.kept.values() if token.scope == scope]
 
-    async def remove(self, organisation: str, token_id: str) -> bool:
-        found = [
-            sha256
-            for sha256, record in self.kept.items()
-            if record.id == token_id and record.scope.organisation == organisation
-        ]
-        for sha256 in found:
-            del self.kept[sha256]
-        return bool(found)
+    async def revoke(self, scope: Scope, token_id: str) -> None:
+        kept = {text: token for text, token in self.kept.items() if token.id != token_id}
+        if len(kept) == len(self.kept):
+            raise NotFound(token_id)
+        self.kept = kept
 
 
 class Door:
@@ -61,7 +80,7 @@ class Door:
     async def token(self, role: Role = Role.ADMIN) -> str:
         return (await self.access.create(LAB, role))[1]
 
-    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _app(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         self.caller = scope.get("state", {}).get("caller")
         while scope["type"] == "http" and (await receive()).get("more_body"):
             pass
@@ -190,7 +209,7 @@ async def test_a_revoked_token_stops_at_once() -> None:
     door = Door()
     record, token = await door.access.create(LAB, Role.MEMBER)
     assert (await door.ask(authorization=f"Bearer {token}"))[0] == 200
-    await door.access.revoke(LAB.organisation, record.id)
+    await door.access.revoke(LAB, record.id)
     assert (await door.ask(authorization=f"Bearer {token}"))[0] == 401
 
 

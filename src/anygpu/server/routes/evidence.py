@@ -1,11 +1,12 @@
 """What a job produced: logs, metrics, events, checkpoints, artifacts."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from anygpu.errors import NotFound
+from anygpu.errors import BlobMissing, NotFound
 from anygpu.events.view import JobView
 from anygpu.server.bodies import Json
 from anygpu.server.documented import answers, gives
@@ -14,6 +15,7 @@ from anygpu.server.links import absolute
 from anygpu.server.resolve import resolve
 from anygpu.server.routes.examples import ARTIFACT, CHECKPOINT, EVENT, SERIES
 from anygpu.server.services import Asking, Served, Services
+from anygpu.store.checkpoints import FilePlan
 from anygpu.store.evidence import SeriesSummary
 
 router = APIRouter(prefix="/api/v1/training/{ref}", tags=["results"])
@@ -113,13 +115,11 @@ async def checkpoints(ref: str, request: Request, served: Served, asking: Asking
     base = served.public_url or str(request.base_url)
     found = []
     for saved in view.checkpoints:
-        plan = await served.checkpoints.download_plan(saved.manifest)
-        files = [
-            {"path": file.path, "size": file.size, "sha256": file.sha256}
-            | {"urls": [absolute(chunk.url, base) for chunk in file.chunks]}
-            for file in plan.files
-        ]
         about = {"id": saved.id, "attempt": saved.attempt, "step": saved.step, "size": saved.size}
+        files = [
+            {"path": file.path, "size": file.size, "sha256": file.sha256, "urls": _urls(file, base)}
+            for file in await _files(served, saved.manifest)
+        ]
         found.append({**about, "saved_at": iso(saved.saved_at_ms), "files": files})
     return Json({"checkpoints": found})
 
@@ -131,11 +131,22 @@ async def artifacts(ref: str, request: Request, served: Served, asking: Asking) 
     base = served.public_url or str(request.base_url)
     found = []
     for made in view.artifacts:
-        plan = await served.checkpoints.download_plan(made.key)
-        urls = [absolute(chunk.url, base) for file in plan.files for chunk in file.chunks]
         about = {"name": made.name, "attempt": made.attempt, "size": made.size, "sha256": made.sha256}
+        urls = [url for file in await _files(served, made.key) for url in _urls(file, base)]
         found.append({**about, "urls": urls})
     return Json({"artifacts": found})
+
+
+async def _files(served: Services, manifest: str) -> Sequence[FilePlan]:
+    """None when retention has removed them: what was saved is still told."""
+    try:
+        return (await served.checkpoints.download_plan(manifest)).files
+    except BlobMissing:
+        return ()
+
+
+def _urls(file: FilePlan, base: str) -> list[str]:
+    return [absolute(chunk.url, base) for chunk in file.chunks]
 
 
 def attempt_of(view: JobView, asked: int | None) -> int:

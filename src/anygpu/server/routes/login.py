@@ -72,7 +72,7 @@ async def login(code: str, request: Request, served: Served) -> Response:
 async def logout(served: Served, asking: Asking) -> Response:
     """End this browser session. A token is not ended by it."""
     if asking.by_cookie:
-        await served.access.revoke(asking.scope.organisation, asking.token_id)
+        await served.access.revoke(asking.scope, asking.token_id)
     answer = Response(None, 204)
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer

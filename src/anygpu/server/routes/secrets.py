@@ -5,27 +5,29 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from anygpu.errors import NotFound
 from anygpu.server.bodies import Json, only_fields, read_object, text_field
 from anygpu.server.documented import answers, nothing, takes
+from anygpu.server.hub import iso
 from anygpu.server.services import Asking, Served
 
 router = APIRouter(prefix="/api/v1/secrets", tags=["secrets"])
 
-# The same names a job may refer to, one path segment each.
-Name = Annotated[str, Path(pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
+Name = Annotated[str, Path(pattern="^[A-Za-z0-9_][A-Za-z0-9_./-]*$", max_length=200)]
 LONGEST = 65536
+SECRET = {"name": "HF_TOKEN", "person": "me", "updated_at": "2026-01-05T10:00:00.000Z"}
 
 
-@router.get("", responses=answers("Names, never values.", {"secrets": ["HF_TOKEN"]}))
+@router.get("", responses=answers("Names, never values.", {"secrets": [SECRET]}))
 async def names(served: Served, asking: Asking) -> Json:
-    """The names of the project's secrets."""
-    scope = asking.scope
-    return Json({"secrets": sorted(await served.secrets.names(scope.organisation, scope.project))})
+    """The project's secrets, without their values."""
+    found = await served.secrets.list(asking.scope)
+    return Json(
+        {"secrets": [{"name": s.name, "person": s.person, "updated_at": iso(s.updated_at_ms)} for s in found]}
+    )
 
 
 @router.put(
-    "/{name}",
+    "/{name:path}",
     status_code=204,
     responses=nothing("Stored, encrypted."),
     openapi_extra=takes({"value": "hf_…"}),
@@ -36,13 +38,12 @@ async def put(name: Name, request: Request, served: Served, asking: Asking) -> R
     body = await read_object(request)
     only_fields(body, "value")
     value = text_field(body, "value", most=LONGEST)
-    await served.secrets.put(asking.scope.organisation, asking.scope.project, name, value)
+    await served.secrets.put(asking.scope, name, value, at_ms=served.clock.wall_ms())
     return Response(None, 204)
 
 
-@router.delete("/{name}", status_code=204, responses=nothing("Gone."), response_class=Response)
+@router.delete("/{name:path}", status_code=204, responses=nothing("Gone."), response_class=Response)
 async def delete(name: Name, served: Served, asking: Asking) -> Response:
     """Remove a secret. Jobs that need it will say so."""
-    if not await served.secrets.delete(asking.scope.organisation, asking.scope.project, name):
-        raise NotFound(f"there is no secret {name}")
+    await served.secrets.delete(asking.scope, name)
     return Response(None, 204)

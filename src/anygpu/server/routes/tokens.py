@@ -1,8 +1,10 @@
 """Tokens of the organisation. For administrators; a token is shown once, when it is made."""
 
-from typing import Any
+import re
+from dataclasses import replace
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from anygpu.errors import InvalidSpec, Problem
@@ -11,7 +13,9 @@ from anygpu.server.documented import answers, nothing, takes
 from anygpu.server.hub import iso
 from anygpu.server.render import moment
 from anygpu.server.services import Asking, Served
-from anygpu.tenancy.access import Role, TokenRecord, in_project
+from anygpu.store.scope import Scope
+from anygpu.store.sql.tokens import Token
+from anygpu.tenancy.access import Caller, Role, purpose_of, role_of
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
@@ -24,9 +28,19 @@ TOKEN = {
     "role": "member",
     "purpose": "api",
     "created_at": "2026-01-05T10:00:00.000Z",
+    "used_at": None,
     "expires_at": None,
 }
-WANTED = {"name": "laptop", "role": "member", "project": "default", "person": "me", "expires_s": 86400}
+WANTED = {
+    "name": "laptop",
+    "role": "member",
+    "organisation": "local",
+    "project": "default",
+    "person": "me",
+    "expires_s": 86400,
+}
+Project = Annotated[str | None, Query(max_length=100)]
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @router.post(
@@ -40,53 +54,71 @@ async def create(request: Request, served: Served, asking: Asking) -> Json:
     asking.require(Role.ADMIN)
     body = await read_object(request)
     only_fields(body, *WANTED)
-    scope = in_project(
-        asking.scope, text_field(body, "project", default=""), text_field(body, "person", default="")
-    )
     record, token = await served.access.create(
-        scope,
-        _role(text_field(body, "role", default=Role.MEMBER)),
-        name=text_field(body, "name", default=""),
+        _scope(asking, body),
+        _role(asking, text_field(body, "role", default=Role.MEMBER)),
+        label=text_field(body, "name", default=""),
         life_s=number_field(body, "expires_s"),
     )
     return Json({**_shown(record), "token": token}, 201)
 
 
 @router.get("", responses=answers("Without their secrets.", {"tokens": [TOKEN]}))
-async def every(served: Served, asking: Asking) -> Json:
-    """The organisation's tokens and browser sessions."""
+async def every(served: Served, asking: Asking, project: Project = None) -> Json:
+    """Tokens and browser sessions of a project, by default your own."""
     asking.require(Role.ADMIN)
-    records = await served.access.tokens(asking.scope.organisation)
-    return Json({"tokens": [_shown(record) for record in records]})
+    found = await served.access.tokens(_in(asking.scope, project))
+    return Json({"tokens": [_shown(each) for each in found]})
 
 
 @router.delete(
     "/{token_id}", status_code=204, responses=nothing("It works no more."), response_class=Response
 )
-async def revoke(token_id: str, served: Served, asking: Asking) -> Response:
-    """End a token or a browser session."""
+async def revoke(token_id: str, served: Served, asking: Asking, project: Project = None) -> Response:
+    """End a token or a browser session of a project, by default your own."""
     asking.require(Role.ADMIN)
-    await served.access.revoke(asking.scope.organisation, token_id)
+    await served.access.revoke(_in(asking.scope, project), token_id)
     return Response(None, 204)
 
 
-def _role(text: str) -> Role:
+def _in(scope: Scope, project: str | None) -> Scope:
+    return scope if project is None else replace(scope, project=project)
+
+
+def _scope(asking: Caller, body: dict[str, Any]) -> Scope:
+    """Only the operator of the server gives tokens to another organisation."""
+    own = asking.scope
+    organisation = text_field(body, "organisation", default=own.organisation)
+    if organisation != own.organisation:
+        asking.require(Role.OPERATOR)
+    project = text_field(body, "project", default=own.project)
+    person = text_field(body, "person", default=own.person)
+    wrong = [name for name in (organisation, project) if not NAME.fullmatch(name)]
+    if wrong:
+        raise InvalidSpec([Problem("", wrong[0], "is not a name for an organisation or project", "", "body")])
+    return Scope(organisation=organisation, project=project, person=person)
+
+
+def _role(asking: Caller, text: str) -> Role:
     try:
-        return Role(text)
+        role = Role(text)
     except ValueError:
         known = f"known: {', '.join(Role)}"
         raise InvalidSpec([Problem("role", text, "unknown role", known, "body")]) from None
+    asking.require(role)
+    return role
 
 
-def _shown(record: TokenRecord) -> dict[str, Any]:
+def _shown(token: Token) -> dict[str, Any]:
     return {
-        "id": record.id,
-        "name": record.name,
-        "organisation": record.scope.organisation,
-        "project": record.scope.project,
-        "person": record.scope.person,
-        "role": str(record.role),
-        "purpose": str(record.purpose),
-        "created_at": iso(record.created_at_ms),
-        "expires_at": moment(record.expires_at_ms),
+        "id": token.id,
+        "name": token.label,
+        "organisation": token.scope.organisation,
+        "project": token.scope.project,
+        "person": token.scope.person,
+        "role": str(role_of(token)),
+        "purpose": str(purpose_of(token)),
+        "created_at": iso(token.created_at_ms),
+        "used_at": moment(token.used_at_ms),
+        "expires_at": moment(token.expires_at_ms),
     }

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from anygpu.errors import NotFound
+from anygpu.errors import BlobCorrupt, InvalidSpec, NotFound, Problem
 from anygpu.server.bodies import Json
 from anygpu.server.documented import PROBLEMS, answers, takes
 from anygpu.server.problems import MalformedRequest
@@ -35,6 +35,10 @@ async def put(sha256: Sha256, request: Request, served: Served, asking: Asking) 
         info = await served.uploads.save(organisation, sha256, request.stream(), limit=limit)
     except ClientDisconnect:
         raise MalformedRequest("the connection ended before the archive") from None
+    except BlobCorrupt:
+        raise InvalidSpec(
+            [Problem("sha256", sha256, "the archive has another hash", source="path")]
+        ) from None
     return Json({"sha256": sha256, "size": info.size}, 201)
 
 

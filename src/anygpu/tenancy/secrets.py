@@ -1,0 +1,23 @@
+"""A job's references to secrets, resolved when its attempt is claimed."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from anygpu.store.scope import Scope
+
+
+class SecretStore(Protocol):
+    async def get(self, scope: Scope, name: str) -> str:
+        """SecretMissing when there is none."""
+        ...
+
+
+class JobSecrets:
+    """Values for the environment of a job: variable -> value. Only its own project's secrets."""
+
+    def __init__(self, store: SecretStore) -> None:
+        self._store = store
+
+    async def resolve(self, organisation: str, project: str, names: Mapping[str, str]) -> dict[str, str]:
+        scope = Scope(organisation=organisation, project=project)
+        return {variable: await self._store.get(scope, name) for variable, name in names.items()}

@@ -1,0 +1,324 @@
+"""Settings -> running objects: the only place that assembles."""
+
+import asyncio
+import gc
+import getpass
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu import __version__
+from anygpu.backends.contract import Backend
+from anygpu.backends.local import LocalBackend
+from anygpu.control.desk import Desk
+from anygpu.control.jobs import Jobs
+from anygpu.control.keeper import Keeper
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.supervisor import Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.control.tickets import Tickets
+from anygpu.errors import Unauthorized
+from anygpu.events.view import JobView
+from anygpu.server import log, state
+from anygpu.server.agent_app import agent_app
+from anygpu.server.app import api, gated
+from anygpu.server.gate import GateRules, known_hosts
+from anygpu.server.gauges import Gauges
+from anygpu.server.host_telemetry import HostTelemetry
+from anygpu.server.hub import Hub, iso
+from anygpu.server.listening import Listener, url_of
+from anygpu.server.queue_look import QueueLook
+from anygpu.server.resolve import dashed
+from anygpu.server.retention import Retention
+from anygpu.server.services import Services
+from anygpu.server.stream import Sources
+from anygpu.server.world import LoopWake, RealChance, RealClock
+from anygpu.settings import Settings
+from anygpu.store.blobs import Blobs
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.objects import open_blobs
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.store.secrets import Secrets
+from anygpu.store.sql.database import Database, open_database
+from anygpu.store.sql.evidence import SqlEvidence
+from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.retention import prune
+from anygpu.store.sql.statements import rows
+from anygpu.store.sql.tokens import Tokens
+from anygpu.store.uploads import Uploads
+from anygpu.tenancy.access import Access, Role
+from anygpu.tenancy.secrets import JobSecrets
+
+GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
+ORGANISATION, PROJECT = "local", "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Secrets of this server, all made from one file, none usable for another's purpose."""
+
+    blobs: bytes
+    tickets: bytes
+
+    @classmethod
+    def from_file(cls, path: Path) -> "Keys":
+        root = state.kept_secret(path)
+        made = {name: hmac.new(root, name.encode(), hashlib.sha256).digest() for name in cls.__slots__}
+        return cls(**made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What runs, besides the listeners."""
+
+    services: Services
+    supervisor: Supervisor
+    retention: Retention
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
+    """A whole server, from the first lock to the announced address; everything is let go in reverse."""
+    state.prepare(settings.state)
+    async with AsyncExitStack() as stack:
+        if settings.embedded:
+            stack.enter_context(state.owned(settings.state))
+        api_socket = state.bound_api(settings.server.host, settings.server.port)
+        agent_socket = state.bound_agents(
+            settings.state, settings.server.agent_host, settings.server.agent_port
+        )
+        parts = await _assembled(settings, url_of(agent_socket), stack)
+        services = parts.services
+        await _start_listeners(settings, services, api_socket, agent_socket, stack)
+        if settings.server.control:
+            await stack.enter_async_context(_background(parts.supervisor.run()))
+            await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
+        address = _address(settings, api_socket, services)
+        stack.enter_context(state.announced(settings.state, address))
+        gc.collect()
+        gc.freeze()  # what is here now stays; a collection need not look at it again
+        yield address
+        services.sources.hub.close()
+
+
+async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) -> Parts:
+    keys = Keys.from_file(_key_file(settings))
+    clock, chance, wake = RealClock(), RealChance(), LoopWake()
+    policy = _policy(settings)
+    poll_s = None if settings.embedded else settings.control.poll_events_s
+    hub = Hub(
+        most_followers=settings.limits.followers, reads_age_s=float("inf") if poll_s is None else poll_s / 2
+    )
+    database = await open_database(settings.database_url)
+    stack.push_async_callback(database.close)
+    journal = SqlJournal(database, on_commit=hub.committed)
+    evidence = SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes)
+    blobs = _blobs(settings, keys)
+    checkpoints = Checkpoints(blobs, url_life_s=settings.store.signed_url_s)
+    uploads = Uploads(blobs, url_life_s=settings.store.signed_url_s)
+    access = Access(Tokens(database), clock.wall_ms)
+    await _ensure_own_token(settings, access)
+    backends = _backends(settings, wake)
+    tickets = Tickets(keys.tickets)
+    vault = Secrets(database, settings.state / "secrets.key")
+    retention = _retention(settings, blobs, uploads, journal, database, clock)
+    queue = QueueLook(journal, clock, policy)
+    agents_go_to = settings.server.agent_url or agent_url
+    services = Services(
+        journal=journal,
+        evidence=evidence,
+        jobs=Jobs(journal, clock, chance, wake),
+        desk=Desk(journal, evidence, checkpoints, uploads, JobSecrets(vault), tickets, clock, wake, policy),
+        blobs=blobs,
+        checkpoints=checkpoints,
+        uploads=uploads,
+        secrets=vault,
+        access=access,
+        sources=Sources(journal=journal, evidence=evidence, hub=hub, poll_s=poll_s),
+        queue=queue,
+        gauges=Gauges(),
+        host=HostTelemetry(str(settings.state)),
+        clock=clock,
+        backends=backends,
+        limits=settings.limits,
+        blob_secret=keys.blobs,
+        public_url=settings.server.public_url,
+        agent_url=agents_go_to,
+        version=__version__,
+        collect_garbage=retention.collect,
+        ready=_ready(journal),
+    )
+    supervisor = Supervisor(
+        journal,
+        lambda: Keeper(journal, evidence, backends, tickets, clock, chance, policy, lambda: agents_go_to),
+        Placing(journal, backends, checkpoints, tickets, clock, policy),
+        Sweeper(backends, clock, policy, log.failure),
+        clock,
+        wake,
+        policy,
+        f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+        log.failure,
+    )
+    return Parts(services=services, supervisor=supervisor, retention=retention)
+
+
+async def _start_listeners(
+    settings: Settings,
+    services: Services,
+    api_socket: socket.socket,
+    agent_socket: socket.socket,
+    stack: AsyncExitStack,
+) -> None:
+    grace_s = settings.server.shutdown_grace_s
+    listeners = [
+        Listener(gated(api(services), services, _rules(settings)), api_socket, grace_s=grace_s),
+        Listener(agent_app(services), agent_socket, grace_s=grace_s),
+    ]
+    stack.push_async_callback(_stop_together, listeners)
+    for listener in listeners:
+        await listener.start()
+
+
+async def _stop_together(listeners: list[Listener]) -> None:
+    await asyncio.gather(*(listener.stop() for listener in listeners))
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _rules(settings: Settings) -> GateRules:
+    server, limits = settings.server, settings.limits
+    names = [*server.allowed_hosts, server.host, socket.gethostname()]
+    return GateRules(
+        hosts=known_hosts(names, [server.public_url]),
+        origins=frozenset((*server.allowed_origins, server.public_url.rstrip("/"))) - {""},
+        body_bytes=limits.spec_bytes,
+        streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
+    )
+
+
+def _policy(settings: Settings) -> Policy:
+    agent, control = settings.agent, settings.control
+    return Policy(
+        lease_s=agent.lease_s,
+        grace_s=agent.cancel_grace_s,
+        heartbeat_s=agent.heartbeat_s,
+        report_every_s=agent.report_every_s,
+        telemetry_every_s=agent.telemetry_every_s,
+        probe_every_s=control.provider_poll_s,
+        leader_ttl_s=control.leader_ttl_s,
+        poll_s=control.safety_net_s,
+        sweep_every_s=control.sweep_every_s,
+    )
+
+
+def _backends(settings: Settings, wake: LoopWake) -> dict[str, Backend]:
+    if not settings.local.enabled:
+        return {}
+    local = LocalBackend(
+        settings.state / "attempts",
+        gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
+        cpus=settings.local.cpus or None,
+        on_exit=lambda name: wake.set(_job_of(name)),
+    )
+    return {local.name: local}
+
+
+def _job_of(attempt_name: str) -> str:
+    """anygpu-<32 hex digits>-<number> -> the job's id."""
+    return dashed(attempt_name.split("-")[1])
+
+
+def _blobs(settings: Settings, keys: Keys) -> Blobs:
+    return open_blobs(settings.blobs_url, secret=keys.blobs, options=_blob_options(settings))
+
+
+def _blob_options(settings: Settings) -> dict[str, Any]:
+    """`endpoint=http://…` is the provider's; `client.allow_http=true` its HTTP client's."""
+    options: dict[str, Any] = {}
+    for text in settings.store.blob_options:
+        name, _, value = text.partition("=")
+        part, dot, key = name.strip().partition(".")
+        if dot:
+            options.setdefault(part, {})[key] = value.strip()
+        else:
+            options[part] = value.strip()
+    return options
+
+
+async def _ensure_own_token(settings: Settings, access: Access) -> None:
+    """The state directory's token belongs to whoever runs the server."""
+    token = state.kept_secret(settings.state / "token", _new_token).decode().strip()
+    try:
+        await access.by_token(token)
+    except Unauthorized:
+        scope = Scope(organisation=ORGANISATION, project=PROJECT, person=_person())
+        await access.create(scope, Role.OPERATOR, label="this machine", token=token)
+
+
+def _new_token() -> bytes:
+    return f"anygpu_{secrets.token_urlsafe(32)}\n".encode()
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in containers
+        return str(os.getuid())
+
+
+def _key_file(settings: Settings) -> Path:
+    chosen = settings.server.signing_key
+    return Path(chosen).expanduser() if chosen else settings.state / "signing.key"
+
+
+def _address(settings: Settings, api_socket: socket.socket, services: Services) -> dict[str, Any]:
+    return {
+        "url": url_of(api_socket),
+        "agent_url": services.agent_url,
+        "pid": os.getpid(),
+        "started": iso(services.clock.wall_ms()),
+        "version": services.version,
+        "state": str(settings.state),
+    }
+
+
+def _retention(
+    settings: Settings,
+    blobs: Blobs,
+    uploads: Uploads,
+    journal: SqlJournal,
+    database: Database,
+    clock: RealClock,
+) -> Retention:
+    async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
+        sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
+        for (job_id,) in await database.read(lambda connection: rows(connection, sql, (since_ms,))):
+            yield await journal.view(SYSTEM, job_id)
+
+    async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
+        return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
+
+    return Retention(blobs, uploads, kept_jobs, emptied, clock, keep_days=settings.store.retention_days)
+
+
+def _ready(journal: SqlJournal) -> Callable[[], Awaitable[None]]:
+    async def ready() -> None:
+        await journal.head(Scope(organisation=ORGANISATION, project=PROJECT))
+
+    return ready

@@ -1,0 +1,30 @@
+"""Servers for tests."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.acceptance.server.real_server import Server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the tests of a module."""
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    made.cancel_everything()
+    made.stop()
+
+
+@pytest.fixture
+def new_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Servers for a test that stops or configures them itself."""
+    made: list[Server] = []
+
+    def make(**environment: str) -> Server:
+        made.append(Server(tmp_path, **environment))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()

@@ -1,0 +1,126 @@
+"""A real server process, and plain HTTP to it."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+READY_S = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    data: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Server:
+    """`python -m anygpu.server` in a state directory of its own."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.state = folder / "state"
+        self._environment = {**os.environ, "HOME": str(folder), **environment}
+        self._error = folder / "server.err"
+        self.start()
+
+    def start(self) -> None:
+        started = time.monotonic()
+        command = [sys.executable, "-m", "anygpu.server", "--state", str(self.state), "--port", "0"]
+        with self._error.open("ab") as error:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=error, env=self._environment
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self._error.read_text()
+        self.ready_s = time.monotonic() - started
+        self.address = json.loads(line)
+        self.url: str = self.address["url"]
+        self.agent_url: str = self.address["agent_url"]
+        self.token = (self.state / "token").read_text().strip()
+
+    @property
+    def error_log(self) -> str:
+        return self._error.read_text()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = "",
+        base: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """One request on a connection of its own; a body that is not bytes is sent as JSON."""
+        parts = urlsplit(base or self.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        shown = self.token if token == "" else token
+        auth = {} if shown is None else {"Authorization": f"Bearer {shown}"}
+        try:
+            connection.request(method, path, data, {**auth, **(headers or {})})
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def submit(self, **spec: Any) -> str:
+        answer = self.ask("POST", "/api/v1/training", spec)
+        assert answer.status == 201, answer.data
+        return str(answer.json["id"])
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("GET", f"/api/v1/training/{job_id}").json
+        return found
+
+    def wait(
+        self, job_id: str, until: Callable[[dict[str, Any]], bool], timeout_s: float = 30
+    ) -> dict[str, Any]:
+        end = time.monotonic() + timeout_s
+        while True:
+            job = self.job(job_id)
+            if until(job):
+                return job
+            assert time.monotonic() < end, f"{job}\n{self.error_log[-3000:]}"
+            time.sleep(0.05)
+
+    def wait_ended(self, job_id: str, timeout_s: float = 30) -> dict[str, Any]:
+        return self.wait(job_id, lambda job: job["ended_at"] is not None, timeout_s)
+
+    def new_token(self, **wanted: Any) -> str:
+        answer = self.ask("POST", "/api/v1/tokens", wanted)
+        assert answer.status == 201, answer.data
+        return str(answer.json["token"])
+
+    def stop(self, timeout_s: float = 20) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            if self.process.stdout:
+                self.process.stdout.close()
+
+    def cancel_everything(self) -> None:
+        for job in self.ask("GET", "/api/v1/training?status=queued,running&limit=100").json["jobs"]:
+            self.ask("POST", f"/api/v1/training/{job['id']}/cancel")
+        for job in self.ask("GET", "/api/v1/training?status=queued,running&limit=100").json["jobs"]:
+            self.wait_ended(job["id"])

@@ -1,0 +1,120 @@
+"""The process: its files, its lock, its start and its end."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.acceptance.server.real_server import Server
+from websockets.sync.client import connect
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_what_it_keeps_is_its_owners_alone(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    assert mode(server.state) == 0o700
+    for name in ("token", "signing.key", "server.json"):
+        assert mode(server.state / name) == 0o600, name
+    told = json.loads((server.state / "server.json").read_text())
+    assert (told["url"], told["agent_url"], told["pid"]) == (server.url, server.agent_url, server.process.pid)
+    assert server.stop() == 0
+    assert not (server.state / "server.json").exists()
+
+
+def test_a_second_server_is_told_who_owns_the_state(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    command = [sys.executable, "-m", "anygpu.server", "--state", str(server.state), "--port", "0"]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert second.returncode == 1
+    assert str(server.process.pid) in second.stderr
+    assert server.url in second.stderr
+    assert "Traceback" not in second.stderr
+    assert server.ask("GET", "/readyz").status == 200
+
+
+def test_a_taken_port_is_named(new_server: Callable[..., Server], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "anygpu.server", "--state", str(tmp_path / "x"), "--port", port]
+        failed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert failed.returncode == 1
+    assert port in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_after_a_kill_it_starts_again_where_agents_look_for_it(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    token, agent_url = server.token, server.agent_url
+    server.process.kill()
+    server.process.wait()
+    server.stop()
+    server.start()
+    assert (server.token, server.agent_url) == (token, agent_url)
+
+
+def test_sigterm_with_abandoned_watchers_ends_in_time(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    job_id = server.submit(code="while True: print('x' * 5000)")
+    server.wait(job_id, lambda job: job["phase"] == "training")
+    watching = [_abandon(server, f"/api/v1/training/{job_id}/stream") for _ in range(10)]
+    watching += [_abandon(server, "/api/v1/stream") for _ in range(10)]
+    url = server.url.replace("http", "ws", 1)
+    headers = {"Authorization": f"Bearer {server.token}"}
+    for path in (f"/api/v1/training/{job_id}/stream", "/api/v1/stream"):
+        watching += [
+            connect(url + path, additional_headers=headers, proxy=None).socket.detach() for _ in range(5)
+        ]
+    time.sleep(1)  # the sockets nobody reads are full by now
+    server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    server.wait_ended(job_id)
+    started = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(10) == 0
+    assert time.monotonic() - started < 10
+    for each in watching:
+        os.close(each) if isinstance(each, int) else each.close()
+
+
+def _abandon(server: Server, path: str) -> socket.socket:
+    parts = urlsplit(server.url)
+    raw = socket.create_connection((parts.hostname, parts.port))
+    raw.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode())
+    return raw
+
+
+def test_a_second_interrupt_ends_it_at_once(new_server: Callable[..., Server]) -> None:
+    server = new_server(ANYGPU_SERVER__SHUTDOWN_GRACE_S="30")
+    held = _abandon(server, "/api/v1/stream")
+    raw = http.client.HTTPConnection(urlsplit(server.url).netloc)
+    raw.putrequest("PUT", f"/api/v1/uploads/{'0' * 64}")
+    raw.putheader("Authorization", f"Bearer {server.token}")
+    raw.putheader("Content-Length", "1000")
+    raw.endheaders(b"begun and never ended")
+    time.sleep(0.3)
+    server.process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert server.process.poll() is None
+    started = time.monotonic()
+    server.process.send_signal(signal.SIGINT)
+    server.process.wait(5)
+    assert time.monotonic() - started < 2
+    held.close()
+    raw.close()
+
+
+def test_an_idle_server_is_small(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    server.ask("GET", "/api/v1/training")
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    resident_kib = int(status.split("VmRSS:")[1].split()[0])
+    assert resident_kib < 120 * 1024
