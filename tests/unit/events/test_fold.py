@@ -1,0 +1,196 @@
+"""The state machine: what may follow what, and what a view says."""
+
+from dataclasses import fields
+
+import pytest
+
+from anygpu.events.codec import decode, decode_view, encode, encode_view
+from anygpu.events.facts import (
+    ArtifactRef,
+    Blame,
+    CheckpointRef,
+    Failure,
+    Handle,
+    Marks,
+    Offer,
+    Phase,
+    Status,
+)
+from anygpu.events.fold import OutOfTurn, Recorded, fold
+from anygpu.events.types import (
+    EVENTS,
+    ArtifactSaved,
+    AttemptClaimed,
+    AttemptEnded,
+    AttemptLaunched,
+    AttemptLaunching,
+    AttemptLost,
+    AttemptReleased,
+    CancelRequested,
+    CheckpointRejected,
+    CheckpointSaved,
+    Event,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    JobSubmitted,
+    JobWaited,
+    RecoveryStarted,
+    StopRequested,
+    TrainingStarted,
+)
+from anygpu.events.view import JobView
+from anygpu.spec.load import from_mapping
+
+OFFER = Offer(backend="local")
+LOST = Failure(code="machine_lost", message="gone", blame=Blame.INFRASTRUCTURE)
+SUBMITTED = JobSubmitted(spec=from_mapping({"script": "train.py", "name": "digits"}), person="me")
+SAVED = CheckpointRef(id="c1", attempt=1, step=10, manifest="m", size=3, saved_at_ms=9)
+
+
+def launching(number: int) -> AttemptLaunching:
+    return AttemptLaunching(attempt=number, name=f"anygpu-j-{number}", offer=OFFER, ticket_sha256="t")
+
+
+def started(number: int) -> list[Event]:
+    return [
+        launching(number),
+        AttemptLaunched(attempt=number, handle=Handle(name=f"anygpu-j-{number}")),
+        AttemptClaimed(attempt=number, claimant="a"),
+        TrainingStarted(attempt=number),
+    ]
+
+
+def after(*events: Event) -> JobView:
+    view = fold(
+        Recorded(organisation="o", project="p", position=n, job_id="j", at_ms=n * 1000, event=event)
+        for n, event in enumerate((SUBMITTED, *events), start=1)
+    )
+    assert view is not None
+    return view
+
+
+def ended(number: int, exit_code: int = 0) -> AttemptEnded:
+    return AttemptEnded(attempt=number, outcome="exited", exit_code=exit_code, marks=Marks(log_bytes=5))
+
+
+RECOVERY = RecoveryStarted(attempt=1, failure=LOST, delay_s=1, work_lost_s=4)
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "phase"),
+    [
+        ([], Status.QUEUED, Phase.PLANNING),
+        ([JobWaited(reason="full")], Status.QUEUED, Phase.WAITING),
+        ([launching(1)], Status.RUNNING, Phase.PROVISIONING),
+        (started(1)[:3], Status.RUNNING, Phase.PREPARING),
+        (started(1), Status.RUNNING, Phase.TRAINING),
+        ([*started(1), StopRequested(attempt=1, reason="timeout")], Status.RUNNING, Phase.CHECKPOINTING),
+        ([*started(1), ended(1)], Status.RUNNING, Phase.FINISHING),
+        ([*started(1), ended(1), AttemptReleased(attempt=1), JobCompleted()], Status.COMPLETED, Phase.ENDED),
+        (
+            [*started(1), AttemptLost(attempt=1, evidence="gone", failure=LOST), RECOVERY],
+            Status.RUNNING,
+            Phase.RECOVERING,
+        ),
+        ([CancelRequested(), JobCancelled()], Status.CANCELLED, Phase.ENDED),
+    ],
+)
+def test_status_and_phase_follow_from_the_events(events: list[Event], status: Status, phase: Phase) -> None:
+    view = after(*events)
+    assert (view.status, view.phase) == (status, phase)
+
+
+@pytest.mark.parametrize(
+    ("history", "out_of_turn"),
+    [
+        ([CancelRequested(), JobCancelled()], JobCompleted()),
+        ([*started(1)], launching(2)),
+        ([], launching(2)),
+        ([CancelRequested()], launching(1)),
+        ([*started(1)], AttemptClaimed(attempt=1, claimant="b")),
+        ([*started(1)], AttemptReleased(attempt=1)),
+        ([*started(1), ended(1)], JobCompleted()),
+        ([*started(1), ended(1)], CheckpointSaved(attempt=1, checkpoint=SAVED)),
+        ([*started(1), ended(1)], ended(1)),
+        ([*started(1), ended(1), RECOVERY], RECOVERY),
+        ([*started(1), ended(1), AttemptReleased(attempt=1)], AttemptReleased(attempt=1)),
+        ([launching(1)], TrainingStarted(attempt=1)),
+        (
+            [*started(1), AttemptLost(attempt=1, evidence="", failure=LOST), RECOVERY, *started(2)],
+            CheckpointSaved(attempt=1, checkpoint=SAVED),
+        ),
+        ([*started(1)], JobWaited(reason="full")),
+    ],
+)
+def test_an_event_out_of_turn_is_refused(history: list[Event], out_of_turn: Event) -> None:
+    after(*history)
+    with pytest.raises(OutOfTurn):
+        after(*history, out_of_turn)
+
+
+def test_an_agent_may_claim_and_end_before_its_launch_call_returned() -> None:
+    view = after(
+        launching(1),
+        AttemptClaimed(attempt=1, claimant="a"),
+        TrainingStarted(attempt=1),
+        ended(1),
+        AttemptLaunched(attempt=1, handle=Handle(name="anygpu-j-1", native={"id": "i-1"})),
+    )
+    assert view.attempts[0].handle == Handle(name="anygpu-j-1", native={"id": "i-1"})
+
+
+def test_only_the_newest_checkpoints_are_kept() -> None:
+    saves = [
+        CheckpointSaved(
+            attempt=1,
+            checkpoint=CheckpointRef(id=f"c{n}", attempt=1, step=n, manifest=f"m{n}", size=1, saved_at_ms=n),
+        )
+        for n in range(1, 6)
+    ]
+    view = after(*started(1), *saves)
+    assert [c.step for c in view.checkpoints] == [3, 4, 5]
+    rejected = after(*started(1), *saves, CheckpointRejected(attempt=1, checkpoint_id="c5", reason="torn"))
+    assert rejected.newest_checkpoint is not None
+    assert rejected.newest_checkpoint.step == 4
+
+
+def test_the_work_lost_adds_up_over_interruptions() -> None:
+    second = RecoveryStarted(attempt=2, failure=LOST, delay_s=1, work_lost_s=6, counts=False)
+    view = after(*started(1), ended(1, 137), RECOVERY, *started(2), ended(2, 137), second)
+    assert view.work_lost_s == 10
+    assert view.retries_used == 1
+
+
+EXAMPLES: tuple[Event, ...] = (
+    SUBMITTED,
+    JobWaited(reason="full"),
+    *started(1),
+    CheckpointSaved(attempt=1, checkpoint=SAVED),
+    CheckpointRejected(attempt=1, checkpoint_id="c1", reason="torn"),
+    ArtifactSaved(attempt=1, artifact=ArtifactRef(name="a", attempt=1, key="k", size=1, sha256="s")),
+    StopRequested(attempt=1, reason="timeout"),
+    CancelRequested(person="me"),
+    ended(1),
+    AttemptLost(attempt=1, evidence="gone", failure=LOST),
+    AttemptReleased(attempt=1, evidence="gone"),
+    RECOVERY,
+    JobCompleted(),
+    JobFailed(failure=LOST),
+    JobCancelled(),
+)
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_every_event_survives_its_journal(event: Event) -> None:
+    assert decode(type(event).__name__, event.VERSION, encode(event)) == event
+
+
+def test_there_is_an_example_of_every_event() -> None:
+    assert {type(event) for event in EXAMPLES} == set(EVENTS)
+
+
+def test_a_view_survives_its_cache() -> None:
+    view = after(*started(1), CheckpointSaved(attempt=1, checkpoint=SAVED), ended(1))
+    assert decode_view(encode_view(view)) == view
+    assert {field.name for field in fields(view)}
