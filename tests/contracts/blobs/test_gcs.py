@@ -8,7 +8,7 @@ from tests.contracts.blobs.gcs_fake import serving_gcs
 
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
-from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.blobs import BlobsContract, PagesContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
 
@@ -24,7 +24,7 @@ def blobs(gcs: dict[str, object]) -> Blobs:
     return open_blobs(f"gs://anygpu/tests/{uuid.uuid4().hex}", options=gcs)
 
 
-class TestGCSBlobs(BlobsContract):
+class TestGCSBlobs(BlobsContract, PagesContract):
     """Kept promises."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.blobs.serving_local import SECRET, serving_local
 
 from anygpu.store.objects.local import LocalBlobs
-from anygpu.testing.contracts.blobs import BlobsContract
+from anygpu.testing.contracts.blobs import BlobsContract, PagesContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract, fetch
 
@@ -19,7 +19,7 @@ def blobs(tmp_path: Path) -> Iterator[LocalBlobs]:
         yield blobs
 
 
-class TestLocalBlobs(BlobsContract):
+class TestLocalBlobs(BlobsContract, PagesContract):
     """Kept promises."""
 
 

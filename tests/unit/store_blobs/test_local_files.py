@@ -86,7 +86,9 @@ async def test_deleting_the_last_blob_of_a_folder_removes_the_folder(blobs):
 
 
 async def test_only_the_owner_can_look_inside(blobs):
+    await blobs.put("a", b"x")
     assert blobs.root.stat().st_mode & 0o777 == 0o700
+    assert (blobs.root / "a").stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_url_opens_the_store_it_names(tmp_path):

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from anygpu.store.blobs import BlobInfo, Method
+from anygpu.store.objects.aside import AsideFile
 from anygpu.store.objects.base import PIECE_BYTES, ObstoreReader
 from anygpu.store.objects.faults import writing
 from anygpu.store.objects.keys import STAGING, checked_key, signable_key
 from anygpu.store.objects.pieces import gathered, single
-from anygpu.store.objects.staged import StagedFile
 from anygpu.store.signing import sign_url
 
 
@@ -35,10 +35,10 @@ class LocalBlobs(ObstoreReader):
 
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo:
         pieces = single(data) if isinstance(data, bytes) else data
-        with StagedFile(self._staging, self.root, checked_key(key)) as staged:
+        with AsideFile(self._staging, checked_key(key)) as aside:
             async for piece in gathered(pieces, PIECE_BYTES):
-                await self._in_thread(staged.write, piece)
-            return await self._in_thread(staged.give_name)
+                await self._in_thread(aside.write, piece)
+            return await self._in_thread(aside.give_name, self.root)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         expires_at = self._now_s() + expires_s

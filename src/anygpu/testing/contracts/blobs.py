@@ -35,7 +35,7 @@ class BlobsContract:
         found = await blobs.head("folder/a")
         assert found is not None
         assert (found.key, found.size) == ("folder/a", 5)
-        assert abs(found.modified_ms - before.modified_ms) <= 1000
+        assert abs(found.modified_ms - before.modified_ms) <= 10_000
 
     async def test_nothing_is_a_value_too(self, blobs: Blobs) -> None:
         await blobs.put("empty", b"")
@@ -75,12 +75,6 @@ class BlobsContract:
         assert await keys(blobs, "nothing") == []
         assert await keys(blobs, "") == ["a.txt", "a/1", "a/deep/er/2", "ab/3", "b/a/4"]
         assert {info.size async for info in blobs.list("a/deep")} == {len("a/deep/er/2")}
-
-    async def test_a_list_longer_than_a_page_is_whole(self, blobs: Blobs) -> None:
-        names = [f"many/{number:04}" for number in range(1005)]
-        for start in range(0, len(names), 67):
-            await asyncio.gather(*(blobs.put(name, b"x") for name in names[start : start + 67]))
-        assert await keys(blobs, "many") == names
 
     async def test_deleting_twice_is_the_same_as_once(self, blobs: Blobs) -> None:
         await blobs.put("folder/a", b"hello")
@@ -150,13 +144,23 @@ class BlobsContract:
         assert await keys(blobs, "") == ["a"]
 
     async def test_a_large_value_goes_and_comes_in_parts(self, blobs: Blobs) -> None:
-        value = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(700_000))
-        assert len(value) > 21 * MIB
+        value = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(550_000))
+        assert len(value) > 16 * MIB
         assert (await blobs.put("stream", in_pieces(value, 777_777))).size == len(value)
         assert (await blobs.put("bytes", value)).size == len(value)
         assert await whole(blobs.stream("stream")) == value
         assert await blobs.get("bytes") == value
-        assert await blobs.get("stream", start=20 * MIB - 5, length=10) == value[20 * MIB - 5 :][:10]
+        assert await blobs.get("stream", start=16 * MIB - 5, length=10) == value[16 * MIB - 5 :][:10]
+
+
+class PagesContract:
+    """For stores that list in pages of at most a thousand."""
+
+    async def test_a_list_longer_than_a_page_is_whole(self, blobs: Blobs) -> None:
+        names = [f"many/{number:04}" for number in range(1005)]
+        for start in range(0, len(names), 67):
+            await asyncio.gather(*(blobs.put(name, b"x") for name in names[start : start + 67]))
+        assert await keys(blobs, "many") == names
 
 
 async def keys(blobs: Blobs, prefix: str) -> list[str]:

@@ -12,22 +12,21 @@ from anygpu.store.objects.faults import writing
 MOVE_TRIES = 10
 
 
-class StagedFile:
-    """One put under way. Its methods block: call them in a thread."""
+class AsideFile:
+    """The bytes of one put while they come; gone at the end of the block. Its methods block: use a thread."""
 
-    def __init__(self, staging: Path, root: Path, key: str) -> None:
-        self._root, self._key = root, key
-        self._target = root / key
-        self._path = staging / secrets.token_hex(12)
+    def __init__(self, directory: Path, key: str) -> None:
+        self.path = directory / f"anygpu-put-{secrets.token_hex(12)}"
+        self._key = key
 
     def __enter__(self) -> Self:
         with writing(self._key):
             # Buffered on purpose: its lock makes closing wait for a write that a cancelled put left behind.
-            self._file = self._path.open("xb", buffering=PIECE_BYTES)
+            self._file = open(self.path, "xb", buffering=PIECE_BYTES, opener=_for_us_alone)  # noqa: PTH123
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         with writing(self._key):
             self._file.close()
 
@@ -35,28 +34,38 @@ class StagedFile:
         with writing(self._key):
             self._file.write(piece)
 
-    def give_name(self) -> BlobInfo:
+    def whole(self) -> os.stat_result:
+        """Everything is in the file now."""
         with writing(self._key):
             self._file.flush()
+            return os.fstat(self._file.fileno())
+
+    def give_name(self, root: Path) -> BlobInfo:
+        """Durable first, then visible."""
+        found = self.whole()
+        with writing(self._key):
             os.fsync(self._file.fileno())
-            found = os.fstat(self._file.fileno())
-            self._move()
+            self._move(root, root / self._key)
         return BlobInfo(key=self._key, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
 
-    def _move(self) -> None:
+    def _move(self, root: Path, target: Path) -> None:
         """A delete beside us may remove the directory as empty between its making and its use: try again."""
-        directory = self._target.parent
+        directory = target.parent
         for left in reversed(range(MOVE_TRIES)):
             new = not directory.exists()
             directory.mkdir(parents=True, exist_ok=True)
             try:
-                self._path.replace(self._target)
+                self.path.replace(target)
             except FileNotFoundError:
-                if not left or not self._path.exists():
+                if not left or not self.path.exists():
                     raise
             else:
-                _sync(directory, up_to=self._root if new else directory)
+                _sync(directory, up_to=root if new else directory)
                 return
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _sync(directory: Path, *, up_to: Path) -> None:
