@@ -22,7 +22,7 @@ class AsideFile:
     def __enter__(self) -> Self:
         with writing(self._key):
             # Buffered on purpose: its lock makes closing wait for a write that a cancelled put left behind.
-            self._file = open(self.path, "xb", buffering=PIECE_BYTES, opener=_for_us_alone)  # noqa: PTH123
+            self._file = open(self.path, "xb", buffering=PIECE_BYTES, opener=_for_us_alone)
         return self
 
     def __exit__(self, *_: object) -> None:
