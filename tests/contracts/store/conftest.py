@@ -1,5 +1,6 @@
 """Databases to run the suites on: SQLite inline and in a file, and a real PostgreSQL server started once."""
 
+import asyncio
 import importlib.util
 import os
 import shutil
@@ -9,12 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection
 
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.postgres import PostgresDatabase
 from anygpu.store.sql.sqlite import SqliteDatabase
+from anygpu.store.sql.statements import run
 from anygpu.store.sql.tables import METADATA
 
 
@@ -63,33 +65,36 @@ def _run(command: list[object], user: str | None, cwd: Path) -> None:
     subprocess.run(words, check=True, timeout=60, user=user, cwd=cwd, **quiet)
 
 
-@pytest.fixture(params=["inline", "file", "postgres"])
-async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    opened: Database
-    if request.param == "inline":
-        opened = InlineDatabase()
-    elif request.param == "file":
-        opened = await SqliteDatabase.open(tmp_path / "anygpu.db")
-    else:
-        opened = await empty_postgres(request.getfixturevalue("postgres_url"))
+@pytest.fixture(scope="session")
+def postgres_server(postgres_url: str) -> Iterator[PostgresDatabase]:
+    opened = PostgresDatabase(postgres_url)
     yield opened
-    await opened.close()
+    asyncio.run(opened.close())
+
+
+async def emptied(server: PostgresDatabase) -> PostgresDatabase:
+    def empty(connection: Connection) -> None:
+        for table in reversed(METADATA.sorted_tables):
+            run(connection, f"DELETE FROM {table.name}")
+
+    await server.write(empty)
+    return server
 
 
 @pytest.fixture
-async def servers(postgres_url: str) -> AsyncIterator[list[Database]]:
+async def servers(postgres_server: PostgresDatabase, postgres_url: str) -> AsyncIterator[list[Database]]:
     """Two servers on one PostgreSQL."""
-    opened = [await empty_postgres(postgres_url), await PostgresDatabase.open(postgres_url)]
+    second = await PostgresDatabase.open(postgres_url)
+    yield [await emptied(postgres_server), second]
+    await second.close()
+
+
+@pytest.fixture(params=["inline", "file", "postgres"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    if request.param == "postgres":
+        yield await emptied(request.getfixturevalue("postgres_server"))
+        return
+    inline = request.param == "inline"
+    opened = InlineDatabase() if inline else await SqliteDatabase.open(tmp_path / "anygpu.db")
     yield opened
-    for database in opened:
-        await database.close()
-
-
-async def empty_postgres(url: str) -> Database:
-    opened = await PostgresDatabase.open(url)
-    tables = ", ".join(METADATA.tables)
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.begin() as connection:
-        connection.execute(text(f"TRUNCATE {tables} RESTART IDENTITY CASCADE"))
-    engine.dispose()
-    return opened
+    await opened.close()

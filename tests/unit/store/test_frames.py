@@ -165,7 +165,7 @@ heads = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(heads, st.binary(max_size=20)), max_size=4), st.integers(-2, 4), st.integers(-2, 5))
 def test_strange_frames_give_a_batch_or_our_error(
     frames: list[tuple[dict[str, object], bytes]], first: int, last: int
