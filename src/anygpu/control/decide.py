@@ -44,6 +44,7 @@ class Seen:
 
     silent_s: float = 0  # since the last sign of life, or since we began to watch
     silent_probes: int = 0  # looks since the last sign of life
+    claimed: bool = True  # whether it had an agent whose silence could be seen
     probe: Probe | None = None
     absent_s: float = 0  # how long the provider has not listed it
     state_s: float = 0  # since the attempt's state was first seen as it is
@@ -119,7 +120,7 @@ def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure |
         text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
         blame = blame_for_stopping(attempt.stop_reason)
         return Failure(code=attempt.stop_reason, message=text, blame=blame)
-    if seen.silent_s > policy.silence_s and enough:
+    if seen.claimed and seen.silent_s > policy.silence_s and enough:
         text = f"silent for {seen.silent_s:.0f} s and {seen.silent_probes} probes; {_words(seen.probe)}"
         return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
     return None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
-from anygpu.control.decide import events_due
+from anygpu.control.decide import Seen, events_due
 from anygpu.control.memory import AttemptMemory
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Chance, Clock
@@ -48,7 +48,7 @@ class Keeper:
         for attempt in _unfinished(view):
             await self._notice(view, attempt)
             await self._act(view, attempt, guard)
-        view, changed = await self._record(view, guard)
+        view, changed = await self._record(job_id, guard)
         return view, 0.0 if changed and not view.terminal else self._pace(view)
 
     def over_for_s(self, view: JobView) -> float:
@@ -146,21 +146,27 @@ class Keeper:
         last = memory.probed_at if memory.probed_at is not None else memory.state_since
         return self._clock.monotonic() - last >= backend.probe_every_s
 
-    async def _record(self, view: JobView, guard: Guard) -> tuple[JobView, bool]:
-        now = self._clock.monotonic()
-        memories = {a.number: self._memory.get((view.id, a.number)) for a in view.attempts}
-        seen = {number: memory.seen(now) for number, memory in memories.items() if memory}
-        jitter = self._jitter.setdefault(view.id, self._chance.uniform(0, 1))
+    async def _record(self, job_id: str, guard: Guard) -> tuple[JobView, bool]:
+        """Provider calls take their time: take in what the agent said meanwhile, then decide."""
+        view = await self._journal.view(SYSTEM, job_id)
+        for attempt in _unfinished(view):
+            await self._notice(view, attempt)
+        seen = self._seen(view)
+        jitter = self._jitter.setdefault(job_id, self._chance.uniform(0, 1))
 
         def decide(fresh: JobView) -> list[Event]:
             return events_due(fresh, seen, self._policy, jitter)
 
-        fresh = await self._journal.view(SYSTEM, view.id)
-        if not decide(fresh):
-            return fresh, False
+        if not decide(view):
+            return view, False
         at_ms = self._clock.wall_ms()
-        written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
+        written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
         return written.view, bool(written.recorded)
+
+    def _seen(self, view: JobView) -> dict[int, Seen]:
+        now = self._clock.monotonic()
+        memories = {a.number: self._memory.get((view.id, a.number)) for a in view.attempts}
+        return {number: memory.seen(now) for number, memory in memories.items() if memory}
 
     def _pace(self, view: JobView) -> float:
         """When to look again if nothing wakes us before."""

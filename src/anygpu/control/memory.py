@@ -39,6 +39,7 @@ class AttemptMemory:
         self.row = row
         if _state(attempt) != self.state:
             self.state, self.state_since = _state(attempt), now
+            self.heard_at, self.silent_probes = now, 0  # silence before a claim is not the agent's silence
         if self.wanted_end_since is None and (view.cancel_requested or attempt.stop_reason):
             self.wanted_end_since = now
         if self.training_since is None and attempt.training_at_ms is not None:
@@ -57,6 +58,7 @@ class AttemptMemory:
         return Seen(
             silent_s=now - self.heard_at,
             silent_probes=self.silent_probes,
+            claimed=self.state[1],
             probe=self.probe,
             absent_s=_since(self.absent_since, now),
             state_s=now - self.state_since,
