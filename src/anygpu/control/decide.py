@@ -99,8 +99,9 @@ def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure
     observation = seen.probe.observation if seen.probe else None
     if observation is None or (attempt.handle is None and attempt.claimant is None):
         return None
-    dead = observation.state in (State.GONE, State.EXITED) or seen.absent_s >= policy.absence_s
-    if not dead:
+    # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
+    absent = min(seen.absent_s, seen.silent_s) >= policy.absence_s
+    if observation.state not in (State.GONE, State.EXITED) and not absent:
         return None
     blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
     code = "preempted" if observation.preempted else "machine_lost"
