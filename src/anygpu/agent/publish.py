@@ -86,14 +86,15 @@ def _upload(server: Server, uploads: list[dict[str, Any]], pieces: dict[str, Pie
     for upload in uploads:
         piece = pieces[upload["sha256"]]
         url = server.absolute(upload["url"])
-        method = str(upload.get("method") or "PUT")
-        persist(lambda url=url, piece=piece, method=method: _put(url, method, piece), until)  # type: ignore[misc]
+        persist(lambda url=url, piece=piece, upload=upload: _put(url, upload, piece), until)  # type: ignore[misc]
 
 
-def _put(url: str, method: str, piece: Piece) -> None:
+def _put(url: str, upload: dict[str, Any], piece: Piece) -> None:
+    method = str(upload.get("method") or "PUT")
+    headers = {"Content-Type": "application/octet-stream"}
+    headers.update(upload.get("headers") or {})  # some stores refuse an upload that does not say its kind
     connection = Connection(url)
     try:
-        headers = {"Content-Type": "application/octet-stream"}
         body = Sized(piece.size, piece.blocks)
         answer = connection.request(method, connection.address.target, headers, body, 120.0)
         said = answer.body()

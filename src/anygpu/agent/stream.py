@@ -46,6 +46,8 @@ class Stream:
         """A prompt without a newline may look like the beginning of a secret; it must not wait for ever."""
         if self._mask.is_holding and now - self._rested_since >= IDLE_S:
             self._pass_on(self._mask.idle())
+        if self._reader is not None:
+            self._read(b"")  # what the reader held back to be brief is said while nothing else is
         return now + IDLE_S
 
     def close(self) -> None:
@@ -69,8 +71,12 @@ class Stream:
         if self._reading_s <= READING_BURST_S + READING_SHARE * (began - self._began_at):
             self._read(clean)
             self._reading_s += time.monotonic() - began
+        elif self._reader is not None:
+            self._reader.skip()
 
     def _read(self, clean: bytes) -> None:
+        if self._reading_s == float("inf"):
+            return
         if self._reader is None:
             from anygpu.agent.reading import Reader
 
