@@ -178,7 +178,7 @@ class Keeper:
         if live is None:
             return self._policy.poll_s
         memory = self._memory.get((view.id, live.number))
-        if memory is not None and live.handle is None:
+        if memory is not None and live.handle is None and live.claimant is None:
             return min(self._policy.probe_every_s, 0.5 * 2.0**memory.launch_failures)
         if view.cancel_requested or live.stop_reason:
             return self._policy.hurry_s

@@ -72,7 +72,11 @@ class Placing:
         if plan.choice is None:
             return await self._write(view, lambda fresh: _waiting(fresh, plan.reason), guard)
         offer = plan.choice
-        resume, rejected = await self._resume_point(view)
+        try:
+            resume, rejected = await self._resume_point(view)
+        except Exception as error:  # noqa: BLE001  a store that cannot read one checkpoint must not stop the queue
+            reason = f"its checkpoint cannot be read now: {error}"
+            return await self._write(view, lambda fresh: _waiting(fresh, reason), guard)
 
         def launch(fresh: JobView) -> list[Event]:
             if not wants_a_place(fresh) or len(fresh.attempts) != len(view.attempts):
