@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import count, islice
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -23,6 +23,7 @@ from anygpu.events.fold import Recorded
 T = TypeVar("T")
 RING = 4096
 SHARED_READS = 128
+_FIRST_COUNTS = count(0, 1 << 40)
 
 
 class Entry(NamedTuple):
@@ -38,8 +39,8 @@ class Signal:
     """Wakes everybody who waits; counters tell a follower whether it missed something meanwhile."""
 
     def __init__(self) -> None:
-        self.events = 0
-        self.evidence = 0
+        # Shared reads are kept under these counts: a new signal must not repeat those of a forgotten one.
+        self.events = self.evidence = next(_FIRST_COUNTS)
         self._event = asyncio.Event()
 
     @property
