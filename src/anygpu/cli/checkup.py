@@ -121,7 +121,7 @@ def server(context: Context) -> Iterator[Finding]:
     http = Http(lambda: endpoint, timeout_s=5, tries=1)
     answer = http.request("GET", "/api/v1/whoami")
     yield _version(endpoint, str((answer.json() or {}).get("server_version") or ""))
-    yield _clock(answer.headers.get("date") or answer.headers.get("Date"))
+    yield _clock(answer.headers.get("date"))
 
 
 def _endpoint(context: Context) -> Endpoint | None:

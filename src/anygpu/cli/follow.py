@@ -93,6 +93,7 @@ class Follower:
         self._screen = screen or screen_for(self._status)
         self._stream: Stream = client.stream(job_id, cursor=cursor, on_break=self._say_broken)
         self._asked_to_cancel = False
+        self._interrupts = 0
 
     def run(self) -> int:
         """The exit code to leave with."""
@@ -143,11 +144,14 @@ class Follower:
         self._screen.remark("the connection to the server broke; the job goes on, connecting again")
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
         self._stream.interrupt()
 
     def _ask(self) -> int | None:
         self._screen.close()
-        if not self._asked_to_cancel and asked_detach_or_cancel() == "c":
+        in_a_hurry = self._interrupts > 1
+        self._interrupts = 0
+        if not self._asked_to_cancel and not in_a_hurry and asked_detach_or_cancel() == "c":
             self._asked_to_cancel = True
             self._client.another().cancel(self._job_id)
             self._screen.remark("cancelling; Ctrl-C again leaves it to end by itself")
@@ -162,18 +166,12 @@ def asked_detach_or_cancel() -> str:
     """`d` or `c`. Without a terminal to ask on, and at a second Ctrl-C, the job is left to run."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "d"
-    import click
+    from anygpu.cli.keys import pressed
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        print(
-            "\nanygpu: detach (d) and let the job run, or cancel (c) it? ",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-        while (answer := click.getchar().lower()) not in ("d", "c"):
-            pass
+        question = "\nanygpu: detach (d) and let the job run, or cancel (c) it? "
+        answer = pressed("dc", question)
         print(answer, file=sys.stderr)
         return answer
     except (KeyboardInterrupt, EOFError):

@@ -49,13 +49,21 @@ def anygpu(context: click.Context, wants_version: bool) -> None:
 def main() -> None:
     """Never a traceback: every failure is a line that says what to do, and a documented exit code."""
     try:
-        code = anygpu.main(prog_name="anygpu", standalone_mode=False)
+        code = _invoked(sys.argv[1:])
         sys.stdout.flush()
     except BaseException as error:
         if os.environ.get("ANYGPU_DEBUG") and not isinstance(error, click.exceptions.Exit | SystemExit):
             raise
         code = report(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _invoked(words: list[str]) -> object:
+    if "_ANYGPU_COMPLETE" in os.environ:
+        return anygpu.main(prog_name="anygpu")
+    # Not `anygpu.main()`: it turns a closed pipe into exit code 1 by itself.
+    with anygpu.make_context("anygpu", words) as context:
+        return anygpu.invoke(context)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def list_secrets(as_json: bool, context_name: str) -> None:
     if as_json:
         emit_json(found)
         return
-    emit(found["secrets"] or ["no secrets; `anygpu secret set NAME` stores one"])
+    emit([each["name"] for each in found["secrets"]] or ["no secrets; `anygpu secret set NAME` stores one"])
 
 
 @command.command(name="rm")

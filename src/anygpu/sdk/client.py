@@ -50,8 +50,8 @@ class Client:
         """Bytes, the offset after them, and the attempt they are of."""
         query = {"attempt": attempt, "offset": offset, "limit": limit}
         answer = self.http.request("GET", _training(job_id, "logs"), query=query)
-        end = int(answer.headers.get("X-Log-Start", offset)) + len(answer.data)
-        return answer.data, end, int(answer.headers.get("X-Log-Attempt", attempt or 0))
+        end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
+        return answer.data, end, int(answer.headers.get("x-log-attempt", attempt or 0))
 
     def metrics(
         self, job_id: str, *, names: Sequence[str] = (), points: int = 1000, attempt: int | None = None

@@ -38,6 +38,8 @@ class Locate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """Headers by their names in lower case."""
+
     status: int
     headers: Mapping[str, str]
     data: bytes
@@ -132,7 +134,9 @@ class Http:
             raise self._unreachable(error) from error
         if response.status >= 400:
             raise error_from(response.status, response.headers.get("Content-Type", ""), data)
-        return Answer(response.status, dict(response.headers), data)
+        return Answer(
+            response.status, {name.lower(): value for name, value in response.headers.items()}, data
+        )
 
     def _send(
         self,

@@ -35,16 +35,20 @@ class Shell:
             timeout=60,
             check=False,
         )
-        said = f"anygpu {' '.join(words)} ended with {done.returncode}:\n{done.stdout.decode()}{done.stderr.decode()}"
+        said = f"anygpu {' '.join(words)} ended with {done.returncode}:\n"
+        said += (done.stdout + done.stderr).decode(errors="replace")
         assert code is None or done.returncode == code, said
         assert b"Traceback" not in done.stderr, said
         return done
 
     def json(self, *words: str, code: int = 0) -> Any:
-        return json.loads(self(*words, "--json", code=code).stdout)
+        ours = ("run", "--json", *words[1:]) if words[0] == "run" else (*words, "--json")
+        return json.loads(self(*ours, code=code).stdout)
 
     def start(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([str(ANYGPU), *words], cwd=self.directory, env=self.environ, **more)
+        return subprocess.Popen(
+            [str(ANYGPU), *words], cwd=self.directory, env=self.environ, bufsize=0, **more
+        )
 
     def write(self, name: str, *lines: str) -> str:
         (self.directory / name).write_text("\n".join(lines) + "\n")
@@ -61,7 +65,8 @@ def environment(place: Path) -> dict[str, str]:
         "ANYGPU_STATE": str(place / "state"),
         "ANYGPU_CONFIG": str(place / "config" / "config.toml"),
         "ANYGPU_SERVER__PORT": "0",
-        "ANYGPU_LOCAL__SLOTS": "4",
+        "ANYGPU_LOCAL__CPUS": "8",
+        "ANYGPU_AGENT__CANCEL_GRACE_S": "1",
         "COLUMNS": "160",
     }
 

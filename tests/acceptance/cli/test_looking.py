@@ -66,7 +66,7 @@ def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu) -> 
         anygpu("cancel", "--wait", "stopped")
         following.wait(30)
     assert anygpu.json("show", "stopped")["status"] == "cancelled"
-    assert anygpu("resume", made["id"]).stdout == b"from 7\n"
+    assert anygpu("resume", made["id"]).stdout.endswith(b"from 7\n")
     assert anygpu.json("show", "last")["resumed_from"] == made["id"]
 
 
@@ -105,7 +105,8 @@ def test_a_checkpoint_is_fetched_under_its_step(anygpu) -> None:
 
 def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu) -> None:
     anygpu("secret", "set", "TEST_TOKEN", stdin=b"hunter2hunter2\n")
-    assert "TEST_TOKEN" in anygpu.json("secret", "ls")["secrets"]
+    assert "TEST_TOKEN" in [each["name"] for each in anygpu.json("secret", "ls")["secrets"]]
+    assert b"TEST_TOKEN" in anygpu("secret", "ls").stdout.split()
     anygpu.write("t.py", "import os", "v = os.environ['TEST_TOKEN']", "print(len(v), v, flush=True)")
     done = anygpu("run", "--secret", "TEST_TOKEN", "t.py")
     assert done.stdout.startswith(b"14 ")
@@ -117,12 +118,14 @@ def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu) -> None:
 def test_a_job_that_finds_no_place_waits_and_says_for_what(anygpu) -> None:
     made = anygpu.json("run", "-d", "--gpu", "H100:8", "--no-workdir", "--", "true")
     until = time.monotonic() + 20
-    while not (job := anygpu.json("show", made["id"]))["reason"]:
+    while not (
+        reason := {each["id"]: each["reason"] for each in anygpu.json("queue")["jobs"]}.get(made["id"])
+    ):
         assert time.monotonic() < until
         time.sleep(0.1)
-    assert job["status"] == "queued"
-    assert made["id"] in [each["id"] for each in anygpu.json("queue")["jobs"]]
-    assert job["reason"].encode()[:20] in anygpu("queue").stdout
+    assert "GPU" in reason
+    assert anygpu.json("show", made["id"])["status"] == "queued"
+    assert reason.encode()[:20] in anygpu("queue").stdout
     anygpu("cancel", "--wait", made["id"])
     assert anygpu.json("show", made["id"])["status"] == "cancelled"
 

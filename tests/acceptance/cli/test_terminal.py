@@ -113,5 +113,7 @@ def test_watch_draws_a_chart_and_leaves_at_ctrl_c(long_run: Any) -> None:
     assert name in seen
     os.write(screen, b"\x03")
     assert exit_code(watching, screen) == 130
-    os.write(terminal, b"\x03\x03")
+    os.write(terminal, b"\x03")
+    shown_until(terminal, ASKED)
+    os.write(terminal, b"\x03")
     assert exit_code(pid, terminal) == 130

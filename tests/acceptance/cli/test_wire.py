@@ -5,6 +5,7 @@ import hashlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,7 +172,9 @@ def test_a_server_that_moved_is_found_again(http: Https) -> None:
 def test_a_connection_the_server_closed_meanwhile_is_not_used_again(http: Https) -> None:
     with served(lambda number, request: answer(b"{}")) as (url, _):
         kept = http(url, tries=1)
-        assert [kept.request("POST", "/x").json() for _ in range(5)] == [{}] * 5
+        for _ in range(3):
+            assert kept.request("POST", "/x").json() == {}
+            time.sleep(0.05)  # the server says goodbye
 
 
 def remote(url: str, content: bytes, chunks: int) -> RemoteFile:
