@@ -103,8 +103,8 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
             await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
         address = _address(settings, api_socket, services)
         stack.enter_context(state.announced(settings.state, address))
-        gc.collect()
         gc.freeze()  # what is here now stays; a collection need not look at it again
+        gc.enable()
         yield address
         services.sources.hub.close()
 
@@ -164,7 +164,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         clock,
         wake,
         policy,
-        f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+        _holder(settings),
         log.failure,
     )
     return Parts(services=services, supervisor=supervisor, retention=retention)
@@ -199,6 +199,12 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def _holder(settings: Settings) -> str:
+    """The state's lock makes an embedded server the only one: it need not wait until its dead self's lease ends."""
+    unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return "embedded" if settings.embedded else unique
 
 
 def _rules(settings: Settings) -> GateRules:

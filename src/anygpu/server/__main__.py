@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -19,10 +20,25 @@ INTERRUPTED = 130
 def main() -> None:
     settings = _settings(sys.argv[1:])
     try:
+        _hurry()
         _run(settings)
     except AnygpuError as error:
         sys.stderr.write(f"anygpu: {error}\n")
         sys.exit(FAILED)
+
+
+def _hurry() -> None:
+    """People wait for a server to start; what is not needed for that is left for later."""
+    gc.disable()  # start-up makes only things that stay; `running` turns it on again
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    import pydantic
+
+    usual = pydantic.BaseModel.model_config
+    pydantic.BaseModel.model_config = {**usual, "defer_build": True}
+    try:
+        import fastapi  # noqa: F401 - forty models for the OpenAPI document, built when somebody asks for it
+    finally:
+        pydantic.BaseModel.model_config = usual
 
 
 def _settings(arguments: list[str]) -> Settings:

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from anygpu.errors import AnygpuError, Internal
 from anygpu.server import blob_routes
+from anygpu.server.documented import completed
 from anygpu.server.gate import Gate, GateRules
 from anygpu.server.problems import from_status, from_validation, problem
 from anygpu.server.rates import RateLimit
@@ -31,9 +32,18 @@ from anygpu.server.services import Services
 ROUTERS = (training, evidence, streams, uploads, queue, secrets, tokens, login, health, doors)
 
 
-def api(services: Services) -> FastAPI:
+class Api(FastAPI):
+    """FastAPI with the schema of a job in its document."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = completed(super().openapi())
+        return self.openapi_schema
+
+
+def api(services: Services) -> Api:
     """Every route, without the gate."""
-    app = FastAPI(
+    app = Api(
         title="anygpu",
         summary="Train on any GPU.",
         version=services.version,
@@ -45,7 +55,7 @@ def api(services: Services) -> FastAPI:
         exception_handlers=_HANDLERS,
     )
     for each in ROUTERS:
-        app.include_router(each.router)
+        app.router.routes.extend(each.router.routes)  # `include_router` would build each route again
     app.router.routes.extend(blob_routes.routes())
     app.state.services = services
     return app

@@ -27,6 +27,12 @@ _PROBLEM_SCHEMA = {
         "problems": {"type": "array", "items": {"type": "object"}},
     },
 }
+MODEL_AND_CONFIG = {
+    "type": "object",
+    "required": ["model_name"],
+    "properties": {"model_name": {"type": "string"}, "config": {"type": "object"}},
+    "example": {"model_name": "yolo", "config": {"epochs": 10, "executor": "local"}},
+}
 PROBLEMS: Documented = {
     "default": {
         "description": "A problem (RFC 9457). `code` is stable, `hint` says what to do.",
@@ -47,28 +53,52 @@ def answers(
     }
 
 
-def gives(description: str, media_type: str, *, status: int = 200) -> Documented:
+def gives(description: str, media_type: str, example: str, *, status: int = 200) -> Documented:
     """An answer that is not JSON."""
-    schema = {"type": "string"}
-    return {status: {"description": description, "content": {media_type: {"schema": schema}}}, **PROBLEMS}
+    content = {media_type: {"schema": {"type": "string"}, "example": example}}
+    return {status: {"description": description, "content": content}, **PROBLEMS}
 
 
 def nothing(description: str) -> Documented:
     return {204: {"description": description}, **PROBLEMS}
 
 
-def takes(example: Any, *, required: bool = True, media_type: str = "application/json") -> dict[str, Any]:
-    """The body of a route. Its own reader checks it, and names every problem at its place."""
-    schema = (
-        {"type": "object"} if media_type == "application/json" else {"type": "string", "format": "binary"}
-    )
-    content: dict[str, Any] = {"schema": schema}
-    if example is not None:
-        content["example"] = example
-    return {"requestBody": {"required": required, "content": {media_type: content}}}
+def takes(example: Any, *, required: bool = True, schema: Any = None) -> dict[str, Any]:
+    """The JSON body of a route. Its own reader checks it, and names every problem at its place."""
+    content = {"schema": schema or {"type": "object"}, "example": example}
+    return {"requestBody": {"required": required, "content": {"application/json": content}}}
+
+
+def takes_bytes() -> dict[str, Any]:
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def fields(**kinds: str) -> dict[str, Any]:
+    """The schema of a small body: no other fields."""
+    properties = {name: {"type": kind} for name, kind in kinds.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _shape(example: Any) -> dict[str, Any]:
     if isinstance(example, dict):
         return {"type": "object", "required": sorted(example)}
     return {"type": "array"} if isinstance(example, list) else {}
+
+
+def completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the schema of a job and the way to show a token."""
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(_spec_schemas())
+    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"bearer": []}]
+    return document
+
+
+def _spec_schemas() -> dict[str, Any]:
+    from anygpu.spec.schema import json_schema
+
+    spec = json_schema(ref_template="#/components/schemas/{model}")
+    parts = spec.pop("$defs", {})
+    spec.pop("$schema", None)
+    return {**parts, "JobSpec": spec, "ModelAndConfig": MODEL_AND_CONFIG}

@@ -45,6 +45,8 @@ class Server:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
+        if not line:
+            self.stop()
         assert line, self._error.read_text()
         self.ready_s = time.monotonic() - started
         self.address = json.loads(line)

@@ -14,6 +14,7 @@ from anygpu.server.hub import event_json, iso
 from anygpu.server.links import absolute
 from anygpu.server.resolve import resolve
 from anygpu.server.routes.examples import ARTIFACT, CHECKPOINT, EVENT, SERIES
+from anygpu.server.routes.training import Ref
 from anygpu.server.services import Asking, Served, Services
 from anygpu.store.checkpoints import FilePlan
 from anygpu.store.evidence import SeriesSummary
@@ -25,9 +26,13 @@ Offset = Annotated[int, Query(ge=-(2**53), le=2**53)]
 MEBIBYTE = 1024 * 1024
 
 
-@router.get("/logs", responses=gives("Raw bytes of the log.", "text/plain"), response_class=Response)
+@router.get(
+    "/logs",
+    responses=gives("Raw bytes of the log.", "text/plain", "epoch 1 loss 0.3\n"),
+    response_class=Response,
+)
 async def logs(
-    ref: str,
+    ref: Ref,
     served: Served,
     asking: Asking,
     attempt: Attempt = None,
@@ -56,7 +61,7 @@ def _log(data: bytes, start: int, end: int, attempt: int) -> Response:
 
 @router.get("/metrics", responses=answers("Series.", {"attempt": 1, "cursor": 3, "series": [SERIES]}))
 async def metrics(
-    ref: str,
+    ref: Ref,
     served: Served,
     asking: Asking,
     attempt: Attempt = None,
@@ -93,7 +98,7 @@ async def _series(
 
 @router.get("/events", responses=answers("Events in order.", {"events": [EVENT], "next_after": 17}))
 async def events(
-    ref: str,
+    ref: Ref,
     served: Served,
     asking: Asking,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
@@ -109,7 +114,7 @@ async def events(
 
 
 @router.get("/checkpoints", responses=answers("Oldest first.", {"checkpoints": [CHECKPOINT]}))
-async def checkpoints(ref: str, request: Request, served: Served, asking: Asking) -> Json:
+async def checkpoints(ref: Ref, request: Request, served: Served, asking: Asking) -> Json:
     """Valid checkpoints with signed URLs; the URLs of a file are its parts, in order."""
     view = await resolve(served.journal, asking.scope, ref)
     base = served.public_url or str(request.base_url)
@@ -125,7 +130,7 @@ async def checkpoints(ref: str, request: Request, served: Served, asking: Asking
 
 
 @router.get("/artifacts", responses=answers("Files the job made.", {"artifacts": [ARTIFACT]}))
-async def artifacts(ref: str, request: Request, served: Served, asking: Asking) -> Json:
+async def artifacts(ref: Ref, request: Request, served: Served, asking: Asking) -> Json:
     """Files with signed URLs; the URLs of a file are its parts, in order."""
     view = await resolve(served.journal, asking.scope, ref)
     base = served.public_url or str(request.base_url)

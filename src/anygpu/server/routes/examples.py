@@ -13,7 +13,6 @@ ACCEPTED: dict[str, Any] = {
     "created": True,
 }
 SPEC = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits", "tags": ["demo"]}
-S1_BODY = {"model_name": "yolo", "config": {"epochs": 10, "executor": "local"}}
 SUMMARY: dict[str, Any] = {
     "id": JOB_ID,
     "name": "digits",

@@ -30,7 +30,11 @@ async def readyz(served: Served) -> Json:
     return Json({"ok": True, "version": served.version})
 
 
-@router.get("/metrics", responses=gives("Prometheus text.", "text/plain"), response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    responses=gives("Prometheus text.", "text/plain", "anygpu_live_attempts 2\n"),
+    response_class=PlainTextResponse,
+)
 async def metrics(served: Served, asking: Asking) -> Response:
     """Numbers about this server process, for whoever runs it."""
     asking.require(Role.OPERATOR)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from anygpu.server.bodies import Json, only_fields, read_object, text_field
-from anygpu.server.documented import answers, nothing, takes
+from anygpu.server.documented import answers, fields, nothing, takes
 from anygpu.server.hub import iso
 from anygpu.server.services import Asking, Served
 
@@ -30,7 +30,7 @@ async def names(served: Served, asking: Asking) -> Json:
     "/{name:path}",
     status_code=204,
     responses=nothing("Stored, encrypted."),
-    openapi_extra=takes({"value": "hf_…"}),
+    openapi_extra=takes({"value": "hf_…"}, schema=fields(value="string") | {"required": ["value"]}),
     response_class=Response,
 )
 async def put(name: Name, request: Request, served: Served, asking: Asking) -> Response:

@@ -14,6 +14,7 @@ from anygpu.server.bodies import dumps
 from anygpu.server.documented import gives
 from anygpu.server.problems import body_of
 from anygpu.server.resolve import resolve
+from anygpu.server.routes.training import Ref
 from anygpu.server.services import Asking, Served
 from anygpu.server.stream import EVERYTHING, Cursor, Texts, follow_job, follow_project
 
@@ -23,9 +24,14 @@ Position = Annotated[int, Query(ge=0, le=2**53)]
 Include = Annotated[str | None, Query(max_length=100)]
 NDJSON = "application/x-ndjson"
 GOING_AWAY = 1012
+LINES = (
+    '{"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}\n{"kind": "ping"}\n'
+)
 
 
-@router.get("/stream", responses=gives("Messages, one a line.", NDJSON), response_class=StreamingResponse)
+@router.get(
+    "/stream", responses=gives("Messages, one a line.", NDJSON, LINES), response_class=StreamingResponse
+)
 async def project_stream(served: Served, asking: Asking, after: Position = 0) -> StreamingResponse:
     """Every event of the project behind `after`, then each as it happens."""
     served.sources.hub.require_room()
@@ -40,11 +46,11 @@ async def project_socket(socket: WebSocket, served: Served, asking: Asking, afte
 
 @router.get(
     "/training/{ref}/stream",
-    responses=gives("Messages, one a line.", NDJSON),
+    responses=gives("Messages, one a line.", NDJSON, LINES),
     response_class=StreamingResponse,
 )
 async def job_stream(
-    ref: str,
+    ref: Ref,
     served: Served,
     asking: Asking,
     after: Position = 0,
@@ -63,7 +69,7 @@ async def job_stream(
 @router.websocket("/training/{ref}/stream")
 async def job_socket(
     socket: WebSocket,
-    ref: str,
+    ref: Ref,
     served: Served,
     asking: Asking,
     after: Position = 0,

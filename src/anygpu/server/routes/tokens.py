@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.server.bodies import Json, number_field, only_fields, read_object, text_field
-from anygpu.server.documented import answers, nothing, takes
+from anygpu.server.documented import answers, fields, nothing, takes
 from anygpu.server.hub import iso
 from anygpu.server.render import moment
 from anygpu.server.services import Asking, Served
@@ -39,6 +39,9 @@ WANTED = {
     "person": "me",
     "expires_s": 86400,
 }
+SCHEMA = fields(
+    name="string", role="string", organisation="string", project="string", person="string", expires_s="number"
+)
 Project = Annotated[str | None, Query(max_length=100)]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -47,7 +50,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
     "",
     status_code=201,
     responses=answers("The only time it is shown.", {**TOKEN, "token": "anygpu_…"}, status=201),
-    openapi_extra=takes(WANTED, required=False),
+    openapi_extra=takes(WANTED, required=False, schema=SCHEMA),
 )
 async def create(request: Request, served: Served, asking: Asking) -> Json:
     """A new token of this organisation."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 
 from anygpu.errors import Forbidden, InvalidSpec, Problem
 from anygpu.events.view import JobView
@@ -10,7 +10,7 @@ from anygpu.server import render
 from anygpu.server.bodies import Json, read_json, read_object
 from anygpu.server.documented import answers, takes
 from anygpu.server.resolve import resolve
-from anygpu.server.routes.examples import ACCEPTED, JOB, S1_BODY, SPEC, SUMMARY
+from anygpu.server.routes.examples import ACCEPTED, JOB, SPEC, SUMMARY
 from anygpu.server.services import Asking, Served, Services
 from anygpu.spec.doors import tenant_of, translate
 from anygpu.spec.load import from_mapping
@@ -22,6 +22,10 @@ from anygpu.tenancy.access import Caller
 
 router = APIRouter(prefix="/api/v1/training", tags=["training"])
 
+SPEC_SCHEMA = {
+    "anyOf": [{"$ref": "#/components/schemas/JobSpec"}, {"$ref": "#/components/schemas/ModelAndConfig"}]
+}
+Ref = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Words = Annotated[str | None, Query(max_length=500)]
 Moment = Annotated[int | None, Query(ge=0, le=2**53)]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
@@ -33,7 +37,7 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
     responses=answers(
         "Accepted.", ACCEPTED, status=201, also={200: "This idempotency key was known: its first job."}
     ),
-    openapi_extra=takes(SPEC) | {"x-other-shapes": {"model_name and config": S1_BODY}},
+    openapi_extra=takes(SPEC, schema=SPEC_SCHEMA),
 )
 async def submit(request: Request, served: Served, asking: Asking, idempotency_key: Key = None) -> Json:
     """Submit a job: a job spec, or `{"model_name", "config"}`. The same idempotency key is the same job."""
@@ -77,13 +81,13 @@ async def page(
 
 
 @router.get("/{ref}", responses=answers("The job.", JOB))
-async def look(ref: str, served: Served, asking: Asking) -> Json:
+async def look(ref: Ref, served: Served, asking: Asking) -> Json:
     """One job. `ref` is an id, a unique beginning of one, a name (the newest), or `last`."""
     return Json(await whole(served, await resolve(served.journal, asking.scope, ref)))
 
 
 @router.post("/{ref}/cancel", status_code=202, responses=answers("Asked to end.", JOB, status=202))
-async def cancel(ref: str, served: Served, asking: Asking) -> Json:
+async def cancel(ref: Ref, served: Served, asking: Asking) -> Json:
     """Ask for the job's end. Asking twice is the same as once."""
     view = await resolve(served.journal, asking.scope, ref)
     return Json(await whole(served, await served.jobs.cancel(asking.scope, view.id)), 202)
@@ -96,7 +100,7 @@ async def cancel(ref: str, served: Served, asking: Asking) -> Json:
     openapi_extra=takes({"limits": {"timeout": "2h"}}, required=False),
 )
 async def resume(
-    ref: str, request: Request, served: Served, asking: Asking, idempotency_key: Key = None
+    ref: Ref, request: Request, served: Served, asking: Asking, idempotency_key: Key = None
 ) -> Json:
     """A new job from the newest checkpoint of an ended one; the body overrides fields of its spec."""
     overrides = await read_object(request)

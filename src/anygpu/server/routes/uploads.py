@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from anygpu.errors import BlobCorrupt, InvalidSpec, NotFound, Problem
 from anygpu.server.bodies import Json
-from anygpu.server.documented import PROBLEMS, answers, takes
+from anygpu.server.documented import PROBLEMS, answers, takes_bytes
 from anygpu.server.problems import MalformedRequest
 from anygpu.server.services import Asking, Served
 
@@ -23,7 +23,7 @@ EXAMPLE = {"sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0
     "/{sha256}",
     status_code=201,
     responses=answers("Stored.", EXAMPLE, status=201, also={200: "It was there already."}),
-    openapi_extra=takes(None, media_type="application/gzip"),
+    openapi_extra=takes_bytes(),
 )
 async def put(sha256: Sha256, request: Request, served: Served, asking: Asking) -> Json:
     """Store a tar.gz. Its content must have this hash."""

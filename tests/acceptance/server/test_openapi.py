@@ -1,0 +1,88 @@
+"""The OpenAPI document: every route, with examples; and the server keeps its word when it is fuzzed."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.server.real_server import Server
+
+BUDGET_S = 55
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "unsupported_method",
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Nothing that is sent at random here may run on this machine."""
+    made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ENABLED="no")
+    made.submit(command=["true"], name="waits")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def document(server: Server) -> dict[str, Any]:
+    answer = server.ask("GET", "/api/v1/openapi.json", token=None)
+    assert answer.status == 200
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_the_routes_of_the_page_are_there(document: dict[str, Any]) -> None:
+    there = {name for name, _ in operations(document)}
+    assert {
+        "POST /api/v1/training",
+        "GET /api/v1/training/{ref}/metrics",
+        "GET /api/v1/training/{ref}/stream",
+        "PUT /api/v1/uploads/{sha256}",
+        "POST /orchestrate",
+        "GET /status",
+        "POST /api/v1/tokens",
+    } <= there
+
+
+def test_every_answer_and_every_body_has_an_example(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        assert operation["summary"], name
+        for status, answer in operation["responses"].items():
+            for kind, content in answer.get("content", {}).items():
+                assert not kind.endswith("json") or "example" in content, f"{name} {status}"
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+        assert body is None or "example" in body, name
+
+
+def test_every_route_tells_its_problems(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        assert "application/problem+json" in operation["responses"]["default"]["content"], name
+
+
+def test_what_is_sent_at_random_gets_what_the_document_says(
+    server: Server, document: dict[str, Any], tmp_path: Path
+) -> None:
+    """Schemathesis over every route that ends by itself."""
+    paths = {path: methods for path, methods in document["paths"].items() if not path.endswith("/stream")}
+    schema = tmp_path / "openapi.json"
+    schema.write_text(json.dumps({**document, "paths": paths}))
+    program = Path(sys.executable).with_name("schemathesis")
+    command = [str(program), "run", str(schema), "--url", server.url]
+    command += ["--header", f"Authorization: Bearer {server.token}", "--phases", "examples,coverage,fuzzing"]
+    command += ["--max-examples", "6", "--seed", "1", "--request-timeout", "10", "--no-color"]
+    command += ["--checks", ",".join(CHECKS), "--suppress-health-check", "all"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=BUDGET_S, cwd=tmp_path, check=False)
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert "Traceback" not in server.error_log
