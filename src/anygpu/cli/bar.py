@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anygpu.cli import words
+from anygpu.sdk.status import fraction_of
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -15,7 +16,7 @@ def bar(fraction: float, width: int) -> str:
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     full, rest = divmod(eighths, 8)
     part = EIGHTHS[rest] if rest else ""
-    return ("█" * full + part).ljust(width, "░" if not part else " ")[:width]
+    return ("█" * full + part).ljust(width, "░")
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class Eta:
         if self.began is None or self.newest is None:
             return None
         done, took = self.newest[0] - self.began[0], self.newest[1] - self.began[1]
-        if done <= 0 or took <= 0:
+        if done <= 0 or took <= 0 or self.newest[0] >= 1:
             return None
         return max(0.0, (1 - self.newest[0]) / done * took - (now - self.newest[1]))
 
@@ -59,7 +60,7 @@ class Pulse:
         if message["kind"] == "progress":
             self.progress = message.get("progress") or self.progress
             self.telemetry = message.get("telemetry") or self.telemetry
-            self.eta.saw(self.attempt, self.progress.get("fraction"), now)
+            self.eta.saw(self.attempt, fraction_of(self.progress), now)
         elif message["kind"] == "metrics":
             self.metrics.update({name: value for name, _, _, value in message["points"]})
         elif message["kind"] == "event":
@@ -74,7 +75,7 @@ class Pulse:
         return text if len(text) <= width else text[: width - 1] + "…"
 
     def _bar(self, width: int) -> str:
-        fraction = self.progress.get("fraction")
+        fraction = fraction_of(self.progress)
         if fraction is None:
             return f"{self.phase} {words.duration(time.monotonic() - self.began_at)}"
         return f"▕{bar(fraction, max(6, min(30, width // 4)))}▏ {words.percent(fraction)}"

@@ -8,6 +8,7 @@ from typing import Any
 from anygpu.cli import jobs, paint, words
 from anygpu.cli.bar import Pulse, bar
 from anygpu.cli.curves import Curves
+from anygpu.sdk.status import fraction_of
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class Dashboard:
         parts = [jobs.progress(now), f"ETA {words.duration(left)}" if left is not None else ""]
         told = " · ".join(part for part in parts if part)
         room = max(10, min(60, width - len(told) - 4))
-        return f"▕{bar(now.get('fraction') or 0, room)}▏ {told}"[:width]
+        return f"▕{bar(fraction_of(now) or 0, room)}▏ {told}"[:width]
 
     def _metrics(self) -> str:
         return words.metrics(self.pulse.metrics, 12)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anygpu.cli import paint, table, words
+from anygpu.sdk.status import fraction_of
 
 Job = Mapping[str, Any]
 HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS")
@@ -21,7 +22,7 @@ def _row(job: Job, colour: bool) -> tuple[str, ...]:
         words.short_id(job["id"]),
         job.get("name") or "-",
         paint.paint(status(job), _hue(job), on=colour),
-        words.percent((job.get("progress") or {}).get("fraction")),
+        words.percent(fraction_of(job.get("progress") or {})),
         words.duration(words.since(job["submitted_at"], job.get("ended_at"))),
         words.age(job["submitted_at"]),
         job.get("backend") or "-",
@@ -77,7 +78,8 @@ def _story(job: Job) -> list[tuple[str, str]]:
 
 
 def progress(now: Mapping[str, Any]) -> str:
-    parts = [words.percent(now["fraction"])] if now.get("fraction") is not None else []
+    fraction = fraction_of(now)
+    parts = [words.percent(fraction)] if fraction is not None else []
     for one, total in (("epoch", "epochs"), ("step", "steps")):
         if now.get(one) is not None:
             parts.append(f"{one} {now[one]}" + (f"/{now[total]}" if now.get(total) else ""))

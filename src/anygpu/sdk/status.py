@@ -59,14 +59,14 @@ class Status:
         return fresh.with_progress(job.get("progress") or {}, job.get("telemetry") or {})
 
     def with_progress(self, progress: Mapping[str, Any], telemetry: Mapping[str, Any]) -> "Status":
-        fraction = progress.get("fraction")
+        fraction = fraction_of(progress)
         return replace(
             self,
             progress=self.progress if fraction is None else round(100 * fraction, 2),
-            step=progress.get("step", self.step),
-            steps=progress.get("steps", self.steps),
-            epoch=progress.get("epoch", self.epoch),
-            epochs=progress.get("epochs", self.epochs),
+            step=_newer(progress.get("step"), self.step),
+            steps=_newer(progress.get("steps"), self.steps),
+            epoch=_newer(progress.get("epoch"), self.epoch),
+            epochs=_newer(progress.get("epochs"), self.epochs),
             message=progress.get("message") or self.message,
             telemetry=telemetry or self.telemetry,
         )
@@ -78,3 +78,17 @@ class Status:
     def still(self) -> "Status":
         """The same, no longer news: a move is told once."""
         return replace(self, backend_changed=False)
+
+
+def fraction_of(progress: Mapping[str, Any]) -> float | None:
+    """How much is done: as the job said, else by its steps, else by its epochs."""
+    if progress.get("fraction") is not None:
+        return float(progress["fraction"])
+    for done, total in (("step", "steps"), ("epoch", "epochs")):
+        if progress.get(done) is not None and progress.get(total):
+            return min(1.0, float(progress[done]) / float(progress[total]))
+    return None
+
+
+def _newer(told: int | None, known: int | None) -> int | None:
+    return known if told is None else told

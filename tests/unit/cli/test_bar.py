@@ -5,7 +5,7 @@ def test_a_bar_is_exact_to_an_eighth_and_never_longer() -> None:
     assert bar(0, 4) == "░░░░"
     assert bar(1, 4) == "████"
     assert bar(0.5, 4) == "██░░"
-    assert bar(0.28125, 4) == "█▏  "
+    assert bar(0.28125, 4) == "█▏░░"
     assert len(bar(7.0, 4)) == 4
     assert bar(-1, 4) == "░░░░"
 
@@ -41,7 +41,7 @@ def test_the_status_line_tells_place_metrics_and_attempt_and_fits() -> None:
     )
     pulse.take({"kind": "metrics", "attempt": 2, "points": [["loss", 3, 0.0, 0.25]]}, now=2)
     line = pulse.line(100, now=2)
-    assert line == "▕████████████▌            ▏ 50% · epoch 3/6 · loss=0.25 · attempt 2"
+    assert line == "▕████████████▌░░░░░░░░░░░░▏ 50% · epoch 3/6 · loss=0.25 · attempt 2"
     assert len(pulse.line(30, now=2)) == 30
 
 

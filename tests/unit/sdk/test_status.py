@@ -1,6 +1,7 @@
 from typing import Any
 
 from anygpu.sdk import Status
+from anygpu.sdk.status import fraction_of
 
 
 def job(**parts: Any) -> dict[str, Any]:
@@ -41,3 +42,10 @@ def test_only_terminal_states_are_done() -> None:
         False,
         True,
     ]
+
+
+def test_steps_or_epochs_tell_how_much_is_done_where_the_job_does_not() -> None:
+    assert fraction_of({"fraction": 0.2, "epoch": 3, "epochs": 4}) == 0.2
+    assert fraction_of({"fraction": None, "epoch": 3, "epochs": 4}) == 0.75
+    assert fraction_of({"step": 5, "steps": 4}) == 1.0
+    assert fraction_of({"epoch": 3}) is None

@@ -24,6 +24,7 @@ from anygpu.sdk.stream import Message
 
 TRAINER = re.compile(rb"process (\d+)")
 PLAIN_EVERY_S = 1.0
+SAVE_EVERY = 10  # as train.py does
 
 
 class Tour:
@@ -91,11 +92,16 @@ class Tour:
         self._measured.update(epochs)
         if not epochs:
             return
+        if self._killed_at is not None and message["attempt"] == 1:
+            self.report.killed_at_epoch = max(epochs)
         if self._killed_at is not None and self.report.recovery_s is None and message["attempt"] > 1:
             self.report.recovery_s = time.monotonic() - self._killed_at
-        # Between two checkpoints, so that there is something to lose.
-        if message["attempt"] == 1 and self._killed_at is None and epochs[-1] >= self.report.epochs // 2 + 2:
+        if message["attempt"] == 1 and self._killed_at is None and self._is_time_to_kill(epochs[-1]):
             self._kill(epochs[-1])
+
+    def _is_time_to_kill(self, epoch: int) -> bool:
+        """In the second half and between two checkpoints, so that there is something to lose."""
+        return epoch >= self.report.epochs // 2 and 2 <= epoch % SAVE_EVERY <= 6
 
     def _kill(self, epoch: int) -> None:
         if self._trainer is None:
@@ -103,12 +109,14 @@ class Tour:
         os.kill(self._trainer, signal.SIGKILL)
         self._killed_at = time.monotonic()
         self.report.killed_at_epoch = epoch
+        self._remark(f"killed the trainer (process {self._trainer}, SIGKILL) at epoch {epoch}")
 
     def _saw_event(self, event: dict[str, Any]) -> None:
         data = event["data"]
         if event["type"] == "RecoveryStarted":
             self.report.work_lost_s = data.get("work_lost_s", 0.0)
             self.report.resumed_from_epoch = (data.get("resume") or {}).get("step")
+            self._remark(f"resuming by itself from the checkpoint of epoch {self.report.resumed_from_epoch}")
         elif event["type"] == "AttemptLaunching":
             self.report.attempts = data["attempt"]
 
@@ -142,6 +150,11 @@ class Tour:
     def _say(self, text: str) -> None:
         if not self._quiet:
             print(text, flush=True)
+
+    def _remark(self, text: str) -> None:
+        """Where the live picture has its caption, plain lines have this."""
+        if not sys.stdout.isatty():
+            self._say(text)
 
     def _clean_up(self) -> None:
         if self.report.job_id and not self.report.status and embedded.running(self._state) is not None:

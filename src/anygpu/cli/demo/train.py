@@ -2,7 +2,7 @@
 
     anygpu run train.py --epochs 80
 
-Every five epochs it hands anygpu a checkpoint. Whatever happens then, the next attempt starts from there, and as
+Every ten epochs it hands anygpu a checkpoint. Whatever happens then, the next attempt starts from there, and as
 each epoch draws its random numbers from its own number, it ends with the very same weights.
 """
 
@@ -18,7 +18,7 @@ import anygpu
 
 Array = NDArray[np.float64]
 Weights = dict[str, Array]
-SAVE_EVERY = 5
+SAVE_EVERY = 10
 
 
 def main() -> None:
