@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anygpu.control.tickets import Tickets
+from anygpu.wiring import Keys
 from bench.peers import python_with
 from bench.stage import Figure, Stage, quantile_ms
 
@@ -74,7 +75,7 @@ class Load:
 
 async def load(stage: Stage, *, clients: int, points: int, every_s: float, seconds: float = SECONDS) -> Load:
     """`clients` agents, each sending numbered batches over its own connection, for a bounded time."""
-    secret = (stage.state / "signing.key").read_bytes()
+    secret = Keys.from_file(stage.state / "signing.key").tickets
     job = stage.call("POST", "/api/v1/training", {"command": "sleep 1", "priority": -1000})["id"]
     total = Load()
     started = time.perf_counter()
