@@ -1,5 +1,6 @@
 """What was asked on the command line, as one document: a file with the flags laid over it, or the flags alone."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,18 @@ def asked(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) 
     given["requirements"] = _requirements(flags["requirements"])
     over = from_flags(given, flags["sets"])
     base = _base(target, is_command)
-    return Asked(over_document(base, over), sends_files=not flags["no_workdir"])
+    return Asked(_named(over_document(base, over)), sends_files=not flags["no_workdir"])
+
+
+def _named(document: Document) -> Document:
+    """A job without a name is called like what it runs, so that `anygpu logs train` finds it."""
+    data = document.data
+    command = data.get("command")
+    runs = data.get("script") or (command[0] if isinstance(command, list) and command else "")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(str(runs)).stem).strip("._-")[:100]
+    if data.get("name") or not name or name == "last":
+        return document
+    return replace(document, data={**data, "name": name})
 
 
 def _base(target: Sequence[str], is_command: bool) -> Document:

@@ -44,6 +44,7 @@ def test_two_dashes_keep_everything_the_scripts() -> None:
 
 def test_two_dashes_first_mean_any_command() -> None:
     assert parsed("--gpu", "1", "--", "make", "-j2", "--on") == {
+        "name": "make",
         "command": ["make", "-j2", "--on"],
         "resources": {"gpu": "1"},
     }
@@ -120,3 +121,16 @@ def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
 def test_a_missing_job_file_is_said() -> None:
     with pytest.raises(NotFound, match="no job file"):
         parsed("nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["src/train.py"], "train"),
+        (["--", "./run me.sh"], "run-me"),
+        (["-n", "x", "train.py"], "x"),
+        (["last.py"], None),
+    ],
+)
+def test_a_job_without_a_name_is_called_like_what_it_runs(words: list[str], name: str | None) -> None:
+    assert parsed(*words).get("name") == name
