@@ -111,13 +111,15 @@ def progressed(view: JobView, attempt: AttemptView) -> bool:
 
 
 def retry_delay_s(view: JobView, policy: Policy, jitter: float) -> float:
-    """Exponential backoff over attempts in a row that came to nothing; `jitter` is in 0..1."""
+    """None after an attempt that made progress; else exponential over those in a row that made none."""
     barren = 0
     for attempt in reversed(view.attempts):
         if attempt.training_at_ms is not None and progressed(view, attempt):
             break
         barren += 1
-    base = policy.retry_base_s * 2.0 ** min(max(barren - 1, 0), 16)
+    if barren == 0:
+        return 0.0
+    base = policy.retry_base_s * 2.0 ** min(barren - 1, 16)
     return min(policy.retry_most_s, base) * (0.5 + 0.5 * jitter)
 
 
