@@ -51,14 +51,15 @@ class Life:
 
     async def pulse(self) -> None:
         """Go on only if the process does."""
-        while self.alive and self._loop.time() < self._stalled_until:
+        if self.alive and self._loop.time() < self._stalled_until:
             await asyncio.sleep(self._stalled_until - self._loop.time())
         if not self.alive:
             await self._loop.create_future()
 
     async def through(self, kind: Kind, call: Callable[[], Awaitable[T]]) -> T:
-        """One call through a seam."""
-        await asyncio.sleep(self._faults.between(0, self._latency_s) if self._latency_s else 0)
+        """One call through a seam. Stores take their time, so that others come in between."""
+        if self._latency_s and kind in ("read", "write"):
+            await asyncio.sleep(self._faults.between(0, self._latency_s))
         await self.pulse()
         if kind in ("write", "act"):
             return await self._effect(kind, call)
@@ -90,7 +91,7 @@ class Life:
 
     async def _maybe_stall(self) -> None:
         if self._faults.strikes(Fault.STALLED):
-            self._stalled_until = self._loop.time() + self._faults.between(10, 60)
+            self._stalled_until = self._loop.time() + self._faults.between(15, 60)
             await self.pulse()
 
     def _maybe_busy(self, kind: Kind) -> None:

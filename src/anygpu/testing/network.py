@@ -75,13 +75,16 @@ class Network:
     async def _serve(
         self, process: ControlProcess, line: Line, invoke: Invoke, answer: "asyncio.Future[Any]"
     ) -> None:
+        settle: Callable[..., None] = _fail
+        value: Any
         try:
-            settle, value = _succeed, await invoke(process)
+            value = await invoke(process)
+            settle = _succeed
         except AnygpuError as error:
-            settle, value = _fail, error
+            value = error
         except Exception as error:  # noqa: BLE001  a server would answer 500, and that is a bug
             self._problem(f"{process.name} answered {line.name} with {error!r}")
-            settle, value = _fail, ServerUnreachable("500")
+            value = ServerUnreachable("500")
         if process.life.alive and not line.cut_off() and not self._faults.strikes(Fault.RESPONSE_DROPPED):
             self._loop.call_later(self._faults.between(0.005, 0.2), settle, answer, value)
 

@@ -92,9 +92,7 @@ class ControlProcess:
 
     def _supervisor(self) -> Supervisor:
         policy = self._around.policy
-        placing = Placing(
-            self.journal, self._backends, self._checkpoints, self._tickets, self._clock, policy
-        )
+        placing = Placing(self.journal, self._backends, self._checkpoints, self._tickets, self._clock, policy)
         sweeper = Sweeper(self._backends, self._clock, policy, self._report)
         return Supervisor(
             self.journal,

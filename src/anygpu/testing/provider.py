@@ -102,7 +102,7 @@ class SimProvider:
         self.books.append(machine)
         self.trace(f"{self.name} created {machine.id} {machine.name}")
         machine.guest = self.new_guest(machine, launch)
-        self.loop.call_later(self.faults.between(1, 12), self._boot, machine)
+        self.loop.call_later(self.faults.between(0.5, 9), self._boot, machine)
         self.moment(machine, "provisioning")
         return machine
 
@@ -118,7 +118,8 @@ class SimProvider:
             if self.faults.strikes(fault, factor):
                 if what in MOMENTS:
                     self.faults.note(MOMENTS[what], machine.id)
-                return self._take_back(machine, notice_s)
+                self._take_back(machine, notice_s)
+                return
         if self.faults.strikes(Fault.MACHINE_DIED, factor) and machine.guest is not None:
             machine.guest.kill()  # the books still show it, and it is still billed
         elif what != "provisioning" and self.faults.strikes(Fault.AGENT_DIED, factor):
@@ -183,7 +184,7 @@ class SimBackend:
             await self._time_out()
         if self._faults.strikes(Fault.LAUNCH_LATE):
             self._provider.late += 1
-            self._provider.loop.call_later(self._faults.between(60, 200), self._create_late, launch)
+            self._provider.loop.call_later(self._faults.between(5, 200), self._create_late, launch)
             await self._time_out()
         machine = self._provider.create(launch)
         if self._faults.strikes(Fault.LAUNCH_TIMED_OUT):

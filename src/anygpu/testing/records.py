@@ -34,11 +34,20 @@ class AgentRecord:
     trained_from: float | None = None
     trained_until: float | None = None
     stood_still: bool = False
+    heard_at: list[float] = field(default_factory=list)  # every answer it got
     saved: list[tuple[int, str]] = field(default_factory=list)  # acknowledged checkpoints: step, id
     end_acked: str | None = None
 
-    def batch(self, most: int = 20) -> Batch:
-        frames = self.frames[self.acked : self.acked + most]
+    @property
+    def log(self) -> bytes:
+        return b"".join(frame.log for frame in self.frames)
+
+    @property
+    def points(self) -> list[Point]:
+        return [frame.point for frame in self.frames if frame.point is not None]
+
+    def batch(self, *, skip: int = 0, most: int = 20) -> Batch:
+        frames = self.frames[self.acked + skip : self.acked + most]
         return Batch(
             first=frames[0].seq,
             last=frames[-1].seq,

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anygpu.control.policy import Policy
@@ -38,7 +38,7 @@ POLICY = Policy(
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT = "patient"
-CROWD = 20
+CROWD = 15
 SETTLE_S = 1600.0
 
 
@@ -47,7 +47,7 @@ class Asked:
     """One job somebody submits."""
 
     at: float
-    script: Script = Script()
+    script: Script = field(default_factory=Script)
     key: str | None = None
     again_at: float | None = None  # submitted a second time, with the same key
     cancel_at: float | None = None
@@ -103,6 +103,7 @@ def seeded(seed: int) -> Scenario:
         processes=chance.choice([1, 1, 2]),
         latency_s=chance.choice([0.0, 0.05, 0.6]),
         rates={} if crowded else weather(chance),
+        policy=replace(POLICY, patience_s=60, aging_s=60) if crowded else POLICY,
     )
 
 
@@ -116,9 +117,11 @@ def _asked(chance: random.Random, number: int) -> Asked:
         script=script,
         key=f"key-{number}" if keyed else None,
         again_at=at + chance.choice([0.0, 0.1, 20, 200]) if keyed and chance.random() < 0.4 else None,
-        cancel_at=at + chance.choice([0.0, chance.uniform(0, 20), chance.uniform(0, 200)]) if cancelled else None,
+        cancel_at=at + chance.choice([0.0, chance.uniform(0, 20), chance.uniform(0, 200)])
+        if cancelled
+        else None,
         units=chance.choice([1, 1, 1, 2]),
-        keep=chance.choice([1, 2, 3]),
+        keep=chance.choice([1, 1, 2, 3]),
         timeout_s=60.0 if chance.random() < 0.1 else None,
     )
 
@@ -136,8 +139,8 @@ def _script(chance: random.Random) -> Script:
 
 
 def _places(chance: random.Random) -> tuple[Place, ...]:
-    box = Place(name="box", price=0, capacity=chance.choice([2, 3]), idempotent=chance.random() < 0.6)
-    cloud = Place(name="cloud", price=1_000_000, idempotent=chance.random() < 0.5)
+    box = Place(name="box", price=0, capacity=chance.choice([2, 3]), idempotent=chance.random() < 0.5)
+    cloud = Place(name="cloud", price=1_000_000, idempotent=chance.random() < 0.3)
     gone = Place(name="gone", price=1_000_000, dead=True)
     return chance.choice([(box,), (cloud,), (box, cloud), (cloud, box), (cloud,), (gone, box)])
 

@@ -42,7 +42,9 @@ class Client:
 
     async def _submit(self) -> None:
         spec = self._asked.spec()
-        written = await self._ask(lambda p: p.jobs.submit(SCOPE, spec), repeat=spec.idempotency_key is not None)
+        written = await self._ask(
+            lambda p: p.jobs.submit(SCOPE, spec), repeat=spec.idempotency_key is not None
+        )
         if written is not None:
             self.record.job_ids.append(written.view.id)
 

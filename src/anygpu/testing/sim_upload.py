@@ -86,5 +86,10 @@ def _cut(data: bytes) -> list[bytes]:
 
 def _manifest(step: int, data: bytes) -> dict[str, Any]:
     chunks = [{"size": len(piece), "sha256": hashlib.sha256(piece).hexdigest()} for piece in _cut(data)]
-    file = {"path": "last.pt", "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "chunks": chunks}
+    file = {
+        "path": "last.pt",
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "chunks": chunks,
+    }
     return {"step": step, "at": 0.0, "world_size": 1, "files": [file]}

@@ -125,7 +125,9 @@ def _conclude(summary: Summary, took_s: float) -> None:
     for fault in Fault:
         _say(f"{summary.faults[fault]:8d}  {fault}")
     each_ms = took_s / max(1, summary.histories) * 1000
-    _say(f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each")
+    _say(
+        f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each"
+    )
 
 
 def _say(line: str) -> None:

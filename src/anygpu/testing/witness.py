@@ -63,7 +63,9 @@ class Witness:
         for recorded in written.recorded:
             commit = Commit(self.loop.time(), process, self.leader, recorded)
             self.commits.append(commit)
-            self.trace(f"{process} wrote {recorded.position} {type(recorded.event).__name__} {recorded.job_id}")
+            self.trace(
+                f"{process} wrote {recorded.position} {type(recorded.event).__name__} {recorded.job_id}"
+            )
             self.on_commit(commit)
 
     def led(self, guard: Guard | None) -> None:

@@ -18,8 +18,8 @@ from anygpu.testing.process import ControlProcess, Surroundings
 from anygpu.testing.provider import Machine, SimBackend, SimProvider
 from anygpu.testing.scenario import SETTLE_S, Scenario
 from anygpu.testing.sim_agent import SimAgent
-from anygpu.testing.sim_client import Client, Follower
 from anygpu.testing.sim_blobs import SimBlobs
+from anygpu.testing.sim_client import Client, Follower
 from anygpu.testing.sim_machine import Habitat
 from anygpu.testing.virtual import SeededChance, VirtualClock, VirtualLoop
 from anygpu.testing.witness import Commit, Witness
@@ -44,7 +44,9 @@ class World:
         self.witness = Witness(loop, self.trace, self._committed)
         self.blobs = SimBlobs(self.clock.wall_ms)
         self.rotted: dict[str, float] = {}  # manifests of checkpoints that were damaged at rest, and when
-        self.resumed_damaged: set[str] = set()  # attempts whose checkpoint was damaged as their intent was written
+        self.resumed_damaged: set[str] = (
+            set()
+        )  # attempts whose checkpoint was damaged as their intent was written
         self._open_stores(store)
         self.network = Network(loop, self.faults, self._alive, self.problems.append)
         self.habitat = self._habitat()
@@ -122,9 +124,9 @@ class World:
         if isinstance(event, CheckpointSaved) and self.faults.strikes(Fault.CHECKPOINT_ROTTED):
             delay_s = self.faults.between(0, 30)
             self.loop.call_later(delay_s, self._rot, event.checkpoint.manifest)
-        elif isinstance(event, AttemptLaunching) and event.resume is not None:
-            if not self.blobs.holds(event.resume.manifest):
-                self.resumed_damaged.add(event.name)
+        resume = event.resume if isinstance(event, AttemptLaunching) else None
+        if isinstance(event, AttemptLaunching) and resume and not self.blobs.holds(resume.manifest):
+            self.resumed_damaged.add(event.name)
 
     def _rot(self, manifest: str) -> None:
         self.rotted[manifest] = self.loop.time()
@@ -132,7 +134,9 @@ class World:
 
     def _report(self, process: str, what: str, error: Exception) -> None:
         self.trace(f"{process} reports {what}: {type(error).__name__}")
-        expected = isinstance(error, AnygpuError | TimeoutError) and not isinstance(error, Conflict | Internal)
+        expected = isinstance(error, AnygpuError | TimeoutError) and not isinstance(
+            error, Conflict | Internal
+        )
         if not expected:
             self.problems.append(f"{process}: {what}: {error!r}")
 

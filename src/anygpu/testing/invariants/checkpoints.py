@@ -1,0 +1,59 @@
+"""6: an attempt resumes from the newest valid checkpoint, and never from one that was not fully published."""
+
+from collections.abc import Iterator, Mapping
+
+from anygpu.events.facts import CheckpointRef
+from anygpu.events.types import AttemptLaunching, CheckpointRejected, CheckpointSaved
+from anygpu.testing.invariants.story import Story, Violation
+from anygpu.testing.world import World
+
+READING_S = 5.0  # damage that came between reading a checkpoint back and writing the intent
+
+
+def check(world: World, stories: Mapping[str, Story]) -> Iterator[Violation]:
+    for story in stories.values():
+        yield from _resumes(world, story)
+    for record in world.habitat.records:
+        given = record.resume["step"] if record.resume is not None else None
+        if record.restored_step not in (None, given):
+            yield Violation(6, f"{record.name} was given the bytes of another step")
+
+
+def _resumes(world: World, story: Story) -> Iterator[Violation]:
+    published: set[str] = set()
+    kept: list[CheckpointRef] = []
+    keep = world.witness.views[story.job_id].spec.checkpoint.keep
+    for commit in story.commits:
+        event = commit.recorded.event
+        if isinstance(event, CheckpointSaved) and event.checkpoint.id not in published:
+            published.add(event.checkpoint.id)
+            kept = [*kept, event.checkpoint][-keep:]
+        elif isinstance(event, CheckpointRejected):
+            yield from _rejected(world, event, kept, commit.at)
+            kept = [c for c in kept if c.id != event.checkpoint_id]
+        elif isinstance(event, AttemptLaunching):
+            yield from _resume(world, event, kept[-1] if kept else None, commit.at)
+
+
+def _rejected(
+    world: World, event: CheckpointRejected, kept: list[CheckpointRef], at: float
+) -> Iterator[Violation]:
+    for checkpoint in kept:
+        damaged_at = world.rotted.get(checkpoint.manifest, float("inf"))
+        if checkpoint.id == event.checkpoint_id and damaged_at > at:
+            yield Violation(6, f"the checkpoint {checkpoint.id} was rejected and is good")
+
+
+def _resume(
+    world: World, event: AttemptLaunching, newest: CheckpointRef | None, at: float
+) -> Iterator[Violation]:
+    chosen = event.resume.id if event.resume is not None else None
+    if chosen != (newest.id if newest is not None else None):
+        yield Violation(6, f"{event.name} resumes from {_step(event.resume)}, not from {_step(newest)}")
+    damaged_at = world.rotted.get(newest.manifest, 0.0) if newest is not None else 0.0
+    if event.name in world.resumed_damaged and damaged_at < at - READING_S:
+        yield Violation(6, f"{event.name} resumes from a damaged checkpoint")
+
+
+def _step(checkpoint: CheckpointRef | None) -> str:
+    return "the beginning" if checkpoint is None else f"step {checkpoint.step}"

@@ -1,0 +1,356 @@
+"""Bugs put into the real control code on purpose: the simulation is worth what it catches.
+
+Each is one small wrong turn somebody could take; the test asserts which invariant notices it, and how soon.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from anygpu.backends.contract import Launch
+from anygpu.control import decide, desk, placing, queue, supervisor, verdict
+from anygpu.control.desk import Desk
+from anygpu.control.jobs import Jobs
+from anygpu.control.keeper import Keeper
+from anygpu.control.placing import Placing
+from anygpu.control.supervisor import Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.errors import AnygpuError
+from anygpu.events import fold
+from anygpu.events.facts import Blame, CheckpointRef, Failure
+from anygpu.events.types import AttemptClaimed
+from anygpu.store.layout import read_manifest_key
+from anygpu.store.scope import SYSTEM
+from anygpu.testing.memory import MemoryEvidence, MemoryJournal
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, and the invariants of which one must notice it."""
+
+    name: str
+    caught_by: frozenset[int]
+    patches: tuple[Patch, ...]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for owner, name, wrong in self.patches:
+                stack.callback(setattr, owner, name, vars(owner)[name])
+                setattr(owner, name, wrong)
+            yield
+
+
+PLANTED: list[Planted] = []
+
+
+def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
+    def plant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
+        PLANTED.append(Planted(patches.__name__, frozenset(caught_by), tuple(patches())))
+        return patches
+
+    return plant
+
+
+# -- leading and launching --------------------------------------------------------------------------------------
+
+
+@planted(2)
+def the_lease_guards_no_write() -> list[Patch]:
+    return [(MemoryJournal, "_check", lambda self, guard: None)]
+
+
+@planted(3)
+def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
+    right = Placing._settle
+
+    async def settle(self: Placing, view: Any, plan: Any, guard: Any) -> Any:
+        if plan.choice is not None:
+            number = len(view.attempts) + 1
+            launch = Launch(
+                name=placing.attempt_name(view.id, number),
+                job_id=view.id,
+                attempt=number,
+                ticket=self._tickets.ticket(view.id, number),
+                agent_url="",
+                resources=view.spec.resources,
+            )
+            await self._backends[plan.choice.backend].launch(launch, plan.choice)
+        return await right(self, view, plan, guard)
+
+    return [(Placing, "_settle", settle)]
+
+
+@planted(2)
+def the_next_attempt_starts_before_the_lease_has_run_out() -> list[Patch]:
+    right = decide._silent_death
+
+    def soon(attempt: Any, seen: Any, policy: Any) -> Failure | None:
+        return right(attempt, seen, replace(policy, lease_s=1, grace_s=0, probes_before_lost=1))
+
+    return [
+        (decide, "_silent_death", soon),
+        (Supervisor, "_may_start", lambda self, led, keeper, view: True),
+    ]
+
+
+@planted(2)
+def any_agent_may_claim() -> list[Patch]:
+    async def claim(self: Desk, ticket: str, claimant: str, host: Any) -> Any:
+        job_id, number = self._tickets.read_ticket(ticket)
+
+        def anyone(view: Any) -> list[Any]:
+            attempt = desk._live(view, number)
+            return [] if attempt.claimant else [AttemptClaimed(attempt=number, claimant=claimant)]
+
+        view = await self._commit(job_id, anyone)
+        return await self._assignment(view, view.attempts[number - 1], claimant)
+
+    return [(Desk, "claim", claim)]
+
+
+# -- ending -----------------------------------------------------------------------------------------------------
+
+
+@planted(1, 3)
+def terminate_is_called_only_once() -> list[Patch]:
+    right = Keeper._probe
+
+    async def probe(self: Keeper, backend: Any, attempt: Any, memory: Any) -> None:
+        terminated = memory.terminated
+        await right(self, backend, attempt, memory)
+        memory.terminated = terminated
+
+    return [(Keeper, "_probe", probe)]
+
+
+@planted(3)
+def released_without_looking() -> list[Patch]:
+    return [
+        (decide, "_is_gone", lambda seen, policy: seen.terminated),
+        (decide, "_released", lambda attempt, seen: decide.AttemptReleased(attempt=attempt.number)),
+    ]
+
+
+@planted(3)
+def jobs_end_while_machines_are_left() -> list[Patch]:
+    right = decide._after_attempt
+
+    def after(view: Any, *, all_released: bool, policy: Any, jitter: float) -> Any:
+        return right(view, all_released=True, policy=policy, jitter=jitter)
+
+    def ended(event: Any, view: Any, at_ms: int, status: Any) -> Any:
+        return replace(view, status=status, phase=fold.Phase.ENDED, ended_at_ms=at_ms)
+
+    return [(decide, "_after_attempt", after), (fold, "_ended", ended)]
+
+
+@planted(3)
+def nobody_sweeps() -> list[Patch]:
+    async def run(self: Sweeper, live: Any) -> None:
+        return None
+
+    return [(Sweeper, "run", run)]
+
+
+@planted(12)
+def lost_at_the_first_silent_look() -> list[Patch]:
+    def death(attempt: Any, seen: Any, policy: Any) -> Failure | None:
+        if attempt.claimant is None or not seen.silent_probes:
+            return None
+        return Failure(code="silent", message="did not speak", blame=Blame.INFRASTRUCTURE)
+
+    return [(decide, "_silent_death", death)]
+
+
+@planted(1)
+def a_cancel_during_recovery_is_forgotten() -> list[Patch]:
+    right = decide._after_attempt
+
+    def after(view: Any, **options: Any) -> Any:
+        return iter(()) if view.recovering_since_ms is not None else right(view, **options)
+
+    return [(decide, "_after_attempt", after)]
+
+
+@planted(1)
+def user_errors_are_retried() -> list[Patch]:
+    right = verdict.why
+
+    def why(attempt: Any) -> Failure | None:
+        failure = right(attempt)
+        if failure is not None and failure.blame is Blame.USER:
+            return replace(failure, blame=Blame.INFRASTRUCTURE)
+        return failure
+
+    return [(verdict, "why", why)]
+
+
+@planted(1)
+def every_exit_is_a_success() -> list[Patch]:
+    return [(verdict, "_exit", lambda attempt: None)]
+
+
+# -- committing -------------------------------------------------------------------------------------------------
+
+
+@planted(2)
+def only_metrics_are_fenced() -> list[Patch]:
+    return [
+        (desk, "_owned", lambda view, key: None),
+        (fold, "_require_live", lambda event, number, view: view.attempts[number - 1]),
+    ]
+
+
+@planted(6)
+def an_unpublished_checkpoint_is_resumed() -> list[Patch]:
+    async def newest_manifest(self: Placing, view: Any) -> Any:
+        found: list[CheckpointRef] = []
+        async for blob in self._checkpoints._blobs.list(f"org/{view.organisation}/jobs/{view.id}"):
+            named = read_manifest_key(blob.key)
+            if named is not None:
+                _, manifest = await self._checkpoints.read(blob.key)
+                attempt = named[0].attempt
+                found.append(CheckpointRef(
+                    id=named[1], attempt=attempt, step=manifest.step, manifest=blob.key, size=1, saved_at_ms=1
+                ))  # fmt: skip
+        return max(found, key=lambda c: (c.attempt, c.step), default=None), []
+
+    return [(Placing, "_resume_point", newest_manifest)]
+
+
+@planted(6)
+def the_oldest_checkpoint_is_resumed() -> list[Patch]:
+    async def oldest(self: Placing, view: Any) -> Any:
+        return (view.checkpoints[0] if view.checkpoints else None), []
+
+    return [(Placing, "_resume_point", oldest)]
+
+
+@planted(6)
+def checkpoints_are_resumed_unread() -> list[Patch]:
+    async def unread(self: Placing, view: Any) -> Any:
+        return view.newest_checkpoint, []
+
+    return [(Placing, "_resume_point", unread)]
+
+
+@planted(8)
+def the_end_is_recorded_before_the_frames() -> list[Patch]:
+    async def end(self: Desk, key: Any, body: Any) -> Any:
+        row = await self._evidence.attempt(key.job_id, key.attempt)
+        ending = desk.read_ending(body)
+
+        def fact(view: Any) -> list[Any]:
+            if desk._ended_already(view, key):
+                return []
+            desk._owned(view, key)
+            return [ending.event(key.attempt, row)]
+
+        await self._commit(key.job_id, fact)
+        return {"ok": True}
+
+    return [(Desk, "end", end)]
+
+
+# -- taking in --------------------------------------------------------------------------------------------------
+
+
+@planted(7)
+def idempotency_keys_are_ignored() -> list[Patch]:
+    right = Jobs.submit
+
+    async def submit(self: Jobs, scope: Any, spec: Any) -> Any:
+        return await right(self, scope, spec.model_copy(update={"idempotency_key": None}))
+
+    return [(Jobs, "submit", submit)]
+
+
+@planted(8)
+def frames_sent_twice_are_stored_twice() -> list[Patch]:
+    right = MemoryEvidence._store
+
+    def store(self: MemoryEvidence, job_id: str, row: Any, batch: Any) -> None:
+        row.acked = 0
+        right(self, job_id, row, batch)
+
+    return [(MemoryEvidence, "_store", store)]
+
+
+@planted(8)
+def gaps_are_accepted() -> list[Patch]:
+    right = MemoryEvidence.ingest
+
+    async def ingest(self: MemoryEvidence, job_id: str, attempt: int, batch: Any, *, at_ms: int) -> Any:
+        return await right(self, job_id, attempt, replace(batch, first=1), at_ms=at_ms)
+
+    return [(MemoryEvidence, "ingest", ingest)]
+
+
+@planted(8)
+def reports_are_acknowledged_before_they_are_durable() -> list[Patch]:
+    right = Desk.report
+
+    async def report(self: Desk, key: Any, batch: Any) -> Any:
+        try:
+            return await right(self, key, batch)
+        except AnygpuError:
+            return {"acked": batch.last, "lease_s": self._policy.lease_s, "orders": []}
+
+    return [(Desk, "report", report)]
+
+
+@planted(10)
+def the_view_remembers_what_the_events_do_not_say() -> list[Patch]:
+    right = fold._keeping
+
+    def keeping(view: Any, checkpoints: Any) -> Any:
+        SEEN.append(view.id)
+        return replace(right(view, checkpoints), work_lost_s=float(len(SEEN)))
+
+    return [(fold, "_keeping", keeping)]
+
+
+SEEN: list[str] = []
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------
+
+
+@planted(11)
+def the_newest_job_is_always_first() -> list[Patch]:
+    def in_order(views: Any, now_ms: int, policy: Any) -> Any:
+        waiting = [view for view in views if queue.wants_a_place(view)]
+        return sorted(waiting, key=lambda v: (-v.spec.priority, -v.submitted_at_ms))
+
+    return [(placing, "in_order", in_order), (placing, "is_impatient", lambda view, now_ms, policy: False)]
+
+
+@planted(1)
+def there_is_no_net_under_the_wake_ups() -> list[Patch]:
+    right = Supervisor._list
+
+    async def only_once(self: Supervisor, led: Any) -> None:
+        if led.listed_at < 0:
+            await right(self, led)
+
+    return [(Supervisor, "_list", only_once)]
+
+
+@planted(1, 3)
+def a_failed_look_is_the_last_one() -> list[Patch]:
+    right = Supervisor._look
+
+    async def look(self: Supervisor, led: Any, keeper: Any, job_id: str) -> None:
+        try:
+            view = await self._journal.view(SYSTEM, job_id)
+            await keeper.look(view.id, led.guard)
+        except AnygpuError:
+            led.looking[job_id] = supervisor.asyncio.create_task(supervisor.asyncio.sleep(0))
+            return
+        await right(self, led, keeper, job_id)
+
+    return [(Supervisor, "_look", look)]

@@ -1,0 +1,43 @@
+"""Twenty short histories told on purpose; each is played again with a crash at every write of its control process."""
+
+from anygpu.testing.faults import Fault
+from anygpu.testing.scenario import Asked, Place, Scenario
+from anygpu.testing.sim_training import Script
+
+QUICK = Script(steps=2, step_s=3.0, save_every=1)
+BOX = Place(name="box", price=0, capacity=2)
+CLOUD = Place(name="cloud", price=1_000_000, idempotent=False)
+
+
+def _scenario(name: str, *jobs: Asked, rates: dict[Fault, float] | None = None, **more: object) -> Scenario:
+    fields: dict[str, object] = {"places": (BOX,), "faults_until": 90.0, **more}
+    return Scenario(seed=name, jobs=jobs, rates=rates or {}, **fields)  # type: ignore[arg-type]
+
+
+def _job(script: Script = QUICK, **more: object) -> Asked:
+    return Asked(**{"at": 1.0, "key": "one", "script": script, **more})  # type: ignore[arg-type]
+
+
+SCRIPTED = [
+    _scenario("completes", _job()),
+    _scenario("completes on a place that forgets names", _job(), places=(CLOUD,)),
+    _scenario("is submitted twice", _job(again_at=1.0)),
+    _scenario("fails by its own fault", _job(Script(steps=2, step_s=3.0, save_every=1, fails_at=2))),
+    _scenario("is killed and resumes", _job(Script(steps=3, step_s=3.0, save_every=1, killed_at=2))),
+    _scenario("runs out of time", _job(Script(steps=2, step_s=3.0, save_every=1, ends=False), timeout_s=8.0)),
+    _scenario("is cancelled at once", _job(cancel_at=1.0)),
+    _scenario("is cancelled while its machine boots", _job(cancel_at=3.0)),
+    _scenario("is cancelled while it trains", _job(Script(steps=9, step_s=3.0, save_every=2), cancel_at=20.0)),
+    _scenario("two jobs share the box", _job(), _job(key="two", at=2.0)),
+    _scenario("the second waits for the first", _job(units=2), _job(key="two", at=2.0, units=2)),
+    _scenario("its launch times out", _job(), rates={Fault.LAUNCH_TIMED_OUT: 0.6}),
+    _scenario("its launch leaves a twin", _job(), rates={Fault.LAUNCH_LATE: 0.6}, places=(CLOUD,)),
+    _scenario("its machine is not listed at first", _job(), rates={Fault.LISTING_LAG: 1.0}),
+    _scenario("there is no capacity at first", _job(), rates={Fault.NO_CAPACITY: 0.95}),
+    _scenario("its machine is taken back", _job(), rates={Fault.PREEMPTED_0: 0.5}),
+    _scenario("its machine is taken back with notice", _job(), rates={Fault.PREEMPTED_30: 0.6}),
+    _scenario("its machine dies silently", _job(), rates={Fault.MACHINE_DIED: 0.6}),
+    _scenario("terminating is lost", _job(), rates={Fault.TERMINATE_LOST: 0.7}),
+    _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.2},
+              processes=2),
+]  # fmt: skip

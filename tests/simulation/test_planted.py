@@ -1,0 +1,42 @@
+"""The simulation catches what it is there to catch: bugs planted in the control code, each within 300 seeds."""
+
+import pytest
+from tests.simulation.planted import PLANTED, Planted
+
+from anygpu.testing.simulate import History, play, seeded
+
+SEEDS = 300
+
+pytestmark = pytest.mark.slow
+each = pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+
+
+def test_there_are_more_than_fifteen_planted_bugs() -> None:
+    assert len({bug.name for bug in PLANTED}) == len(PLANTED) > 15
+
+
+@each
+def test_a_planted_bug_is_caught_by_its_invariant(bug: Planted) -> None:
+    with bug.in_place():
+        caught = next((history for history in map(_history, range(SEEDS)) if _caught(bug, history)), None)
+    assert caught is not None, (
+        f"{bug.name} was not noticed by invariants {set(bug.caught_by)} in {SEEDS} seeds"
+    )
+
+
+@pytest.mark.parametrize("name", ["user_errors_are_retried", "terminate_is_called_only_once"])
+def test_a_failing_seed_replays_to_the_very_same_failure(name: str) -> None:
+    bug = next(bug for bug in PLANTED if bug.name == name)
+    with bug.in_place():
+        first = next(history for history in map(_history, range(SEEDS)) if history.failed)
+        second = _history(int(first.seed))
+    assert second.violations == first.violations
+    assert second.trace_hash == first.trace_hash
+
+
+def _history(seed: int) -> History:
+    return play(seeded(seed))
+
+
+def _caught(bug: Planted, history: History) -> bool:
+    return any(violation.invariant in bug.caught_by for violation in history.violations)
