@@ -17,7 +17,7 @@ STATUSES = ("queued", "running", "completed", "failed", "cancelled")
 @click.option("--tag", "-t", help="Only jobs with this tag.")
 @click.option("--name", "-n", help="Only jobs of this name.")
 @click.option("--backend", help="Only jobs that ran there.")
-@click.option("--limit", "-l", default=20, show_default=True, help="How many.")
+@click.option("--limit", "-l", default=20, show_default=True, type=click.IntRange(1), help="How many.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @json_option
 @context_option

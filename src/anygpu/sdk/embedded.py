@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from anygpu.errors import AnygpuError, ServerUnreachable
 from anygpu.places import config_path, default_state
@@ -57,13 +56,13 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def running(state: Path) -> Running | None:
-    """The server of this state directory, if its process lives and its port answers."""
+    """The server of this state directory, if its process lives. It announces itself when it is ready."""
     try:
         told = json.loads((state / "server.json").read_text())
         found = Running(told["url"], int(told["pid"]), (state / "token").read_text().strip())
     except (OSError, ValueError, KeyError):
         return None
-    return found if _alive(found.pid) and _listens(found.url) else None
+    return found if _alive(found.pid) else None
 
 
 def ensure(state: Path, on_start: Callable[[], None] = lambda: None) -> Running:
@@ -155,15 +154,6 @@ def _alive(pid: int) -> bool:
     except OSError:
         return True  # no /proc on this system
     return b"anygpu.server" in words  # a process that ended and was not waited for has no words
-
-
-def _listens(url: str) -> bool:
-    parts = urlsplit(url)
-    try:
-        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=2):
-            return True
-    except OSError:
-        return False
 
 
 def _free(port: int) -> bool:
