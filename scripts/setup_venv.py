@@ -26,6 +26,8 @@ def main() -> None:
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pip>=25.1")
     print("installing anygpu and its tools into", venv.name, "(a minute, once)", flush=True)
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *constraints, *project)
+    # Where PYTHONDONTWRITEBYTECODE is set, an editable install would be compiled anew at every start.
+    run(python, "-m", "compileall", "-q", str(ROOT / "src"))
 
 
 def run(*command: str) -> None:

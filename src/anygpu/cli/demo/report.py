@@ -88,6 +88,6 @@ class Report:
 NEXT = """Next:
   anygpu run train.py          your own script, as it is
   anygpu watch                 its curves
-  anygpu up                    the server, with a page for the browser
+  anygpu up                    the server in the foreground
   anygpu --help                everything else; examples/ and docs/ have more
 """
