@@ -1,0 +1,75 @@
+"""Where a job could run, and why not."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.events.facts import Offer
+from anygpu.plan.route import rank, route
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import JobSpec
+
+BOX = Offer(backend="box", cpus=8, memory_gib=32, free=1)
+FULL = Offer(backend="full", cpus=8, free=0, wait_reason="all slots of full are taken")
+A100 = Offer(
+    backend="cloud",
+    name="a2",
+    region="eu",
+    gpu_kind="NVIDIA A100",
+    gpu_count=1,
+    gpu_memory_gib=40,
+    price_microusd_per_hour=3_000_000,
+    interruptible=True,
+)
+
+
+def spec(**fields: Any) -> JobSpec:
+    return from_mapping({"script": "train.py", **fields})
+
+
+UNFIT = [
+    (BOX, {"placement": {"allowed": ["cloud"]}}, "not among the allowed backends"),
+    (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job"),
+    (A100, {"placement": {"region": "us"}}, "is in region eu, not us"),
+    (A100, {"placement": {"instance_type": "p4d"}}, "is a a2, not a p4d"),
+    (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
+    (BOX, {"resources": {"gpu": 1}}, "has no GPU, the job needs 1"),
+    (A100, {"resources": {"gpu": 2}}, "has 1 GPUs, the job needs 2"),
+    (A100, {"resources": {"gpu": "H100"}}, "has NVIDIA A100, the job needs H100"),
+    (A100, {"resources": {"gpu": {"count": 1, "memory_gib": 80}}}, "has 40 GiB a GPU, the job needs 80"),
+    (BOX, {"resources": {"cpus": 16}}, "has 8 CPUs, the job needs 16"),
+    (BOX, {"resources": {"memory_gib": 64}}, "has 32 GiB of memory, the job needs 64"),
+]
+
+
+@pytest.mark.parametrize(("offer", "fields", "reason"), UNFIT, ids=[row[2] for row in UNFIT])
+def test_an_offer_that_can_never_take_the_job_says_why(
+    offer: Offer, fields: dict[str, Any], reason: str
+) -> None:
+    assert rank(spec(**fields), offer).rejected == reason
+
+
+def test_a_free_slot_of_ones_own_is_taken_before_a_paid_one() -> None:
+    assert route(spec(), [A100, BOX]).choice == BOX
+
+
+def test_a_full_place_waits_and_the_next_one_is_taken() -> None:
+    plan = route(spec(), [FULL, A100])
+    assert plan.choice == A100
+    assert [ranked.offer.backend for ranked in plan.ranked] == ["cloud", "full"]
+
+
+def test_fallbacks_are_tried_in_the_order_given() -> None:
+    assert route(spec(placement={"fallbacks": ["cloud", "box"]}), [BOX, A100]).choice == A100
+
+
+def test_a_job_nobody_can_take_now_is_told_what_it_waits_for() -> None:
+    plan = route(spec(resources={"cpus": 4}), [FULL])
+    assert plan.choice is None
+    assert plan.reason == "all slots of full are taken"
+
+
+def test_a_job_nobody_can_ever_take_is_told_all_the_reasons() -> None:
+    plan = route(spec(resources={"gpu": "H100"}), [BOX, A100])
+    assert plan.reason == "box: has no GPU, the job needs 1; cloud: has NVIDIA A100, the job needs H100"
+    assert route(spec(), []).reason == "no backend is configured"
