@@ -23,6 +23,8 @@ from anygpu.events.fold import Recorded
 T = TypeVar("T")
 RING = 4096
 SHARED_READS = 128
+SPACING_S = 0.0001  # what waking one watcher and sending to it takes
+MOST_SPACING_S = 0.02
 _FIRST_COUNTS = count(0, 1 << 40)
 
 
@@ -36,12 +38,20 @@ class Entry(NamedTuple):
 
 
 class Signal:
-    """Wakes everybody who waits; counters tell a follower whether it missed something meanwhile."""
+    """Wakes everybody who waits; counters tell a follower whether it missed something meanwhile.
+
+    A lone watcher is woken at once. The more there are the longer a wake-up takes, so what happens meanwhile is kept
+    for the next one: a burst of events costs two rounds through two hundred watchers, not one for each event.
+    """
 
     def __init__(self) -> None:
         # Shared reads are kept under these counts: a new signal must not repeat those of a forgotten one.
         self.events = self.evidence = next(_FIRST_COUNTS)
-        self._event = asyncio.Event()
+        self._told = self.seen
+        self._waiters: dict[asyncio.Future[bool], None] = {}
+        self._loop = asyncio.get_running_loop()
+        self._next_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def seen(self) -> tuple[int, int]:
@@ -50,19 +60,35 @@ class Signal:
     def fire(self, *, events: int = 0, evidence: int = 0) -> None:
         self.events += events
         self.evidence += evidence
-        fired, self._event = self._event, asyncio.Event()
-        fired.set()
+        wait_s = self._next_at - self._loop.time()
+        if wait_s <= 0:
+            self.release()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(wait_s, self.release)
+
+    def release(self) -> None:
+        """Wake everybody now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiters, self._waiters = self._waiters, {}
+        self._told = self.seen
+        self._next_at = self._loop.time() + min(MOST_SPACING_S, SPACING_S * len(waiters))
+        for waiter in waiters:
+            _answer(waiter, True)
 
     async def wait(self, seen: tuple[int, int], timeout_s: float) -> bool:
         """Whether anything happened since `seen`; gives up after `timeout_s`."""
-        if self.seen != seen:
+        if self._told[0] > seen[0] or self._told[1] > seen[1]:
             return True
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiters[waiter] = None
+        timer = self._loop.call_later(timeout_s, _answer, waiter, False)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        return True
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiters.pop(waiter, None)
 
 
 class Feed:
@@ -156,9 +182,9 @@ class Hub:
         """Every follower ends its stream; clients come back with their cursor."""
         self.closing = True
         for _, feed in self.feeds():
-            feed.signal.fire()
+            feed.signal.release()
         for signal in list(self._signals.values()):
-            signal.fire()
+            signal.release()
 
     def _in_loop(self, call: Callable[[Any], None], argument: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -177,6 +203,11 @@ class Hub:
     def _touch(self, job_id: str) -> None:
         if signal := self._signals.get(job_id):
             signal.fire(evidence=1)
+
+
+def _answer(waiter: asyncio.Future[bool], answer: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(answer)
 
 
 def _failed(read: asyncio.Future[Any]) -> bool:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from anygpu.server.sockets import SharedFrames
+
 BACKLOG = 2048
 KEEP_ALIVE_S = 75
 MESSAGE_BYTES = 64 * 1024  # followers have nothing to say
@@ -70,9 +72,9 @@ def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="httptools",
-        ws="websockets-sansio",
+        ws=SharedFrames,
         ws_max_size=MESSAGE_BYTES,
-        ws_per_message_deflate=False,  # it costs more CPU than loopback costs bytes
+        ws_per_message_deflate=False,  # frames are shared
         lifespan="off",
         log_config=None,
         access_log=False,

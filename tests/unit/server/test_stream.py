@@ -14,7 +14,7 @@ from anygpu.events.types import AttemptReleased, Event, JobCompleted
 from anygpu.events.view import JobView
 from anygpu.server import hub as hub_module
 from anygpu.server import stream as stream_module
-from anygpu.server.hub import Hub
+from anygpu.server.hub import Hub, Signal
 from anygpu.server.stream import Cursor, Sources, Texts, follow_job, follow_project
 from anygpu.store.evidence import Batch, Point
 from anygpu.testing import histories
@@ -285,3 +285,47 @@ async def test_followers_gone_leave_nothing_in_the_hub(world: World) -> None:
     assert world.hub.followers == 0
     await world.happens(job_id, *histories.training(), *histories.ended()[:1], AttemptReleased(attempt=1))
     assert world.hub.feeds() == []
+
+
+async def test_a_follower_who_comes_later_reads_anew(world: World) -> None:
+    job_id = await world.submit()
+    await world.happens(job_id, *histories.training())
+    await world.reports(job_id, 1, b"early")
+    first = await world.follow(job_id)
+    assert base64.b64decode((await first.next("log"))["data"]) == b"early"
+    await first.close()
+    del first
+    await world.reports(job_id, 1, b" late")
+    second = await world.follow(job_id)
+    assert base64.b64decode((await second.next("log"))["data"]) == b"early late"
+
+
+async def test_a_burst_wakes_many_watchers_twice_and_not_for_each_event() -> None:
+    signal = Signal()
+    rounds = 0
+
+    async def watch() -> None:
+        nonlocal rounds
+        while signal.events - start < 10:
+            seen = signal.seen
+            await signal.wait(seen, 5)
+            rounds += 1
+
+    start = signal.events
+    watching = [asyncio.create_task(watch()) for _ in range(100)]
+    await asyncio.sleep(0)
+    for _ in range(10):
+        signal.fire(events=1)
+    await asyncio.gather(*watching)
+    assert rounds <= 200
+
+
+async def test_a_lone_watcher_is_woken_at_once() -> None:
+    signal = Signal()
+    seen = signal.seen
+    waiting = asyncio.create_task(signal.wait(seen, 5))
+    await asyncio.sleep(0)
+    signal.fire(events=1)
+    assert await asyncio.wait_for(waiting, 0.5)
+    assert await signal.wait(seen, 0)
+    assert not await signal.wait(signal.seen, 0)

@@ -16,6 +16,7 @@ from anygpu.server.problems import body_of
 from anygpu.server.resolve import resolve
 from anygpu.server.routes.training import Ref
 from anygpu.server.services import Asking, Served
+from anygpu.server.sockets import frames_of
 from anygpu.server.stream import EVERYTHING, Cursor, Texts, follow_job, follow_project
 
 router = APIRouter(prefix="/api/v1", tags=["stream"])
@@ -124,8 +125,7 @@ async def _sender(socket: WebSocket, batches: AsyncGenerator[Texts, None]) -> No
         try:
             async with aclosing(batches):
                 async for texts in batches:
-                    for text in texts:
-                        await socket.send_text(text)
+                    await socket.send({"type": "websocket.send", "frames": frames_of(texts)})
                     ended = texts[-1].startswith('{"kind": "end"')
         except AnygpuError as error:
             await socket.send_text(dumps({"kind": "problem", "problem": body_of(error)}))
