@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> None:
     venv = Path(sys.argv[1]).resolve()
     if sys.version_info < (3, 11):
-        sys.exit(f"anygpu needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11")
+        sys.exit(
+            f"anygpu needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11"
+        )
     # A shim (pyenv, asdf) would be baked into the environment; sys.executable is the interpreter itself.
     if not (venv / "bin" / "python").exists():
         shutil.rmtree(venv, ignore_errors=True)
