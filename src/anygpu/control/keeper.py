@@ -123,13 +123,22 @@ class Keeper:
             if not memory.terminated:
                 await backend.terminate(handle)
                 memory.terminated = True
-            if attempt.lost and isinstance(backend, DeliversLeftovers) and not memory.delivered:
-                await backend.deliver(handle)
-                memory.delivered = True
         except Exception as error:  # noqa: BLE001
             memory.probed(None, _said(error), self._clock.monotonic())
             return
+        if attempt.lost and isinstance(backend, DeliversLeftovers):
+            await self._deliver(backend, handle, memory)
         await self._probe(backend, attempt, memory)
+
+    async def _deliver(self, backend: DeliversLeftovers, handle: Handle, memory: AttemptMemory) -> None:
+        """Evidence that cannot be had must not keep the job from ending."""
+        if memory.delivery_tries >= DELIVERY_TRIES:
+            return
+        try:
+            await backend.deliver(handle)
+            memory.delivery_tries = DELIVERY_TRIES
+        except Exception:  # noqa: BLE001
+            memory.delivery_tries += 1
 
     async def _probe(self, backend: Backend, attempt: AttemptView, memory: AttemptMemory) -> None:
         observation: Observation | None = None
@@ -185,6 +194,7 @@ class Keeper:
         return self._policy.probe_every_s
 
 
+DELIVERY_TRIES = 3
 STILL_THERE = (State.PENDING, State.RUNNING, State.EXITED)
 
 

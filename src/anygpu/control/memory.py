@@ -26,7 +26,7 @@ class AttemptMemory:
     launch_failures: int = 0
     refusal: Failure | None = None
     terminated: bool = False
-    delivered: bool = False
+    delivery_tries: int = 0
 
     @classmethod
     def begin(cls, attempt: AttemptView, row: AttemptRow, now: float) -> "AttemptMemory":
