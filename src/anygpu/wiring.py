@@ -128,7 +128,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     await _ensure_own_token(settings, access)
     backends = _backends(settings, wake)
     tickets = Tickets(keys.tickets)
-    vault = Secrets(database, settings.state / "secrets.key")
+    vault = Secrets(database, _key_file(settings).with_name("secrets.key"))
     retention = _retention(settings, blobs, uploads, journal, database, clock)
     queue = QueueLook(journal, clock, policy)
     agents_go_to = settings.server.agent_url or agent_url
@@ -220,6 +220,8 @@ def _rules(settings: Settings) -> GateRules:
 
 def _policy(settings: Settings) -> Policy:
     agent, control = settings.agent, settings.control
+    # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
+    poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
     return Policy(
         lease_s=agent.lease_s,
         grace_s=agent.cancel_grace_s,
@@ -228,7 +230,7 @@ def _policy(settings: Settings) -> Policy:
         telemetry_every_s=agent.telemetry_every_s,
         probe_every_s=control.provider_poll_s,
         leader_ttl_s=control.leader_ttl_s,
-        poll_s=control.safety_net_s,
+        poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
     )
 

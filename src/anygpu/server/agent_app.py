@@ -18,6 +18,7 @@ from anygpu.errors import AnygpuError, Internal, InvalidSpec, Problem, Unauthori
 from anygpu.server import blob_routes
 from anygpu.server.bodies import read_object, text_field
 from anygpu.server.gate import limited
+from anygpu.server.hub import Hub, Signal
 from anygpu.server.links import with_absolute_urls
 from anygpu.server.problems import MalformedRequest, from_status, problem
 from anygpu.server.services import Services
@@ -88,14 +89,22 @@ async def _orders(request: Request, services: Services) -> Any:
     while True:
         events = signal.events
         answer = await services.desk.orders(key)
-        if answer["version"] != known:
+        if answer["version"] != known or loop.time() >= until or hub.closing:
             return answer
-        while signal.events == events and not hub.closing and loop.time() < until:
-            left_s = min(until - loop.time(), services.sources.poll_s or wait_s)
-            if not await signal.wait(signal.seen, max(0.0, left_s)) and services.sources.poll_s:
-                break  # where other processes write too, look again without a signal
-        if hub.closing or loop.time() >= until:
-            return answer
+        await _until_changed(hub, signal, events, min(until, loop.time() + _look_again_s(services)))
+
+
+async def _until_changed(hub: Hub, signal: Signal, events: int, until: float) -> None:
+    loop = asyncio.get_running_loop()
+    while signal.events == events and loop.time() < until and not hub.closing:
+        if not await signal.wait(signal.seen, max(0.0, until - loop.time())):
+            return
+
+
+def _look_again_s(services: Services) -> float:
+    """Where other processes write too, a change may come without a signal."""
+    poll_s = services.sources.poll_s
+    return LONGEST_WAIT_S if poll_s is None else 2 * poll_s
 
 
 async def _begin_checkpoint(request: Request, services: Services) -> Any:
