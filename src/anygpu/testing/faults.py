@@ -45,6 +45,7 @@ class Fault(StrEnum):
     PREEMPTED_CANCELLING = "preempted while cancelling"
     MACHINE_DIED = "machine died silently"
     AGENT_DIED = "agent died"
+    SPOOL_LOST = "disk of a dead agent unreadable"
     UPLOAD_TORN = "upload torn"
     UPLOAD_CORRUPT = "upload corrupt"
     CHECKPOINT_ROTTED = "published checkpoint damaged at rest"
@@ -82,6 +83,7 @@ RATES: Mapping[Fault, float] = {
     Fault.PREEMPTED_120: 0.05,
     Fault.MACHINE_DIED: 0.04,
     Fault.AGENT_DIED: 0.04,
+    Fault.SPOOL_LOST: 0.3,
     Fault.UPLOAD_TORN: 0.2,
     Fault.UPLOAD_CORRUPT: 0.2,
     Fault.CHECKPOINT_ROTTED: 0.2,

@@ -13,6 +13,7 @@ from anygpu.spec.model import Resources
 from anygpu.testing.faults import Fault, Faults
 from anygpu.testing.virtual import VirtualLoop
 
+LAG_S = 35.0  # how far lists may lag at most
 NOTICES = ((Fault.PREEMPTED_0, 0.0), (Fault.PREEMPTED_30, 30.0), (Fault.PREEMPTED_120, 120.0))
 MOMENTS = {
     "provisioning": Fault.PREEMPTED_PROVISIONING,
@@ -32,6 +33,10 @@ class Guest(Protocol):
         """The machine will be taken back soon."""
         ...
 
+    def deliver(self) -> None:
+        """Send what a dead agent left behind."""
+        ...
+
 
 @dataclass(eq=False, slots=True)
 class Machine:
@@ -47,6 +52,7 @@ class Machine:
     preempted: bool = False
     noticed: bool = False
     exited: bool = False
+    spool_lost: bool = False
     paused_until: float = 0.0
     frozen_s: float = 0.0  # how long it stood still in all: its own clock lags by this
     cut_off_until: float = 0.0
@@ -76,6 +82,11 @@ class SimProvider:
     def listed(self, name: str) -> list[Machine]:
         return [machine for machine in self.named(name) if machine.listed_from <= self.loop.time()]
 
+    def knows(self, name: str) -> bool:
+        """Whether nothing of this name can be hidden from its lists: names are unique, or the last one is old."""
+        newest = max((machine.launched for machine in self.named(name)), default=0.0)
+        return self.idempotent or newest + LAG_S < self.loop.time()
+
     def free(self) -> int | None:
         if self.capacity is None:
             return None
@@ -96,9 +107,10 @@ class SimProvider:
         return self._book(launch, units)
 
     def _book(self, launch: Launch, units: int) -> Machine:
-        lag_s = self.faults.between(5, 35) if self.faults.strikes(Fault.LISTING_LAG) else 0.0
+        lag_s = self.faults.between(5, LAG_S) if self.faults.strikes(Fault.LISTING_LAG) else 0.0
         now = self.loop.time()
         machine = Machine(f"m{len(self.books) + 1}", launch.name, units, now, now + lag_s)
+        machine.spool_lost = self.faults.strikes(Fault.SPOOL_LOST)
         self.books.append(machine)
         self.trace(f"{self.name} created {machine.id} {machine.name}")
         machine.guest = self.new_guest(machine, launch)
@@ -204,7 +216,7 @@ class SimBackend:
         listed = self._provider.listed(handle.name)
         if not listed or self._faults.strikes(Fault.LISTING_LAG, 0.2):
             return Observation(state=State.ABSENT)
-        return observe(listed)
+        return observe(listed, certain=self._provider.knows(handle.name))
 
     async def terminate(self, handle: Handle) -> None:
         await self._travel()
@@ -238,9 +250,23 @@ class SimBackend:
         raise TimeoutError(f"{self.name} did not answer")
 
 
-def observe(machines: Sequence[Machine]) -> Observation:
-    """What the provider's list shows for one name."""
+class SimBox(SimBackend):
+    """A place of one's own: what an agent wrote to disk before it died can still be read there."""
+
+    async def deliver(self, handle: Handle) -> None:
+        await self._travel()
+        for machine in self._provider.named(handle.name):
+            if machine.spool_lost:
+                raise OSError("the disk cannot be read")
+            if machine.guest is not None:
+                machine.guest.deliver()
+
+
+def observe(machines: Sequence[Machine], *, certain: bool) -> Observation:
+    """What the provider's list shows for one name. Where a twin may be hidden, an ended machine proves nothing."""
     alive = _alive(machines)
+    if not alive and not certain:
+        return Observation(state=State.ABSENT)
     if not alive:
         taken = any(machine.preempted for machine in machines)
         return Observation(state=State.GONE, detail="taken back" if taken else "ended", preempted=taken)

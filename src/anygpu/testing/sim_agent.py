@@ -43,6 +43,8 @@ class SimAgent:
         self.grace_s = 0.0
         self.stopping: str = ""  # the outcome this will have, once something asks us to stop
         self.rejected = False
+        self._dead = False
+        self._delivering = False
         self.bell = SimWake(habitat.loop)  # interrupts the trainer
         self.uploader = Uploader(self)
         self._ticket = launch.ticket
@@ -58,6 +60,7 @@ class SimAgent:
         self._spawn(self._run())
 
     def kill(self) -> None:
+        self._dead = True
         self._stopped_training()
         for task in self._tasks:
             task.cancel()
@@ -66,6 +69,12 @@ class SimAgent:
         """Some machines tell their agent; of others only the provider's list knows."""
         if self.work and self.habitat.faults.random.random() < 0.5:
             self.stop("stopped")
+
+    def deliver(self) -> None:
+        """A courier leaves at once when the agent still holds its lock."""
+        if self._dead and self.work and not self._delivering:
+            self._delivering = True
+            self.habitat.loop.create_task(self._deliver())
 
     def stop(self, outcome: str) -> None:
         sternness = ["", "stopped", "timeout", "cancelled", "lease_lost"]
@@ -138,10 +147,22 @@ class SimAgent:
             self._odd(error)
             await self.rest(3)
         else:
-            self.record.end_acked = end.outcome
+            self.record.end_acked = end.outcome if end.outcome != "agent_lost" else None
             self.habitat.trace(f"{self.record.name} told its end: {end.outcome}")
             return True
         return False
+
+    async def _deliver(self) -> None:
+        """What a courier does with the spool of a dead agent: evidence only, nothing is committed."""
+        until = self.now() + DELIVER_S
+        while self.now() < until and not self.rejected and self.record.end_acked is None:
+            if self.record.acked >= len(self.record.frames):
+                await self._tell(End(outcome="agent_lost"))
+                return
+            try:
+                await self._say()
+            except AnygpuError:
+                await self.rest(3)
 
     # -- reporting ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from anygpu.testing.memory import MemoryEvidence, MemoryJournal
 from anygpu.testing.mortal import Life
 from anygpu.testing.network import Network
 from anygpu.testing.process import ControlProcess, Surroundings
-from anygpu.testing.provider import Machine, SimBackend, SimProvider
+from anygpu.testing.provider import Machine, SimBackend, SimBox, SimProvider
 from anygpu.testing.scenario import SETTLE_S, Scenario
 from anygpu.testing.sim_agent import SimAgent
 from anygpu.testing.sim_blobs import SimBlobs
@@ -156,7 +156,9 @@ class World:
             return self.witness.watched(self.new_journal(), process)
 
         backends = {
-            place.name: SimBackend(provider, price=place.price, dead=place.dead)
+            place.name: (SimBox if place.capacity else SimBackend)(
+                provider, price=place.price, dead=place.dead
+            )
             for place, provider in zip(self.scenario.places, self.providers, strict=True)
         }
         return Surroundings(

@@ -1,6 +1,6 @@
 """2: one attempt commits, one process leads, one agent trains. 12: no agent that is well is declared dead."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -64,13 +64,15 @@ def _overlaps(world: World) -> Iterator[Violation]:
 
 
 def _hasty(world: World, stories: Mapping[str, Story]) -> Iterator[Violation]:
-    """An agent that was answered a moment ago, on a machine that is there, is not lost."""
-    machines = {(machine.id, machine.name): machine for p in world.providers for machine in p.books}
+    """An agent that was answered a moment ago, on the one machine that is there, is not lost."""
+    books = [machine for provider in world.providers for machine in provider.books]
+    names = Counter(machine.name for machine in books)
+    machines = {machine.name: machine for machine in books if names[machine.name] == 1}
     patience_s = world.scenario.policy.lease_s / 2
-    for record in (record for record in world.habitat.records if record.job_id):
+    for record in (record for record in world.habitat.records if record.name in machines and record.job_id):
         for lost in stories[record.job_id].of(AttemptLost):
             mine = lost.event.attempt == record.attempt and lost.event.failure.blame is Blame.INFRASTRUCTURE
-            if mine and _was_well(record, machines[record.machine, record.name], lost, patience_s):
+            if mine and _was_well(record, machines[record.name], lost, patience_s):
                 yield Violation(12, f"{record.name} was well when declared dead: {lost.event.evidence}")
 
 
