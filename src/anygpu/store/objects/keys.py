@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from anygpu.errors import UnsafePath
 
@@ -35,6 +36,7 @@ def checked_prefix(prefix: str) -> str:
     return checked_key(folder) if folder else ""
 
 
+@lru_cache(maxsize=4096)
 def _fault(key: str) -> str:
     if not key or len(key.encode(errors="surrogatepass")) > MAX_KEY_BYTES:
         return f"it must have 1 to {MAX_KEY_BYTES} bytes"
