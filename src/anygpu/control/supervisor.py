@@ -191,6 +191,8 @@ class Supervisor:
         for view in await self._placing.run([*led.views.values()], ready, led.guard):
             self._know(led, view)
             led.due[view.id] = self._clock.monotonic()
+            if view.id in led.looking:
+                led.again.add(view.id)  # that look began before there was an attempt to launch
             self._wake.set(NUDGE)
 
     def _may_start(self, led: Leadership, keeper: Keeper, view: JobView) -> bool:
