@@ -8,7 +8,7 @@ import hmac
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,6 +76,28 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Time, chance and wake-ups."""
+
+    clock: RealClock
+    chance: RealChance
+    wake: LoopWake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """Where facts and bytes live."""
+
+    database: Database
+    journal: SqlJournal
+    evidence: SqlEvidence
+    blobs: Blobs
+    checkpoints: Checkpoints
+    uploads: Uploads
+    secrets: Secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What runs, besides the listeners."""
 
@@ -111,42 +133,30 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
 
 async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) -> Parts:
     keys = Keys.from_file(_key_file(settings))
-    clock, chance, wake = RealClock(), RealChance(), LoopWake()
-    policy = _policy(settings)
-    poll_s = None if settings.embedded else settings.control.poll_events_s
-    hub = Hub(
-        most_followers=settings.limits.followers, reads_age_s=float("inf") if poll_s is None else poll_s / 2
-    )
-    database = await open_database(settings.database_url)
-    stack.push_async_callback(database.close)
-    journal = SqlJournal(database, on_commit=hub.committed)
-    evidence = SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes)
-    blobs = _blobs(settings, keys)
-    checkpoints = Checkpoints(blobs, url_life_s=settings.store.signed_url_s)
-    uploads = Uploads(blobs, url_life_s=settings.store.signed_url_s)
-    access = Access(Tokens(database), clock.wall_ms)
-    await _ensure_own_token(settings, access)
-    backends = _backends(settings, wake)
-    tickets = Tickets(keys.tickets)
-    vault = Secrets(database, _key_file(settings).with_name("secrets.key"))
-    retention = _retention(settings, blobs, uploads, journal, database, clock)
-    queue = QueueLook(journal, clock, policy)
+    world = World(clock=RealClock(), chance=RealChance(), wake=LoopWake())
+    hub = _hub(settings)
+    stores = await _stores(settings, keys, hub, stack)
+    policy, tickets = _policy(settings), Tickets(keys.tickets)
+    backends = _backends(settings, world.wake)
+    retention = _retention(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
+    access = Access(Tokens(stores.database), world.clock.wall_ms)
+    await _ensure_own_token(settings, access)
     services = Services(
-        journal=journal,
-        evidence=evidence,
-        jobs=Jobs(journal, clock, chance, wake),
-        desk=Desk(journal, evidence, checkpoints, uploads, JobSecrets(vault), tickets, clock, wake, policy),
-        blobs=blobs,
-        checkpoints=checkpoints,
-        uploads=uploads,
-        secrets=vault,
+        journal=stores.journal,
+        evidence=stores.evidence,
+        jobs=Jobs(stores.journal, world.clock, world.chance, world.wake),
+        desk=_desk(stores, tickets, world, policy),
+        blobs=stores.blobs,
+        checkpoints=stores.checkpoints,
+        uploads=stores.uploads,
+        secrets=stores.secrets,
         access=access,
-        sources=Sources(journal=journal, evidence=evidence, hub=hub, poll_s=poll_s),
-        queue=queue,
+        sources=Sources(journal=stores.journal, evidence=stores.evidence, hub=hub, poll_s=_poll_s(settings)),
+        queue=QueueLook(stores.journal, world.clock, policy),
         gauges=Gauges(),
         host=HostTelemetry(str(settings.state)),
-        clock=clock,
+        clock=world.clock,
         backends=backends,
         limits=settings.limits,
         blob_secret=keys.blobs,
@@ -154,20 +164,78 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         agent_url=agents_go_to,
         version=__version__,
         collect_garbage=retention.collect,
-        ready=_ready(journal),
+        ready=_ready(stores.journal),
     )
-    supervisor = Supervisor(
+    supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to)
+    return Parts(services=services, supervisor=supervisor, retention=retention)
+
+
+async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStack) -> Stores:
+    database = await open_database(settings.database_url)
+    stack.push_async_callback(database.close)
+    blobs = open_blobs(settings.blobs_url, secret=keys.blobs, options=_blob_options(settings))
+    return Stores(
+        database=database,
+        journal=SqlJournal(database, on_commit=hub.committed),
+        evidence=SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes),
+        blobs=blobs,
+        checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
+        uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
+        secrets=Secrets(database, _key_file(settings).with_name("secrets.key")),
+    )
+
+
+def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
+    return Desk(
+        stores.journal,
+        stores.evidence,
+        stores.checkpoints,
+        stores.uploads,
+        JobSecrets(stores.secrets),
+        tickets,
+        world.clock,
+        world.wake,
+        policy,
+    )
+
+
+def _supervisor(
+    stores: Stores,
+    backends: Mapping[str, Backend],
+    tickets: Tickets,
+    world: World,
+    policy: Policy,
+    agent_url: str,
+) -> Supervisor:
+    journal, clock = stores.journal, world.clock
+
+    def new_keeper() -> Keeper:
+        return Keeper(
+            journal, stores.evidence, backends, tickets, clock, world.chance, policy, lambda: agent_url
+        )
+
+    return Supervisor(
         journal,
-        lambda: Keeper(journal, evidence, backends, tickets, clock, chance, policy, lambda: agents_go_to),
-        Placing(journal, backends, checkpoints, tickets, clock, policy),
+        new_keeper,
+        Placing(journal, backends, stores.checkpoints, tickets, clock, policy),
         Sweeper(backends, clock, policy, log.failure),
         clock,
-        wake,
+        world.wake,
         policy,
-        _holder(settings),
+        f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
         log.failure,
     )
-    return Parts(services=services, supervisor=supervisor, retention=retention)
+
+
+def _hub(settings: Settings) -> Hub:
+    poll_s = _poll_s(settings)
+    age_s = float("inf") if poll_s is None else poll_s / 2
+    return Hub(most_followers=settings.limits.followers, reads_age_s=age_s)
+
+
+def _poll_s(settings: Settings) -> float | None:
+    """How often to look for what other processes wrote; None where there are none."""
+    return None if settings.embedded else settings.control.poll_events_s
 
 
 async def _start_listeners(
@@ -252,10 +320,6 @@ def _job_of(attempt_name: str) -> str:
     return dashed(attempt_name.split("-")[1])
 
 
-def _blobs(settings: Settings, keys: Keys) -> Blobs:
-    return open_blobs(settings.blobs_url, secret=keys.blobs, options=_blob_options(settings))
-
-
 def _blob_options(settings: Settings) -> dict[str, Any]:
     """`endpoint=http://…` is the provider's; `client.allow_http=true` its HTTP client's."""
     options: dict[str, Any] = {}
@@ -306,14 +370,9 @@ def _address(settings: Settings, api_socket: socket.socket, services: Services) 
     }
 
 
-def _retention(
-    settings: Settings,
-    blobs: Blobs,
-    uploads: Uploads,
-    journal: SqlJournal,
-    database: Database,
-    clock: RealClock,
-) -> Retention:
+def _retention(settings: Settings, stores: Stores, clock: RealClock) -> Retention:
+    database, journal = stores.database, stores.journal
+
     async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
         sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
         for (job_id,) in await database.read(lambda connection: rows(connection, sql, (since_ms,))):
@@ -322,7 +381,8 @@ def _retention(
     async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
         return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
 
-    return Retention(blobs, uploads, kept_jobs, emptied, clock, keep_days=settings.store.retention_days)
+    keep_days = settings.store.retention_days
+    return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
 
 
 def _ready(journal: SqlJournal) -> Callable[[], Awaitable[None]]:

@@ -37,23 +37,17 @@ class OriginNotAllowed(AnygpuError):
     code = "origin_not_allowed"
 
 
-class ShuttingDown(AnygpuError):
-    """The server is stopping. Try again when it is back."""
-
-    code = "shutting_down"
-    retryable = True
-
-
 # By code; a kind without a line has its parent's status.
 STATUS: dict[str, int] = {
     "error": 500,
     "internal": 500,
     "invalid_settings": 500,
+    "state_in_use": 500,
+    "address_in_use": 500,
     "malformed_request": 400,
     "method_not_allowed": 405,
     "host_not_allowed": 421,
     "origin_not_allowed": 403,
-    "shutting_down": 503,
     "invalid_spec": 422,
     "invalid_report": 422,
     "unsafe_path": 422,

@@ -191,3 +191,16 @@ def test_the_server_tells_prometheus_about_itself(server: Server) -> None:
     text = server.ask("GET", "/metrics").data.decode()
     assert "anygpu_live_attempts " in text
     assert 'anygpu_report_commit_seconds_bucket{le="+Inf"}' in text
+
+
+def test_retention_tells_what_it_would_remove(server: Server) -> None:
+    told = server.ask("POST", "/api/v1/gc?dry_run=true").json
+    assert told["dry_run"] is True
+    assert {"jobs", "attempts", "log_bytes", "metric_points", "files", "bytes"} <= set(told)
+    assert (told["jobs"], told["files"]) == (0, 0)
+
+
+def test_the_machine_and_the_queue_are_shown(server: Server) -> None:
+    assert server.ask("GET", "/api/v1/monitoring/gpu").json["host"]["memory"]["total"] > 0
+    queue = server.ask("GET", "/api/v1/queue").json
+    assert [slot["backend"] for slot in queue["slots"]] == ["local"]
