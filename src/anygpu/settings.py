@@ -82,13 +82,6 @@ class AgentSettings:
     report_every_s: float = setting(0.2, "how often an agent sends what it has", least=0.01)
     telemetry_every_s: float = setting(10.0, "how often CPU, memory and GPU are measured", least=0.1)
     cancel_grace_s: float = setting(10.0, "seconds between SIGTERM and SIGKILL", least=0)
-    deliver_s: float = setting(
-        3600.0, "how long an agent without a lease tries to deliver its spool", least=0
-    )
-    log_line_limit_bytes: int = setting(65536, "longer lines are split for reading metrics", least=1024)
-    spool_limit_bytes: int = setting(
-        256 * MIB, "most an agent keeps on disk while it cannot report", least=MIB
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +91,6 @@ class ControlSettings:
     safety_net_s: float = setting(
         10.0, "how often jobs on this machine are looked at without being woken", least=0.1
     )
-    provider_poll_s: float = setting(30.0, "how often providers are asked without being woken", least=0.1)
     sweep_every_s: float = setting(60.0, "how often what nobody owns is looked for", least=1)
     leader_ttl_s: float = setting(15.0, "how long a control process leads without renewing", least=1)
     poll_events_s: float = setting(

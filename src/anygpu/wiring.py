@@ -296,7 +296,7 @@ def _policy(settings: Settings) -> Policy:
         heartbeat_s=agent.heartbeat_s,
         report_every_s=agent.report_every_s,
         telemetry_every_s=agent.telemetry_every_s,
-        probe_every_s=control.provider_poll_s,
+        probe_every_s=control.safety_net_s,
         leader_ttl_s=control.leader_ttl_s,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
