@@ -22,7 +22,7 @@ from anygpu.events.facts import Blame, CheckpointRef, Failure
 from anygpu.events.types import AttemptClaimed
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
-from anygpu.testing.memory import MemoryEvidence, MemoryJournal
+from anygpu.testing.memory import MemoryEvidence
 
 Patch = tuple[Any, str, Any]
 
@@ -60,7 +60,11 @@ def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[
 
 @planted(2)
 def the_lease_guards_no_write() -> list[Patch]:
-    return [(MemoryJournal, "_check", lambda self, guard: None)]
+    look, place = Keeper.look, Placing.run
+    return [
+        (Keeper, "look", lambda self, job_id, guard: look(self, job_id, None)),
+        (Placing, "run", lambda self, views, ready, guard: place(self, views, ready, None)),
+    ]
 
 
 @planted(3)

@@ -39,7 +39,7 @@ POLICY = Policy(
 FAULTS_UNTIL_S = 400.0
 PATIENT = "patient"
 CROWD = 15
-SETTLE_S = 1600.0
+SETTLE_S = 1200.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
