@@ -1,7 +1,10 @@
 """Every test stays on loopback and away from the real user's files and cloud credentials."""
 
 import os
+import signal
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,3 +40,23 @@ def _is_loopback(host: str) -> bool:
 @pytest.fixture(autouse=True)
 def stay_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", _only_loopback)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def leave_no_agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Agents outlive their server by design; those of a test must not outlive the suite."""
+    yield
+    from anygpu.backends.local import processes
+
+    base = str(tmp_path_factory.getbasetemp())
+    for pids in processes.marked().values():
+        for pid in pids:
+            if _works_in(pid, base):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _works_in(pid: int, directory: str) -> bool:
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink()).startswith(directory)
+    except OSError:
+        return False

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,8 @@ class Shell:
         return json.loads(self(*ours, code=code).stdout)
 
     def start(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
+        # A suite started in the background ignores SIGINT, and its children would inherit that.
+        more.setdefault("preexec_fn", _hear_ctrl_c)
         return subprocess.Popen(
             [str(ANYGPU), *words], cwd=self.directory, env=self.environ, bufsize=0, **more
         )
@@ -56,6 +59,10 @@ class Shell:
 
     def server_pid(self) -> int:
         return int(json.loads((Path(self.environ["ANYGPU_STATE"]) / "server.json").read_text())["pid"])
+
+
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def environment(place: Path) -> dict[str, str]:

