@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from anygpu.errors import NotFound
 from anygpu.events.fold import Recorded, fold
@@ -17,7 +17,7 @@ from anygpu.store.sql.database import Database
 from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.retention import Removed, prune
-from anygpu.store.sql.schema import current_version
+from anygpu.store.sql.schema import current_version, upgrade
 from anygpu.store.sql.statements import now_ms, row, rows, run
 from anygpu.store.sql.tables import METADATA, SCHEMA_VERSION
 from anygpu.store.sql.tokens import Tokens
@@ -26,12 +26,34 @@ from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.histories import LAB, START_MS, STRANGER, job_id, training, whole_life
 
 
-async def test_migrations_make_the_tables_the_code_speaks_of(database: Database) -> None:
-    def differences(connection: Connection) -> Sequence[object]:
-        return compare_metadata(MigrationContext.configure(connection), METADATA)
+def differences(connection: Connection) -> Sequence[object]:
+    return compare_metadata(MigrationContext.configure(connection), METADATA)
 
+
+async def test_an_empty_database_gets_the_tables_the_code_speaks_of(database: Database) -> None:
     assert await database.read(differences) == []
     assert await database.read(current_version) == SCHEMA_VERSION
+
+
+async def test_migrations_make_the_same_tables(database: Database) -> None:
+    def migrate_from_nothing(connection: Connection) -> None:
+        METADATA.drop_all(connection)
+        run(connection, "DROP TABLE alembic_version")
+        upgrade(connection)
+
+    created = await database.read(columns)
+    await database.write(migrate_from_nothing)
+    assert await database.read(differences) == []
+    assert await database.read(current_version) == SCHEMA_VERSION
+    assert await database.read(columns) == created
+
+
+def columns(connection: Connection) -> dict[str, list[tuple[str, str, bool]]]:
+    tables = inspect(connection)
+    return {
+        table: sorted((c["name"], str(c["type"]), c["nullable"]) for c in tables.get_columns(table))
+        for table in sorted(tables.get_table_names())
+    }
 
 
 async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -> None:
