@@ -47,6 +47,7 @@ class Seen:
     claimed: bool = True  # whether it had an agent whose silence could be seen
     probe: Probe | None = None
     absent_s: float = 0  # how long the provider has not listed it
+    absent_probes: int = 0  # in how many looks in a row
     state_s: float = 0  # since the attempt's state was first seen as it is
     wanted_end_s: float = 0  # since cancel or stop was first seen
     training_s: float = 0
@@ -100,7 +101,7 @@ def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure
     if observation is None or (attempt.handle is None and attempt.claimant is None):
         return None
     # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
-    absent = min(seen.absent_s, seen.silent_s) >= policy.absence_s
+    absent = _is_absent(seen, policy) and seen.silent_s >= policy.absence_s
     if observation.state not in (State.GONE, State.EXITED) and not absent:
         return None
     blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
@@ -153,7 +154,12 @@ def _is_gone(seen: Seen, policy: Policy) -> bool:
     observation = seen.probe.observation if seen.probe else None
     if observation is None or not seen.terminated:
         return False
-    return observation.state is State.GONE or seen.absent_s >= policy.absence_s
+    return observation.state is State.GONE or _is_absent(seen, policy)
+
+
+def _is_absent(seen: Seen, policy: Policy) -> bool:
+    """Lists lag, and leave things out now and then: it takes both time and a number of looks."""
+    return seen.absent_s >= policy.absence_s and seen.absent_probes >= policy.probes_before_lost
 
 
 def _released(attempt: AttemptView, seen: Seen) -> AttemptReleased:

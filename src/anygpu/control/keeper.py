@@ -122,7 +122,7 @@ class Keeper:
         try:
             if not memory.terminated:
                 await backend.terminate(handle)
-                memory.terminated = True
+                memory.ended()
         except Exception as error:  # noqa: BLE001
             memory.probed(None, _said(error), self._clock.monotonic())
             return

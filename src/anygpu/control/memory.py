@@ -21,6 +21,7 @@ class AttemptMemory:
     probe: Probe | None = None
     probed_at: float | None = None
     absent_since: float | None = None
+    absent_probes: int = 0
     wanted_end_since: float | None = None
     training_since: float | None = None
     launch_failures: int = 0
@@ -48,11 +49,16 @@ class AttemptMemory:
     def probed(self, observation: Observation | None, detail: str, now: float) -> None:
         self.probe, self.probed_at = Probe(observation=observation, detail=detail), now
         self.silent_probes += 1
-        absent = observation is not None and observation.state is State.ABSENT
-        if not absent:
-            self.absent_since = None
-        elif self.absent_since is None:
-            self.absent_since = now
+        if observation is None or observation.state is not State.ABSENT:
+            self.absent_since, self.absent_probes = None, 0
+        else:
+            self.absent_since = now if self.absent_since is None else self.absent_since
+            self.absent_probes += 1
+
+    def ended(self) -> None:
+        """Terminate returned: what was not listed before tells nothing about what is left now."""
+        self.terminated = True
+        self.absent_since, self.absent_probes = None, 0
 
     def seen(self, now: float) -> Seen:
         return Seen(
@@ -61,6 +67,7 @@ class AttemptMemory:
             claimed=self.state[1],
             probe=self.probe,
             absent_s=_since(self.absent_since, now),
+            absent_probes=self.absent_probes,
             state_s=now - self.state_since,
             wanted_end_s=_since(self.wanted_end_since, now),
             training_s=_since(self.training_since, now),

@@ -62,8 +62,18 @@ LIVE = [
         Seen(silent_s=71, silent_probes=9, claimed=False),
         [],
     ),
-    ("unlisted and silent", training(), observed(State.ABSENT, absent_s=60, silent_s=60), ["AttemptLost"]),
-    ("unlisted and speaking", training(), observed(State.ABSENT, absent_s=999, silent_s=1), []),
+    (
+        "unlisted and silent",
+        training(),
+        observed(State.ABSENT, absent_s=60, absent_probes=3, silent_s=60),
+        ["AttemptLost"],
+    ),
+    (
+        "unlisted and speaking",
+        training(),
+        observed(State.ABSENT, absent_s=999, absent_probes=99, silent_s=1),
+        [],
+    ),
     ("notice of preemption", training(), observed(State.RUNNING, preempted=True), ["StopRequested"]),
     (
         "notice of preemption, asked already",
@@ -130,13 +140,19 @@ OVER = [
     (
         "unlisted for a while",
         [*training(), lost()],
-        observed(State.ABSENT, terminated=True, absent_s=59),
+        observed(State.ABSENT, terminated=True, absent_s=59, absent_probes=99),
+        ["RecoveryStarted"],
+    ),
+    (
+        "unlisted long enough, in two looks only",
+        [*training(), lost()],
+        observed(State.ABSENT, terminated=True, absent_s=60, absent_probes=2),
         ["RecoveryStarted"],
     ),
     (
         "unlisted long enough",
         [*training(), lost()],
-        observed(State.ABSENT, terminated=True, absent_s=60),
+        observed(State.ABSENT, terminated=True, absent_s=60, absent_probes=3),
         ["AttemptReleased", "RecoveryStarted"],
     ),
     (
