@@ -16,8 +16,8 @@ from anygpu.server.resolve import resolve
 from anygpu.server.routes.examples import ARTIFACT, CHECKPOINT, EVENT, SERIES
 from anygpu.server.routes.training import Ref
 from anygpu.server.services import Asking, Served, Services
-from anygpu.store.checkpoints import FilePlan
 from anygpu.store.evidence import SeriesSummary
+from anygpu.store.publishing import FilePlan
 
 router = APIRouter(prefix="/api/v1/training/{ref}", tags=["results"])
 

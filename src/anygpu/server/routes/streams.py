@@ -10,8 +10,8 @@ from starlette.responses import StreamingResponse
 from starlette.websockets import WebSocketDisconnect
 
 from anygpu.errors import AnygpuError, InvalidSpec, Problem
-from anygpu.server.bodies import dumps
 from anygpu.server.documented import gives
+from anygpu.server.evidence_reader import dumps
 from anygpu.server.problems import body_of
 from anygpu.server.resolve import resolve
 from anygpu.server.routes.training import Ref

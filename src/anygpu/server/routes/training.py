@@ -15,7 +15,7 @@ from anygpu.server.services import Asking, Served, Services
 from anygpu.spec.doors import tenant_of, translate
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
-from anygpu.store.evidence import AttemptRow
+from anygpu.store.evidence import AttemptRow, SeriesSummary
 from anygpu.store.journal import JobQuery, Written
 from anygpu.store.scope import Scope
 from anygpu.tenancy.access import Caller
@@ -158,7 +158,8 @@ async def submitted(served: Services, written: Written) -> Json:
 
 
 async def whole(served: Services, view: JobView) -> render.Json:
-    row, series = AttemptRow(), ()
+    row = AttemptRow()
+    series: tuple[SeriesSummary, ...] = ()
     if view.attempt is not None:
         row = await served.evidence.attempt(view.id, view.attempt.number)
         series = tuple(await served.evidence.series(view.id, view.attempt.number))
