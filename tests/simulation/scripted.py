@@ -38,6 +38,6 @@ SCRIPTED = [
     _scenario("its machine is taken back with notice", _job(), rates={Fault.PREEMPTED_30: 0.6}),
     _scenario("its machine dies silently", _job(), rates={Fault.MACHINE_DIED: 0.6}),
     _scenario("terminating is lost", _job(), rates={Fault.TERMINATE_LOST: 0.7}),
-    _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.2},
+    _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.4},
               processes=2),
 ]  # fmt: skip

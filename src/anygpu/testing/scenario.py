@@ -20,7 +20,7 @@ POLICY = Policy(
     report_every_s=1,
     telemetry_every_s=60,
     probe_every_s=10,
-    hurry_s=2,
+    hurry_s=3,
     probes_before_lost=3,
     claim_limit_s=120,
     cancel_limit_s=30,
@@ -98,7 +98,9 @@ def seeded(seed: int) -> Scenario:
     crowded = chance.random() < 0.04
     return Scenario(
         seed=str(seed),
-        jobs=_crowd(chance) if crowded else tuple(_asked(chance, n) for n in range(chance.randint(1, 4))),
+        jobs=_crowd(chance)
+        if crowded
+        else tuple(_asked(chance, n) for n in range(chance.choice([1, 2, 2, 3]))),
         places=(Place(name="box", price=0, capacity=2),) if crowded else _places(chance),
         processes=chance.choice([1, 1, 2]),
         latency_s=chance.choice([0.0, 0.05, 0.6]),
