@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 N ?= 10000
+WORKERS ?= 2
 
 .PHONY: help demo test check bench simulate docs clean format
 
@@ -17,7 +18,7 @@ demo: $(VENV)/.installed  ## train a small model, kill it, watch it resume
 	@$(BIN)/anygpu demo
 
 test: $(VENV)/.installed  ## every test; under ten minutes on two cores
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed  ## lint, types, import contracts
 	@$(BIN)/ruff format --check src tests bench scripts

@@ -37,6 +37,12 @@ def _is_loopback(host: str) -> bool:
     return host.startswith("127.") or host in ("::1", "localhost")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that the other workers have something to do meanwhile."""
+    long = ("test_histories.py", "test_crash.py", "test_commands.py", "test_openapi.py")
+    items.sort(key=lambda item: long.index(item.path.name) if item.path.name in long else len(long))
+
+
 @pytest.fixture(autouse=True)
 def stay_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", _only_loopback)

@@ -38,7 +38,7 @@ REMEMBERED = 50  # checkpoints that are no longer kept
 
 
 class OutOfTurn(Conflict):
-    """An event does not fit the job's state; the writer worked from an old view and must look again."""
+    """An event does not fit the job's state. Look at the job again: it changed meanwhile."""
 
     code = "out_of_turn"
     retryable = True
