@@ -1,1 +1,0 @@
-../../src/anygpu/cli/demo/train.py
