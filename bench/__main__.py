@@ -28,7 +28,6 @@ def main() -> None:
     compileall.compile_dir(ROOT / "src", quiet=1)  # as an installed package is
     with tempfile.TemporaryDirectory() as directory:
         if "pages" in chosen:
-            print("filling 100,000 jobs", flush=True)
             pages.fill(Path(directory) / "state")
         with stage(Path(directory)) as running:
             for name in chosen:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anygpu.agent.frames import Point
     from anygpu.agent.steps import Steps
 
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.1
 READ_BYTES = 2**20
 LARGEST_STEP = 2**63
 LONGEST_NAME, LONGEST_MESSAGE = 256, 1000

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from anygpu.agent.spool import Spool
 
 POINTS_A_FRAME = 500
+CURVES_PATIENCE = 2.5  # a curve may come a little later than a line somebody reads, and costs the training less
 
 
 class Report:
@@ -57,11 +58,11 @@ class Report:
 
     def points(self, points: Sequence[Point]) -> None:
         self._points += points
-        self._ask_for_flush()
+        self._ask_for_flush(CURVES_PATIENCE)
 
     def progress(self, progress: dict[str, Any]) -> None:
         self._progress.update(progress)
-        self._ask_for_flush()
+        self._ask_for_flush(CURVES_PATIENCE)
 
     def telemetry(self, measured: dict[str, Any]) -> None:
         self._spool.append("telemetry", measured)
@@ -102,8 +103,8 @@ class Report:
             self._spool.append("metrics", {"points": frames.wire_points(some)})
         self._points.clear()
 
-    def _ask_for_flush(self) -> None:
-        at = self._flushed_at + self._every_s
+    def _ask_for_flush(self, patience: float = 1.0) -> None:
+        at = self._flushed_at + self._every_s * patience
         if self._clock() >= at:
             self.flush()
         elif self._due_at is None or self._due_at > at:
