@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from anygpu.agent.spool import Spool
 
 POINTS_A_FRAME = 500
-CURVES_PATIENCE = 2.5  # a curve may come a little later than a line somebody reads, and costs the training less
+# Whoever starts a job looks at its first minute line by line. Later a second is soon enough, and costs the
+# training less; so is it for curves from the start.
+CURVES_PATIENCE = 2.5
+RELAXED_S = 1.0
+RELAXES_OVER_S = 60.0
 
 
 class Report:
@@ -41,7 +45,8 @@ class Report:
         self._points: list[Point] = []
         self._progress: dict[str, Any] = {}
         self._due_at: float | None = None
-        self._flushed_at = clock() - every_s
+        self._began_at = clock()
+        self._flushed_at = self._began_at - every_s * CURVES_PATIENCE
         self._disk_full_since: float | None = None
 
     def output(self, data: bytes) -> None:
@@ -104,11 +109,15 @@ class Report:
         self._points.clear()
 
     def _ask_for_flush(self, patience: float = 1.0) -> None:
-        at = self._flushed_at + self._every_s * patience
+        at = self._flushed_at + self._interval_s(patience)
         if self._clock() >= at:
             self.flush()
         elif self._due_at is None or self._due_at > at:
             self._due_at = at
+
+    def _interval_s(self, patience: float) -> float:
+        aged_s = RELAXED_S * (self._clock() - self._began_at) / RELAXES_OVER_S
+        return max(self._every_s, min(RELAXED_S, max(self._every_s, aged_s) * patience))
 
     def _notice_the_disk(self) -> None:
         now = self._clock()

@@ -1,7 +1,7 @@
 """Gives waiting jobs a place: asks for offers, plans, and writes the intent. The keeper then acts on it."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from anygpu.backends.contract import Backend
@@ -14,7 +14,7 @@ from anygpu.events.facts import CheckpointRef, Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobWaited
 from anygpu.events.view import JobView
 from anygpu.plan.route import Plan, route
-from anygpu.spec.model import Resources
+from anygpu.spec.model import JobSpec, Placement, Resources
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
@@ -45,22 +45,17 @@ class Placing:
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()
-        taken = _intents(views)
-        blocked: set[Place] = set()
-        known: dict[Resources, list[Offer]] = {}
+        places = _Places(views, self._offers)
         changed = []
         for view in in_order(ready, now_ms, self._policy):
-            offers = known.get(view.spec.resources)
-            if offers is None:
-                offers = known[view.spec.resources] = await self._offers(view.spec.resources)
-            plan = route(view.spec, [_left(offer, taken, blocked) for offer in offers])
+            plan = await places.plan(view.spec)
             after = await self._settle(view, plan, guard)
             if after is not None:
                 changed.append(after)
             if plan.choice is not None:
-                taken[_place(plan.choice)] = taken.get(_place(plan.choice), 0) + 1
+                places.take(plan.choice)
             elif is_impatient(view, now_ms, self._policy):
-                blocked.update(_place(r.offer) for r in plan.ranked if r.waits)
+                places.reserve(plan)
         return changed
 
     async def _offers(self, need: Resources) -> list[Offer]:
@@ -116,6 +111,38 @@ class Placing:
             return None
         written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
         return written.view if written.recorded else None
+
+
+class _Places:
+    """What is left of the offers during one pass. Jobs that ask for the same are planned once."""
+
+    def __init__(self, views: Sequence[JobView], ask: Callable[[Resources], Awaitable[list[Offer]]]) -> None:
+        self._ask = ask
+        self._taken = _intents(views)
+        self._blocked: set[Place] = set()
+        self._offers: dict[Resources, list[Offer]] = {}
+        self._plans: dict[tuple[Resources, Placement], Plan] = {}
+
+    async def plan(self, spec: JobSpec) -> Plan:
+        key = (spec.resources, spec.placement)
+        plan = self._plans.get(key)
+        if plan is None:
+            if spec.resources not in self._offers:
+                self._offers[spec.resources] = await self._ask(spec.resources)
+            left = [_left(offer, self._taken, self._blocked) for offer in self._offers[spec.resources]]
+            plan = self._plans[key] = route(spec, left)
+        return plan
+
+    def take(self, offer: Offer) -> None:
+        self._taken[_place(offer)] = self._taken.get(_place(offer), 0) + 1
+        self._plans.clear()
+
+    def reserve(self, plan: Plan) -> None:
+        """Nobody behind the job that waits for these may have them."""
+        wanted = {_place(ranked.offer) for ranked in plan.ranked if ranked.waits}
+        if not wanted <= self._blocked:
+            self._blocked |= wanted
+            self._plans.clear()
 
 
 async def _asked(backend: Backend, need: Resources) -> Sequence[Offer]:
