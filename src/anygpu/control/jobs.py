@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from anygpu.control.promises import require_keepable
 from anygpu.control.seams import Chance, Clock, Wake, new_job_id
 from anygpu.errors import Conflict, NotFound
 from anygpu.events.facts import CheckpointRef
@@ -64,6 +65,7 @@ class Jobs:
         return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> Written:
+        require_keepable(event.spec)
         job_id = new_job_id(self._clock, self._chance)
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
         self._wake.set(written.view.id)

@@ -121,10 +121,10 @@ class _Places:
         self._taken = _intents(views)
         self._blocked: set[Place] = set()
         self._offers: dict[Resources, list[Offer]] = {}
-        self._plans: dict[tuple[Resources, Placement], Plan] = {}
+        self._plans: dict[tuple[Resources, Placement, str | None], Plan] = {}
 
     async def plan(self, spec: JobSpec) -> Plan:
-        key = (spec.resources, spec.placement)
+        key = (spec.resources, spec.placement, spec.image)
         plan = self._plans.get(key)
         if plan is None:
             if spec.resources not in self._offers:

@@ -67,6 +67,7 @@ class Offer:
     wait_reason: str = ""
     expected_wait_s: float = 0
     max_run_s: float | None = None
+    containers: bool = False  # whether it can run a job's image
     self_expires: str = "none"  # halt | max_duration | none: how its machine dies without us
 
 

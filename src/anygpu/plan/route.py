@@ -60,6 +60,8 @@ def unfit(spec: JobSpec, offer: Offer) -> str:
         return f"is in region {offer.region or 'none'}, not {placement.region}"
     if placement.instance_type and offer.name != placement.instance_type:
         return f"is a {offer.name}, not a {placement.instance_type}"
+    if spec.image and not offer.containers:
+        return "runs no container images"
     if placement.interruptible == "no" and offer.interruptible:
         return "can be interrupted"
     return too_small(spec.resources, offer)

@@ -100,7 +100,6 @@ def from_orchestrate_body(body: Any) -> Translation:
     done.put(("config",), {**training, **model}, "training_params")
     done.put(("name",), _slug(plain.get("custom_name")), "custom_name")
     done.put(("track", "tags"), plain.get("wandb_tags"), "wandb_tags")
-    done.put(("track", "wandb"), True if plain.get("wandb_tags") else None, "wandb_tags")
     return done
 
 

@@ -1,0 +1,43 @@
+"""What cannot be kept is refused, with what to do instead."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.control.promises import require_keepable
+from anygpu.errors import InvalidSpec
+from anygpu.events.facts import Offer
+from anygpu.plan.route import unfit
+from anygpu.spec.load import from_mapping
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"),
+    [
+        ({"dataset": "coco@2"}, "dataset"),
+        ({"notify": ["https://example.org/hook"]}, "notify"),
+        ({"track": {"wandb": True}}, "track.wandb"),
+        ({"track": {"mlflow": "http://127.0.0.1:5000"}}, "track.mlflow"),
+        ({"track": {"tensorboard": True}}, "track.tensorboard"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_its_place(asked: dict[str, Any], place: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_keepable(from_mapping({"script": "train.py", **asked}))
+    assert [problem.place for problem in refused.value.problems] == [place]
+    assert refused.value.problems[0].suggestion
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"dataset": "/data"}, {"dataset": "https://example.org/a.zip"}, {"track": {"tags": ["a"]}}]
+)
+def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
+    spec = from_mapping({"script": "train.py", **asked})
+    require_keepable(spec)
+    assert spec.script == "train.py"
+
+
+def test_an_image_does_not_fit_where_no_container_runs() -> None:
+    spec = from_mapping({"script": "train.py", "image": "pytorch/pytorch:2"})
+    assert unfit(spec, Offer(backend="local")) == "runs no container images"
+    assert unfit(spec, Offer(backend="cluster", containers=True)) == ""
