@@ -310,6 +310,7 @@ def _backends(settings: Settings, wake: LoopWake) -> dict[str, Backend]:
         settings.state / "attempts",
         gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
         cpus=settings.local.cpus or None,
+        alone=settings.embedded,
         on_exit=lambda name: wake.set(_job_of(name)),
     )
     return {local.name: local}

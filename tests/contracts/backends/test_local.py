@@ -10,7 +10,8 @@ import pytest
 
 from anygpu.backends.contract import State
 from anygpu.backends.local import LocalBackend, processes
-from anygpu.errors import NoCapacity
+from anygpu.errors import BackendUnavailable, NoCapacity
+from anygpu.events.facts import Handle
 from anygpu.testing.agent_listener import AgentListener
 from anygpu.testing.contracts.backend import BackendContract, a_launch, an_offer, eventually, until
 
@@ -100,6 +101,30 @@ class TestLocal(BackendContract):
         assert oct((directory / "ticket.json").stat().st_mode & 0o777) == "0o600"
         assert oct(directory.stat().st_mode & 0o777) == "0o700"
         await place.backend.terminate(handle)
+
+
+class TestSeveralServers:
+    """Servers on one journal each have a machine called local."""
+
+    @pytest.fixture
+    def work(self) -> dict[str, object]:
+        return {"shell": FOREVER}
+
+    async def test_one_does_not_speak_for_the_attempts_of_another(
+        self, place: LocalPlace, tmp_path: Path
+    ) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await until(place, handle, State.RUNNING)
+        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
+        with pytest.raises(BackendUnavailable, match="runs under another server"):
+            await other.probe(handle)
+        with pytest.raises(BackendUnavailable, match="runs under another server"):
+            await other.terminate(handle)
+        assert (await place.backend.probe(handle)).state is State.RUNNING
+
+    async def test_what_it_never_launched_may_be_elsewhere(self, place: LocalPlace, tmp_path: Path) -> None:
+        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
+        assert (await other.probe(Handle(name=a_launch(place).name))).state is State.ABSENT
 
 
 class TestDaemons:

@@ -35,9 +35,12 @@ class LocalBackend:
         *,
         gpu_locks: Path,
         cpus: int | None = None,
+        alone: bool = True,
         on_exit: Callable[[str], None] = lambda name: None,
     ) -> None:
+        """`alone`: no other server shares our journal, so an attempt that is not here is nowhere."""
         self._attempts = attempts
+        self._alone = alone
         self._gpu_locks = gpu_locks
         self._cpu_count = cpus or os.cpu_count() or 1
         self._cpu_slots = slots.cpu_slots(attempts, self._cpu_count)
@@ -67,7 +70,7 @@ class LocalBackend:
 
     async def launch(self, launch: Launch, offer: Offer) -> Handle:
         directory = self._directory(launch.name)
-        handle = Handle(name=launch.name, native={"directory": str(directory)})
+        handle = Handle(name=launch.name, native=self._here(directory))
         if self._agent_lives(directory) or (directory / "process.json").exists():
             return handle
         held = self._hold(launch.resources, await self._gpus())
@@ -82,7 +85,9 @@ class LocalBackend:
 
     async def probe(self, handle: Handle) -> Observation:
         self._reap(handle.name)
-        directory = self._directory(handle.name)
+        directory = self._mine(handle)
+        if not self._alone and not directory.exists():
+            return Observation(state=State.ABSENT, detail="never launched by this server")
         if self._agent_lives(directory):
             self._exits.watch(handle.name, directory)
             return Observation(state=State.RUNNING, detail="the agent runs")
@@ -94,6 +99,7 @@ class LocalBackend:
         return Observation(state=State.GONE, detail="no process is left")
 
     async def terminate(self, handle: Handle) -> None:
+        self._mine(handle)
         gone = await asyncio.to_thread(processes.kill_all, handle.name)
         self._reap(handle.name)
         if not gone:
@@ -118,6 +124,17 @@ class LocalBackend:
                 child.returncode = 0  # not ours to wait for any more
 
     # -- starting ---------------------------------------------------------------------------------------------
+
+    def _here(self, directory: Path) -> dict[str, str]:
+        return {"directory": str(directory), "host": os.uname().nodename}
+
+    def _mine(self, handle: Handle) -> Path:
+        """Servers that share a journal each have a machine called local; one must not speak for another's."""
+        directory = self._directory(handle.name)
+        if handle.native and handle.native != self._here(directory):
+            host = handle.native.get("host", "another machine")
+            raise BackendUnavailable(f"{handle.name} runs under another server, on {host}")
+        return directory
 
     def _directory(self, name: str) -> Path:
         if "/" in name or name.startswith("."):
