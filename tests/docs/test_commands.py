@@ -145,8 +145,3 @@ def test_every_exit_code_is_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     codes = [value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)]
     assert [code for code in codes if f"| {code} |" not in text] == []
-
-
-def test_the_example_of_the_demo_is_the_demo() -> None:
-    demo = ROOT / "src" / "anygpu" / "cli" / "demo" / "train.py"
-    assert (ROOT / "examples" / "digits" / "train.py").read_text() == demo.read_text()

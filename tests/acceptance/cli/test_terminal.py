@@ -4,6 +4,7 @@ import contextlib
 import os
 import pty
 import select
+import signal
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ COUNTING = (
 def start(shell: Any, *words: str) -> tuple[int, int]:
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background has it ignored
         os.chdir(shell.directory)
         os.execve(
             shell.command, [shell.command, *words], {**shell.environ, "TERM": "xterm", "COLUMNS": "100"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import socket
 import threading
 import time
@@ -32,7 +33,8 @@ class PlayingServer:
             **assignment,
         }
         self.token = "token-of-the-attempt"
-        self.name = "anygpu-test-1"
+        # Of its own: an agent ends every process that bears its name, other tests' too.
+        self.name = f"anygpu-{os.urandom(16).hex()}-1"
         self.claimant: str | None = None
         self.expected = 1
         self.frames: list[dict[str, Any]] = []

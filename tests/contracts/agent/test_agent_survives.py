@@ -145,11 +145,12 @@ def test_an_agent_started_again_does_not_run_the_job_twice(play: Play) -> None:
 
 
 def test_a_twin_in_the_same_directory_leaves_at_once(play: Play) -> None:
-    agent = play({"code": "import time\nprint('x', flush=True)\ntime.sleep(1)"})
+    agent = play({"code": "import time\nprint('x', flush=True)\ntime.sleep(60)"})
     first = agent.start()
     agent.server.wait_for(lambda: bool(agent.server.log))
     assert agent.run() == 75
-    assert first.wait() == 0
+    agent.server.order({"kind": "cancel"})
+    assert first.wait(30) == 0
 
 
 def test_a_twin_on_another_machine_is_told_that_it_is_second(play: Play, tmp_path: Path) -> None:
