@@ -104,6 +104,9 @@ class LocalSettings:
 
     enabled: bool = setting(True, "whether jobs may run on this machine")
     cpus: int = setting(0, "processors offered to jobs, one each unless they ask for more; 0: all", least=0)
+    attempts: str = setting(
+        "", "directory of attempts; servers of one host that share it stand in for each other"
+    )
     gpu_locks: str = setting("", "directory of GPU locks shared by all servers here; empty: in /tmp")
 
 

@@ -307,7 +307,7 @@ def _backends(settings: Settings, wake: LoopWake) -> dict[str, Backend]:
     if not settings.local.enabled:
         return {}
     local = LocalBackend(
-        settings.state / "attempts",
+        Path(settings.local.attempts) if settings.local.attempts else settings.state / "attempts",
         gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
         cpus=settings.local.cpus or None,
         alone=settings.embedded,
