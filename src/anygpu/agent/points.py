@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from anygpu.agent.frames import Point
     from anygpu.agent.steps import Steps
 
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.1  # in the first moments; after a minute a curve may come half a second later
+LOOK_AT_LEAST_EVERY_S = 0.5
+RELAXES_OVER_S = 60.0
 READ_BYTES = 2**20
 LARGEST_STEP = 2**63
 LONGEST_NAME, LONGEST_MESSAGE = 256, 1000
@@ -33,6 +35,7 @@ class Points:
         self._fd = -1
         self._rest = b""
         self._last_steps: dict[str, int] = {}
+        self._began_at = 0.0
         self.malformed = 0
         self.on_points: Callable[[list[Point]], None] = lambda points: None
         self.on_progress: Callable[[dict[str, Any]], None] = lambda progress: None
@@ -42,7 +45,9 @@ class Points:
     def look(self, now: float) -> float:
         """A chore of the loop: one system call when nothing is new."""
         self.read()
-        return now + LOOK_EVERY_S
+        self._began_at = self._began_at or now
+        aged_s = LOOK_AT_LEAST_EVERY_S * (now - self._began_at) / RELAXES_OVER_S
+        return now + max(LOOK_EVERY_S, min(LOOK_AT_LEAST_EVERY_S, aged_s))
 
     def read(self) -> None:
         if self._fd < 0 and not self._open():
