@@ -7,12 +7,14 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anygpu.agent
 from anygpu.backends.contract import Launch, Observation, State
 from anygpu.backends.local import host, processes, slots
+from anygpu.backends.local.tidying import tidy
 from anygpu.backends.local.watching import ExitWatch
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.facts import Handle, Offer
@@ -107,6 +109,7 @@ class LocalBackend:
 
     async def inventory(self) -> Sequence[Handle]:
         alive = await asyncio.to_thread(processes.marked)
+        await asyncio.to_thread(tidy, self._attempts, alive, time.time())
         mine = [name for name in alive if self._directory(name).is_dir()]
         return [Handle(name=name) for name in sorted(mine)]
 
