@@ -151,12 +151,13 @@ def kill_one(state: Path, chance: random.Random, file: str) -> bool:
     return False
 
 
-def havoc(server: Server, chance: random.Random, done: threading.Event) -> dict[str, int]:
-    """Kill things at random moments until the quota is used up."""
+def havoc(server: Server, chance: random.Random) -> dict[str, int]:
+    """Kill things at random moments until the quota is used up, or nothing is left to kill."""
     todo = ["server"] * SERVER_KILLS + ["agent.json", "process.json"] * (WORKER_KILLS // 2)
     chance.shuffle(todo)
     killed = {"server": 0, "agent.json": 0, "process.json": 0}
-    while todo and not done.is_set():
+    missed = 0
+    while todo and missed < 20:
         time.sleep(chance.uniform(0.2, 1.0))
         what = todo.pop()
         if what == "server":
@@ -166,7 +167,9 @@ def havoc(server: Server, chance: random.Random, done: threading.Event) -> dict[
             killed[what] += 1
         elif kill_one(server.state, chance, what):
             killed[what] += 1
+            missed = 0
         else:
+            missed += 1
             todo.insert(0, what)
     return killed
 
@@ -190,7 +193,7 @@ def test_every_job_ends_once_and_nothing_acknowledged_is_lost(tmp_path: Path, bo
             follower = Follower(client)
             follower.start()
             ids = [submit(client, books, number) for number in range(JOBS)]
-            killed = havoc(server, chance, threading.Event())
+            killed = havoc(server, chance)
             wait_for_the_end(client, ids)
             follow_to_the_end(follower, client)
             direct = Client(f"http://127.0.0.1:{port}", client.token)
