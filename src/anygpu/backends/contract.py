@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.facts import Failure, Handle, Offer
 from anygpu.spec.model import Resources
 
 
@@ -26,6 +26,9 @@ class Observation:
     state: State
     detail: str = ""
     preempted: bool = False
+    started_at_ms: int | None = None  # by the provider's clock: when it began to bill
+    ended_at_ms: int | None = None  # by the provider's clock: when it stopped
+    failure: Failure | None = None  # a step of getting it to run failed for good: it will not run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Launch:
     agent_url: str
     resources: Resources
     max_run_s: float | None = None
+    lease_s: float = 0
 
 
 class Backend(Protocol):
@@ -72,3 +76,66 @@ class DeliversLeftovers(Protocol):
     """Can send what a dead agent left in its spool."""
 
     async def deliver(self, handle: Handle) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a provider says of the credentials a backend uses."""
+
+    valid: bool
+    why: str = ""  # in words, for the person who must act; also who we are when it is valid
+    balance_microusd: int | None = None
+    quota: str = ""
+
+
+@runtime_checkable
+class ChecksAccount(Protocol):
+    """Can say whether its credentials work, and what they allow."""
+
+    async def check(self) -> Account: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A thing that is no machine and may bill or clutter: an address, a disk, a key."""
+
+    kind: str  # address | disk | key | group
+    id: str
+    name: str  # the attempt it was made for; empty when it carries none
+    region: str = ""
+
+
+@runtime_checkable
+class ListsLeftovers(Protocol):
+    """Can list and remove what machines leave behind. Lists only what carries our name."""
+
+    async def leftovers(self) -> Sequence[Leftover]: ...
+
+    async def remove(self, leftover: Leftover) -> None:
+        """Twice is the same as once."""
+        ...
+
+
+@runtime_checkable
+class ReadsMeter(Protocol):
+    """Can ask what the provider itself says an attempt cost; None while it does not say."""
+
+    async def metered_microusd(self, handle: Handle) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """How a person gets onto an attempt's machine."""
+
+    host: str
+    port: int
+    user: str
+    private_key: str  # OpenSSH format
+    host_keys: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class OpensShell(Protocol):
+    """Can let a person onto the machine of an attempt."""
+
+    async def shell(self, handle: Handle) -> Shell: ...

@@ -48,6 +48,14 @@ class Blame(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Billing:
+    """How a provider counts time: in steps of `step_s`, at least `minimum_s`."""
+
+    step_s: int = 1
+    minimum_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A priced place a job could run."""
 
@@ -69,6 +77,9 @@ class Offer:
     max_run_s: float | None = None
     containers: bool = False  # whether it can run a job's image
     self_expires: str = "none"  # halt | max_duration | none: how its machine dies without us
+    billing: Billing = Billing()
+    lease_s: float = 0  # how long its agent may be out of reach before it stops; 0: the server's default
+    refused: str = ""  # why its own configuration does not allow it: a limit, a missing consent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +88,16 @@ class Handle:
 
     name: str
     native: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the provider will charge for an attempt: an interval by its clock, and its price by its rule."""
+
+    started_at_ms: int
+    ended_at_ms: int
+    cost_microusd: int
+    source: str = "provider"  # provider | observed: whose clock the interval is by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ A new field gets a default; a changed meaning gets a new `VERSION` and an upcast
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer
+from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer, Usage
 from anygpu.spec.model import JobSpec
 
 
@@ -139,6 +139,7 @@ class AttemptReleased(Event):
 
     attempt: int
     evidence: str = ""
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
