@@ -58,6 +58,7 @@ from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.secrets import JobSecrets
 
 GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
+AFTER_START_S = 0.5  # being ready comes first
 ORGANISATION, PROJECT = "local", "default"
 
 
@@ -137,7 +138,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     hub = _hub(settings)
     stores = await _stores(settings, keys, hub, stack)
     policy, tickets = _policy(settings), Tickets(keys.tickets)
-    backends = _backends(settings, world.wake)
+    backends = _backends(settings, world.wake, stack)
     retention = _retention(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
     access = Access(Tokens(stores.database), world.clock.wall_ms)
@@ -303,7 +304,7 @@ def _policy(settings: Settings) -> Policy:
     )
 
 
-def _backends(settings: Settings, wake: LoopWake) -> dict[str, Backend]:
+def _backends(settings: Settings, wake: LoopWake, stack: AsyncExitStack) -> dict[str, Backend]:
     if not settings.local.enabled:
         return {}
     local = LocalBackend(
@@ -313,6 +314,9 @@ def _backends(settings: Settings, wake: LoopWake) -> dict[str, Backend]:
         alone=settings.embedded,
         on_exit=lambda name: wake.set(_job_of(name)),
     )
+    stack.callback(local.close)
+    if settings.server.control:
+        asyncio.get_running_loop().call_later(AFTER_START_S, local.start_ahead)
     return {local.name: local}
 
 

@@ -33,8 +33,17 @@ def main(argv: list[str]) -> int:
         return _holding(Home(argv[1]), deliver)
     if len(argv) == 1 and not argv[0].startswith("-"):
         return _holding(Home(argv[0]), run)
+    if argv == ["--spare"]:
+        return _spare()
     _say("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
     return USAGE
+
+
+def _spare() -> int:
+    from anygpu.agent.spare import wait_for_work
+
+    directory = wait_for_work()
+    return TOLD if directory is None else _holding(Home(directory), run)
 
 
 def run(home: Home, ticket: dict[str, Any]) -> int:

@@ -138,3 +138,38 @@ class TestDaemons:
         await place.backend.terminate(handle)
         assert handle.name not in processes.marked()
         assert (await place.backend.probe(handle)).state is State.GONE
+
+
+class TestLocalWithAnAgentStartedAhead(BackendContract):
+    @pytest.fixture(autouse=True)
+    async def spare(self, place: LocalPlace) -> None:
+        place.backend.start_ahead()
+
+    async def test_it_is_found_by_its_name_and_holds_its_slot_until_it_is_ended(
+        self, place: LocalPlace
+    ) -> None:
+        ahead = place.backend._spares._spare
+        assert ahead is not None
+        launch = a_launch(place)
+        handle = await place.backend.launch(launch, await an_offer(place))
+        await until(place, handle, State.RUNNING)
+        await eventually(lambda: len(processes.marked()[launch.name]) == 2)  # the agent and the job
+        assert ahead.process.pid in processes.marked()[launch.name]
+        assert (await place.backend.offers(launch.resources))[0].free == 1
+        await place.backend.terminate(handle)
+        await until(place, handle, State.GONE)
+        assert (await place.backend.offers(launch.resources))[0].free == 2
+
+    async def test_it_leaves_when_its_server_does(self, place: LocalPlace) -> None:
+        ahead = place.backend._spares._spare
+        assert ahead is not None
+        place.backend.close()
+        assert ahead.process.returncode == 0
+
+    async def test_one_that_died_costs_nothing(self, place: LocalPlace) -> None:
+        ahead = place.backend._spares._spare
+        assert ahead is not None
+        ahead.process.kill()
+        ahead.process.wait()
+        await place.backend.launch(a_launch(place), await an_offer(place))
+        await eventually(lambda: place.started() == 1)

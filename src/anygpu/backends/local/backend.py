@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import anygpu.agent
 from anygpu.backends.contract import Launch, Observation, State
 from anygpu.backends.local import host, processes, slots
+from anygpu.backends.local.spares import Spare, Spares, placeholder
 from anygpu.backends.local.tidying import tidy
 from anygpu.backends.local.watching import ExitWatch
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
@@ -21,6 +23,7 @@ from anygpu.events.facts import Handle, Offer
 from anygpu.spec.model import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
+AFTER_LAUNCH_S = 0.5  # the next spare must not slow the job that has just taken this one
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
 PASSED_FAMILIES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
@@ -50,6 +53,8 @@ class LocalBackend:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._couriers: list[subprocess.Popen[bytes]] = []
         self._exits = ExitWatch(on_exit)
+        self._spares = Spares(self._start_spare)
+        self._closed = False
         attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -102,6 +107,8 @@ class LocalBackend:
 
     async def terminate(self, handle: Handle) -> None:
         self._mine(handle)
+        if handle.name in self._children:
+            self._children[handle.name].kill()  # one that was started ahead may not carry its name yet
         gone = await asyncio.to_thread(processes.kill_all, handle.name)
         self._reap(handle.name)
         if not gone:
@@ -119,9 +126,16 @@ class LocalBackend:
         if (directory / "work.json").exists():
             self._couriers.append(self._start(["--deliver", str(directory)], directory, {}, ()))
 
+    def start_ahead(self) -> None:
+        """Have an agent ready for the next job, where the kernel lets one be found that was started ahead."""
+        if sys.platform == "linux":
+            self._spares.prepare()
+
     def close(self) -> None:
         """Let go of the agents, which go on without us."""
+        self._closed = True
         self._exits.close()
+        self._spares.close()
         for child in (*self._children.values(), *self._couriers):
             if child.poll() is None:
                 child.returncode = 0  # not ours to wait for any more
@@ -154,11 +168,37 @@ class LocalBackend:
 
     def _spawn(self, directory: Path, launch: Launch, held: slots.Held) -> None:
         env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
+        spare = self._spares.take()
         if launch.resources.gpu and launch.resources.gpu.count:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels)
         else:
             env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no GPU must not sit on somebody else's
-        self._children[launch.name] = self._start([str(directory)], directory, env, held.fds)
+        if spare is not None and self._handed_over(spare, launch.name, directory, env, held.fds):
+            self._children[launch.name] = spare.process
+        else:
+            self._children[launch.name] = self._start([str(directory)], directory, env, held.fds)
+        asyncio.get_running_loop().call_later(AFTER_LAUNCH_S, self._refill)
+
+    def _refill(self) -> None:
+        if not self._closed:
+            self.start_ahead()
+
+    def _handed_over(
+        self, spare: Spare, name: str, directory: Path, env: dict[str, str], fds: tuple[int, ...]
+    ) -> bool:
+        with (directory / "agent.log").open("ab") as log:
+            return spare.hand_over(name, directory, env, (log.fileno(), *fds))
+
+    def _start_spare(self, channel: socket.socket) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(AGENT), "--spare"],
+            stdin=channel.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**_surroundings(), **placeholder()},
+            cwd=self._attempts,
+            start_new_session=True,
+        )
 
     def _start(
         self, arguments: list[str], directory: Path, env: dict[str, str], fds: tuple[int, ...]

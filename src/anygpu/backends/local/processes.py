@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from anygpu.agent.spare import UNNAMED
+
 MARK = b"ANYGPU_NAME="
 PROC = Path("/proc")
 
@@ -60,7 +62,8 @@ def _mark_of(entry: Path) -> str | None:
             return None  # a zombie runs nothing
     except OSError:
         return None
-    return environ[start + len(MARK) :].split(b"\0", 1)[0].decode("utf-8", "replace")
+    name = environ[start + len(MARK) :].split(b"\0", 1)[0].decode("utf-8", "replace")
+    return None if name == UNNAMED else name
 
 
 def _marks_by_ps() -> list[tuple[int, str]]:
