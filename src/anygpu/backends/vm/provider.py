@@ -7,7 +7,7 @@ credentials, unknown type: say which), `RateLimited`, `BackendUnavailable`. Any 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from anygpu.backends.contract import Account, Leftover
 from anygpu.events.facts import Offer
@@ -85,3 +85,10 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Meters(Protocol):
+    """A provider that says what a machine cost. None while it does not say yet; asked after the machine has ended."""
+
+    async def metered_microusd(self, machine: Machine) -> int | None: ...
