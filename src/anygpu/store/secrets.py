@@ -1,14 +1,9 @@
-"""The vault: secrets of a project, encrypted with keys that lie in a file of their own beside the database."""
+"""Secrets of a project, kept in the vault."""
 
-import contextlib
-import json
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -17,9 +12,7 @@ from anygpu.store.scope import Scope
 from anygpu.store.search import storable
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import row, rows, run
-
-if TYPE_CHECKING:
-    from cryptography.fernet import MultiFernet
+from anygpu.store.vault import Unopenable, Vault
 
 MAX_VALUE = 64 * 1024  # characters
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
@@ -35,20 +28,15 @@ class SecretInfo:
 
 
 class Secrets:
-    """Puts, lists, gets and deletes secrets of a scope's project.
-
-    The key file holds one key a line, the newest first: add a line on top to change the key, and values stored
-    with an older one can still be read.
-    """
+    """Puts, lists, gets and deletes secrets of a scope's project."""
 
     def __init__(self, database: Database, key_file: Path) -> None:
         self._database = database
-        self._key_file = key_file
-        self._keys: MultiFernet | None = None
+        self._vault = Vault(key_file)
 
     async def put(self, scope: Scope, name: str, value: str, *, at_ms: int) -> SecretInfo:
         _check(name, value)
-        sealed = self._cipher().encrypt(_bound(scope, name, value))
+        sealed = self._vault.seal(_whose(scope, name), value)
         sql = (
             "INSERT INTO secrets (organisation, project, name, value, person, updated_at_ms)"
             " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (organisation, project, name) DO UPDATE SET"
@@ -87,31 +75,17 @@ class Secrets:
             raise NotFound(f"there is no secret {name!r}")
 
     def _opened(self, scope: Scope, name: str, sealed: bytes) -> str:
-        from cryptography.fernet import InvalidToken
-
         try:
-            *whose, value = json.loads(self._cipher().decrypt(sealed))
-        except InvalidToken as error:
+            return self._vault.open(_whose(scope, name), sealed)
+        except Unopenable as error:
             raise SecretMissing(
-                f"the secret {name!r} was stored with a key that is not in {self._key_file.name}",
+                f"the secret {name!r} cannot be opened: {error}",
                 hint=f"restore the key file, or set the secret again with `anygpu secret set {name}`.",
             ) from error
-        if whose != [scope.organisation, scope.project, name]:
-            raise SecretMissing(f"the stored secret {name!r} belongs to another name or project")
-        return str(value)
-
-    def _cipher(self) -> "MultiFernet":
-        if self._keys is None:
-            from cryptography.fernet import Fernet, MultiFernet
-
-            lines = _key_lines(self._key_file, Fernet.generate_key())
-            self._keys = MultiFernet([Fernet(line) for line in lines])
-        return self._keys
 
 
-def _bound(scope: Scope, name: str, value: str) -> bytes:
-    """The value together with whose it is: a row copied to another project or name does not open there."""
-    return json.dumps([scope.organisation, scope.project, name, value]).encode()
+def _whose(scope: Scope, name: str) -> tuple[str, str, str]:
+    return scope.organisation, scope.project, name
 
 
 def _check(name: str, value: str) -> None:
@@ -120,20 +94,3 @@ def _check(name: str, value: str) -> None:
         raise InvalidSpec([Problem("name", name[:200], said)])
     if len(value) > MAX_VALUE:
         raise TooLarge(f"the secret {name} has {len(value)} characters; at most {MAX_VALUE} are stored")
-
-
-def _key_lines(path: Path, fresh: bytes) -> Sequence[bytes]:
-    """The keys, made at first use. Of two processes that make them at once, one wins and both use its key."""
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes().split()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(fresh + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(temporary)
-    finally:
-        Path(temporary).unlink()
-    return path.read_bytes().split()

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 # Named, so that a later migration can change them on SQLite too.
 METADATA = MetaData(
     naming_convention={
@@ -205,6 +205,19 @@ Table(
     Column("project", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("value", LargeBinary, nullable=False),
+    Column("person", String, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+)
+
+Table(  # backends an organisation has configured
+    "profiles",
+    METADATA,
+    Column("name", String, primary_key=True),  # of one backend on this server: attempts refer to it
+    Column("organisation", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("credentials", LargeBinary),  # sealed; NULL where the environment has them
+    Column("credential_names", Text, nullable=False),
     Column("person", String, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
 )

@@ -1,0 +1,145 @@
+"""Profiles: the backends an organisation has configured. Credentials are kept in the vault."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from anygpu.errors import Conflict, NotFound
+from anygpu.store.scope import Scope
+from anygpu.store.search import storable
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import Row, row, rows, run
+from anygpu.store.vault import Unopenable, Vault
+
+Json = dict[str, Any]
+_COLUMNS = "name, organisation, kind, options, credentials, credential_names, person, updated_at_ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A configured backend, its credentials sealed. Two that are equal need not be opened twice."""
+
+    name: str
+    organisation: str
+    kind: str
+    options: Json
+    credential_names: tuple[str, ...] = ()
+    person: str = ""
+    updated_at_ms: int = 0
+    sealed: bytes | None = field(default=None, repr=False)
+
+
+class Profiles:
+    """Puts, lists and deletes profiles. A name is of one profile on this server: attempts refer to it."""
+
+    def __init__(self, database: Database, key_file: Path) -> None:
+        self._database = database
+        self._vault = Vault(key_file)
+
+    async def all(self) -> Sequence[Profile]:
+        """Of every organisation: for whoever opens them."""
+        sql = f"SELECT {_COLUMNS} FROM profiles ORDER BY name"  # noqa: S608 - our own column names
+        return [
+            _profile(each) for each in await self._database.read(lambda connection: rows(connection, sql))
+        ]
+
+    async def get(self, scope: Scope, name: str) -> Profile:
+        found = await self._database.read(lambda connection: _found(connection, name))
+        if found is None or found.organisation != scope.organisation:
+            raise NotFound(f"there is no backend {name!r}", hint="`anygpu backend ls` lists them.")
+        return found
+
+    async def put(
+        self,
+        scope: Scope,
+        name: str,
+        *,
+        kind: str,
+        options: Mapping[str, Any],
+        credentials: Mapping[str, str],
+        at_ms: int,
+        replace: bool = False,
+    ) -> Profile:
+        profile = Profile(
+            name=name,
+            organisation=scope.organisation,
+            kind=kind,
+            options=dict(options),
+            credential_names=tuple(sorted(credentials)),
+            person=scope.person,
+            updated_at_ms=at_ms,
+            sealed=self._sealed(scope, name, credentials),
+        )
+        await self._database.write(lambda connection: _put(connection, profile, replace=replace))
+        return profile
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        sql = "DELETE FROM profiles WHERE organisation = ? AND name = ?"
+        values = (scope.organisation, storable(name))
+        if not await self._database.write(lambda connection: run(connection, sql, values)):
+            raise NotFound(f"there is no backend {name!r}", hint="`anygpu backend ls` lists them.")
+
+    def credentials(self, profile: Profile) -> dict[str, str]:
+        """In the open, for the adapter alone."""
+        if profile.sealed is None:
+            return {}
+        try:
+            opened: dict[str, str] = json.loads(self._vault.open(_whose(profile), profile.sealed))
+        except Unopenable as error:
+            hint = (
+                f"Restore the key file, or give them again: `anygpu backend add {profile.name} --replace …`."
+            )
+            raise Unopenable(
+                f"the credentials of backend {profile.name!r} cannot be opened: {error}", hint=hint
+            ) from error
+        return opened
+
+    def _sealed(self, scope: Scope, name: str, credentials: Mapping[str, str]) -> bytes | None:
+        if not credentials:
+            return None
+        return self._vault.seal(_owner(scope.organisation, name), json.dumps(dict(credentials)))
+
+
+def _owner(organisation: str, name: str) -> tuple[str, ...]:
+    # Four parts, where a secret has three: neither opens as the other.
+    return "profile", organisation, name, "credentials"
+
+
+def _whose(profile: Profile) -> tuple[str, ...]:
+    return _owner(profile.organisation, profile.name)
+
+
+def _put(connection: Connection, profile: Profile, *, replace: bool) -> None:
+    known = _found(connection, profile.name)
+    if known is not None and (not replace or known.organisation != profile.organisation):
+        mine = known.organisation == profile.organisation
+        hint = "`--replace` changes it." if mine else "Choose another name."
+        raise Conflict(f"there is a backend {profile.name!r} on this server already", hint=hint)
+    run(connection, "DELETE FROM profiles WHERE name = ?", (profile.name,))
+    names = json.dumps(profile.credential_names)
+    values = (profile.name, profile.organisation, profile.kind, json.dumps(profile.options))
+    more = (profile.sealed, names, profile.person, profile.updated_at_ms)
+    run(connection, f"INSERT INTO profiles ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, *more))  # noqa: S608
+
+
+def _found(connection: Connection, name: str) -> Profile | None:
+    found = row(connection, f"SELECT {_COLUMNS} FROM profiles WHERE name = ?", (storable(name),))  # noqa: S608
+    return None if found is None else _profile(found)
+
+
+def _profile(found: Row) -> Profile:
+    name, organisation, kind, options, sealed, names, person, updated_at_ms = found
+    return Profile(
+        name=name,
+        organisation=organisation,
+        kind=kind,
+        options=json.loads(options),
+        credential_names=tuple(json.loads(names)),
+        person=person,
+        updated_at_ms=updated_at_ms,
+        sealed=None if sealed is None else bytes(sealed),
+    )

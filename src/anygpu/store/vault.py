@@ -1,0 +1,106 @@
+"""The vault: texts sealed with keys that lie in a file of their own beside the database."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anygpu.errors import AnygpuError
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet, MultiFernet
+
+Stamp = tuple[int, int, int]
+
+
+class Unopenable(AnygpuError):
+    """The stored value cannot be opened with the keys of this server. Restore the key file, or store it again."""
+
+    code = "unopenable"
+
+
+class Vault:
+    """Seals and opens.
+
+    The key file holds one key a line, the newest first: add a line on top to change the key. What is written from
+    then on is sealed with it, and what an older one sealed can still be read. The file is read again when it changes.
+    """
+
+    def __init__(self, key_file: Path) -> None:
+        self._key_file = key_file
+        self._keys: MultiFernet | None = None
+        self._read_at: Stamp | None = None
+
+    def seal(self, whose: Sequence[str], text: str) -> bytes:
+        """The text together with whose it is: a row copied to another owner or name does not open there."""
+        return self._cipher().encrypt(json.dumps([*whose, text]).encode())
+
+    def open(self, whose: Sequence[str], sealed: bytes) -> str:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            *owner, text = json.loads(self._cipher().decrypt(sealed))
+        except InvalidToken as error:
+            raise Unopenable(f"it was stored with a key that is not in {self._key_file.name}") from error
+        if owner != [*whose]:
+            raise Unopenable("it belongs to another name or project")
+        return str(text)
+
+    def resealed(self, sealed: bytes) -> bytes:
+        """The same value under the newest key."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._cipher().rotate(sealed)
+        except InvalidToken as error:
+            raise Unopenable(f"it was stored with a key that is not in {self._key_file.name}") from error
+
+    def _cipher(self) -> "MultiFernet":
+        from cryptography.fernet import Fernet, MultiFernet
+
+        if self._keys is None or self._read_at != _stamp(self._key_file):
+            lines = _key_lines(self._key_file, Fernet.generate_key())
+            self._read_at = _stamp(self._key_file)
+            self._keys = MultiFernet([_key(line, self._key_file) for line in lines])
+        return self._keys
+
+
+def _key(line: bytes, path: Path) -> "Fernet":
+    from cryptography.fernet import Fernet
+
+    try:
+        return Fernet(line)
+    except ValueError as error:
+        raise Unopenable(f"{path.name} has a line that is no key", hint="Correct or restore it.") from error
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    if found.st_mode & 0o077:
+        raise Unopenable(
+            f"others can read {path}", hint=f"`chmod 600 {path}`; change the key if it was seen."
+        )
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _key_lines(path: Path, fresh: bytes) -> Sequence[bytes]:
+    """The keys, made at first use. Of two processes that make them at once, one wins and both use its key."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes().split()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(fresh + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(temporary)
+    finally:
+        Path(temporary).unlink()
+    return path.read_bytes().split()

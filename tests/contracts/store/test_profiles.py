@@ -1,0 +1,149 @@
+"""Profiles on every database: credentials sealed, one name for one backend, old databases brought along."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from sqlalchemy import Connection
+
+from anygpu.errors import Conflict, NotFound
+from anygpu.store.profiles import Profiles
+from anygpu.store.secrets import Secrets
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.schema import current_version, upgrade
+from anygpu.store.sql.sqlite import SqliteDatabase
+from anygpu.store.sql.statements import rows, run
+from anygpu.store.vault import Unopenable, Vault
+from anygpu.testing.histories import LAB, STRANGER
+
+CREDENTIALS = {"api_key": "very-secret", "other": "also-secret"}
+
+
+@pytest.fixture
+def profiles(database: Database, tmp_path: Path) -> Profiles:
+    return Profiles(database, tmp_path / "secrets.key")
+
+
+async def put(profiles: Profiles, name: str = "cloud", **changed: object) -> None:
+    given = {
+        "kind": "lambda",
+        "options": {"regions": ["eu"], "max_machines": 2},
+        "credentials": CREDENTIALS,
+        "at_ms": 5,
+    }
+    await profiles.put(LAB, name, **{**given, **changed})  # type: ignore[arg-type]
+
+
+async def test_a_profile_comes_back_as_it_was_put(profiles: Profiles) -> None:
+    await put(profiles)
+    await put(profiles, "ambient", credentials={})
+    ambient, cloud = await profiles.all()
+    assert (cloud.name, cloud.kind, cloud.organisation) == ("cloud", "lambda", LAB.organisation)
+    assert cloud.options == {"regions": ["eu"], "max_machines": 2}
+    assert cloud.credential_names == ("api_key", "other")
+    assert profiles.credentials(cloud) == CREDENTIALS
+    assert profiles.credentials(ambient) == {}
+    assert cloud == await profiles.get(LAB, "cloud")
+
+
+async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed(
+    profiles: Profiles, database: Database
+) -> None:
+    await put(profiles)
+    stored = await database.read(lambda connection: rows(connection, "SELECT * FROM profiles"))
+    assert "secret" not in repr(stored)
+    assert "sealed" not in repr(await profiles.get(LAB, "cloud"))
+
+
+async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> None:
+    await put(profiles)
+    with pytest.raises(Conflict, match="--replace"):
+        await put(profiles)
+    with pytest.raises(Conflict, match="another name"):
+        await profiles.put(STRANGER, "cloud", kind="ec2", options={}, credentials={}, at_ms=1, replace=True)
+    await put(profiles, credentials={"api_key": "new"}, replace=True)
+    assert profiles.credentials(await profiles.get(LAB, "cloud")) == {"api_key": "new"}
+
+
+async def test_another_organisation_neither_sees_nor_removes_it(profiles: Profiles) -> None:
+    await put(profiles)
+    with pytest.raises(NotFound):
+        await profiles.get(STRANGER, "cloud")
+    with pytest.raises(NotFound):
+        await profiles.delete(STRANGER, "cloud")
+    await profiles.delete(LAB, "cloud")
+    assert not await profiles.all()
+    with pytest.raises(NotFound):
+        await profiles.delete(LAB, "cloud")
+
+
+async def test_credentials_of_a_row_given_to_another_organisation_do_not_open(profiles: Profiles) -> None:
+    await put(profiles)
+    stolen = replace(await profiles.get(LAB, "cloud"), organisation="other")
+    with pytest.raises(Unopenable, match="another"):
+        profiles.credentials(stolen)
+
+
+async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
+    profiles: Profiles, database: Database, tmp_path: Path
+) -> None:
+    secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"
+    await put(profiles, "old")
+    await secrets.put(LAB, "OLD", "v", at_ms=1)
+    old_key = key_file.read_bytes()
+    key_file.write_bytes(Fernet.generate_key() + b"\n" + old_key)
+    await put(profiles, "new")
+    await secrets.put(LAB, "NEW", "w", at_ms=2)
+    old, new = await profiles.get(LAB, "old"), await profiles.get(LAB, "new")
+    assert profiles.credentials(old) == profiles.credentials(new) == CREDENTIALS
+    assert [await secrets.get(LAB, name) for name in ("OLD", "NEW")] == ["v", "w"]
+    key_file.write_bytes(old_key)  # and without the new one, what it sealed is closed
+    assert profiles.credentials(old) == CREDENTIALS
+    with pytest.raises(Unopenable, match="backend add new --replace"):
+        profiles.credentials(new)
+
+
+def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
+    vault, key_file = Vault(tmp_path / "k"), tmp_path / "k"
+    sealed = vault.seal(("me",), "text")
+    key_file.chmod(0o644)
+    with pytest.raises(Unopenable, match="chmod 600"):
+        vault.open(("me",), sealed)
+    key_file.chmod(0o600)
+    assert vault.open(("me",), vault.resealed(sealed)) == "text"
+    key_file.write_text("not a key\n")
+    with pytest.raises(Unopenable, match="no key"):
+        vault.open(("me",), sealed)
+
+
+def as_it_was_before_profiles(connection: Connection) -> None:
+    run(connection, "DROP TABLE profiles")
+    run(connection, "UPDATE alembic_version SET version_num = '0001'")
+
+
+def brought_along(connection: Connection) -> None:
+    assert current_version(connection) == "0001"
+    upgrade(connection)
+
+
+async def test_a_database_of_the_version_before_is_brought_along(
+    profiles: Profiles, database: Database, tmp_path: Path
+) -> None:
+    secrets = Secrets(database, tmp_path / "secrets.key")
+    await secrets.put(LAB, "KEPT", "v", at_ms=1)
+    await database.write(as_it_was_before_profiles)
+    await database.write(brought_along)
+    assert await database.read(current_version) == "0002"
+    await put(profiles)
+    assert await secrets.get(LAB, "KEPT") == "v"
+    assert [each.name for each in await profiles.all()] == ["cloud"]
+
+
+async def test_opening_an_old_file_is_enough(tmp_path: Path) -> None:
+    old = await SqliteDatabase.open(tmp_path / "anygpu.db")
+    await old.write(as_it_was_before_profiles)
+    await old.close()
+    opened = await SqliteDatabase.open(tmp_path / "anygpu.db")
+    await put(Profiles(opened, tmp_path / "secrets.key"))
+    await opened.close()
