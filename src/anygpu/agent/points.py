@@ -20,6 +20,7 @@ RELAXES_OVER_S = 60.0
 READ_BYTES = 2**20
 LARGEST_STEP = 2**63
 LONGEST_NAME, LONGEST_MESSAGE = 256, 1000
+KINDS = {"m", "p", "c", "b"}
 PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": float, "message": str}
 
 
@@ -78,20 +79,23 @@ class Points:
             self.on_points(points)
 
     def _take_line(self, said: dict[str, Any], points: list[Point]) -> None:
+        if not said.keys() & KINDS:
+            raise KeyError("none of m, p, c, b")
         if "m" in said:
             points.extend(self._points(said))
-        elif "p" in said:
-            known = {name: kind(said["p"][name]) for name, kind in PROGRESS.items() if name in said["p"]}
-            if "message" in known:
-                known["message"] = known["message"][:LONGEST_MESSAGE]
-            self._steps.note(known.get("step"))
-            self.on_progress(known)
-        elif "c" in said:
+        if "p" in said:
+            self._progress(said["p"])
+        if "c" in said:
             self.on_checkpoint(said["c"])
-        elif "b" in said:
+        if "b" in said:
             self.on_artifact(said["b"])
-        else:
-            raise KeyError("none of m, p, c, b")
+
+    def _progress(self, said: dict[str, Any]) -> None:
+        known = {name: kind(said[name]) for name, kind in PROGRESS.items() if name in said}
+        if "message" in known:
+            known["message"] = known["message"][:LONGEST_MESSAGE]
+        self._steps.note(known.get("step"))
+        self.on_progress(known)
 
     def _points(self, said: dict[str, Any]) -> list[Point]:
         at = float(said["t"])

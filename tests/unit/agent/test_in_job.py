@@ -55,6 +55,22 @@ anygpu.progress(step=5, steps=10, epoch=1, message="half")
     assert fourth == {"p": {"step": 5, "steps": 10, "epoch": 1, "message": "half"}}
 
 
+def test_progress_is_told_along_with_the_next_numbers_and_the_last_of_it_at_the_end(tmp_path: Path) -> None:
+    code = """
+import anygpu
+for step in range(1, 51):
+    anygpu.progress(step=step, steps=50)
+    anygpu.log(loss=1 / step, step=step)
+for step in range(51, 60):
+    anygpu.progress(step=step)
+"""
+    script(code, ANYGPU_DIR=str(tmp_path))
+    said = lines(tmp_path)
+    assert [line["s"] for line in said if "m" in line] == [*range(1, 51)]
+    assert len(said) < 60
+    assert said[-1]["p"]["step"] == 59
+
+
 def test_nonsense_is_warned_about_once_and_never_raised(tmp_path: Path) -> None:
     code = "import anygpu\nfor i in range(3):\n anygpu.log(loss='high', good=1)\n anygpu.log(5)\nprint('trained')"
     done = script(code, ANYGPU_DIR=str(tmp_path))
