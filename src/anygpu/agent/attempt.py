@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from anygpu.agent.home import Home
     from anygpu.agent.loop import Ending
     from anygpu.agent.prepare import Prepared
+    from anygpu.agent.wire import Place
 
 
 class Attempt:
     """Holds what an attempt is made of; `run` is its story."""
 
-    def __init__(self, home: Home, url: str, assignment: Assignment, claimed_at: float) -> None:
+    def __init__(self, home: Home, place: Place, assignment: Assignment, claimed_at: float) -> None:
         self.home = home
-        self.url = url
+        self.place = place
         self.assignment = assignment
         self.work = assignment.work
         self.wake = Wake()
@@ -54,7 +55,7 @@ class Attempt:
 
     def server(self) -> Server:
         """A connection of its own for each thread that asks for one."""
-        return Server(self.url, self.assignment.token)
+        return Server(self.place, self.assignment.token)
 
     def run(self) -> int:
         self._listen()

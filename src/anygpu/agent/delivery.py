@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.home import Home
+    from anygpu.agent.wire import Place
 
 TOLD, UNTOLD, NOBODY = 0, 1, 77
 
 
-def deliver_for_the_dead(home: Home, url: str) -> int:
+def deliver_for_the_dead(home: Home, place: Place) -> int:
     """Send what lies in the spool, then say that its agent was lost. Never starts the user's process."""
     answer = home.read("work.json")
     if answer is None:
@@ -34,13 +35,13 @@ def deliver_for_the_dead(home: Home, url: str) -> int:
     until = time.monotonic() + assignment.deliver_s
     orders = Orders(wake=lambda: None)
     lease = Lease(boot_clock(), assignment.deliver_s)
-    sender = Sender(Server(url, assignment.token), spool, lease, orders, assignment.heartbeat_s)
+    sender = Sender(Server(place, assignment.token), spool, lease, orders, assignment.heartbeat_s)
     sender.start()
     if not sender.deliver_all(until):
         return UNTOLD if orders.rejection is None else NOBODY
     message = "the agent on the machine ended without a word; this is what it had written down"
     end = end_of("agent_lost", spool, message=message)
-    return tell_the_end(Server(url, assignment.token), end, until, home)
+    return tell_the_end(Server(place, assignment.token), end, until, home)
 
 
 def end_what_still_runs(home: Home, assignment: Assignment) -> None:
@@ -74,7 +75,7 @@ def end_of(
 def tell_the_end(server: Server, end: dict[str, Any], until: float, home: Home) -> int:
     """Once it is told nothing here is needed any more, secrets and token least of all."""
     try:
-        persist(lambda: server.call("POST", "/agent/v1/end", end), until)
+        persist(lambda: server.call("POST", "/agent/v1/end", end), until, server.place.rest)
     except Refused as refusal:
         if refusal.we_are_nobody:
             return NOBODY

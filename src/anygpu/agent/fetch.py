@@ -6,14 +6,15 @@ import os
 import time
 
 from anygpu.agent.digest import sha256_of_file
-from anygpu.agent.http11 import Address, Connection, Unreachable
+from anygpu.agent.http11 import Address, Unreachable
 from anygpu.agent.wire import Refused, parsed, persist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anygpu.agent.http11 import Answer
+    from anygpu.agent.http11 import Answer, Connection
+    from anygpu.agent.wire import Server
 
 MOST_REDIRECTS = 5
 FETCH_FOR_S = 3600.0
@@ -24,7 +25,7 @@ class Corrupt(Exception):
 
 
 def download(
-    url: str, target: str, sha256: str | None = None, between_blocks: Callable[[], None] = lambda: None
+    server: Server, url: str, target: str, sha256: str | None, between_blocks: Callable[[], None]
 ) -> None:
     """`target` appears when it is whole and right. `between_blocks` may raise to give up."""
     part = target + ".part"
@@ -32,9 +33,9 @@ def download(
 
     def patiently(wait_s: float) -> None:
         between_blocks()
-        time.sleep(wait_s)
+        server.place.rest(wait_s)
 
-    persist(lambda: _once(url, part, between_blocks), time.monotonic() + FETCH_FOR_S, patiently)
+    persist(lambda: _once(server, url, part, between_blocks), time.monotonic() + FETCH_FOR_S, patiently)
     found = sha256_of_file(part) if sha256 else None
     if found != sha256:
         os.unlink(part)
@@ -42,9 +43,9 @@ def download(
     os.replace(part, target)
 
 
-def _once(url: str, part: str, between_blocks: Callable[[], None]) -> None:
+def _once(server: Server, url: str, part: str, between_blocks: Callable[[], None]) -> None:
     have = os.path.getsize(part) if os.path.exists(part) else 0
-    connection, answer = _opened(url, {"Range": f"bytes={have}-"} if have else {})
+    connection, answer = _opened(server, url, {"Range": f"bytes={have}-"} if have else {})
     try:
         if answer.status == 416:
             os.unlink(part)
@@ -57,10 +58,10 @@ def _once(url: str, part: str, between_blocks: Callable[[], None]) -> None:
         connection.close()
 
 
-def _opened(url: str, headers: dict[str, str]) -> tuple[Connection, Answer]:
+def _opened(server: Server, url: str, headers: dict[str, str]) -> tuple[Connection, Answer]:
     for _ in range(MOST_REDIRECTS):
-        connection = Connection(url)
-        answer = connection.request("GET", connection.address.target, headers, b"", 60.0)
+        connection = server.connection(url)
+        answer = connection.request("GET", "", headers, b"", 60.0)
         if answer.status in (200, 206, 416):
             return connection, answer
         location = answer.headers.get("location", "")
@@ -73,7 +74,7 @@ def _opened(url: str, headers: dict[str, str]) -> tuple[Connection, Answer]:
 
 
 def _joined(url: str, location: str) -> str:
-    if "://" in location:
+    if "://" in location or url.startswith("/"):
         return location
     place = url.split("://", 1)[1].split("/", 1)[0]
     return f"{'https' if Address(url).tls else 'http'}://{place}{location}"

@@ -102,23 +102,32 @@ class Answer:
 
 
 class Connection:
-    """One kept-alive connection to one host. Not shared between threads."""
+    """One kept-alive connection to one host. Not shared between threads.
 
-    def __init__(self, url: str) -> None:
-        self.address = Address(url)
+    `find` is asked for the URL whenever the connection is opened: behind a tunnel the port changes with each new one.
+    `opened` is told of every socket.
+    """
+
+    def __init__(
+        self, find: Callable[[], str], opened: Callable[[socket.socket], None] | None = None
+    ) -> None:
+        self._find = find
+        self._opened = opened
+        self._address: Address | None = None
         self._socket: socket.socket | None = None
         self._file: IO[bytes] | None = None
 
     def request(
-        self, method: str, target: str, headers: dict[str, str], body: Body, timeout_s: float
+        self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
     ) -> Answer:
+        """`path` goes on where the URL ends."""
         if self._socket is not None:
             try:
-                return self._exchange(method, target, headers, body, timeout_s)
+                return self._exchange(method, path, headers, body, timeout_s)
             except Stale:
                 self.close()
         self._open(timeout_s)
-        return self._exchange(method, target, headers, body, timeout_s)
+        return self._exchange(method, path, headers, body, timeout_s)
 
     def close(self) -> None:
         for held in (self._file, self._socket):
@@ -127,30 +136,34 @@ class Connection:
         self._socket = self._file = None
 
     def _open(self, timeout_s: float) -> None:
-        place = (self.address.host, self.address.port)
+        address = self._address = Address(self._find())
+        place = (address.host, address.port)
         try:
             made = socket.create_connection(place, timeout=min(timeout_s, 10.0))
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self.address.tls:
-                made = _secured(made, self.address.host)
+            if address.tls:
+                made = _secured(made, address.host)
         except OSError as error:
             raise Unreachable(f"cannot reach {place[0]}:{place[1]}: {error}") from error
         self._socket, self._file = made, made.makefile("rb")
+        if self._opened is not None:
+            self._opened(made)
 
     def _exchange(
-        self, method: str, target: str, headers: dict[str, str], body: Body, timeout_s: float
+        self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
     ) -> Answer:
         assert self._socket is not None
+        assert self._address is not None
         try:
             self._socket.settimeout(timeout_s)
-            self._send(method, target, headers, body)
+            self._send(method, self._address.target + path, headers, body)
             return self._answer(method)
         except (ConnectionError, BrokenPipeError) as error:
             self.close()
             raise Stale(f"the connection was closed: {error}") from error
         except OSError as error:
             self.close()
-            raise Unreachable(f"no answer from {self.address.host}:{self.address.port}: {error}") from error
+            raise Unreachable(f"no answer from {self._host()}: {error}") from error
         except Unreachable:
             self.close()
             raise
@@ -169,9 +182,11 @@ class Connection:
             self._socket.sendall(block)
 
     def _host(self) -> str:
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        usual = 443 if self.address.tls else 80
-        return host if self.address.port == usual else f"{host}:{self.address.port}"
+        address = self._address
+        assert address is not None
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        usual = 443 if address.tls else 80
+        return host if address.port == usual else f"{host}:{address.port}"
 
     def _answer(self, method: str) -> Answer:
         assert self._file is not None

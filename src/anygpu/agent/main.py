@@ -15,7 +15,7 @@ from anygpu.agent.home import Home
 from anygpu.agent.http11 import Unreachable
 from anygpu.agent.identity import identity
 from anygpu.agent.lease import boot_clock
-from anygpu.agent.wire import Refused, Server, persist
+from anygpu.agent.wire import Place, Refused, Server, persist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,22 +51,33 @@ def run(home: Home, ticket: dict[str, Any]) -> int:
         # An agent was here before us and started the job: a second start would run it twice.
         return deliver(home, ticket)
     home.write("agent.json", identity(os.getpid()))
-    sent_at, assignment = claim(home, ticket)
+    place = place_of(home, ticket)
+    sent_at, assignment = claim(home, ticket, place)
 
     from anygpu.agent.attempt import Attempt
 
-    return Attempt(home, ticket["url"], assignment, sent_at).run()
+    return Attempt(home, place, assignment, sent_at).run()
 
 
 def deliver(home: Home, ticket: dict[str, Any]) -> int:
     from anygpu.agent.delivery import deliver_for_the_dead
 
-    return deliver_for_the_dead(home, ticket["url"])
+    return deliver_for_the_dead(home, place_of(home, ticket))
 
 
-def claim(home: Home, ticket: dict[str, Any]) -> tuple[float, Assignment]:
+def place_of(home: Home, ticket: dict[str, Any]) -> Place:
+    """Where the server is: the ticket knows, or it names a file beside it that does."""
+    if not ticket.get("rendezvous"):
+        return Place(ticket["url"])
+
+    from anygpu.agent.rendezvous import Rendezvous
+
+    return Rendezvous(home.join(ticket["rendezvous"]))
+
+
+def claim(home: Home, ticket: dict[str, Any], place: Place) -> tuple[float, Assignment]:
     """Ours, or an error that says whose. Asking again with the same claimant is asking once."""
-    server = Server(ticket["url"])
+    server = Server(place)
     request = {
         "protocol": PROTOCOL,
         "ticket": ticket["ticket"],
@@ -80,7 +91,8 @@ def claim(home: Home, ticket: dict[str, Any]) -> tuple[float, Assignment]:
         sent[0] = boot_clock()
         return server.call("POST", "/agent/v1/claim", request)
 
-    answer = persist(ask, time.monotonic() + float(ticket.get("claim_for_s", CLAIM_FOR_S)))
+    until = time.monotonic() + float(ticket.get("claim_for_s", CLAIM_FOR_S))
+    answer = persist(ask, until, place.rest)
     server.close()
     home.write("work.json", answer)
     return sent[0], Assignment(answer)

@@ -59,11 +59,11 @@ def _follow(server: Server, orders: Orders, lease: Lease, first_after_s: float) 
             version = _ask(server, orders, lease, version)
             backoff.reset()
         except (Unreachable, KeyError, TypeError, ValueError):
-            time.sleep(backoff.next_s())
+            server.place.rest(backoff.next_s())
         except Refused as refusal:
             if refusal.we_are_nobody:
                 orders.reject(refusal)
-            time.sleep(backoff.next_s(refusal.retry_after_s))
+            server.place.rest(backoff.next_s(refusal.retry_after_s))
 
 
 def _ask(server: Server, orders: Orders, lease: Lease, version: int) -> int:

@@ -169,7 +169,7 @@ def go_on(attempt: Attempt) -> None:
 
 def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
     try:
-        download(attempt.server().absolute(url), target, sha256, lambda: go_on(attempt))
+        download(attempt.server(), url, target, sha256, lambda: go_on(attempt))
     except Corrupt as error:
         raise CannotStart(f"{what} arrived damaged: {error}") from error
     except (Refused, Unreachable, ValueError) as error:

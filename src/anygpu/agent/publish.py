@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from anygpu.agent.digest import BLOCK_BYTES, new_sha256
-from anygpu.agent.http11 import Connection, Sized
+from anygpu.agent.http11 import Sized
 from anygpu.agent.wire import Refused, parsed, persist
 
 TYPE_CHECKING = False
@@ -66,14 +66,15 @@ def publish(server: Server, path: str, offer: dict[str, Any], pieces: dict[str, 
     """POST the offer, PUT what is lacking, commit; again while the server says that something is missing."""
     refusal = Refused(409, {"code": "incomplete"})
     for _ in range(ROUNDS):
-        answer = persist(lambda: server.call("POST", path, offer), until)
+        answer = persist(lambda: server.call("POST", path, offer), until, server.place.rest)
         try:
             _upload(server, answer["uploads"], pieces, until)
         except Refused as error:
             refusal = error  # a signed address may have expired: offer again, and get a new one
             continue
         try:
-            persist(lambda number=answer["id"]: server.call("POST", f"{path}/{number}/commit", {}), until)  # type: ignore[misc]
+            commit = f"{path}/{answer['id']}/commit"
+            persist(lambda commit=commit: server.call("POST", commit, {}), until, server.place.rest)  # type: ignore[misc]
             return
         except Refused as error:
             if error.code != "incomplete":
@@ -85,18 +86,17 @@ def publish(server: Server, path: str, offer: dict[str, Any], pieces: dict[str, 
 def _upload(server: Server, uploads: list[dict[str, Any]], pieces: dict[str, Piece], until: float) -> None:
     for upload in uploads:
         piece = pieces[upload["sha256"]]
-        url = server.absolute(upload["url"])
-        persist(lambda url=url, piece=piece, upload=upload: _put(url, upload, piece), until)  # type: ignore[misc]
+        persist(lambda piece=piece, upload=upload: _put(server, upload, piece), until, server.place.rest)  # type: ignore[misc]
 
 
-def _put(url: str, upload: dict[str, Any], piece: Piece) -> None:
+def _put(server: Server, upload: dict[str, Any], piece: Piece) -> None:
     method = str(upload.get("method") or "PUT")
     headers = {"Content-Type": "application/octet-stream"}
     headers.update(upload.get("headers") or {})  # some stores refuse an upload that does not say its kind
-    connection = Connection(url)
+    connection = server.connection(upload["url"])
     try:
         body = Sized(piece.size, piece.blocks)
-        answer = connection.request(method, connection.address.target, headers, body, 120.0)
+        answer = connection.request(method, "", headers, body, 120.0)
         said = answer.body()
     finally:
         connection.close()

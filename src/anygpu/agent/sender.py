@@ -118,5 +118,5 @@ class Sender:
             self._spool.blank(first, str(refusal))
 
     def _rest(self, at_least_s: float) -> None:
-        time.sleep(self._backoff.next_s(at_least_s))
+        self._server.place.rest(self._backoff.next_s(at_least_s))
         self._news = True

@@ -10,6 +10,7 @@ from anygpu.agent.http11 import Connection, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Any, TypeVar
 
@@ -39,13 +40,31 @@ class Refused(Exception):
         return self.status in (401, 403, 404) or self.code == "superseded"
 
 
+class Place:
+    """Where the agent listener is: here, at one address for good. `Rendezvous` is the one that moves."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def url(self) -> str:
+        """Asked for every new connection. Raises `Unreachable` while there is no way to the server."""
+        return self._url
+
+    def opened(self, made: socket.socket) -> None:
+        """Told of every connection to the listener."""
+
+    def rest(self, seconds: float) -> None:
+        """Wait before trying again; shorter when the way to the server has become another meanwhile."""
+        time.sleep(seconds)
+
+
 class Server:
     """The agent listener, as one thread sees it: `call` asks once and answers with JSON, or raises."""
 
-    def __init__(self, url: str, token: str = "") -> None:
-        self.url = url.rstrip("/")
+    def __init__(self, place: Place, token: str = "") -> None:
+        self.place = place
         self._token = token
-        self._connection = Connection(self.url)
+        self._connection = Connection(place.url, place.opened)
 
     def call(
         self, method: str, path: str, body: Body | dict[str, Any] = b"", timeout_s: float = 30.0
@@ -56,16 +75,16 @@ class Server:
         headers = {"Content-Type": kind, "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        target = self._connection.address.target + path
-        answer = self._connection.request(method, target, headers, body, timeout_s)
-        return self._judge(answer)
+        return self._judge(self._connection.request(method, path, headers, body, timeout_s))
 
     def close(self) -> None:
         self._connection.close()
 
-    def absolute(self, url: str) -> str:
-        """Signed addresses that begin with / lie on this listener, whatever name it is reached by."""
-        return self.url + url if url.startswith("/") else url
+    def connection(self, url: str) -> Connection:
+        """To a signed address. One that begins with / lies on this listener, wherever that is by then."""
+        if url.startswith("/"):
+            return Connection(lambda: self.place.url() + url, self.place.opened)
+        return Connection(lambda: url)
 
     def _judge(self, answer: Answer) -> dict[str, Any]:
         try:
@@ -111,7 +130,7 @@ class Backoff:
         self._next_s = self._first_s
 
 
-def persist(ask: Callable[[], T], until: float, wait: Callable[[float], object] = time.sleep) -> T:
+def persist(ask: Callable[[], T], until: float, wait: Callable[[float], object]) -> T:
     """Ask until there is an answer, or a refusal that will not pass, or `until` (monotonic) is over."""
     backoff = Backoff()
     while True:
