@@ -1,0 +1,134 @@
+"""Kinds of backends, by name; each is imported when it is first used.
+
+- `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a provider of machines, with `Options` and
+  `connect(options) -> Provider`, which `VmBackend` turns into a backend.
+- `ssh`: boxes of one's own, with `Options` and `open_backend`.
+- the entry points of group `anygpu.backends`: modules of other packages that have either.
+
+    async def open_backend(name: str, options: Options, around: Around) -> Backend: ...
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from anygpu.backends import clouds
+from anygpu.backends.contract import Backend
+from anygpu.errors import AnygpuError, InvalidSpec, Problem
+from anygpu.spec.nearest import did_you_mean
+
+GROUP = "anygpu.backends"
+_OWN = {"ssh": "anygpu.backends.ssh.backend"}
+
+
+class KindUnusable(AnygpuError):
+    """This kind of backend cannot be used here. Install what it needs, and restart the server."""
+
+    code = "kind_unusable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What the server gives every backend."""
+
+    secret: bytes  # from which keys of attempts are computed
+    agent_target: tuple[str, int]  # where the agent listener is, seen from here
+    pins: Path  # a directory for host keys seen before
+    on_change: Callable[[str], None]  # called with the name of an attempt that should be looked at
+
+
+class Opens(Protocol):
+    """Gives a backend that works; what it cannot do it says by itself later."""
+
+    async def __call__(self, name: str, options: Any, around: Around) -> Backend: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of backend: what it can be told, and how it is opened."""
+
+    name: str
+    options: type[BaseModel]
+    open: Opens
+    about: str
+
+
+def find(name: str, *, place: str = "kind", source: str = "body") -> Kind:
+    """The kind of this name. InvalidSpec when there is none, KindUnusable when it cannot be imported."""
+    load = _loaders().get(name)
+    kind = _kind(name, load) if load is not None else None
+    if kind is None:
+        known = [each.name for each in every()]
+        near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+        raise InvalidSpec([Problem(place, name[:100], "there is no such kind of backend", near, source)])
+    return kind
+
+
+def every() -> Iterator[Kind]:
+    """All kinds that can be used here, by name."""
+    for name, load in sorted(_loaders().items()):
+        try:
+            kind = _kind(name, load)
+        except KindUnusable:
+            continue
+        if kind is not None:
+            yield kind
+
+
+@cache
+def _loaders() -> dict[str, Callable[[], Any]]:
+    """How to get each kind's module. Our own names win over those of other packages."""
+    found: dict[str, Callable[[], Any]] = {each.name: _entry(each) for each in entry_points(group=GROUP)}
+    for module in iter_modules(clouds.__path__):
+        found[module.name.rstrip("_")] = _own(f"{clouds.__name__}.{module.name}")
+    return found | {name: _own(path) for name, path in _OWN.items()}
+
+
+def _own(path: str) -> Callable[[], Any]:
+    return lambda: import_module(path)
+
+
+def _entry(point: EntryPoint) -> Callable[[], Any]:
+    return point.load
+
+
+def _kind(name: str, load: Callable[[], Any]) -> Kind | None:
+    """None for a module beside the kinds that is none itself."""
+    try:
+        module = load()
+    except ImportError as error:
+        raise KindUnusable(f"the kind {name!r} needs {error.name or error}", hint="Install it.") from error
+    opens = getattr(module, "open_backend", None) or _as_machines(getattr(module, "connect", None))
+    options = getattr(module, "Options", None)
+    if opens is None or options is None:
+        return None
+    about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
+    return Kind(name=name, options=options, open=opens, about=about.partition(". ")[0].rstrip("."))
+
+
+def _as_machines(connect: Any) -> Opens | None:
+    if connect is None:
+        return None
+
+    async def opened(name: str, options: Any, around: Around) -> Backend:
+        from anygpu.backends.vm.backend import VmBackend
+
+        provider = await connect(options)
+        return VmBackend(
+            name,
+            provider,
+            options,
+            secret=around.secret,
+            agent_target=around.agent_target,
+            pins=around.pins,
+            on_change=around.on_change,
+        )
+
+    return opened
