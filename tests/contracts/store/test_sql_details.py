@@ -17,9 +17,9 @@ from anygpu.store.sql.database import Database
 from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.retention import Removed, prune
-from anygpu.store.sql.schema import current_version, upgrade
+from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.statements import now_ms, row, rows, run
-from anygpu.store.sql.tables import METADATA, SCHEMA_VERSION
+from anygpu.store.sql.tables import METADATA
 from anygpu.store.sql.tokens import Tokens
 from anygpu.testing.contracts.evidence import JOB, every_point, points, report, whole_log
 from anygpu.testing.contracts.journal import append, submit

@@ -17,7 +17,6 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = "0002"
 # Named, so that a later migration can change them on SQLite too.
 METADATA = MetaData(
     naming_convention={
