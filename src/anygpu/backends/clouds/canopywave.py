@@ -1,0 +1,300 @@
+"""CanopyWave (canopywave.com/docs/account/quick-start).
+
+A launch wants a password, which is made at random and forgotten: only the attempt's key logs in. There are no tags and
+no client token, so the unique `name` is the tag. A machine is listed without a public address until one is allocated
+and associated. That is done while listing (`_settle`), because listing is what everybody repeats: an address that is
+already at the machine, or was allocated for it before, is used first, so that one name never gets two. An address is
+released before its machine is ended: afterwards the list no longer says whose it was.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import httpx
+from pydantic import Field, SecretStr
+
+from anygpu.backends.clouds.http import OURS, Http, NotThere, OutcomeUnknown, Vendor, gpus, unix_ms
+from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.options import VmOptions
+from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.errors import AnygpuError, LaunchRefused
+from anygpu.events.facts import Billing, Offer
+from anygpu.spec.model import Resources
+
+VENDOR = Vendor(
+    name="CanopyWave",
+    base_url="https://cloud-api.canopywave.io",
+    variable="CANOPYWAVE_API_KEY",
+    no_capacity=("no valid host", "not enough", "capacity", "out of stock", "unavailable"),
+)
+BY_THE_HOUR = Billing(step_s=3600)
+MICROUSD_PER_CENT = 10_000
+POWER = {
+    "build": Power.STARTING,
+    "active": Power.RUNNING,
+    "reboot": Power.RUNNING,
+    "shutoff": Power.STOPPED,
+    "stopped": Power.STOPPED,
+    "paused": Power.STOPPED,
+    "suspended": Power.STOPPED,
+    "error": Power.STOPPED,
+    "deleting": Power.ENDING,
+    "deleted": Power.ENDED,
+    "terminated": Power.ENDED,
+}
+ADDRESS_FIELDS = ("publicIp", "ip", "floating_ip", "public_ip", "accessIPv4")
+SPECS = re.compile(r"(?P<cpus>[\d.]+) cores, (?P<memory>[\d.]+) GB RAM, (?P<disk>[\d.]+) (?P<unit>[GT])B")
+FAILURES = (AnygpuError, OutcomeUnknown)
+
+
+class Options(VmOptions):
+    """What a CanopyWave backend can be told."""
+
+    api_key: SecretStr | None = Field(
+        None, description="API key; left out: the environment's CANOPYWAVE_API_KEY"
+    )
+    project: str = Field("", description="project to rent in; empty: the only one the key may use")
+    image: str = Field("", description="image of the machines; empty: Ubuntu 22.04")
+    own_project: bool = Field(
+        False,
+        description="the project is used by this server alone: addresses that belong to no machine may be used "
+        "and released",
+    )
+
+
+class CanopyWave:
+    """Machines of CanopyWave, with the addresses they need."""
+
+    self_expires = "none"
+    idempotent = False
+    listing_lag_s = 30.0
+    notices = ""
+
+    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._options = options
+        self.user = options.user or "ubuntu"
+        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._settling = asyncio.Lock()
+        self._allocated: dict[str, dict[str, Any]] = {}  # name of a machine -> the address made for it
+        self._ending: set[str] = set()  # machines that are to get no address any more
+        self._project = options.project
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        project = await self.project()
+        flavors = await self._list("/instance-types", project=project)
+        return [_offer(flavor, region) for region in await self._regions() for flavor in flavors]
+
+    async def create(self, order: Order) -> Machine:
+        where = {"region": order.offer.region, "project": await self.project()}
+        if all(key["name"] != order.name for key in await self._keys(where)):
+            key = {**where, "name": order.name, "publicKey": order.public_key}
+            await self._http.post("/api/v1/ssh-keys", key)
+        request = self.native_request(order, password=secrets.token_urlsafe(24))
+        answer = await self._http.post("/api/v1/instance-operations/launch", request)
+        return Machine(
+            id=answer["data"]["id"], name=order.name, power=Power.STARTING, region=order.offer.region
+        )
+
+    def native_request(self, order: Order, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
+        """Exactly what a launch sends, but for the password, which nobody needs."""
+        ubuntu = "GPU-Ubuntu.22.04" if order.offer.gpu_count else "CPU-Ubuntu.22.04"
+        return {
+            "region": order.offer.region,
+            "project": self._project,
+            "name": order.name,
+            "flavor": order.offer.name,
+            "image": self._options.image or ubuntu,
+            "password": password,
+            "keypair": order.name,
+        }
+
+    async def machines(self) -> Sequence[Machine]:
+        machines = await self._listed()
+        async with self._settling:
+            waiting = {machine.id: machine for machine in self._without_address(machines)}
+            settled = await asyncio.gather(*(self._settled(machine) for machine in waiting.values()))
+        changed = {machine.id: machine for machine in settled}
+        return [changed.get(machine.id, machine) for machine in machines]
+
+    async def destroy(self, machine: Machine) -> None:
+        self._ending.add(machine.id)
+        where = {"region": machine.region, "project": await self.project()}
+        async with self._settling:
+            await self._release_all(machine, where)
+        with suppress(NotThere):
+            await self._http.post("/api/v1/instance-operations/terminate", {**where, "id": machine.id})
+        await self._http.delete(f"/api/v1/ssh-keys/{machine.name}", **where)
+
+    async def check(self) -> Account:
+        try:
+            projects = await self._list("/projects")
+            project = await self.project()
+        except LaunchRefused as error:
+            return Account(valid=False, why=str(error))
+        if project not in projects:
+            return Account(valid=False, why=f"the key may use {', '.join(projects)}, not {project}")
+        return Account(valid=True, why=f"the key works; project {project}")
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        found: list[Leftover] = []
+        for region in await self._regions():
+            where = {"region": region, "project": await self.project()}
+            found += [
+                Leftover(kind="key", id=k["name"], name=k["name"], region=region)
+                for k in await self._keys(where)
+            ]
+            found += self._left_addresses(await self._list("/ips", **where), region)
+        return found
+
+    async def remove(self, leftover: Leftover) -> None:
+        where = {"region": leftover.region, "project": await self.project()}
+        if leftover.kind == "address":
+            await self._release(leftover.id, where)
+        else:
+            await self._http.delete(f"/api/v1/ssh-keys/{leftover.id}", **where)
+
+    async def host_keys(self, machine: Machine) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def project(self) -> str:
+        """The configured project, or the only one there is."""
+        if not self._project:
+            projects = await self._list("/projects")
+            if len(projects) != 1:
+                raise LaunchRefused(
+                    f"CanopyWave needs a project; the key may use {', '.join(projects) or 'none'}",
+                    hint="Give the backend its `project`.",
+                )
+            self._project = projects[0]
+        return self._project
+
+    async def _listed(self) -> list[Machine]:
+        listed = await self._list("/instances", project=await self.project())
+        return [self._machine(one) for one in listed if (one.get("name") or "").startswith(OURS)]
+
+    def _without_address(self, machines: Sequence[Machine]) -> Iterable[Machine]:
+        """At most one of each name: a twin will be ended, and must not take its brother's address."""
+        alive = [m for m in machines if m.power is Power.RUNNING and m.id not in self._ending]
+        first = {
+            m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
+        }
+        return [machine for machine in first.values() if not machine.address]
+
+    async def _settled(self, machine: Machine) -> Machine:
+        """With a public address. What fails is tried again at the next look."""
+        try:
+            return replace(machine, address=await self._settle(machine))
+        except FAILURES as error:
+            return replace(machine, detail=f"no public address yet: {error}")
+
+    async def _settle(self, machine: Machine) -> str:
+        where = {"region": machine.region, "project": await self.project()}
+        addresses = await self._list("/ips", **where)
+        for address in addresses:
+            if address["server"] == machine.name:
+                return str(address["ip"])
+        address = self._allocated.get(machine.name) or self._spare(addresses)
+        if not address:
+            address = (await self._http.post("/api/v1/ips", where))["data"]
+        self._allocated[machine.name] = address
+        body = {**where, "instanceId": machine.id}
+        await self._http.post(f"/api/v1/ips/{address['id']}/associate", body)
+        return str(address["ip"])
+
+    def _spare(self, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+        taken = {address["id"] for address in self._allocated.values()}
+        free = (a for a in addresses if not a["server"] and a["id"] not in taken)
+        return next(free, None) if self._options.own_project else None
+
+    async def _release_all(self, machine: Machine, where: dict[str, str]) -> None:
+        twins = any(m.name == machine.name and m.id != machine.id for m in await self._listed())
+        if not twins and machine.name in self._allocated:
+            await self._release(self._allocated.pop(machine.name)["id"], where)
+        for address in await self._list("/ips", **where):
+            mine = address["ip"] == machine.address if twins else address["server"] == machine.name
+            if mine:
+                await self._release(address["id"], where)
+
+    async def _release(self, address_id: str, where: dict[str, str]) -> None:
+        """At once when the provider allows it: between the two documented steps an address carries no name."""
+        try:
+            await self._http.delete(f"/api/v1/ips/{address_id}", **where)
+        except FAILURES:
+            await self._http.delete(f"/api/v1/ips/{address_id}/disassociate", **where)
+            await self._http.delete(f"/api/v1/ips/{address_id}", **where)
+
+    def _left_addresses(self, addresses: Iterable[dict[str, Any]], region: str) -> list[Leftover]:
+        known = {address["id"]: name for name, address in self._allocated.items()}
+        named = [(a["id"], a["server"] or known.get(a["id"], "")) for a in addresses]
+        return [
+            Leftover(kind="address", id=address_id, name=name, region=region)
+            for address_id, name in named
+            if name.startswith(OURS) or (not name and self._options.own_project)
+        ]
+
+    def _machine(self, one: dict[str, Any]) -> Machine:
+        status = one["status"].lower()
+        return Machine(
+            id=one["id"],
+            name=one["name"],
+            power=POWER.get(status, Power.STARTING),
+            region=one["region"],
+            address=public_address(one),
+            port=self._options.ssh_port,
+            detail=status,
+            started_at_ms=unix_ms(one.get("launchedAt")),
+        )
+
+    async def _keys(self, where: dict[str, str]) -> list[dict[str, Any]]:
+        listed = [one.get("keypair", one) for one in await self._list("/ssh-keys", **where)]
+        return [key for key in listed if key["name"].startswith(OURS)]
+
+    async def _regions(self) -> Sequence[str]:
+        if self._options.regions:
+            return self._options.regions
+        listed = await self._list("/regions", project=await self.project())
+        return [region if isinstance(region, str) else region["name"] for region in listed]
+
+    async def _list(self, path: str, **params: str) -> list[Any]:
+        return list((await self._http.get(f"/api/v1{path}", **params))["data"] or ())
+
+
+def public_address(one: dict[str, Any]) -> str:
+    """Lists say `publicIp`; the other fields are what OpenStack and older answers use."""
+    said = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
+    if said:
+        return str(said)
+    every = [entry for entries in (one.get("addresses") or {}).values() for entry in entries]
+    reachable = (e["addr"] for e in every if e.get("version", 4) == 4 and e.get("OS-EXT-IPS:type") != "fixed")
+    return str(next(reachable, ""))
+
+
+def _offer(flavor: dict[str, Any], region: str) -> Offer:
+    gpu_count, gpu_kind, gpu_memory_gib = gpus(flavor["name"])
+    specs = SPECS.match(flavor["specs"])
+    return Offer(
+        backend="",
+        name=flavor["flavor"],
+        region=region,
+        gpu_kind=gpu_kind,
+        gpu_count=gpu_count,
+        gpu_memory_gib=gpu_memory_gib,
+        cpus=float(specs["cpus"]) if specs else 0,
+        memory_gib=float(specs["memory"]) if specs else 0,
+        disk_gib=float(specs["disk"]) * (1000 if specs["unit"] == "T" else 1) if specs else 0,
+        price_microusd_per_hour=round(flavor["price"] * MICROUSD_PER_CENT),
+        self_expires=CanopyWave.self_expires,
+        billing=BY_THE_HOUR,
+    )
+
+
+async def connect(options: Options) -> Provider:
+    return CanopyWave(options)

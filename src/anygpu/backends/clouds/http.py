@@ -1,0 +1,184 @@
+"""The HTTP edge the small providers share: one key, bounded waits, reads tried again, refusals in our words.
+
+A read is tried again; a write never, because a write without an answer may have been done: such a write raises
+`OutcomeUnknown`, which is no `LaunchError`, so that nobody takes it for a refusal. The key is sent to the one address
+this edge was made for, and appears in no message.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, RateLimited
+
+OURS = "anygpu-"  # what the name of every resource of an attempt begins with
+READ_TRIES = 3
+READ_BACKOFF_S = 0.5
+LONGEST_WAIT_S = 10.0
+GPUS = re.compile(r"(?:(?P<count>\d+)x )?(?P<kind>.+?) \((?P<memory_gib>\d+) GB")
+
+
+class OutcomeUnknown(Exception):
+    """The provider may or may not have done what was asked: look at its list before asking again."""
+
+
+class NotThere(LaunchRefused):
+    """The provider does not know this resource. Nothing to do when it was to be removed."""
+
+    code = "resource_gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """What the edge must know of a provider."""
+
+    name: str
+    base_url: str
+    variable: str  # the environment variable that may hold the key
+    no_capacity: tuple[str, ...]  # how it says that it has no such machine now; lower case
+
+
+class Http:
+    """Requests to one provider. Answers are the JSON of the body; None when there is none."""
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        *,
+        key: SecretStr | None = None,
+        endpoint: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+        timeout_s: float = 30,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._vendor, self._sleep = vendor, sleep
+        self._key = key.get_secret_value() if key else os.environ.get(vendor.variable, "")
+        # The environment's proxies are for the provider; another address is given as it is to be reached.
+        self._client = httpx.AsyncClient(
+            base_url=endpoint or vendor.base_url,
+            timeout=timeout_s,
+            transport=transport,
+            trust_env=not endpoint,
+        )
+
+    async def get(self, path: str, **params: Any) -> Any:
+        for left in range(READ_TRIES - 1, -1, -1):
+            try:
+                return await self._ask("GET", path, params=params)
+            except (BackendUnavailable, OutcomeUnknown, RateLimited) as error:
+                if not left:
+                    raise _as_read(error) from error
+                await self._sleep(_wait_s(error, READ_TRIES - left))
+        raise AssertionError("unreachable")
+
+    async def post(self, path: str, body: Mapping[str, Any], **params: Any) -> Any:
+        return await self._ask("POST", path, params=params, body=body)
+
+    async def delete(self, path: str, **params: Any) -> None:
+        """What is not there is deleted."""
+        with suppress(NotThere):
+            await self._ask("DELETE", path, params=params)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _ask(
+        self, method: str, path: str, *, params: Mapping[str, Any], body: Mapping[str, Any] | None = None
+    ) -> Any:
+        what = f"{method} {path}"
+        try:
+            answer = await self._client.request(
+                method, path, params=params or None, json=body, headers=self._headers()
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise BackendUnavailable(f"{self._vendor.name} cannot be reached: {error}") from error
+        except httpx.TransportError as error:
+            raise OutcomeUnknown(f"{self._vendor.name} did not answer {what}: {error!r}") from error
+        return self._read(answer, what)
+
+    def _headers(self) -> dict[str, str]:
+        if not self._key:
+            raise LaunchRefused(
+                f"{self._vendor.name} needs an API key, and none is configured",
+                hint=f"Set {self._vendor.variable}, or give the backend its `api_key`.",
+            )
+        return {"Authorization": f"Bearer {self._key}"}
+
+    def _read(self, answer: httpx.Response, what: str) -> Any:
+        if answer.is_success:
+            return answer.json() if answer.content else None
+        code, words = _refusal(answer)
+        words = words.replace(self._key, "(the key)")
+        raise self._error(
+            answer, f"{self._vendor.name} answered {what} with {answer.status_code}", code, words
+        )
+
+    def _error(self, answer: httpx.Response, said: str, code: str, words: str) -> Exception:
+        full = f"{said}: {words}"
+        match answer.status_code:
+            case status if any(sign in f"{code} {words}".lower() for sign in self._vendor.no_capacity):
+                return NoCapacity(f"{self._vendor.name} has no such machine now: {words}", status=status)
+            case 401 | 403:
+                hint = f"Check {self._vendor.variable} or the backend's `api_key`, and what that key may do."
+                return LaunchRefused(full, hint=hint, vendor_code=code)
+            case 404:
+                return NotThere(full, hint="Check the region and the type.", vendor_code=code)
+            case 429:
+                return RateLimited(full, retry_after_s=_seconds(answer.headers.get("Retry-After", "")))
+            case status if status >= 500:
+                return OutcomeUnknown(full)
+            case _:
+                hint = "Correct the region, the type or the quota of the backend."
+                return LaunchRefused(full, hint=hint, vendor_code=code)
+
+
+def _as_read(error: Exception) -> Exception:
+    """Reading changes nothing, so a read without an answer is only a provider that is out of reach."""
+    return BackendUnavailable(str(error)) if isinstance(error, OutcomeUnknown) else error
+
+
+def _wait_s(error: Exception, tried: int) -> float:
+    asked = error.details.get("retry_after_s", 0) if isinstance(error, AnygpuError) else 0
+    return min(max(asked, READ_BACKOFF_S * tried), LONGEST_WAIT_S)
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else 0
+
+
+def _refusal(answer: httpx.Response) -> tuple[str, str]:
+    """The vendor's code and words, in whichever of the usual shapes they came."""
+    try:
+        body = answer.json()
+    except ValueError:
+        return "", answer.text[:300] or answer.reason_phrase
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(inner, dict):
+        return "", str(inner)
+    words = [inner.get("message") or inner.get("detail") or inner.get("title") or str(inner)]
+    more = [inner["suggestion"]] if inner.get("suggestion") else [str(e) for e in inner.get("errors", ())]
+    return str(inner.get("code", "")), " ".join(words + more)
+
+
+def gpus(text: str) -> tuple[int, str, float]:
+    """'8x A100 (80 GB SXM4)' -> 8, 'A100', 80; a text without a GPU gives no GPU."""
+    found = GPUS.match(text)
+    if not found:
+        return 0, "", 0
+    return int(found["count"] or 1), found["kind"], float(found["memory_gib"])
+
+
+def unix_ms(text: str | None) -> int | None:
+    """A vendor's ISO time, UTC when it does not say."""
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

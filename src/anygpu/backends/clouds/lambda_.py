@@ -1,0 +1,181 @@
+"""Lambda on-demand cloud (docs-api.lambda.ai/api/cloud, docs.lambda.ai/public-cloud/billing).
+
+No client token, no spot, names are labels. A launch takes the name of exactly one SSH key that exists already, so an
+attempt's key is added under the attempt's name and goes with it. A launch is allowed about every 12 seconds, so
+launches queue here. Nothing but `terminate` ends the bill, not even a halt; billing is by the minute.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import httpx
+from pydantic import Field, SecretStr
+
+from anygpu.backends.clouds.http import OURS, Http, NotThere, Vendor, gpus
+from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.options import VmOptions
+from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.errors import LaunchRefused
+from anygpu.events.facts import Billing, Offer
+from anygpu.spec.model import Resources
+
+VENDOR = Vendor(
+    name="Lambda",
+    base_url="https://cloud.lambda.ai",
+    variable="LAMBDA_API_KEY",
+    no_capacity=("insufficient-capacity",),
+)
+BY_THE_MINUTE = Billing(step_s=60)
+MICROUSD_PER_CENT = 10_000
+POWER = {
+    "booting": Power.STARTING,
+    "active": Power.RUNNING,
+    "unhealthy": Power.RUNNING,  # it bills, and may answer: SSH will tell
+    "terminating": Power.ENDING,
+    "terminated": Power.ENDED,
+    "preempted": Power.ENDED,
+}
+
+
+class Options(VmOptions):
+    """What a Lambda backend can be told."""
+
+    api_key: SecretStr | None = Field(None, description="API key; left out: the environment's LAMBDA_API_KEY")
+    launch_every_s: float = Field(12, ge=0, description="seconds between two launches, as Lambda allows them")
+
+
+class Lambda:
+    """Machines of Lambda's on-demand cloud."""
+
+    self_expires = "none"
+    idempotent = False
+    listing_lag_s = 30.0
+    notices = ""
+
+    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._options = options
+        self.user = options.user or "ubuntu"
+        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._launching = asyncio.Lock()
+        self._next_launch = 0.0
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        kinds = (await self._http.get("/api/v1/instance-types"))["data"]
+        return [offer for kind in kinds.values() for offer in self._offers(kind)]
+
+    async def create(self, order: Order) -> Machine:
+        await self._add_key(order)
+        async with self._launching:
+            await asyncio.sleep(max(0, self._next_launch - time.monotonic()))
+            self._next_launch = time.monotonic() + self._options.launch_every_s
+            answer = await self._http.post("/api/v1/instance-operations/launch", self.native_request(order))
+        (machine_id,) = answer["data"]["instance_ids"]
+        return Machine(id=machine_id, name=order.name, power=Power.STARTING, region=order.offer.region)
+
+    def native_request(self, order: Order) -> dict[str, Any]:
+        """Exactly what a launch sends."""
+        return {
+            "region_name": order.offer.region,
+            "instance_type_name": order.offer.name,
+            "ssh_key_names": [order.name],
+            "name": order.name,
+            "user_data": order.startup,
+        }
+
+    async def machines(self) -> Sequence[Machine]:
+        listed = (await self._http.get("/api/v1/instances"))["data"]
+        return [self._machine(one) for one in listed if _ours(one)]
+
+    async def destroy(self, machine: Machine) -> None:
+        with suppress(NotThere):  # it may be gone already, and its key not
+            await self._http.post("/api/v1/instance-operations/terminate", {"instance_ids": [machine.id]})
+        for key in await self._keys():
+            if key["name"] == machine.name:
+                await self._delete_key(key["id"])
+
+    async def check(self) -> Account:
+        try:
+            listed = (await self._http.get("/api/v1/instances"))["data"]
+        except LaunchRefused as error:
+            return Account(valid=False, why=str(error))
+        return Account(valid=True, why=f"the key works; {len(listed)} machines in the account")
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        return [Leftover(kind="key", id=key["id"], name=key["name"]) for key in await self._keys()]
+
+    async def remove(self, leftover: Leftover) -> None:
+        await self._delete_key(leftover.id)
+
+    async def host_keys(self, machine: Machine) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _offers(self, listed: dict[str, Any]) -> Iterable[Offer]:
+        kind, wanted = listed["instance_type"], self._options.regions
+        places = [place["name"] for place in listed["regions_with_capacity_available"]]
+        open_now = [place for place in places if not wanted or place in wanted]
+        if not open_now:
+            closed = f"Lambda has no {kind['name']} free"
+            return [_offer(kind, region=wanted[0] if wanted else "", free=0, wait_reason=closed)]
+        return [_offer(kind, region=place) for place in open_now]
+
+    def _machine(self, one: dict[str, Any]) -> Machine:
+        status = one["status"]
+        return Machine(
+            id=one["id"],
+            name=one["name"],
+            power=POWER.get(status, Power.STARTING),
+            region=one["region"]["name"],
+            address=one.get("ip") or "",
+            port=self._options.ssh_port,
+            detail=status,
+            preempted=status == "preempted",
+        )
+
+    async def _keys(self) -> list[dict[str, Any]]:
+        return [key for key in (await self._http.get("/api/v1/ssh-keys"))["data"] if _ours(key)]
+
+    async def _add_key(self, order: Order) -> None:
+        if all(key["name"] != order.name for key in await self._keys()):
+            await self._http.post("/api/v1/ssh-keys", {"name": order.name, "public_key": order.public_key})
+
+    async def _delete_key(self, key_id: str) -> None:
+        try:
+            await self._http.delete(f"/api/v1/ssh-keys/{key_id}")
+        except LaunchRefused as error:
+            if error.details.get("vendor_code") != "ssh-keys/key-in-use":  # its machine is still ending
+                raise
+
+
+def _ours(resource: dict[str, Any]) -> bool:
+    return (resource.get("name") or "").startswith(OURS)
+
+
+def _offer(kind: dict[str, Any], *, region: str, free: int | None = None, wait_reason: str = "") -> Offer:
+    _, gpu_kind, gpu_memory_gib = gpus(kind.get("gpu_description") or kind["description"])
+    specs = kind["specs"]
+    return Offer(
+        backend="",
+        name=kind["name"],
+        region=region,
+        gpu_kind=gpu_kind,
+        gpu_count=specs.get("gpus", 0),
+        gpu_memory_gib=gpu_memory_gib,
+        cpus=specs["vcpus"],
+        memory_gib=specs["memory_gib"],
+        disk_gib=specs["storage_gib"],
+        price_microusd_per_hour=kind["price_cents_per_hour"] * MICROUSD_PER_CENT,
+        free=free,
+        wait_reason=wait_reason,
+        self_expires=Lambda.self_expires,
+        billing=BY_THE_MINUTE,
+    )
+
+
+async def connect(options: Options) -> Provider:
+    return Lambda(options)

@@ -1,0 +1,246 @@
+"""Paperspace machines (docs.digitalocean.com/reference/paperspace/api-reference).
+
+There is no API for SSH keys, so the attempt's key comes with its startup script, which carries the attempt's name and
+goes with its machine. Auto-shutdown of a Linux machine is by the clock, whoever is connected, one hour to one week
+(docs.digitalocean.com/products/paperspace/machines/how-to/manage-auto-shutdown): the provider's own maximum life. A
+machine that is off bills its disk until it is deleted. Billing is by the hour. No price list in the API: see `TYPES`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import httpx
+from pydantic import Field, SecretStr
+
+from anygpu.backends.clouds.http import OURS, Http, Vendor, unix_ms
+from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.options import VmOptions
+from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.errors import LaunchRefused
+from anygpu.events.facts import Billing, Offer
+from anygpu.spec.model import Resources
+
+VENDOR = Vendor(
+    name="Paperspace",
+    base_url="https://api.paperspace.com",
+    variable="PAPERSPACE_API_KEY",
+    no_capacity=("out of capacity", "no capacity", "insufficient capacity", "not available in"),
+)
+REGIONS = ("ny2", "ca1", "ams1")
+BY_THE_HOUR = Billing(step_s=3600)
+HOUR_S, WEEK_H = 3600, 168
+POWER = {
+    "provisioning": Power.STARTING,
+    "starting": Power.STARTING,
+    "restarting": Power.STARTING,
+    "upgrading": Power.STARTING,
+    "ready": Power.RUNNING,
+    "serviceready": Power.RUNNING,
+    "stopping": Power.ENDING,
+    "off": Power.STOPPED,
+    "failed": Power.STOPPED,
+}
+SCRIPT = """#!/bin/sh
+home=$(getent passwd paperspace | cut -d: -f6)
+home=${{home:-$HOME}}
+mkdir -p "$home/.ssh" && chmod 700 "$home/.ssh"
+echo '{public_key}' >> "$home/.ssh/authorized_keys"
+chmod 600 "$home/.ssh/authorized_keys"
+chown -R paperspace "$home/.ssh" 2>/dev/null
+{startup}
+"""
+
+
+class Type(NamedTuple):
+    """A machine type that is not in any list of the API."""
+
+    name: str
+    gpu_kind: str
+    gpu_count: int
+    gpu_memory_gib: float
+    cpus: int
+    memory_gib: float
+    microusd_per_hour: int
+
+
+# Prices of 2025-09-11, from the skypilot-catalog list of Paperspace's own price page.
+TYPES = (
+    Type("GPU+", "M4000", 1, 8, 8, 30, 450_000),
+    Type("P4000", "P4000", 1, 8, 8, 30, 510_000),
+    Type("P4000x2", "P4000", 2, 8, 16, 60, 1_020_000),
+    Type("A4000", "A4000", 1, 16, 8, 45, 760_000),
+    Type("A4000x2", "A4000", 2, 16, 16, 90, 1_520_000),
+    Type("A4000x4", "A4000", 4, 16, 32, 180, 3_040_000),
+    Type("V100", "V100", 1, 16, 8, 30, 2_290_000),
+    Type("V100-32G", "V100", 1, 32, 8, 30, 2_300_000),
+    Type("V100-32Gx2", "V100", 2, 32, 16, 60, 4_600_000),
+    Type("V100-32Gx4", "V100", 4, 32, 32, 120, 9_200_000),
+    Type("A100-80G", "A100", 1, 80, 12, 90, 3_180_000),
+    Type("A100-80Gx8", "A100", 8, 80, 96, 640, 25_440_000),
+    Type("H100", "H100", 1, 80, 15, 80, 5_950_000),
+    Type("H100x8", "H100", 8, 80, 128, 640, 47_600_000),
+)
+
+
+class Options(VmOptions):
+    """What a Paperspace backend can be told."""
+
+    api_key: SecretStr | None = Field(
+        None, description="API key; left out: the environment's PAPERSPACE_API_KEY"
+    )
+    template: str = Field("", description="id of the template; empty: an Ubuntu template that fits the type")
+    network: str = Field("", description="id of a private network; empty: the team's default")
+    disk_gib: int = Field(100, ge=50, description="disk of a machine; it bills until the machine is deleted")
+
+
+class Paperspace:
+    """Machines of Paperspace."""
+
+    self_expires = "max_duration"
+    idempotent = False
+    listing_lag_s = 30.0
+    notices = ""
+
+    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._options = options
+        self.user = options.user or "paperspace"
+        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        available = {label for template in await self._templates() for label in _available(template)}
+        regions = self._options.regions or REGIONS
+        return [self._offer(kind, region, kind.name in available) for kind in TYPES for region in regions]
+
+    async def create(self, order: Order) -> Machine:
+        script = await self._script(order)
+        template = self._options.template or await self._template(order.offer.name)
+        request = self.native_request(order, template=template, script=script)
+        return self._machine((await self._http.post("/v1/machines", request))["data"])
+
+    def native_request(
+        self, order: Order, *, template: str = "(one that fits)", script: str = "(made before)"
+    ) -> dict[str, Any]:
+        """Exactly what a launch sends; template and startup script have ids only the API knows."""
+        request = {
+            "name": order.name,
+            "machineType": order.offer.name,
+            "templateId": template,
+            "region": order.offer.region,
+            "diskSize": self._options.disk_gib,
+            "publicIpType": "dynamic",
+            "startupScriptId": script,
+            "startOnCreate": True,
+            "emailPassword": False,
+            "autoSnapshotEnabled": False,
+            "takeInitialSnapshot": False,
+            "autoShutdownEnabled": True,
+            "autoShutdownForce": True,
+            "autoShutdownTimeout": hours(order.max_life_s),
+        }
+        return request | ({"networkId": self._options.network} if self._options.network else {})
+
+    async def machines(self) -> Sequence[Machine]:
+        return [self._machine(one) for one in await self._list("/v1/machines") if _ours(one)]
+
+    async def destroy(self, machine: Machine) -> None:
+        await self._http.delete(f"/v1/machines/{machine.id}")
+        for script in await self._list("/v1/startup-scripts", name=machine.name):
+            if script["name"] == machine.name and set(script["assignedMachineIds"]) <= {machine.id}:
+                await self._http.delete(f"/v1/startup-scripts/{script['id']}")
+
+    async def check(self) -> Account:
+        try:
+            session = await self._http.get("/v1/auth/session")
+        except LaunchRefused as error:
+            return Account(valid=False, why=str(error))
+        if not session or not session.get("user"):
+            return Account(valid=False, why="Paperspace knows nobody by this key; check PAPERSPACE_API_KEY")
+        return Account(valid=True, why=f"the key of {session['user']['email']} works")
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        listed = await self._list("/v1/startup-scripts")
+        return [Leftover(kind="script", id=s["id"], name=s["name"]) for s in listed if _ours(s)]
+
+    async def remove(self, leftover: Leftover) -> None:
+        await self._http.delete(f"/v1/startup-scripts/{leftover.id}")
+
+    async def host_keys(self, machine: Machine) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _script(self, order: Order) -> str:
+        for script in await self._list("/v1/startup-scripts", name=order.name):
+            if script["name"] == order.name:
+                return str(script["id"])
+        text = SCRIPT.format(public_key=order.public_key, startup=order.startup)
+        body = {"name": order.name, "script": text, "isRunOnce": True}
+        return str((await self._http.post("/v1/startup-scripts", body))["id"])
+
+    async def _templates(self) -> list[dict[str, Any]]:
+        return [t for t in await self._list("/v1/os-templates") if "Ubuntu" in t["operatingSystemLabel"]]
+
+    async def _template(self, kind: str) -> str:
+        fitting = [t for t in await self._templates() if kind in _available(t)]
+        if not fitting:
+            raise LaunchRefused(f"No Ubuntu template of Paperspace fits {kind}", hint="Name a `template`.")
+        return str(max(fitting, key=lambda template: template["operatingSystemLabel"])["id"])
+
+    async def _list(self, path: str, **params: str) -> list[dict[str, Any]]:
+        page = await self._http.get(path, limit=120, **params)
+        items = list(page["items"])
+        while page["hasMore"]:
+            page = await self._http.get(path, limit=120, after=page["nextPage"], **params)
+            items += page["items"]
+        return items
+
+    def _machine(self, one: dict[str, Any]) -> Machine:
+        return Machine(
+            id=one["id"],
+            name=one["name"],
+            power=Power.ENDED if one.get("dtDeleted") else POWER.get(one["state"], Power.STARTING),
+            region=one["region"],
+            address=one.get("publicIp") or "",
+            port=self._options.ssh_port,
+            detail=one["state"],
+            started_at_ms=unix_ms(one.get("dtCreated")),
+            ended_at_ms=unix_ms(one.get("dtDeleted")),
+        )
+
+    def _offer(self, kind: Type, region: str, available: bool) -> Offer:
+        return Offer(
+            backend="",
+            name=kind.name,
+            region=region,
+            gpu_kind=kind.gpu_kind,
+            gpu_count=kind.gpu_count,
+            gpu_memory_gib=kind.gpu_memory_gib,
+            cpus=kind.cpus,
+            memory_gib=kind.memory_gib,
+            disk_gib=self._options.disk_gib,
+            price_microusd_per_hour=kind.microusd_per_hour,
+            free=None if available else 0,
+            wait_reason="" if available else f"Paperspace has no {kind.name} free",
+            max_run_s=WEEK_H * HOUR_S,
+            self_expires=self.self_expires,
+            billing=BY_THE_HOUR,
+        )
+
+
+def hours(max_life_s: float | None) -> int:
+    """Rounded up: a machine must outlive its work, and never live without an end."""
+    return min(max(math.ceil((max_life_s or WEEK_H * HOUR_S) / HOUR_S), 1), WEEK_H)
+
+
+def _ours(resource: dict[str, Any]) -> bool:
+    return (resource.get("name") or "").startswith(OURS)
+
+
+def _available(template: dict[str, Any]) -> Iterable[str]:
+    return [t["machineTypeLabel"] for t in template["availableMachineTypes"] if t["isAvailable"]]
+
+
+async def connect(options: Options) -> Provider:
+    return Paperspace(options)

@@ -1,0 +1,174 @@
+"""RunPod pods by REST v2 (docs.runpod.io/api-reference-v2; v1 is retired, see its page `migrate-from-v1`).
+
+A pod is a container with an SSH server on a mapped port; its images start one when `PUBLIC_KEY` is in the environment
+(`22/tcp` must be asked for: v2 opens no port by itself). v2 has no interruptible pods and no idempotency key; `name`
+is a label. A pod has no user data and does not end by itself: the startup script is not used, and consent is needed.
+Billing is by the second, and the provider's own meter can be read. The balance is told only by GraphQL.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import httpx
+from pydantic import Field, SecretStr
+
+from anygpu.backends.clouds.http import OURS, Http, Vendor, unix_ms
+from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.options import VmOptions
+from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.errors import LaunchRefused
+from anygpu.events.facts import Billing, Handle, Offer
+from anygpu.spec.model import Resources
+
+VENDOR = Vendor(
+    name="RunPod",
+    base_url="https://api.runpod.io",
+    variable="RUNPOD_API_KEY",
+    no_capacity=("no longer any instances available", "no resources"),
+)
+IMAGE = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
+BALANCE = "query { myself { email clientBalance } }"
+BY_THE_SECOND = Billing(step_s=1)
+POWER = {
+    "PROVISIONING": Power.STARTING,
+    "STARTING": Power.STARTING,
+    "RUNNING": Power.RUNNING,
+    "EXITED": Power.STOPPED,
+    "ERROR": Power.STOPPED,
+    "TERMINATED": Power.ENDED,
+}
+
+
+class Options(VmOptions):
+    """What a RunPod backend can be told. Regions are its data centers: 'US-TX-3'."""
+
+    api_key: SecretStr | None = Field(None, description="API key; left out: the environment's RUNPOD_API_KEY")
+    image: str = Field(IMAGE, description="image of the pods; it must start an SSH server for PUBLIC_KEY")
+    cloud: str = Field(
+        "SECURE", pattern="SECURE|COMMUNITY", description="whose machines: SECURE or COMMUNITY"
+    )
+    disk_gib: int = Field(50, ge=1, description="disk of a pod; it goes with the pod")
+
+
+class RunPod:
+    """Pods of RunPod."""
+
+    self_expires = "none"
+    idempotent = False
+    listing_lag_s = 30.0
+    notices = ""
+
+    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._options = options
+        self.user = options.user or "root"
+        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._pods: defaultdict[str, set[str]] = defaultdict(set)  # the bill knows pods only by id
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        count = max(need.gpu.count, 1) if need.gpu else 1
+        asked = {"include": "AVAILABILITY", "product": "POD", "count": count, "cloud": self._options.cloud}
+        kinds = (await self._http.get("/v2/catalog/gpus", **asked))["gpus"]
+        return [offer for kind in kinds for offer in self._offers(kind, count)]
+
+    async def create(self, order: Order) -> Machine:
+        return self._machine(await self._http.post("/v2/pods", self.native_request(order)))
+
+    def native_request(self, order: Order) -> dict[str, Any]:
+        """Exactly what a launch sends."""
+        request = {
+            "name": order.name,
+            "image": self._options.image,
+            "gpu": {"id": order.offer.name, "count": order.offer.gpu_count},
+            "cloud": self._options.cloud,
+            "disk": self._options.disk_gib,
+            "ports": ["22/tcp"],
+            "env": {"PUBLIC_KEY": order.public_key},
+        }
+        return request | ({"dataCenterIds": [order.offer.region]} if order.offer.region else {})
+
+    async def machines(self) -> Sequence[Machine]:
+        listed = (await self._http.get("/v2/pods"))["pods"]
+        return [self._machine(pod) for pod in listed if pod["name"].startswith(OURS)]
+
+    async def destroy(self, machine: Machine) -> None:
+        self._pods[machine.name].add(machine.id)
+        await self._http.delete(f"/v2/pods/{machine.id}")
+
+    async def check(self) -> Account:
+        try:
+            pods = (await self._http.get("/v2/pods"))["pods"]
+            myself = ((await self._http.post("/graphql", {"query": BALANCE})).get("data") or {}).get("myself")
+        except LaunchRefused as error:
+            return Account(valid=False, why=str(error))
+        balance = round(myself["clientBalance"] * 1_000_000) if myself else None
+        return Account(
+            valid=True, why=f"the key works; {len(pods)} pods in the account", balance_microusd=balance
+        )
+
+    async def metered_microusd(self, handle: Handle) -> int | None:
+        """What RunPod's own bill says of every pod of this name that was seen, or that the handle names."""
+        named = {str(handle.native["id"])} if handle.native.get("id") else set()
+        records = [
+            record
+            for pod in self._pods.get(handle.name, set()) | named
+            for record in (await self._http.get("/v2/billing/pods", podId=pod, bucketSize="hour"))["records"]
+        ]
+        return round(sum(r["totalAmount"] for r in records) * 1_000_000) if records else None
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        return ()
+
+    async def remove(self, leftover: Leftover) -> None:
+        """A pod leaves nothing: its key is in its environment, its disk goes with it."""
+
+    async def host_keys(self, machine: Machine) -> Sequence[str]:
+        return ()
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _offers(self, kind: dict[str, Any], count: int) -> Iterable[Offer]:
+        if count > kind["maxCount"][self._options.cloud.lower()]:
+            return []
+        wanted = self._options.regions
+        stock = [dc["id"] for dc in kind.get("dataCenters", ()) if dc["availability"] != "NONE"]
+        open_now = [place for place in stock if not wanted or place in wanted]
+        if not open_now:
+            return [self._offer(kind, count, wanted[0] if wanted else "", free=0)]
+        return [self._offer(kind, count, place) for place in open_now]
+
+    def _offer(self, kind: dict[str, Any], count: int, region: str, free: int | None = None) -> Offer:
+        dollars = kind["price"][self._options.cloud.lower()] * count
+        return Offer(
+            backend="",
+            name=kind["id"],
+            region=region,
+            gpu_kind=kind["name"],
+            gpu_count=count,
+            gpu_memory_gib=kind["memory"],
+            disk_gib=self._options.disk_gib,
+            price_microusd_per_hour=round(dollars * 1_000_000),
+            free=free,
+            wait_reason="" if free is None else f"RunPod has no {count} x {kind['name']} free",
+            self_expires=self.self_expires,
+            billing=BY_THE_SECOND,
+        )
+
+    def _machine(self, pod: dict[str, Any]) -> Machine:
+        self._pods[pod["name"]].add(pod["id"])
+        direct = (pod.get("ssh") or {}).get("direct") or {}
+        return Machine(
+            id=pod["id"],
+            name=pod["name"],
+            power=POWER.get(pod["status"], Power.STARTING),
+            region=pod.get("dataCenterId") or "",
+            address=direct.get("host", ""),
+            port=direct.get("port", self._options.ssh_port),
+            detail=pod["status"].lower(),
+            started_at_ms=unix_ms(pod.get("startedAt") or pod.get("createdAt")),
+        )
+
+
+async def connect(options: Options) -> Provider:
+    return RunPod(options)
