@@ -1,0 +1,103 @@
+"""Slots are lock files. Whoever holds the lock has the slot; the kernel gives it back when the holder dies.
+
+GPU slots are named by UUID in a directory shared by everyone on the machine, so two servers, or two people, do not
+collide. The agent and the user's process inherit the open lock, so a slot stays taken as long as anything uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by everybody on the machine on purpose
+
+
+class Slot:
+    """One lock file. `label` is what the job is told (a GPU's UUID, a CPU's number)."""
+
+    __slots__ = ("label", "path")
+
+    def __init__(self, label: str, path: str) -> None:
+        self.label, self.path = label, path
+
+
+class Held:
+    """Slots locked by us, until they are passed on to an agent and closed here."""
+
+    def __init__(self, labels: list[str], fds: list[int]) -> None:
+        self.labels, self.fds = labels, fds
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = []
+
+
+def cpu_slots(directory: str, count: int) -> list[Slot]:
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return [Slot(str(number), os.path.join(directory, f"cpu-{number}.lock")) for number in range(count)]
+
+
+def gpu_slots(uuids: list[str], directory: str = "") -> list[Slot]:
+    directory = directory or os.environ.get("ANYGPU_GPU_LOCKS") or GPU_LOCKS
+    with _shared_umask():
+        os.makedirs(directory, mode=0o777, exist_ok=True)
+    return [Slot(uuid, os.path.join(directory, f"gpu-{_plain(uuid)}.lock")) for uuid in uuids]
+
+
+def free(slots: list[Slot]) -> list[str]:
+    """The labels of slots nobody holds."""
+    return [slot.label for slot in slots if _is_free(slot)]
+
+
+def hold(slots: list[Slot], count: int) -> Held | None:
+    """Lock `count` of the slots, or none of them."""
+    taken = Held([], [])
+    for slot in slots:
+        if len(taken.fds) == count:
+            break
+        fd = try_lock(slot.path)
+        if fd is not None:
+            taken.labels.append(slot.label)
+            taken.fds.append(fd)
+    if len(taken.fds) == count:
+        return taken
+    taken.close()
+    return None
+
+
+def try_lock(path: str) -> int | None:
+    with _shared_umask():
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _is_free(slot: Slot) -> bool:
+    fd = try_lock(slot.path)
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
+
+
+@contextlib.contextmanager
+def _shared_umask() -> Iterator[None]:
+    """Another person's server must be able to open the same lock file."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _plain(uuid: str) -> str:
+    return "".join(c for c in uuid if c.isalnum() or c == "-")

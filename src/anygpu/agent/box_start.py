@@ -1,0 +1,205 @@
+"""Starts the agent of an attempt on this machine, once, whoever asks how often; then waits until it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+
+from anygpu.agent import box_slots
+from anygpu.agent.home import write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LOCKED_WITHIN_S = 20.0
+LOOK_EVERY_S = 0.5
+NOT_THE_JOBS = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SSH_ORIGINAL_COMMAND")
+
+
+class Order:
+    """What is asked: where, with which ticket and tunnel, and which slots to hold (None: the machine is its own)."""
+
+    def __init__(self, directory: str, agent: str, asked: dict[str, Any]) -> None:
+        self.directory = directory
+        self.name = os.path.basename(directory)
+        self.agent = agent
+        self.ticket: dict[str, Any] | None = asked.get("ticket")
+        self.tunnel: dict[str, Any] | None = asked.get("tunnel")
+        self.deliver = bool(asked.get("deliver"))
+        self.gpus: int | None = asked.get("gpus")
+        self.cpus: int | None = asked.get("cpus")
+        self.cpu_count: int = asked.get("cpu_count") or os.cpu_count() or 1
+
+
+def start(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    """What became of it: started, alive (already), dead (it ran and ended), ended (by --kill), unknown or full."""
+    os.makedirs(order.directory, mode=0o700, exist_ok=True)
+    with starting(order.directory):
+        return _start(order)
+
+
+def _start(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    def there(name: str) -> bool:
+        return os.path.exists(os.path.join(order.directory, name))
+
+    if there("ended") and not order.deliver:
+        return {"agent": "ended"}, None
+    if order.tunnel is not None:
+        write_json(os.path.join(order.directory, "tunnel.json"), order.tunnel)
+    if lives(order.directory):
+        return {"agent": "alive"}, None
+    if order.deliver:
+        return _deliver(order) if there("work.json") else ({"agent": "dead", "told": True}, None)
+    if there("process.json"):
+        return {"agent": "dead", "told": not there("work.json")}, None
+    if order.ticket is not None:
+        write_json(os.path.join(order.directory, "ticket.json"), order.ticket)
+    return _with_slots(order) if there("ticket.json") else ({"agent": "unknown"}, None)
+
+
+def _with_slots(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    slots, count = wanted_slots(order)
+    held = box_slots.hold(slots, count)
+    if held is None:
+        free = len(box_slots.free(slots))
+        return {
+            "agent": "full",
+            "free": free,
+            "of": len(slots),
+            "what": "GPU" if order.gpus else "CPU slot",
+        }, None
+    env = {"ANYGPU_NAME": order.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
+    if order.gpus is not None:
+        # A job that asked for no GPU must not sit on somebody else's.
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels) if order.gpus else ""
+    try:
+        child = _spawn(order, [order.directory], env, held.fds)
+    finally:
+        held.close()
+    return {"agent": "started", "pid": child.pid}, child
+
+
+def _deliver(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    child = _spawn(order, ["--deliver", order.directory], {}, [])
+    return {"agent": "started", "pid": child.pid}, child
+
+
+def wanted_slots(order: Order) -> tuple[list[box_slots.Slot], int]:
+    if order.gpus:
+        from anygpu.agent.box_check import gpus
+
+        return box_slots.gpu_slots([card["uuid"] for card in gpus()[0]]), order.gpus
+    if order.cpus:
+        root = os.path.join(os.path.expanduser("~"), ".anygpu", "slots")
+        return box_slots.cpu_slots(root, order.cpu_count), order.cpus
+    return [], 0
+
+
+def _spawn(
+    order: Order, arguments: list[str], env: dict[str, str], fds: list[int]
+) -> subprocess.Popen[bytes]:
+    """Detached: it survives the connection that started it. Waits until it holds its directory, or has left."""
+    with open(os.path.join(order.directory, "agent.log"), "ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", order.agent, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**_surroundings(), **env},
+            cwd=order.directory,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+    end = time.monotonic() + LOCKED_WITHIN_S
+    while not lives(order.directory) and child.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    return child
+
+
+def _surroundings() -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if name not in NOT_THE_JOBS}
+    own = os.path.join(
+        os.path.expanduser("~"), ".local", "bin"
+    )  # where uv is; not on the path of an SSH command
+    if own not in env.get("PATH", "").split(os.pathsep):
+        env["PATH"] = os.pathsep.join([env.get("PATH") or os.defpath, own])
+    return env
+
+
+def lives(directory: str) -> bool:
+    """The agent holds a lock for as long as it lives."""
+    path = os.path.join(directory, "agent.lock")
+    if not os.path.exists(path):
+        return False
+    fd = box_slots.try_lock(path)
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
+@contextlib.contextmanager
+def starting(directory: str) -> Iterator[None]:
+    """Starting and ending an attempt exclude each other: what was ended does not start a moment later."""
+    fd = os.open(os.path.join(directory, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def watch(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[str, Any] | None:
+    """Waits until the agent of `directory` has ended; None when nobody listens any more."""
+    code = None
+    while child is not None or lives(directory):
+        pid = child.pid if child is not None else _agent_pid(directory)
+        if not _wait(directory, pid):
+            return None
+        code = child.wait() if child is not None else None
+        child = None  # if it was a twin that left, the one that stayed is watched
+    return {"exited": code, "told": not os.path.exists(os.path.join(directory, "work.json"))}
+
+
+def _agent_pid(directory: str) -> int | None:
+    try:
+        with open(os.path.join(directory, "agent.json"), encoding="utf-8") as file:
+            return int(json.load(file)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _wait(directory: str, pid: int | None) -> bool:
+    """False when standard input has ended: the connection is gone, and so is who waits for the answer."""
+    import select
+
+    fd = _pidfd(pid)
+    try:
+        while fd is not None or lives(directory):
+            ready, _, _ = select.select(
+                [0] if fd is None else [0, fd], [], [], LOOK_EVERY_S if fd is None else None
+            )
+            if fd is not None and fd in ready:
+                return True
+            if 0 in ready and not os.read(0, 4096):
+                return False
+        return True
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _pidfd(pid: int | None) -> int | None:
+    """Linux tells at once when a process ends; elsewhere its lock is looked at now and then."""
+    if pid is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

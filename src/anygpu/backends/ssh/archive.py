@@ -1,0 +1,35 @@
+"""The agent as bytes, built once in a process and shared by every link."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from anygpu.agent.build import build_pyz
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    data: bytes
+    sha256: str
+
+
+@cache
+def built() -> Archive:
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory) / "anygpu-agent.pyz"
+        sha256 = build_pyz(target)
+        return Archive(target.read_bytes(), sha256)
+
+
+async def agent_archive() -> Archive:
+    return await asyncio.to_thread(built)
+
+
+@cache
+def doorman() -> bytes:
+    """The program that lets the agent in; run by the machine's own Python before anything of ours is there."""
+    import anygpu.agent
+
+    return Path(anygpu.agent.__file__).with_name("box_door.py").read_bytes()

@@ -1,0 +1,164 @@
+"""A request to a machine: one SSH command that finds a Python, brings the agent if it is missing, asks, and listens.
+
+Everything goes over that command's standard input and output, so it takes two round trips when the agent is there,
+needs no SFTP server on the machine, and its errors are the machine's own.
+"""
+
+import asyncio
+import contextlib
+import json
+import shlex
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from anygpu.backends.ssh.archive import Archive, agent_archive, doorman
+from anygpu.backends.ssh.errors import BootstrapFailed, DiskFull, NoPython
+from anygpu.errors import LaunchError
+
+if TYPE_CHECKING:
+    import asyncssh
+
+PREFIX = b"anygpu:"
+NO_PYTHON = b"anygpu-no-python"
+PIECE = 1 << 17
+PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "python")
+ELSEWHERE = (
+    "/usr/bin/python3",
+    "/usr/local/bin/python3",
+    "~/miniconda3/bin/python3",
+    "~/anaconda3/bin/python3",
+)
+
+# Neither single quotes, backslashes nor exclamation marks: the person's login shell, whichever it is, reads this first.
+FIND = (
+    'n="$1"; shift; seen=""; for p in "$@"; do command -v "$p" >/dev/null 2>&1 || continue; '
+    'if "$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))" 2>/dev/null; then '
+    'exec "$p" -I -S -c "import sys; exec(sys.stdin.buffer.read($n))"; fi; '
+    'seen="$seen $p"; done; echo "anygpu-no-python$seen"; exit 127'
+)
+
+
+class Door:
+    """An open conversation. `answer()` gives the machine's answers one by one; None when it has no more to say."""
+
+    def __init__(self, process: "asyncssh.SSHClientProcess[bytes]", machine: str) -> None:
+        self._process = process
+        self._machine = machine
+        self._said: deque[str] = deque(maxlen=8)  # what was printed besides our own lines: for messages
+
+    @classmethod
+    async def open(
+        cls,
+        connection: "asyncssh.SSHClientConnection",
+        request: dict[str, Any],
+        *,
+        machine: str,
+        python: str = "",
+        archive: Archive | None = None,
+    ) -> "Door":
+        """Asks `request` of the agent on the machine, which is brought there first if need be."""
+        import asyncssh
+
+        archive = archive or await agent_archive()
+        process: asyncssh.SSHClientProcess[bytes] = await connection.create_process(
+            command(python), encoding=None, stderr=asyncssh.STDOUT
+        )
+        door = cls(process, machine)
+        draft = str(request.get("target") or request["do"])
+        asked = {"sha256": archive.sha256, "size": len(archive.data), "draft": draft, "request": request}
+        await door._send(doorman() + json.dumps(asked).encode() + b"\n")
+        door._archive = archive
+        return door
+
+    _archive: Archive
+
+    async def answer(self) -> dict[str, Any] | None:
+        """Sends the agent when the machine asks for it, and raises the machine's errors as ours."""
+        while (line := await self._process.stdout.readline()) != b"":
+            if line.startswith(NO_PYTHON):
+                raise self._no_python(line)
+            if not line.startswith(PREFIX):
+                self._said.append(line.decode("utf-8", "replace").rstrip())
+                continue
+            facts: dict[str, Any] = json.loads(line[len(PREFIX) :])
+            if "error" in facts:
+                raise self._failed(facts)
+            if "send_from" not in facts:
+                return facts
+            await self._send(self._archive.data[facts["send_from"] :])
+        return None
+
+    async def ask(self) -> dict[str, Any]:
+        """The one answer of a request that has exactly one."""
+        facts = await self.answer()
+        if facts is None:
+            raise self.silence()
+        return facts
+
+    def silence(self) -> LaunchError:
+        """The command ended without an answer: what it printed is all there is to say."""
+        words = "; ".join(line for line in self._said if line) or "it printed nothing"
+        return BootstrapFailed(
+            f"{self._machine}: the agent's first command ended without an answer: {words}",
+            hint="Log in with ssh and look at what the login shell prints and allows.",
+            machine=self._machine,
+            step="bootstrap",
+        )
+
+    def close(self) -> None:
+        self._process.close()
+
+    async def __aenter__(self) -> "Door":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _send(self, data: bytes) -> None:
+        """A machine that stops listening has said why; its words are read next."""
+        view = memoryview(data)
+        with contextlib.suppress(BrokenPipeError):
+            for start in range(0, len(view), PIECE):
+                self._process.stdin.write(bytes(view[start : start + PIECE]))
+                await self._process.stdin.drain()
+
+    def _no_python(self, line: bytes) -> LaunchError:
+        seen = line.decode("utf-8", "replace").split()[1:]
+        found = f"only {', '.join(seen)}, which is older" if seen else "none"
+        return NoPython(
+            f"{self._machine}: Python 3.9 or newer is needed and there is {found}",
+            hint="Install one: apt install python3, or without root: "
+            "curl -LsSf https://astral.sh/uv/install.sh | sh; uv python install --default 3.12",
+            machine=self._machine,
+            step="bootstrap",
+        )
+
+    def _failed(self, facts: dict[str, Any]) -> LaunchError:
+        full = facts["error"] == "disk_full"
+        kind = DiskFull if full else BootstrapFailed
+        hint = f"Free some space in the home directory on {self._machine}." if full else "Try there with ssh."
+        words = f"{self._machine}: the agent could not be brought there: {facts['detail']}"
+        return kind(words, hint=hint, machine=self._machine, step="bootstrap")
+
+
+def command(python: str = "") -> str:
+    """What the machine's login shell is asked to run."""
+    chosen = (shlex.quote(python),) if python else (*PYTHONS, *ELSEWHERE)
+    return f"sh -c '{FIND}' anygpu {len(doorman())} {' '.join(chosen)}"
+
+
+async def ask(
+    connection: "asyncssh.SSHClientConnection",
+    request: dict[str, Any],
+    *,
+    machine: str,
+    python: str = "",
+    timeout_s: float = 300,
+) -> dict[str, Any]:
+    """One request, one answer."""
+    async with asyncio.timeout(timeout_s):
+        async with await Door.open(connection, request, machine=machine, python=python) as door:
+            return await door.ask()

@@ -1,0 +1,265 @@
+"""Keeps one attempt's machine in reach: log in, bring the agent, start it once, keep the tunnel up until told to stop.
+
+Connecting again is the same act as connecting: the machine is asked to start the agent unless it lives, which also
+tells it the tunnel's new port. So a lost network, a laptop that slept and a server that restarted all end the same way,
+and none of them starts training anew.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from anygpu.backends.contract import Launch
+from anygpu.backends.ssh.connection import Dialer
+from anygpu.backends.ssh.door import Door
+from anygpu.backends.ssh.errors import (
+    AttemptUnknown,
+    BootstrapFailed,
+    SshRefused,
+    SshUnreachable,
+    TunnelRefused,
+)
+from anygpu.backends.ssh.login import Login
+from anygpu.errors import LaunchError, NoCapacity
+from anygpu.events.facts import Blame, Failure
+from anygpu.spec.model import Resources
+
+if TYPE_CHECKING:
+    import asyncssh
+
+
+class LinkState(StrEnum):
+    """How far it has come, or how it stands."""
+
+    CONNECTING = "connecting"  # not logged in yet
+    BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being brought there
+    STARTING = "starting"  # the agent is there and is being started
+    UP = "up"  # the agent lives and its tunnel is open
+    BROKEN = "broken"  # it was up; the connection is lost and tried again. Says nothing of the agent
+    EXITED = "exited"  # the machine says that the agent has ended
+    FAILED = "failed"  # it will not run: see `failure`
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What the attempt may take of a machine it shares with others. GPUs and CPUs are held by locks there."""
+
+    gpus: int = 0
+    cpus: int = 1
+    cpu_count: int = 0  # how many CPU slots the machine has; 0: as many as it has processors
+    owner: str = ""  # servers that share a machine keep their attempts apart
+
+    def as_request(self) -> dict[str, Any]:
+        return {"gpus": self.gpus, "cpus": self.cpus, "cpu_count": self.cpu_count, "owner": self.owner}
+
+
+def known_by_name(name: str) -> Launch:
+    """An attempt an earlier server launched: its agent is found again, and started by nobody."""
+    return Launch(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
+
+
+class Link:
+    """One attempt's machine. `state`, `failure` and `detail` say how it stands; `on_change` when that changes."""
+
+    def __init__(
+        self,
+        login: Callable[[], Awaitable[Login]],
+        launch: Launch,
+        *,
+        dialer: Dialer,
+        agent_target: tuple[str, int],
+        on_change: Callable[[], None],
+        share: Share | None = None,
+        notices: str = "",
+        python: str = "",
+        booting: bool = True,
+        deliver: bool = False,
+    ) -> None:
+        """`booting`: a new machine may refuse for a while. `deliver`: only send what a dead agent left."""
+        self._login = login
+        self._launch = launch
+        self._dialer = dialer
+        self._agent_target = agent_target
+        self._on_change = on_change
+        self._share = share
+        self._notices = notices
+        self._python = python
+        self._booting = booting
+        self._deliver = deliver
+        self._timing = dialer.timing
+        self._task: asyncio.Task[None] | None = None
+        self._tries = self._logins = 0
+        self._waited_s = self._timing.again_first_s
+        self._give_up_at = float("inf")
+        self._was_up = not launch.ticket
+        self._settled = asyncio.Event()
+        self.state = LinkState.CONNECTING
+        self.failure: Failure | None = None
+        self.error: LaunchError | None = None
+        self.detail = ""
+
+    def start(self) -> None:
+        if self._task is None:
+            self._give_up_at = time.monotonic() + self._timing.patience_s
+            self._task = asyncio.create_task(self._keep(), name=f"link {self._launch.name}")
+
+    async def stop(self) -> None:
+        """Let go of the machine. The agent goes on without us."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self.state not in (LinkState.FAILED, LinkState.EXITED):
+            self.state = LinkState.STOPPED
+        self._settled.set()
+
+    async def settled(self) -> LinkState:
+        """Waits until it is up, or will never be."""
+        await self._settled.wait()
+        return self.state
+
+    async def _keep(self) -> None:
+        while not self._is_over():
+            self._tries += 1
+            try:
+                await self._session()
+            except LaunchError as error:
+                self._stumbled(error)
+            except Exception as error:  # noqa: BLE001  an address that cannot be had now may be had later
+                self._stumbled(SshUnreachable(f"{self._launch.name}: {error or type(error).__name__}"))
+            if not self._is_over():
+                await asyncio.sleep(self._pause_s())
+
+    async def _session(self) -> None:
+        """From the login to the loss of the connection, or to the end of the agent."""
+        import asyncssh
+
+        login = await self._login()
+        connection = await self._dialer.dial(login)
+        try:
+            self._logins += 1
+            if not self._was_up:
+                self._bootstrap_begins()
+                self._become(LinkState.BOOTSTRAPPING, f"logged in to {login.machine}")
+            await self._through(connection, login)
+        except (OSError, TimeoutError, asyncssh.Error) as error:
+            raise _cut(login, error) from error
+        finally:
+            connection.abort()
+
+    async def _through(self, connection: "asyncssh.SSHClientConnection", login: Login) -> None:
+        async with asyncio.timeout(self._timing.bootstrap_s):
+            port = await self._tunnel(connection, login)
+            if not self._was_up:
+                self._become(LinkState.STARTING, f"the agent is brought to {login.machine}")
+            request = self._request(f"http://127.0.0.1:{port}")
+            door = await Door.open(connection, request, machine=login.machine, python=self._python)
+            self._judge(await door.ask(), login)
+        if self.state is LinkState.UP:
+            ended = await door.answer()
+            if ended is None:
+                raise _cut(login, ConnectionError("the connection was lost"))
+            self._exited(ended, login)
+        await self._stay(connection)
+
+    async def _stay(self, connection: "asyncssh.SSHClientConnection") -> None:
+        """The tunnel is kept for who delivers what a dead agent left, until we are stopped."""
+        await connection.wait_closed()
+
+    async def _tunnel(self, connection: "asyncssh.SSHClientConnection", login: Login) -> int:
+        """Port 0: the machine chooses a free one, so that a stale connection's cannot be in the way."""
+        import asyncssh
+
+        try:
+            listener = await connection.forward_remote_port("127.0.0.1", 0, *self._agent_target)
+        except asyncssh.ChannelListenError as error:
+            raise TunnelRefused(
+                f"{login.machine}: its SSH server allows no reverse tunnel: {error}",
+                hint="Set AllowTcpForwarding yes (and no restrict in authorized_keys) there.",
+                machine=login.machine,
+                step="tunnel",
+            ) from error
+        return listener.get_port()
+
+    def _request(self, url: str) -> dict[str, Any]:
+        asked: dict[str, Any] = {"do": "start", "target": self._launch.name, "tunnel": {"url": url}}
+        if self._launch.ticket:
+            asked["ticket"] = {
+                "protocol": 1,
+                "rendezvous": "tunnel.json",
+                "name": self._launch.name,
+                "ticket": self._launch.ticket,
+                "notices": self._notices,
+            }
+        return {**asked, "deliver": self._deliver, **(self._share.as_request() if self._share else {})}
+
+    def _judge(self, answer: dict[str, Any], login: Login) -> None:
+        agent = answer["agent"]
+        if agent in ("started", "alive"):
+            self._was_up, self._waited_s = True, self._timing.again_first_s
+            self._become(LinkState.UP, f"the agent runs on {login.machine}")
+        elif agent in ("dead", "ended"):
+            self._exited(answer, login)
+        elif agent == "full":
+            free = f"{answer['free']} of {answer['of']} {answer['what']}s are free"
+            raise NoCapacity(f"{login.machine}: {free}", hint="The job waits for a free one.")
+        else:
+            raise AttemptUnknown(f"{login.machine} knows nothing of {self._launch.name}")
+
+    # -- how it stands ----------------------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        return self.state in (LinkState.FAILED, LinkState.EXITED)
+
+    def _exited(self, answer: dict[str, Any], login: Login) -> None:
+        code = answer.get("exited")
+        how = "" if code is None else f" with code {code}"
+        self._become(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
+
+    def _stumbled(self, error: LaunchError) -> None:
+        """A connection that breaks says nothing of the agent: once it was up, we try for ever."""
+        if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
+            self.error = error
+            self.failure = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
+            self._become(LinkState.FAILED, str(error))
+        else:
+            self._become(LinkState.BROKEN if self._was_up else LinkState.CONNECTING, str(error))
+
+    def _bootstrap_begins(self) -> None:
+        if self._logins == 1:
+            self._give_up_at = time.monotonic() + self._timing.bootstrap_s
+
+    def _is_final(self, error: LaunchError) -> bool:
+        time_is_up = time.monotonic() >= self._give_up_at
+        if isinstance(error, SshUnreachable) or (self._booting and isinstance(error, SshRefused)):
+            return self._tries >= self._timing.tries and time_is_up
+        if isinstance(error, BootstrapFailed):
+            return self._logins >= self._timing.tries or time_is_up
+        return True
+
+    def _pause_s(self) -> float:
+        """Short at first: a machine that boots is met soon after its SSH server is up."""
+        pause_s, most_s = self._waited_s, self._timing.again_most_s
+        self._waited_s = min(self._waited_s * 2, most_s if self._was_up else min(most_s, 1.0))
+        return pause_s
+
+    def _become(self, state: LinkState, detail: str) -> None:
+        changed = (state, detail) != (self.state, self.detail)
+        self.state, self.detail = state, detail
+        if state in (LinkState.UP, LinkState.FAILED, LinkState.EXITED):
+            self._settled.set()
+        if changed:
+            self._on_change()
+
+
+def _cut(login: Login, error: Exception) -> LaunchError:
+    """The connection broke in the middle of a step; the next try goes on from what is there."""
+    if isinstance(error, TimeoutError):
+        return BootstrapFailed(f"{login.machine}: the agent was not started in time", step="bootstrap")
+    words = str(error) or type(error).__name__
+    return SshUnreachable(
+        f"the connection to {login.machine} broke: {words}", machine=login.machine, step="ssh"
+    )
