@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from anygpu.agent.assignment import Assignment
     from anygpu.agent.home import Home
     from anygpu.agent.loop import Ending
+    from anygpu.agent.notices import Notice
     from anygpu.agent.prepare import Prepared
     from anygpu.agent.wire import Place
 
@@ -36,8 +37,11 @@ if TYPE_CHECKING:
 class Attempt:
     """Holds what an attempt is made of; `run` is its story."""
 
-    def __init__(self, home: Home, place: Place, assignment: Assignment, claimed_at: float) -> None:
+    def __init__(
+        self, home: Home, place: Place, assignment: Assignment, claimed_at: float, notices: str = ""
+    ) -> None:
         self.home = home
+        self._notices = notices
         self.place = place
         self.assignment = assignment
         self.work = assignment.work
@@ -96,6 +100,10 @@ class Attempt:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.sender.start()
         follow_orders(self.server(), self.orders, self.lease, self.assignment.report_every_s)
+        if self._notices:
+            from anygpu.agent import notices
+
+            notices.watch(self._notices, self._on_notice)
 
     def _start(self, job: Prepared) -> Process:
         """Written down before it is done: who finds this directory later knows that the job may have run."""
@@ -132,6 +140,11 @@ class Attempt:
                 file.write(reason)
         except OSError as error:
             self.report.line(f"should_stop() could not be set: {error}")
+
+    def _on_notice(self, notice: Notice) -> None:
+        """In the thread that watches for it; the loop acts on it."""
+        self.loop.notice = notice
+        self.wake()
 
     def _on_signal(self, number: int, frame: object) -> None:
         self.loop.signals += 1

@@ -61,6 +61,13 @@ class Watcher:
         self._remember(found)
         return now + max(self._look_every_s, LOOKING_SHARE * (time.monotonic() - began))
 
+    def save_what_settled(self) -> None:
+        """Now, without waiting for its turn: what has not changed since the last look."""
+        found = self._look()
+        settled = {name: one for name, one in found.items() if self._seen.get(name) == one}
+        if not self.off and self._is_news(settled):
+            self._publish(settled, time.monotonic())
+
     def save_what_changed(self) -> None:
         """At the end: nobody writes any more, so what is there is complete or will never be."""
         found = self._look()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anygpu.agent.lease import Lease
+    from anygpu.agent.notices import Notice
     from anygpu.agent.orders import Orders
     from anygpu.agent.process import Process
     from anygpu.agent.report import Report
@@ -83,19 +84,24 @@ class Loop:
         self.timeout_at: float | None = None
         self.stop: Stop | None = None
         self.signals = 0
+        self.notice: Notice | None = None
         self._woken = True
         self._ask_at = 0.0
         self.on_flag: Callable[[str], None] = lambda reason: None
+        self.on_haste: Callable[[], None] = lambda: None
 
-    def run(self, process: Process, take: Callable[[bytes], None]) -> Ending:
-        """Until the process has ended, its leftovers with it, and its output is read to the end."""
+    def run(self, process: Process, take: Callable[[bytes], None], saves: bool = True) -> Ending:
+        """Until the process has ended, its leftovers with it, and its output is read to the end.
+
+        One that has nothing to save is not asked to stop first.
+        """
         pipe: int | None = process.pipe
         while not self._has_ended(process):
-            if self._act(process):
+            if self._act(process, saves):
                 break
             pipe = self._wait_and_read(pipe, take)
             self._keep_chores()
-        process.end_leftovers(self._grace_s)
+        process.end_leftovers(self._leftover_grace_s())
         if pipe is not None:
             _drain(pipe, take)
         os.close(process.pipe)
@@ -119,28 +125,40 @@ class Loop:
         if wanted is not None and (self.stop is None or wanted.urgency > self.stop.urgency):
             self.stop = wanted
             self._report.line(f"ending the job: {wanted.reason}")
+            if wanted.until is not None:
+                self._report.flush()
         return self.stop
+
+    def _leftover_grace_s(self) -> float:
+        if self.stop is None or self.stop.until is None:
+            return self._grace_s
+        return min(self._grace_s, max(0.0, self.stop.until - time.monotonic()) / 10)
 
     def _wanted(self, now: float) -> Stop | None:
         if self._orders.rejection is not None:
             return stopping.by_rejection(now, self._grace_s, str(self._orders.rejection))
         if self._lease.is_over(boot_clock()):
             return stopping.by_lost_lease(now, self._grace_s)
-        if self._orders.wanted is not None:
-            return stopping.by_order(self._orders.wanted, now, self._grace_s)
+        order = self._orders.wanted
+        if self.notice is not None and (order is None or order["kind"] != "cancel"):
+            return stopping.by_notice(now, self.notice)
+        if order is not None:
+            return stopping.by_order(order, now, self._grace_s)
         if self.signals:
             return stopping.by_signal(now, self._grace_s)
         if self.timeout_at is not None and now >= self.timeout_at:
             return stopping.by_timeout(now, self._grace_s)
         return None
 
-    def _act(self, process: Process) -> bool:
+    def _act(self, process: Process, saves: bool) -> bool:
         """True when even SIGKILL did not end it, and there is nothing more to do."""
         stop = self.check()
         actions = stop.due(time.monotonic()) if stop is not None else []
         if stopping.FLAG in actions and stop is not None:
             self.on_flag(stop.reason)
-        if stopping.TERM in actions:
+            if stop.in_haste:
+                self.on_haste()
+        if stopping.TERM in actions or (stopping.FLAG in actions and not saves):
             process.signal(signal.SIGTERM)
         if stopping.KILL in actions:
             descendants.end(process.pid, process.name)

@@ -153,7 +153,9 @@ def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, 
     Its output is in the log, and orders, lease and timeout hold for it too.
     """
     process = Process(argv, cwd, env, attempt.assignment.name)
-    ending = attempt.loop.run(process, lambda data: attempt.report.output(attempt.mask.feed(data)))
+    ending = attempt.loop.run(
+        process, lambda data: attempt.report.output(attempt.mask.feed(data)), saves=False
+    )
     attempt.report.output(attempt.mask.close())
     if ending.stop is not None:
         raise Interrupted

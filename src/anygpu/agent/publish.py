@@ -10,7 +10,7 @@ from anygpu.agent.wire import Refused, parsed, persist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from anygpu.agent.wire import Server
@@ -22,16 +22,17 @@ ROUNDS = 5
 class Piece:
     """Where a chunk lies on this machine."""
 
-    __slots__ = ("offset", "path", "size")
+    __slots__ = ("go_on", "offset", "path", "size")
 
-    def __init__(self, path: str, offset: int, size: int) -> None:
-        self.path, self.offset, self.size = path, offset, size
+    def __init__(self, path: str, offset: int, size: int, go_on: Callable[[], None]) -> None:
+        self.path, self.offset, self.size, self.go_on = path, offset, size, go_on
 
     def blocks(self) -> Iterator[bytes]:
         left = self.size
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             while left:
+                self.go_on()
                 block = file.read(min(left, BLOCK_BYTES))
                 if not block:
                     raise OSError(f"{self.path} became shorter while it was read")
@@ -40,9 +41,12 @@ class Piece:
 
 
 class Described:
-    """A file as the server is told of it, and where each of its chunks lies."""
+    """A file as the server is told of it, and where each of its chunks lies. `go_on` may raise between blocks."""
 
-    def __init__(self, path: str, name: str, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, path: str, name: str, chunk_bytes: int = CHUNK_BYTES, go_on: Callable[[], None] = lambda: None
+    ) -> None:
+        self._go_on = go_on
         self.pieces: dict[str, Piece] = {}
         self.file: dict[str, Any] = {"path": name, "size": 0, "chunks": []}
         whole = new_sha256()
@@ -52,7 +56,7 @@ class Described:
 
     def _add_chunk(self, path: str, offset: int, chunk_bytes: int, whole: Any) -> None:
         size = min(chunk_bytes, os.path.getsize(path) - offset)
-        piece = Piece(path, offset, size)
+        piece = Piece(path, offset, size, self._go_on)
         sha = new_sha256()
         for block in piece.blocks():
             sha.update(block)

@@ -62,6 +62,7 @@ class Training:
             Chore(self._look_at_checkpoints, now + FIRST_LOOK_S),
             Chore(self._measure, now + FIRST_LOOK_S),
         ]
+        loop.on_haste = self._save_what_is_there
         ending = loop.run(process, self._stream.take)
         loop.chores = []
         if self._telemetry is not None:
@@ -71,21 +72,35 @@ class Training:
         return ending
 
     def publish_results(self, ending: Ending) -> None:
-        """A cancelled job gets its grace and no more; any other is published whole."""
-        attempt = self._attempt
-        cancelled = ending.stop is not None and ending.stop.outcome == "cancelled"
+        """A cancelled job gets its grace and no more, one whose machine goes what time is left; any other is
+        published whole.
+        """
+        attempt, stop = self._attempt, ending.stop
+        until = time.monotonic() + attempt.assignment.deliver_s
+        if stop is not None and stop.outcome == "cancelled":
+            until = time.monotonic() + attempt.work.grace_s
+        elif stop is not None and stop.until is not None:
+            until = stop.until
+            self._uploader().hurry(until)
         attempt.report.phase("finishing")
         self._watcher().save_what_changed()
         from anygpu.agent.artifacts import publish_outputs
 
         publish_outputs(self._cwd, attempt.work.outputs, self._snapshots, self._uploader())
-        self._wait_for_uploads(
-            time.monotonic() + (attempt.work.grace_s if cancelled else attempt.assignment.deliver_s)
-        )
+        self._wait_for_uploads(until)
         self._say_troubles()
 
     def last_line(self) -> str:
         return self._stream.last_line()
+
+    def _save_what_is_there(self) -> None:
+        """There may be no time for what the script saves now: what has settled goes up meanwhile."""
+        stop = self._attempt.loop.stop
+        assert stop is not None
+        assert stop.until is not None
+        self._points.read()
+        self._uploader().hurry(stop.until)
+        self._watcher().save_what_settled()
 
     def _wait_for_uploads(self, until: float) -> None:
         attempt, uploader = self._attempt, self._uploader()

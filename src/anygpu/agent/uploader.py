@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Take = Callable[[], str]
 
 
+class Postponed(Exception):
+    """Something more important came while this was being uploaded."""
+
+
 class Upload:
     """Something to publish: a snapshot already made, or `take`, which makes it in the uploader's thread."""
 
@@ -62,6 +66,7 @@ class Uploader:
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
         self.until = float("inf")
+        self._in_haste = False
         self.trouble: list[str] = []
         self.published: dict[str, str] = {}
 
@@ -75,6 +80,12 @@ class Uploader:
                 self._thread.start()
         if older is not None:
             discard(older.snapshot)
+
+    def hurry(self, until: float) -> None:
+        """Until then (monotonic) and no longer: checkpoints before results, the newest first."""
+        with self._changed:
+            self.until = until
+            self._in_haste = True
 
     def is_idle(self) -> bool:
         with self._changed:
@@ -97,6 +108,9 @@ class Uploader:
                 if refusal.we_are_nobody and refusal.status != 403:
                     self._orders.reject(refusal)
                 self._failed(upload, f"was refused: {refusal}")
+            except Postponed:
+                with self._changed:
+                    self._waiting.setdefault(upload.key, upload)
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
@@ -111,7 +125,20 @@ class Uploader:
             while not self._waiting:
                 self._changed.wait()
             self._busy = True
-            return self._waiting.pop(next(iter(self._waiting)))
+            return self._waiting.pop(self._first())
+
+    def _first(self) -> str:
+        if not self._in_haste:
+            return next(iter(self._waiting))
+        return min(
+            self._waiting, key=lambda key: (self._waiting[key].name is not None, -self._waiting[key].at)
+        )
+
+    def _give_way(self) -> None:
+        """Asked between the blocks of a result."""
+        with self._changed:
+            if self._in_haste and any(upload.name is None for upload in self._waiting.values()):
+                raise Postponed
 
     def _publish(self, server: Server, upload: Upload) -> None:
         snapshot = upload.snapshot or (upload.take() if upload.take is not None else None)
@@ -122,8 +149,13 @@ class Uploader:
                 self._publish_checkpoint(server, upload, snapshot)
             else:
                 self._publish_artifact(server, upload.name, snapshot)
-        finally:
+        except Postponed:
+            upload.snapshot = snapshot
+            raise
+        except BaseException:
             discard(snapshot)
+            raise
+        discard(snapshot)
 
     def _publish_checkpoint(self, server: Server, upload: Upload, snapshot: str) -> None:
         described = [Described(path, upload.prefix + name) for name, path in files_of(snapshot)]
@@ -143,7 +175,7 @@ class Uploader:
                 continue
             inner = relative.partition("/")[2]
             full_name = f"{name}/{inner}" if inner else name
-            described = Described(path, full_name)
+            described = Described(path, full_name, go_on=self._give_way)
             if self.published.get(full_name) != described.file["sha256"]:
                 offer = {"name": full_name, "file": described.file}
                 publish(server, "/agent/v1/artifacts", offer, described.pieces, self.until)

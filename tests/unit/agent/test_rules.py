@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from anygpu.agent import environment, snapshot, stopping
+from anygpu.agent import environment, notices, snapshot, stopping
 from anygpu.agent.lease import Lease
+from anygpu.agent.notices import Notice
 from anygpu.agent.patterns import files_matching, matches_a_folder
 from anygpu.agent.points import Points
 from anygpu.agent.steps import Steps
@@ -38,6 +40,39 @@ from anygpu.agent.wire import Refused
 def test_each_ending_has_its_steps(stop: stopping.Stop, outcome: str, steps: dict[int, list[str]]) -> None:
     assert stop.outcome == outcome
     assert {at: stop.due(at) for at in steps} == steps
+
+
+@pytest.mark.parametrize(
+    ("seconds", "term_at", "kill_at", "published_by", "in_haste"),
+    [(120, 42, 60, 115, False), (30, 10.5, 15, 27, False), (10, 3.5, 5, 9, True), (0, 0, 0, 0, True)],
+)
+def test_a_notice_leaves_time_to_save_and_time_to_publish(
+    seconds: float, term_at: float, kill_at: float, published_by: float, in_haste: bool
+) -> None:
+    notice = Notice(seconds, "said")
+    stop = stopping.by_notice(notice.at - seconds, notice)
+    steps = {action: at - (notice.at - seconds) for at, action in stop.steps}
+    assert stop.until is not None
+    assert steps["flag"] == 0
+    assert (steps["term"], steps["kill"]) == pytest.approx((term_at, kill_at))
+    assert stop.until - (notice.at - seconds) == pytest.approx(published_by)
+    assert (stop.in_haste, stop.outcome) == (in_haste, "stopped")
+
+
+def test_a_notice_is_measured_by_the_clock_of_the_provider() -> None:
+    said = '{"action": "terminate", "time": "2026-09-18T08:22:00Z"}'
+    notice = notices.aws_notice(said, now_s=1789719600.0)
+    assert notice.at - time.monotonic() == pytest.approx(120, abs=1)
+    assert said in notice.said
+
+
+def test_an_event_for_another_machine_of_the_scale_set_is_not_ours() -> None:
+    said = (
+        '{"Events": [{"EventType": "Preempt", "Resources": ["other"], "NotBefore": ""},'
+        ' {"EventType": "Reboot", "Resources": ["ours"], "NotBefore": ""}]}'
+    )
+    assert notices.azure_notice(said, "ours", 0.0) is None
+    assert notices.azure_notice(said, "other", 0.0) is not None
 
 
 def test_a_lease_counts_from_the_sending_of_what_renewed_it() -> None:
