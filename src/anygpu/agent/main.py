@@ -56,7 +56,7 @@ def run(home: Home, ticket: dict[str, Any]) -> int:
 
     from anygpu.agent.attempt import Attempt
 
-    return Attempt(home, place, assignment, sent_at).run()
+    return Attempt(home, place, assignment, sent_at, ticket.get("notices") or "").run()
 
 
 def deliver(home: Home, ticket: dict[str, Any]) -> int:
