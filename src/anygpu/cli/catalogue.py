@@ -22,6 +22,8 @@ COMMANDS = (
     Entry("fetch", "download what a job made"),
     Entry("events", "what happened, as it happens"),
     Entry("queue", "what waits, for what, and where it stands"),
+    Entry("ssh", "a shell on the machine of a job"),
+    Entry("machine", "machines at the providers, and what they cost"),
     Entry("up", "run the server in the foreground"),
     Entry("down", "stop the server of this machine"),
     Entry("open", "open the server's page in a browser"),
@@ -36,7 +38,8 @@ COMMANDS = (
     Entry("version", "versions of the client and of the server"),
 )
 SECTIONS = {
-    "Jobs": ("run", "ls", "show", "logs", "watch", "cancel", "resume", "fetch", "events", "queue"),
+    "Jobs": ("run", "ls", "show", "logs", "watch", "cancel", "resume", "fetch", "events", "queue", "ssh"),
+    "Machines": ("machine",),
     "Server": ("up", "down", "open", "login", "context", "token", "secret", "gc"),
     "Help": ("config", "doctor", "demo", "version"),
 }

@@ -107,6 +107,16 @@ class Client:
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 
+    def machines(self) -> Json:
+        return self._get(f"{ROOT}/machines")
+
+    def end_machine(self, name: str, *, force: bool = False) -> None:
+        query = {"force": "true"} if force else None
+        self.http.request("DELETE", f"{ROOT}/machines/{quote(name, safe='')}", query=query)
+
+    def shell(self, job_id: str) -> Json:
+        return self._get(_training(job_id, "shell"))
+
     def secrets(self) -> Json:
         return self._get(f"{ROOT}/secrets")
 

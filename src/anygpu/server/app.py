@@ -16,10 +16,12 @@ from anygpu.server.gate import Gate, GateRules
 from anygpu.server.problems import from_status, from_validation, problem
 from anygpu.server.rates import RateLimit
 from anygpu.server.routes import (
+    backends,
     doors,
     evidence,
     health,
     login,
+    machines,
     queue,
     secrets,
     streams,
@@ -29,7 +31,20 @@ from anygpu.server.routes import (
 )
 from anygpu.server.services import Services
 
-ROUTERS = (training, evidence, streams, uploads, queue, secrets, tokens, login, health, doors)
+ROUTERS = (
+    training,
+    evidence,
+    streams,
+    uploads,
+    queue,
+    machines,
+    backends,
+    secrets,
+    tokens,
+    login,
+    health,
+    doors,
+)
 
 
 class Api(FastAPI):

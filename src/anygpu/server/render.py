@@ -72,10 +72,10 @@ def moment(at_ms: int | None) -> str | None:
 
 def cost_microusd(view: JobView, now_ms: int) -> int:
     """What the attempts cost so far at their offers' prices, each rounded up."""
-    return sum(_attempt_cost(each, now_ms) for each in view.attempts)
+    return sum(attempt_cost_microusd(each, now_ms) for each in view.attempts)
 
 
-def _attempt_cost(attempt: AttemptView, now_ms: int) -> int:
+def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
     end_ms = attempt.released_at_ms or attempt.ended_at_ms or now_ms
     elapsed_ms = max(0, end_ms - attempt.launching_at_ms)
     return -(-attempt.offer.price_microusd_per_hour * elapsed_ms // HOUR_MS)
@@ -87,7 +87,7 @@ def _attempt(attempt: AttemptView) -> Json:
         "name": attempt.name,
         "backend": attempt.offer.backend,
         "offer": attempt.offer.name,
-        "phase": _attempt_phase(attempt),
+        "phase": attempt_phase(attempt),
         "outcome": attempt.outcome,
         "exit_code": attempt.exit_code,
         "signal": attempt.signal,
@@ -99,7 +99,7 @@ def _attempt(attempt: AttemptView) -> Json:
     }
 
 
-def _attempt_phase(attempt: AttemptView) -> str:
+def attempt_phase(attempt: AttemptView) -> str:
     if attempt.released:
         return "ended"
     if attempt.over:
