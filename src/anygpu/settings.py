@@ -138,6 +138,7 @@ class Settings:
     control: ControlSettings = ControlSettings()
     local: LocalSettings = LocalSettings()
     limits: LimitSettings = LimitSettings()
+    backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name, as they were written
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -201,6 +202,14 @@ def rows(settings: Settings) -> Iterator[Row]:
             key = f"{section}.{each.name}"
             value = getattr(values, each.name)
             yield Row(key, value, origin(key, DEFAULT), each.default, each.metadata["about"])
+    yield from _backend_rows(settings)
+
+
+def _backend_rows(settings: Settings) -> Iterator[Row]:
+    """Only that it is there: which of its options are credentials, its kind alone knows."""
+    for name, table in settings.backends.items():
+        key = f"backends.{name}"
+        yield Row(key, table["kind"], settings.origins[f"{key}.kind"], "", "a configured backend")
 
 
 def environment_name(key: str) -> str:
@@ -211,15 +220,22 @@ def environment_name(key: str) -> str:
 def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     document = _parsed(path, required=required)
     found: dict[str, tuple[Any, str]] = {}
-    for name, value in document.items():
-        entries = (
-            {f"{name}.{key}": each for key, each in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
-        for key, each in entries.items():
-            found[key] = (_checked(key, each, str(path)), str(path))
+    for key, value in _entries(document):
+        found[key] = (_checked(key, value, str(path)), str(path))
     return found
+
+
+def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """`[server] port = 1` is `server.port`; `[backends.lab] kind = "ssh"` is `backends.lab.kind`."""
+    for name, value in document.items():
+        if not isinstance(value, dict):
+            yield name, value
+            continue
+        for key, each in value.items():
+            if name == "backends" and isinstance(each, dict):
+                yield from ((f"{name}.{key}.{option}", said) for option, said in each.items())
+            else:
+                yield f"{name}.{key}", each
 
 
 def _parsed(path: Path, *, required: bool) -> dict[str, Any]:
@@ -251,6 +267,8 @@ def _checked(key: str, value: Any, source: str) -> Any:
     """The value in its setting's type, within its bounds."""
     if key == "state":
         return _state(value, source)
+    if key.startswith("backends.") and key.count(".") >= 2:
+        return value  # what is right here, its kind knows
     each = _field(key, source)
     try:
         converted = _convert(value, each.default)
@@ -340,9 +358,22 @@ def _assembled(found: Mapping[str, tuple[Any, str]]) -> Settings:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, (value, _) in found.items():
         section, _, name = key.partition(".")
-        if name:
+        if section in SECTIONS:
             sections[section][name] = value
     made = {name: SECTIONS[name](**values) for name, values in sections.items()}
-    return Settings(
-        state=found["state"][0], origins={key: origin for key, (_, origin) in found.items()}, **made
-    )
+    origins = {key: origin for key, (_, origin) in found.items()}
+    return Settings(state=found["state"][0], backends=_backends(found), origins=origins, **made)
+
+
+def _backends(found: Mapping[str, tuple[Any, str]]) -> dict[str, dict[str, Any]]:
+    tables: dict[str, dict[str, Any]] = {}
+    for key, (value, _) in found.items():
+        if key.startswith("backends."):
+            name, _, option = key.removeprefix("backends.").rpartition(".")
+            tables.setdefault(name, {})[option] = value
+    for name, table in tables.items():
+        if not isinstance(table.get("kind"), str):
+            source = next(found[key][1] for key in found if key.startswith(f"backends.{name}."))
+            hint = "Name it: `anygpu backend kinds` lists them."
+            raise InvalidSettings(f"{source}: backends.{name} has no kind", hint=hint)
+    return tables

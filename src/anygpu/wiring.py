@@ -8,15 +8,14 @@ import hmac
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from anygpu import __version__
-from anygpu.backends.contract import Backend
-from anygpu.backends.local import LocalBackend
+from anygpu.backends.configured import Backends
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -36,7 +35,6 @@ from anygpu.server.host_telemetry import HostTelemetry
 from anygpu.server.hub import Hub, iso
 from anygpu.server.listening import Listener, url_of
 from anygpu.server.queue_look import QueueLook
-from anygpu.server.resolve import dashed
 from anygpu.server.retention import Retention
 from anygpu.server.services import Services
 from anygpu.server.stream import Sources
@@ -45,6 +43,7 @@ from anygpu.settings import Settings
 from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.objects import open_blobs
+from anygpu.store.profiles import Profiles
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database, open_database
@@ -55,10 +54,10 @@ from anygpu.store.sql.statements import rows
 from anygpu.store.sql.tokens import Tokens
 from anygpu.store.uploads import Uploads
 from anygpu.tenancy.access import Access, Role
+from anygpu.tenancy.profiles import ConfiguredBackends
 from anygpu.tenancy.secrets import JobSecrets
+from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
 
-GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
-AFTER_START_S = 0.5  # being ready comes first
 ORGANISATION, PROJECT = "local", "default"
 
 
@@ -68,6 +67,7 @@ class Keys:
 
     blobs: bytes
     tickets: bytes
+    machines: bytes
 
     @classmethod
     def from_file(cls, path: Path) -> "Keys":
@@ -96,6 +96,7 @@ class Stores:
     checkpoints: Checkpoints
     uploads: Uploads
     secrets: Secrets
+    profiles: Profiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,7 @@ class Parts:
     services: Services
     supervisor: Supervisor
     retention: Retention
+    backends: Backends
 
 
 @asynccontextmanager
@@ -121,6 +123,7 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
         parts = await _assembled(settings, url_of(agent_socket), stack)
         services = parts.services
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
+        await stack.enter_async_context(_background(parts.backends.follow(FOLLOW_EVERY_S)))
         if settings.server.control:
             await stack.enter_async_context(_background(parts.supervisor.run()))
             await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
@@ -138,7 +141,15 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     hub = _hub(settings)
     stores = await _stores(settings, keys, hub, stack)
     policy, tickets = _policy(settings), Tickets(keys.tickets)
-    backends = _backends(settings, world.wake, stack)
+    backends = await open_backends(
+        settings,
+        stores.profiles,
+        secret=keys.machines,
+        agent_url=agent_url,
+        organisation=ORGANISATION,
+        wake=world.wake,
+        stack=stack,
+    )
     retention = _retention(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
     access = Access(Tokens(stores.database), world.clock.wall_ms)
@@ -159,6 +170,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         host=HostTelemetry(str(settings.state)),
         clock=world.clock,
         backends=backends,
+        configured=ConfiguredBackends(stores.profiles, backends, stores.journal.live, world.clock.wall_ms),
         limits=settings.limits,
         blob_secret=keys.blobs,
         public_url=settings.server.public_url,
@@ -168,7 +180,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ready=_ready(stores.journal),
     )
     supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to)
-    return Parts(services=services, supervisor=supervisor, retention=retention)
+    return Parts(services=services, supervisor=supervisor, retention=retention, backends=backends)
 
 
 async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStack) -> Stores:
@@ -183,6 +195,7 @@ async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStac
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
         uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
         secrets=Secrets(database, _key_file(settings).with_name("secrets.key")),
+        profiles=Profiles(database, _key_file(settings).with_name("secrets.key")),
     )
 
 
@@ -202,7 +215,7 @@ def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Des
 
 def _supervisor(
     stores: Stores,
-    backends: Mapping[str, Backend],
+    backends: Backends,
     tickets: Tickets,
     world: World,
     policy: Policy,
@@ -302,27 +315,6 @@ def _policy(settings: Settings) -> Policy:
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
     )
-
-
-def _backends(settings: Settings, wake: LoopWake, stack: AsyncExitStack) -> dict[str, Backend]:
-    if not settings.local.enabled:
-        return {}
-    local = LocalBackend(
-        Path(settings.local.attempts) if settings.local.attempts else settings.state / "attempts",
-        gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
-        cpus=settings.local.cpus or None,
-        alone=settings.embedded,
-        on_exit=lambda name: wake.set(_job_of(name)),
-    )
-    stack.callback(local.close)
-    if settings.server.control:
-        asyncio.get_running_loop().call_later(AFTER_START_S, local.start_ahead)
-    return {local.name: local}
-
-
-def _job_of(attempt_name: str) -> str:
-    """anygpu-<32 hex digits>-<number> -> the job's id."""
-    return dashed(attempt_name.split("-")[1])
 
 
 def _blob_options(settings: Settings) -> dict[str, Any]:

@@ -40,8 +40,9 @@ class Around:
 
     secret: bytes  # from which keys of attempts are computed
     agent_target: tuple[str, int]  # where the agent listener is, seen from here
-    pins: Path  # a directory for host keys seen before
+    pins: Path  # this backend's directory for host keys seen before
     on_change: Callable[[str], None]  # called with the name of an attempt that should be looked at
+    attended: bool = False  # this server is always on: it will end what it rents
 
 
 class Opens(Protocol):
@@ -110,7 +111,8 @@ def _kind(name: str, load: Callable[[], Any]) -> Kind | None:
     if opens is None or options is None:
         return None
     about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
-    return Kind(name=name, options=options, open=opens, about=about.partition(". ")[0].rstrip("."))
+    brief = about.partition(". ")[0].partition(" (")[0].rstrip(".")
+    return Kind(name=name, options=options, open=opens, about=brief)
 
 
 def _as_machines(connect: Any) -> Opens | None:
@@ -118,6 +120,7 @@ def _as_machines(connect: Any) -> Opens | None:
         return None
 
     async def opened(name: str, options: Any, around: Around) -> Backend:
+        from anygpu.backends.ssh.pins import Pins
         from anygpu.backends.vm.backend import VmBackend
 
         provider = await connect(options)
@@ -127,8 +130,9 @@ def _as_machines(connect: Any) -> Opens | None:
             options,
             secret=around.secret,
             agent_target=around.agent_target,
-            pins=around.pins,
+            pins=Pins(around.pins),
             on_change=around.on_change,
+            attended=around.attended,
         )
 
     return opened

@@ -1,13 +1,13 @@
 """What the routes work with. Assembled in wiring, handed over whole."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from anygpu.backends.contract import Backend
+from anygpu.backends.configured import Backends
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.seams import Clock
@@ -23,6 +23,7 @@ from anygpu.store.journal import Journal
 from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
 from anygpu.tenancy.access import Access, Caller
+from anygpu.tenancy.profiles import ConfiguredBackends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,8 @@ class Services:
     gauges: Gauges
     host: HostTelemetry
     clock: Clock
-    backends: Mapping[str, Backend]
+    backends: Backends
+    configured: ConfiguredBackends
     limits: LimitSettings
     blob_secret: bytes
     public_url: str

@@ -38,7 +38,7 @@ async def queue(served: Served, asking: Asking) -> Json:
         key=lambda each: each["position"],
     )
     running = [_running(view) for view in live if view.id not in positions]
-    return Json({"jobs": waiting, "running": running, "slots": await _slots(served)})
+    return Json({"jobs": waiting, "running": running, "slots": await _slots(served, asking.scope)})
 
 
 def _mine(view: JobView, scope: Scope) -> bool:
@@ -67,10 +67,10 @@ def _running(view: JobView) -> dict[str, Any]:
     }
 
 
-async def _slots(served: Services) -> list[dict[str, Any]]:
+async def _slots(served: Services, scope: Scope) -> list[dict[str, Any]]:
     """What each place offers to a job that asks for nothing special."""
     found: list[dict[str, Any]] = []
-    for backend in served.backends.values():
+    for backend in (entry.backend for entry in served.backends.entries(scope.organisation)):
         try:
             offers = await backend.offers(Resources())
         except AnygpuError as error:

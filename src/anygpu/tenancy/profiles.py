@@ -1,0 +1,216 @@
+"""Who may configure which backend, and what is refused because something still runs there."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anygpu.backends import options as reading
+from anygpu.backends import registry
+from anygpu.backends.configured import Backends, Entry, Source
+from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.errors import AnygpuError, Conflict, Forbidden, InvalidSpec, NotFound, Problem
+from anygpu.events.facts import Offer
+from anygpu.events.view import JobView
+from anygpu.spec.model import Resources
+from anygpu.spec.nearest import did_you_mean
+from anygpu.spec.shorthand import STRATEGIES
+from anygpu.store.profiles import Profile, Profiles
+from anygpu.tenancy.access import Caller, Role
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
+OPEN_WITHIN_S = 5.0
+CHECK_WITHIN_S = 30.0
+LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A profile as it was asked for. A credential that is None is forgotten, one left out of a change is kept."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any]
+    credentials: Mapping[str, str | None]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What a backend says when it is tried."""
+
+    account: Account
+    offers: Sequence[Offer] = ()
+
+    @property
+    def cheapest_gpu(self) -> Offer | None:
+        usable = [offer for offer in self.offers if offer.gpu_count and not offer.refused]
+        return min(usable, key=lambda offer: offer.price_microusd_per_hour, default=None)
+
+    @property
+    def refused(self) -> Sequence[Offer]:
+        return [offer for offer in self.offers if offer.refused]
+
+
+class ConfiguredBackends:
+    """Adds, lists, checks and removes the backends of a caller's organisation."""
+
+    def __init__(
+        self, profiles: Profiles, backends: Backends, live: LiveJobs, now_ms: Callable[[], int]
+    ) -> None:
+        self._profiles = profiles
+        self._backends = backends
+        self._live = live
+        self._now_ms = now_ms
+
+    def mine(self, caller: Caller) -> Sequence[Entry]:
+        return self._backends.entries(caller.scope.organisation)
+
+    async def add(self, caller: Caller, wanted: Wanted) -> Entry:
+        """Stored, and open unless that takes long; the entry says how it is."""
+        caller.require(Role.ADMIN)
+        self._require_name(wanted.name)
+        model = (await asyncio.to_thread(registry.find, wanted.kind)).options
+        known = await self._known(caller, wanted)
+        given = reading.read(model, wanted.options, self._credentials(wanted, known))
+        if not given.credentials:
+            _require_ambient(caller)
+        await self._require_same_machines(caller, wanted, known)
+        await self._profiles.put(
+            caller.scope,
+            wanted.name,
+            kind=wanted.kind,
+            options=given.plain,
+            credentials=given.credentials,
+            at_ms=self._now_ms(),
+            replace=wanted.replace,
+        )
+        await self._backends.refresh()
+        return await self._settled(wanted.name)
+
+    async def remove(self, caller: Caller, name: str, *, force: bool = False) -> Sequence[JobView]:
+        """The jobs that still had something there, which only `force` leaves behind."""
+        caller.require(Role.ADMIN)
+        entry = self._entry(caller, name)
+        if entry.source is not Source.PROFILE:
+            raise Conflict(f"backend {name!r} is {WHENCE[entry.source]}", hint=REMOVE[entry.source])
+        left = await self._running_on(name)
+        if left and not force:
+            raise Conflict(
+                f"backend {name!r} still has {_jobs(left)}",
+                hint="Cancel them or wait; `--force` removes it all the same, and its machines may go on billing.",
+                jobs=[view.id for view in left],
+            )
+        await self._profiles.delete(caller.scope, name)
+        await self._backends.refresh()
+        return left
+
+    async def check(self, caller: Caller, name: str) -> Checked:
+        """Whether its credentials work, and what it offers."""
+        self._entry(caller, name)
+        entry = await self._settled(name)
+        if not entry.is_open:
+            return Checked(account=Account(valid=False, why=entry.reason or "it is still being opened"))
+        try:
+            async with asyncio.timeout(CHECK_WITHIN_S):
+                account = await _account(entry.backend)
+                offers = await entry.backend.offers(Resources()) if account.valid else ()
+        except TimeoutError:
+            return Checked(account=Account(valid=False, why=f"no answer within {CHECK_WITHIN_S:.0f} s"))
+        except AnygpuError as error:
+            return Checked(account=Account(valid=False, why=str(error)))
+        return Checked(account=account, offers=offers)
+
+    def _entry(self, caller: Caller, name: str) -> Entry:
+        known = {entry.name: entry for entry in self.mine(caller)}
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise NotFound(
+                f"there is no backend {name[:100]!r}", hint=near or "`anygpu backend ls` lists them."
+            )
+        return known[name]
+
+    def _require_name(self, name: str) -> None:
+        if not NAME.fullmatch(name):
+            said = "is not a name; use up to 63 small letters, digits, '.', '_' and '-'"
+            raise InvalidSpec([Problem("name", name[:100], said, source="body")])
+        if name in RESERVED:
+            raise InvalidSpec([Problem("name", name, "has a meaning of its own", "choose another", "body")])
+
+    async def _known(self, caller: Caller, wanted: Wanted) -> Profile | None:
+        """The profile that is to be changed. Conflict when there is one and no change was asked for."""
+        entry = self._backends.entry(wanted.name)
+        if entry is not None and entry.source is not Source.PROFILE:
+            raise Conflict(
+                f"a backend {wanted.name!r} is {WHENCE[entry.source]}", hint="Choose another name."
+            )
+        if not wanted.replace:
+            return None
+        try:
+            return await self._profiles.get(caller.scope, wanted.name)
+        except NotFound:
+            return None
+
+    def _credentials(self, wanted: Wanted, known: Profile | None) -> dict[str, str]:
+        given = {name: value for name, value in wanted.credentials.items() if value is not None}
+        if known is None or known.kind != wanted.kind:
+            return given
+        if known.options.get("endpoint", "") != wanted.options.get("endpoint", ""):
+            return given  # or whoever may change a profile could have its credentials sent anywhere
+        kept = self._profiles.credentials(known) if {*known.credential_names} - {*wanted.credentials} else {}
+        return {name: value for name, value in kept.items() if name not in wanted.credentials} | given
+
+    async def _require_same_machines(self, caller: Caller, wanted: Wanted, known: Profile | None) -> None:
+        """What runs under this name must be found by whatever is called so from now on."""
+        left = await self._running_on(wanted.name)
+        mine = known is not None or all(view.organisation == caller.scope.organisation for view in left)
+        if left and (not mine or (known is not None and known.kind != wanted.kind)):
+            raise Conflict(f"a backend {wanted.name!r} still has jobs", hint="Choose another name, or wait.")
+
+    async def _running_on(self, name: str) -> list[JobView]:
+        return [view for view in await self._live() if _holds(view, name)]
+
+    async def _settled(self, name: str) -> Entry:
+        entry = self._backends.entry(name)
+        if entry is None:
+            raise NotFound(f"backend {name!r} was removed meanwhile")
+        try:
+            async with asyncio.timeout(OPEN_WITHIN_S):
+                await self._backends.settled(entry)
+        except TimeoutError:
+            pass
+        return entry
+
+
+WHENCE = {Source.BUILT_IN: "built in", Source.SETTINGS: "in the settings file"}
+REMOVE = {
+    Source.BUILT_IN: "`local.enabled = false` in the settings closes it.",
+    Source.SETTINGS: "Remove its table from the file and restart the server.",
+}
+
+
+def _require_ambient(caller: Caller) -> None:
+    """Credentials of the server's own environment are its operator's: nobody else spends or sends them."""
+    if not caller.role.covers(Role.OPERATOR):
+        raise Forbidden(
+            "a backend without credentials of its own uses those of the server's operator",
+            hint="Give it some with --credential, or ask the operator.",
+        )
+
+
+async def _account(backend: Backend) -> Account:
+    if isinstance(backend, ChecksAccount):
+        return await backend.check()
+    return Account(valid=True, why="needs no credentials")
+
+
+def _holds(view: JobView, name: str) -> bool:
+    return any(attempt.offer.backend == name and not attempt.released for attempt in view.attempts)
+
+
+def _jobs(views: Sequence[JobView]) -> str:
+    named = ", ".join(view.name or view.id for view in views[:5])
+    more = f" and {len(views) - 5} more" if len(views) > 5 else ""
+    return f"{len(views)} job{'s' if len(views) > 1 else ''}: {named}{more}"
