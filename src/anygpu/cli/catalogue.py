@@ -23,6 +23,7 @@ COMMANDS = (
     Entry("events", "what happened, as it happens"),
     Entry("queue", "what waits, for what, and where it stands"),
     Entry("ssh", "a shell on the machine of a job"),
+    Entry("backend", "places to rent or use machines: clouds, boxes"),
     Entry("machine", "machines at the providers, and what they cost"),
     Entry("up", "run the server in the foreground"),
     Entry("down", "stop the server of this machine"),
@@ -39,7 +40,10 @@ COMMANDS = (
 )
 SECTIONS = {
     "Jobs": ("run", "ls", "show", "logs", "watch", "cancel", "resume", "fetch", "events", "queue", "ssh"),
-    "Machines": ("machine",),
+    "Machines": (
+        "backend",
+        "machine",
+    ),
     "Server": ("up", "down", "open", "login", "context", "token", "secret", "gc"),
     "Help": ("config", "doctor", "demo", "version"),
 }

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from anygpu.errors import AnygpuError, NotFound
+from anygpu.sdk.backends import Backends
 from anygpu.sdk.http import Http, Locate
 from anygpu.sdk.stream import BEGINNING, PATIENCE_S, Cursor, Stream
 
@@ -20,6 +21,7 @@ class Client:
     def __init__(self, locate: Locate, *, http: Http | None = None) -> None:
         self._locate = locate
         self.http = http or Http(locate)
+        self.backends = Backends(self.http)
 
     def another(self) -> "Client":
         return Client(self._locate, http=self.http.another())

@@ -90,9 +90,8 @@ class Profiles:
         try:
             opened: dict[str, str] = json.loads(self._vault.open(_whose(profile), profile.sealed))
         except Unopenable as error:
-            hint = (
-                f"Restore the key file, or give them again: `anygpu backend add {profile.name} --replace …`."
-            )
+            again = f"`anygpu backend add {profile.name} --change --credential …`"
+            hint = f"Restore the key file, or give them again: {again}."
             raise Unopenable(
                 f"the credentials of backend {profile.name!r} cannot be opened: {error}", hint=hint
             ) from error
@@ -117,7 +116,7 @@ def _put(connection: Connection, profile: Profile, *, replace: bool) -> None:
     known = _found(connection, profile.name)
     if known is not None and (not replace or known.organisation != profile.organisation):
         mine = known.organisation == profile.organisation
-        hint = "`--replace` changes it." if mine else "Choose another name."
+        hint = "`anygpu backend add --change` changes it." if mine else "Choose another name."
         raise Conflict(f"there is a backend {profile.name!r} on this server already", hint=hint)
     run(connection, "DELETE FROM profiles WHERE name = ?", (profile.name,))
     names = json.dumps(profile.credential_names)

@@ -22,7 +22,7 @@ from anygpu.tenancy.access import Caller, Role
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
 OPEN_WITHIN_S = 5.0
-CHECK_WITHIN_S = 30.0
+CHECK_WITHIN_S = 20.0  # below what a client waits for an answer
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
 
 
@@ -157,10 +157,15 @@ class ConfiguredBackends:
         given = {name: value for name, value in wanted.credentials.items() if value is not None}
         if known is None or known.kind != wanted.kind:
             return given
+        left_out = {*known.credential_names} - {*wanted.credentials}
+        if not left_out:
+            return given
         if known.options.get("endpoint", "") != wanted.options.get("endpoint", ""):
-            return given  # or whoever may change a profile could have its credentials sent anywhere
-        kept = self._profiles.credentials(known) if {*known.credential_names} - {*wanted.credentials} else {}
-        return {name: value for name, value in kept.items() if name not in wanted.credentials} | given
+            # Or whoever may change a profile could have its credentials sent anywhere.
+            said = "credentials are kept only while the endpoint stays the same"
+            raise InvalidSpec([Problem("options.endpoint", None, said, "give them again", "body")])
+        kept = self._profiles.credentials(known)
+        return {name: kept[name] for name in left_out} | given
 
     async def _require_same_machines(self, caller: Caller, wanted: Wanted, known: Profile | None) -> None:
         """What runs under this name must be found by whatever is called so from now on."""

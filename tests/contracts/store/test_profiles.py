@@ -58,7 +58,7 @@ async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed
 
 async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> None:
     await put(profiles)
-    with pytest.raises(Conflict, match="--replace"):
+    with pytest.raises(Conflict, match="--change"):
         await put(profiles)
     with pytest.raises(Conflict, match="another name"):
         await profiles.put(STRANGER, "cloud", kind="ec2", options={}, credentials={}, at_ms=1, replace=True)
@@ -100,7 +100,7 @@ async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
     assert [await secrets.get(LAB, name) for name in ("OLD", "NEW")] == ["v", "w"]
     key_file.write_bytes(old_key)  # and without the new one, what it sealed is closed
     assert profiles.credentials(old) == CREDENTIALS
-    with pytest.raises(Unopenable, match="backend add new --replace"):
+    with pytest.raises(Unopenable, match="backend add new --change"):
         profiles.credentials(new)
 
 
