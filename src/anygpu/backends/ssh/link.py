@@ -101,6 +101,7 @@ class Link:
         self.failure: Failure | None = None
         self.error: LaunchError | None = None
         self.detail = ""
+        self.exit_code: int | None = None  # of the agent, once it has ended and the machine knows it
 
     def start(self) -> None:
         if self._task is None:
@@ -215,7 +216,7 @@ class Link:
         return self.state in (LinkState.FAILED, LinkState.EXITED)
 
     def _exited(self, answer: dict[str, Any], login: Login) -> None:
-        code = answer.get("exited")
+        code = self.exit_code = answer.get("exited")
         how = "" if code is None else f" with code {code}"
         self._become(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
