@@ -7,7 +7,7 @@ launches queue here. Nothing but `terminate` ends the bill, not even a halt; bil
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,8 +55,15 @@ class Lambda:
     listing_lag_s = 30.0
     notices = ""
 
-    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._options = options
+    def __init__(
+        self,
+        options: Options,
+        transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._options, self._clock, self._sleep = options, clock, sleep
         self.user = options.user or "ubuntu"
         self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
         self._launching = asyncio.Lock()
@@ -69,8 +76,8 @@ class Lambda:
     async def create(self, order: Order) -> Machine:
         await self._add_key(order)
         async with self._launching:
-            await asyncio.sleep(max(0, self._next_launch - time.monotonic()))
-            self._next_launch = time.monotonic() + self._options.launch_every_s
+            await self._sleep(max(0, self._next_launch - self._clock()))
+            self._next_launch = self._clock() + self._options.launch_every_s
             answer = await self._http.post("/api/v1/instance-operations/launch", self.native_request(order))
         (machine_id,) = answer["data"]["instance_ids"]
         return Machine(id=machine_id, name=order.name, power=Power.STARTING, region=order.offer.region)

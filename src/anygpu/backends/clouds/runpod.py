@@ -1,9 +1,10 @@
-"""RunPod pods by REST v2 (docs.runpod.io/api-reference-v2; v1 is retired, see its page `migrate-from-v1`).
+"""RunPod pods, by REST v2 (docs.runpod.io/api-reference-v2).
 
-A pod is a container with an SSH server on a mapped port; its images start one when `PUBLIC_KEY` is in the environment
-(`22/tcp` must be asked for: v2 opens no port by itself). v2 has no interruptible pods and no idempotency key; `name`
-is a label. A pod has no user data and does not end by itself: the startup script is not used, and consent is needed.
-Billing is by the second, and the provider's own meter can be read. The balance is told only by GraphQL.
+v1 is retired in late 2026 (see that reference's page `migrate-from-v1`). A pod is a container with an SSH server on a
+mapped port; its images start one when `PUBLIC_KEY` is in the environment (`22/tcp` must be asked for: v2 opens no
+port by itself). v2 has no interruptible pods and no idempotency key; `name` is a label. A pod has no user data and
+does not end by itself: the startup script is not used, and consent is needed. Billing is by the second, and the
+provider's own meter can be read. The balance is told only by GraphQL.
 """
 
 from collections import defaultdict
