@@ -57,6 +57,11 @@ class Attempt:
         self.mask = Mask(self.work.secrets.values())
         self.steps = Steps(int((self.work.resume or {}).get("step") or 0))
 
+    @property
+    def is_away(self) -> bool:
+        """On a machine the server does not run on: what lies there cannot be taken for granted."""
+        return self.place.moves
+
     def server(self) -> Server:
         """A connection of its own for each thread that asks for one."""
         return Server(self.place, self.assignment.token)

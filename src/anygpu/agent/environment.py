@@ -69,6 +69,15 @@ def for_the_job(home: Home, assignment: Assignment, cwd: str, python: str) -> di
     return env
 
 
+def on_path(name: str) -> str | None:
+    """Where a program is, for commands of ours. (shutil.which costs more than asking.)"""
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = os.path.join(directory, name)
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None
+
+
 def _use_interpreter(env: dict[str, str], python: str) -> None:
     """`python`, `pip` and `torchrun` in a shell line mean those beside the job's interpreter."""
     folder = os.path.dirname(python)

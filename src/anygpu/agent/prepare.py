@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from anygpu.agent import environment
+from anygpu.agent.environment import on_path
 from anygpu.agent.fetch import Corrupt, download
 from anygpu.agent.http11 import Unreachable
 from anygpu.agent.process import CannotStart, Process
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anygpu.agent.attempt import Attempt
+
+
+TAIL_BYTES = 4000
+TAIL_LINES = 5
 
 
 class Interrupted(Exception):
@@ -48,6 +53,7 @@ def _prepared(attempt: Attempt) -> Prepared:
     environment.install_library(home)
     python = _interpreter(attempt, cwd)
     env = environment.for_the_job(home, attempt.assignment, cwd, python)
+    _check_fit(attempt, python, env)
     _fetch_dataset(attempt, env)
     resume_args = _restore(attempt, cwd, env)
     _set_up(attempt, cwd, env)
@@ -86,10 +92,25 @@ def _interpreter(attempt: Attempt, cwd: str) -> str:
 
     from anygpu.agent.requirements import environment_for
 
-    def run(argv: Sequence[str], env: dict[str, str]) -> int | None:
+    def run(argv: Sequence[str], env: dict[str, str]) -> Ran:
         return run_command(attempt, argv, cwd, env)
 
-    return environment_for(python, attempt.work.requirements, run, lambda: go_on(attempt))
+    return environment_for(python, attempt.work.requirements, cwd, run, lambda: go_on(attempt))
+
+
+def _check_fit(attempt: Attempt, python: str, env: dict[str, str]) -> None:
+    """On machines that are not ours, and for environments we made: elsewhere nobody waits for it."""
+    ours = not attempt.is_away and not attempt.work.requirements
+    if ours or env.get("CUDA_VISIBLE_DEVICES") == "" or not on_path("nvidia-smi"):
+        return
+
+    from anygpu.agent import fit
+
+    wrong, doubtful = fit.misfit(python, fit.asking(env))
+    if wrong:
+        raise CannotStart(f"torch does not fit: {wrong}")
+    if doubtful:
+        attempt.report.line(doubtful)
 
 
 def _fetch_dataset(attempt: Attempt, env: dict[str, str]) -> None:
@@ -120,9 +141,12 @@ def _restore(attempt: Attempt, cwd: str, env: dict[str, str]) -> list[str]:
 def _set_up(attempt: Attempt, cwd: str, env: dict[str, str]) -> None:
     for number, line in enumerate(attempt.work.setup, 1):
         attempt.report.line(f"setup {number}/{len(attempt.work.setup)}: {attempt.mask.text(line)}")
-        code = run_command(attempt, shell_command(line), cwd, env)
-        if code != 0:
-            raise CannotStart(f"setup command {number} ended with code {code}: {attempt.mask.text(line)}")
+        ran = run_command(attempt, shell_command(line), cwd, env)
+        if ran.code != 0:
+            said = f"; it said:\n{ran.tail}" if ran.tail else ""
+            raise CannotStart(
+                f"setup command {number} ended with code {ran.code}: {attempt.mask.text(line)}{said}"
+            )
 
 
 def _command(attempt: Attempt, cwd: str, python: str) -> list[str]:
@@ -147,19 +171,38 @@ def shell_command(line: str) -> list[str]:
     return [shell, "-c", line]
 
 
-def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, str]) -> int | None:
+class Ran:
+    """How a command of the preparation ended, and its last lines."""
+
+    __slots__ = ("code", "tail")
+
+    def __init__(self, code: int | None, tail: str) -> None:
+        self.code, self.tail = code, tail
+
+
+def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, str]) -> Ran:
     """A command of the preparation.
 
     Its output is in the log, and orders, lease and timeout hold for it too.
     """
     process = Process(argv, cwd, env, attempt.assignment.name)
-    ending = attempt.loop.run(
-        process, lambda data: attempt.report.output(attempt.mask.feed(data)), saves=False
-    )
-    attempt.report.output(attempt.mask.close())
+    said = bytearray()
+
+    def take(data: bytes) -> None:
+        attempt.report.output(data)
+        said.extend(data)
+        del said[:-TAIL_BYTES]
+
+    ending = attempt.loop.run(process, lambda data: take(attempt.mask.feed(data)), saves=False)
+    take(attempt.mask.close())
     if ending.stop is not None:
         raise Interrupted
-    return ending.code
+    return Ran(ending.code, _last_lines(bytes(said)))
+
+
+def _last_lines(said: bytes) -> str:
+    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines()]
+    return "\n".join([line for line in lines if line][-TAIL_LINES:])
 
 
 def go_on(attempt: Attempt) -> None:

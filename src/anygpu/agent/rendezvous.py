@@ -29,6 +29,8 @@ CUT_EVERY_S = 0.25
 class Rendezvous(Place):
     """Reads `{"url": ...}` from a file that is replaced whole, and may not be there yet."""
 
+    moves = True
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._here = threading.local()  # what each thread saw when it last asked for the address

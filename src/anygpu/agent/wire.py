@@ -43,6 +43,8 @@ class Refused(Exception):
 class Place:
     """Where the agent listener is: here, at one address for good. `Rendezvous` is the one that moves."""
 
+    moves = False
+
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
