@@ -10,7 +10,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -83,7 +82,6 @@ def every() -> Iterator[Kind]:
             yield kind
 
 
-@cache
 def _loaders() -> dict[str, Callable[[], Any]]:
     """How to get each kind's module. Our own names win over those of other packages."""
     found: dict[str, Callable[[], Any]] = {each.name: _entry(each) for each in entry_points(group=GROUP)}

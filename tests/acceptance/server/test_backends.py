@@ -1,0 +1,170 @@
+"""Backends configured while the server runs: used at once, seen by their own organisation, credentials never shown."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.server.plugged import install
+from tests.acceptance.server.real_server import Answer, Server
+
+KEY = "right"
+SETTINGS = """
+[backends.lab]
+kind = "plugged"
+cpus = 1
+api_key = "right"
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "plugin").mkdir()
+    config = folder / "config.toml"
+    config.write_text(SETTINGS)
+    made = Server(folder, PYTHONPATH=str(install(folder / "plugin")), ANYGPU_CONFIG=str(config))
+    yield made
+    made.cancel_everything()
+    made.stop()
+
+
+def add(server: Server, name: str, *, token: str = "", **more: Any) -> Answer:
+    wanted = {"name": name, "kind": "plugged", "credentials": {"api_key": KEY}, **more}
+    return server.ask("POST", "/api/v1/backends", wanted, token=token)
+
+
+def listed(server: Server, *, token: str = "") -> dict[str, dict[str, Any]]:
+    found = server.ask("GET", "/api/v1/backends", token=token).json["backends"]
+    return {each["name"]: each for each in found}
+
+
+def test_a_job_runs_on_a_backend_that_was_added_a_moment_ago(server: Server) -> None:
+    assert add(server, "fresh").status == 201
+    job_id = server.submit(command=["python", "-c", "print('there')"], placement={"allowed": ["fresh"]})
+    job = server.wait_ended(job_id)
+    assert (job["status"], job["backend"]) == ("completed", "fresh")
+    assert server.ask("DELETE", "/api/v1/backends/fresh").json["jobs"] == []
+    assert "fresh" not in listed(server)
+
+
+def test_credentials_are_nowhere_to_be_seen(server: Server) -> None:
+    said = add(server, "hush", credentials={"api_key": "very-secret-key"})
+    everything = [said.data, server.ask("GET", "/api/v1/backends").data]
+    everything.append(server.ask("POST", "/api/v1/backends/hush/check").data)
+    everything.append(server.error_log.encode())
+    everything += [path.read_bytes() for path in server.state.rglob("*") if path.is_file()]
+    assert not any(b"very-secret-key" in each for each in everything)
+    assert listed(server)["hush"]["credentials"] == "vault"
+    assert listed(server)["hush"]["credential_names"] == ["api_key"]
+
+
+def test_a_check_says_what_the_provider_says(server: Server) -> None:
+    add(server, "checked")
+    found = server.ask("POST", "/api/v1/backends/checked/check").json
+    assert (found["valid"], found["why"], found["quota"]) == (True, "hello", "8 GPUs")
+    assert (found["balance_microusd"], found["offers"], found["refused"]) == (12_340_000, 2, 1)
+    assert found["cheapest_gpu"]["gpu"] == "H100"
+    add(server, "checked", credentials={"api_key": "wrong"}, replace=True)
+    found = server.ask("POST", "/api/v1/backends/checked/check").json
+    assert (found["valid"], found["why"]) == (False, "the key is wrong")
+
+
+def test_the_settings_file_configures_one_that_the_api_does_not_remove(server: Server) -> None:
+    lab = listed(server)["lab"]
+    assert (lab["source"], lab["credentials"], lab["state"]) == ("settings", "settings", "open")
+    assert lab["options"] == {"cpus": 1}
+    refused = server.ask("DELETE", "/api/v1/backends/lab")
+    assert (refused.status, "file" in refused.json["hint"]) == (409, True)
+
+
+def test_another_organisation_sees_and_uses_only_its_own(server: Server) -> None:
+    stranger = server.new_token(organisation="elsewhere", role="admin", name="stranger")
+    add(server, "ours")
+    assert set(listed(server, token=stranger)) == {"local"}
+    assert server.ask("POST", "/api/v1/backends/ours/check", token=stranger).status == 404
+    assert server.ask("DELETE", "/api/v1/backends/ours", token=stranger).status == 404
+    slots = server.ask("GET", "/api/v1/queue", token=stranger).json["slots"]
+    assert {slot["backend"] for slot in slots} == {"local"}
+    assert add(server, "theirs", token=stranger).status == 201
+    assert "theirs" not in listed(server)
+    wanted = {"command": ["true"], "placement": {"allowed": ["ours"]}}
+    job_id = server.ask("POST", "/api/v1/training", wanted, token=stranger).json["id"]
+    job = waiting(server, job_id, stranger)
+    assert (job["status"], "ours" in job["reason"]) == ("queued", False)
+    server.ask("POST", f"/api/v1/training/{job_id}/cancel", token=stranger)
+
+
+def waiting(server: Server, job_id: str, token: str) -> dict[str, Any]:
+    """The job once it has been told why it waits."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        job: dict[str, Any] = server.ask("GET", f"/api/v1/training/{job_id}", token=token).json
+        if job["reason"] or job["status"] != "queued":
+            return job
+        time.sleep(0.05)
+    raise AssertionError(job)
+
+
+def test_roles_are_kept(server: Server) -> None:
+    member = server.new_token(role="member", name="member")
+    assert add(server, "mine", token=member).status == 403
+    assert "lab" in listed(server, token=member)
+    admin = server.new_token(role="admin", name="admin")
+    assert add(server, "mine", token=admin, credentials={}).json["code"] == "forbidden"
+    assert add(server, "mine", token=admin).status == 201
+    assert server.ask("DELETE", "/api/v1/backends/mine", token=member).status == 403
+    assert server.ask("DELETE", "/api/v1/backends/mine", token=admin).status == 200
+
+
+def test_one_with_a_running_job_is_removed_only_by_force_and_the_job_says_what_is_missing(
+    server: Server,
+) -> None:
+    add(server, "busy")
+    job_id = server.submit(
+        command=["python", "-c", "import time; time.sleep(60)"], name="long", placement={"allowed": ["busy"]}
+    )
+    server.wait(job_id, lambda job: job["phase"] == "training")
+    refused = server.ask("DELETE", "/api/v1/backends/busy")
+    assert (refused.status, refused.json["jobs"]) == (409, [job_id])
+    assert "long" in refused.json["detail"]
+    assert server.ask("DELETE", "/api/v1/backends/busy?force=true").json["jobs"] == [job_id]
+    assert add(server, "busy").status == 201  # whoever adds it again can end what runs there
+    server.ask("POST", f"/api/v1/training/{job_id}/cancel")
+    assert server.wait_ended(job_id)["status"] == "cancelled"
+
+
+def test_a_restarted_server_knows_them_all(server: Server) -> None:
+    add(server, "kept", options={"cpus": 3})
+    server.stop()
+    server.start()
+    end = time.monotonic() + 10
+    while listed(server)["kept"]["state"] != "open" and time.monotonic() < end:
+        time.sleep(0.02)
+    kept = listed(server)["kept"]
+    assert (kept["state"], kept["options"]) == ("open", {"cpus": 3})
+    assert server.ask("POST", "/api/v1/backends/kept/check").json["valid"]
+
+
+def test_kinds_say_what_each_can_be_told(server: Server) -> None:
+    kinds = {kind["name"]: kind for kind in server.ask("GET", "/api/v1/backends/kinds").json["kinds"]}
+    assert {"plugged", "lambda", "runpod"} <= set(kinds)
+    options = {option["name"]: option for option in kinds["plugged"]["options"]}
+    assert options["api_key"]["secret"]
+    assert options["cpus"] == {
+        "name": "cpus",
+        "type": "a whole number",
+        "default": 2,
+        "required": False,
+        "secret": False,
+        "about": "how many jobs at once",
+    }
+
+
+def test_a_wrong_table_in_the_settings_file_keeps_the_server_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "plugin").mkdir()
+    config = tmp_path / "config.toml"
+    config.write_text("[backends.lab]\nkind = 'plugged'\ncpu = 1")
+    with pytest.raises(AssertionError, match=r"backends\.lab\.cpu: unknown option; did you mean 'cpus'"):
+        Server(tmp_path, PYTHONPATH=str(install(tmp_path / "plugin")), ANYGPU_CONFIG=str(config))

@@ -1,0 +1,290 @@
+"""Backends follow their profiles, on a real database and with a kind that another package brings."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.server.plugged import install
+
+from anygpu.backends import options as reading
+from anygpu.backends import registry
+from anygpu.backends.configured import BackendNotOpen, Backends, Entry, Source, Table
+from anygpu.backends.contract import ChecksAccount
+from anygpu.backends.registry import Around
+from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound
+from anygpu.server.world import LoopWake
+from anygpu.settings import InvalidSettings, load
+from anygpu.spec.model import Resources
+from anygpu.store.profiles import Profiles
+from anygpu.store.scope import Scope
+from anygpu.store.sql.inline import InlineDatabase
+from anygpu.store.sql.journal import SqlJournal
+from anygpu.tenancy.access import Caller, Role
+from anygpu.tenancy.profiles import ConfiguredBackends, Wanted
+from anygpu.testing.contracts.journal import append, submit
+from anygpu.testing.histories import LAB, STRANGER, training
+from anygpu.wiring_backends import open_backends
+
+
+class Rig:
+    """One server's backends, and what they told."""
+
+    def __init__(self, database: InlineDatabase, folder: Path, tables: list[Table] | None = None) -> None:
+        self.journal = SqlJournal(database)
+        self.profiles = Profiles(database, folder / "secrets.key")
+        self.reports: list[str] = []
+        self.opened = 0
+        around = Around(
+            secret=b"s", agent_target=("127.0.0.1", 9), pins=folder / "pins", on_change=lambda name: None
+        )
+        self.backends = Backends(
+            {}, tables or [], self.profiles, around, on_open=self._count, report=self._heard
+        )
+        self.service = ConfiguredBackends(self.profiles, self.backends, self.journal.live, lambda: 5)
+
+    def _count(self) -> None:
+        self.opened += 1
+
+    def _heard(self, message: str, error: Exception) -> None:
+        self.reports.append(f"{message}: {error}")
+
+    async def add(self, caller: Caller, name: str = "plug", **changed: Any) -> Entry:
+        wanted = {"kind": "plugged", "options": {}, "credentials": {"api_key": "right"}, **changed}
+        return await self.service.add(caller, Wanted(name=name, **wanted))
+
+
+@pytest.fixture
+async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Rig]]:
+    (tmp_path / "plugin").mkdir()
+    monkeypatch.syspath_prepend(install(tmp_path / "plugin"))
+    database, made = InlineDatabase(), []
+
+    def rig(**more: Any) -> Rig:
+        made.append(Rig(database, tmp_path, **more))
+        return made[-1]
+
+    yield rig
+    for each in made:
+        await each.backends.close()
+    await database.close()
+
+
+def caller(scope: Scope = LAB, role: Role = Role.ADMIN) -> Caller:
+    return Caller(scope=scope, role=role, token_id="t")
+
+
+async def test_what_is_added_can_be_used_at_once_and_what_is_removed_no_more(
+    make: Callable[..., Rig],
+) -> None:
+    rig = make()
+    entry = await rig.add(caller())
+    assert (entry.is_open, entry.source, rig.opened) == (True, Source.PROFILE, 1)
+    assert {offer.backend for offer in await rig.backends["plug"].offers(Resources())} == {"plug"}
+    assert isinstance(rig.backends["plug"], ChecksAccount)
+    assert not await rig.service.remove(caller(), "plug")
+    assert dict(rig.backends) == {}
+    with pytest.raises(NotFound):
+        await rig.service.remove(caller(), "plug")
+
+
+async def test_what_another_server_changes_is_changed_here_too(make: Callable[..., Rig]) -> None:
+    here, there = make(), make()
+    await there.add(caller())
+    assert "plug" not in here.backends
+    await here.backends.refresh()
+    first = await opened(here)
+    await there.add(caller(), options={"cpus": 7}, replace=True)
+    await here.backends.refresh()
+    second = await opened(here)
+    assert second.backend is not first.backend
+    assert second.plain == {"cpus": 7}
+    await here.backends.refresh()
+    assert here.backends["plug"] is second.backend  # what did not change is not opened again
+    await there.service.remove(caller(), "plug")
+    await here.backends.refresh()
+    assert "plug" not in here.backends
+
+
+async def opened(rig: Rig, name: str = "plug") -> Entry:
+    entry = rig.backends.entry(name)
+    assert entry is not None
+    await rig.backends.settled(entry)
+    return entry
+
+
+async def test_one_that_cannot_be_opened_says_why_and_is_tried_again(
+    make: Callable[..., Rig], tmp_path: Path
+) -> None:
+    rig = make()
+    entry = await rig.add(caller(), options={"endpoint": "nowhere"})
+    assert not entry.is_open
+    assert "nothing at 'nowhere'" in entry.reason
+    with pytest.raises(BackendNotOpen, match="nothing at 'nowhere'"):
+        await rig.backends["plug"].offers(Resources())
+    await rig.backends.refresh()
+    await opened(rig)
+    assert len(rig.reports) == 1  # the same reason is told once
+    checked = await rig.service.check(caller(), "plug")
+    assert (checked.account.valid, "nowhere" in checked.account.why) == (False, True)
+
+
+async def test_without_its_key_the_vault_is_closed_and_with_it_the_backend_opens(
+    make: Callable[..., Rig], tmp_path: Path
+) -> None:
+    await make().add(caller())
+    key_file = tmp_path / "secrets.key"
+    key = key_file.read_bytes()
+    key_file.unlink()
+    restarted = make()
+    await restarted.backends.refresh()
+    assert "secrets.key" in (await opened(restarted)).reason
+    key_file.write_bytes(key)
+    await restarted.backends.refresh()
+    assert (await opened(restarted)).is_open
+
+
+async def test_a_backend_is_seen_by_its_own_organisation_alone(make: Callable[..., Rig]) -> None:
+    rig = make()
+    await rig.add(caller())
+    assert rig.backends.visible("plug", LAB.organisation)
+    assert not rig.backends.visible("plug", STRANGER.organisation)
+    assert not rig.backends.visible("none", LAB.organisation)
+    assert not rig.service.mine(caller(STRANGER))
+    for attempt in (
+        rig.service.check(caller(STRANGER), "plug"),
+        rig.service.remove(caller(STRANGER), "plug"),
+    ):
+        with pytest.raises(NotFound):
+            await attempt
+    with pytest.raises(Conflict, match="another name"):
+        await rig.add(caller(STRANGER), replace=True)
+
+
+async def test_a_table_of_the_settings_file_is_a_backend_that_only_the_file_removes(
+    make: Callable[..., Rig],
+) -> None:
+    given = reading.read(registry.find("plugged").options, {"cpus": 1}, {"api_key": "right"})
+    rig = make(tables=[Table(name="lab", organisation=LAB.organisation, kind="plugged", given=given)])
+    await rig.backends.refresh()
+    entry = await opened(rig, "lab")
+    assert (entry.is_open, entry.source, entry.credential_names) == (True, Source.SETTINGS, ("api_key",))
+    with pytest.raises(Conflict, match="settings file"):
+        await rig.service.remove(caller(), "lab")
+    with pytest.raises(Conflict, match="settings file"):
+        await rig.add(caller(), "lab")
+
+
+@pytest.mark.parametrize("name", ["", "Up", "a b", "-x", "x" * 64, "local", "cheapest", "kinds", "../x"])
+async def test_a_wrong_name_is_refused(make: Callable[..., Rig], name: str) -> None:
+    with pytest.raises(InvalidSpec):
+        await make().add(caller(), name)
+
+
+async def test_only_administrators_change_and_only_the_operator_lends_the_environment(
+    make: Callable[..., Rig],
+) -> None:
+    rig = make()
+    with pytest.raises(Forbidden, match="admin"):
+        await rig.add(caller(role=Role.MEMBER))
+    with pytest.raises(Forbidden, match="server's operator"):
+        await rig.add(caller(), credentials={})
+    assert (await rig.add(caller(role=Role.OPERATOR), credentials={})).is_open
+    with pytest.raises(Forbidden, match="server's operator"):
+        await rig.add(caller(), credentials={}, options={"endpoint": "http://elsewhere"}, replace=True)
+    with pytest.raises(Forbidden, match="admin"):
+        await rig.service.remove(caller(role=Role.MEMBER), "plug")
+
+
+async def test_a_change_keeps_the_credentials_it_does_not_name_but_not_for_another_endpoint(
+    make: Callable[..., Rig],
+) -> None:
+    rig = make()
+    await rig.add(caller(), credentials={"api_key": "wrong"})
+    assert not (await rig.service.check(caller(), "plug")).account.valid
+    await rig.add(caller(), credentials={"api_key": "right"}, replace=True)
+    await rig.add(caller(), options={"cpus": 3}, credentials={}, replace=True)
+    checked = await rig.service.check(caller(), "plug")
+    assert (checked.account.valid, checked.account.balance_microusd) == (True, 12_340_000)
+    with pytest.raises(InvalidSpec, match="give them again"):
+        await rig.add(caller(), options={"endpoint": "http://elsewhere"}, credentials={}, replace=True)
+    await rig.add(caller(role=Role.OPERATOR), credentials={"api_key": None}, replace=True)
+    assert rig.profiles.credentials(await rig.profiles.get(LAB, "plug")) == {}
+
+
+async def test_a_check_counts_offers_and_names_the_cheapest_gpu(make: Callable[..., Rig]) -> None:
+    rig = make()
+    await rig.add(caller())
+    checked = await rig.service.check(caller(role=Role.MEMBER), "plug")
+    assert checked.cheapest_gpu is not None
+    assert (checked.cheapest_gpu.name, len(checked.offers)) == ("big", 3)
+    assert [offer.refused for offer in checked.refused] == ["dearer than allowed"]
+
+
+async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[..., Rig]) -> None:
+    rig = make()
+    await rig.add(caller())
+    view = await submit(rig.journal, 1)
+    await append(rig.journal, view.id, *training(backend="plug"))
+    with pytest.raises(Conflict, match=rf"1 job: {view.name or view.id}") as caught:
+        await rig.service.remove(caller(), "plug")
+    assert caught.value.details["jobs"] == [view.id]
+    assert [left.id for left in await rig.service.remove(caller(), "plug", force=True)] == [view.id]
+    with pytest.raises(Conflict, match="still has jobs"):  # its machines would be looked for elsewhere
+        await rig.add(caller(STRANGER))
+    assert (await rig.add(caller())).is_open
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("kind = 'plugged'\ncpu = 1", "settings backends.lab.cpu: unknown option; did you mean 'cpus'"),
+        (
+            "kind = 'pluged'",
+            "settings backends.lab.kind: there is no such kind of backend; did you mean 'plugged'",
+        ),
+        ("kind = 'broken'", "needs no_such_module"),
+        ("kind = 'plugged'\ncpus = 0", "settings backends.lab.cpus: input should be greater"),
+        ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: a text is needed"),
+    ],
+)
+async def test_a_wrong_table_of_the_settings_file_is_named(
+    make: Callable[..., Rig], tmp_path: Path, table: str, reason: str
+) -> None:
+    (tmp_path / "config.toml").write_text(f"[backends.lab]\n{table}\n")
+    with pytest.raises(InvalidSettings, match=reason):
+        await started(make().profiles, tmp_path)
+
+
+async def test_tables_of_the_file_and_of_the_environment_are_opened(
+    make: Callable[..., Rig], tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(
+        "[backends.lab]\nkind = 'plugged'\n[backends.all]\nkind = 'plugged'\norganisation = '*'\n"
+    )
+    environ = {"ANYGPU_BACKENDS__LAB__CPUS": "3", "ANYGPU_BACKENDS__LAB__API_KEY": "right"}
+    backends = await started(make().profiles, tmp_path, environ)
+    lab = backends.entry("lab")
+    assert lab is not None
+    assert (lab.plain, lab.credential_names) == ({"cpus": 3}, ("api_key",))
+    assert backends.visible("lab", LAB.organisation)
+    assert not backends.visible("lab", STRANGER.organisation)
+    assert backends.visible("all", STRANGER.organisation)
+    await backends.close()
+
+
+async def started(profiles: Profiles, folder: Path, environ: dict[str, str] | None = None) -> Backends:
+    given = {"ANYGPU_LOCAL__ENABLED": "no", "ANYGPU_STATE": str(folder), **(environ or {})}
+    async with AsyncExitStack() as stack:
+        backends = await open_backends(
+            load(folder / "config.toml", environ=given),
+            profiles,
+            secret=b"s",
+            agent_url="http://127.0.0.1:9",
+            organisation=LAB.organisation,
+            wake=LoopWake(),
+            stack=stack,
+        )
+        stack.pop_all()
+        return backends

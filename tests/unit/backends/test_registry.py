@@ -1,0 +1,45 @@
+"""Kinds are found by name, and nothing of a vendor is imported before one is used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.acceptance.server.plugged import install
+
+from anygpu.backends import registry
+from anygpu.backends.registry import KindUnusable
+from anygpu.errors import InvalidSpec
+
+VENDORS = ("boto3", "botocore", "httpx", "asyncssh", "anygpu.backends.vm.backend", "anygpu.backends.ssh.link")
+
+
+def test_every_file_under_clouds_that_is_a_kind_is_one_and_no_other() -> None:
+    names = [kind.name for kind in registry.every()]
+    assert {"lambda", "canopywave", "paperspace", "runpod"} <= set(names)
+    assert "http" not in names
+    assert names == sorted(names)
+    assert all(kind.about for kind in registry.every())
+
+
+def test_a_wrong_kind_names_the_nearest_valid_one() -> None:
+    with pytest.raises(InvalidSpec, match="did you mean 'lambda'"):
+        registry.find("lamda")
+    with pytest.raises(InvalidSpec, match="there are: "):
+        registry.find("http")
+
+
+def test_another_package_brings_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path))
+    kind = registry.find("plugged")
+    assert kind.about == "Plugged in"
+    assert "api_key" in kind.options.model_fields
+    with pytest.raises(KindUnusable, match="no_such_module"):
+        registry.find("broken")
+    assert "broken" not in [each.name for each in registry.every()]
+
+
+def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
+    code = f"import sys, anygpu.wiring; print([name for name in {VENDORS!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
