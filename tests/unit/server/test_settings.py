@@ -68,6 +68,9 @@ def test_variables_of_a_running_job_are_not_settings() -> None:
         ("[server]\nallowed_hosts = [1]", "list of texts"),
         ("[local]\nenabled = 'perhaps'", "true or false"),
         ("server = 5", "no setting 'server'"),
+        ("[backends.lab]\ncpus = 1", "backends.lab has no kind"),
+        ("[backends.lab]\nkind = 5", "backends.lab has no kind"),
+        ("[backends]\nlab = 'ssh'", "no setting 'backends.lab'"),
         ("[server", "config.toml"),
     ],
 )
@@ -85,6 +88,22 @@ def test_lists_and_switches_can_come_from_the_environment() -> None:
     settings = load(environ={"ANYGPU_SERVER__ALLOWED_HOSTS": "a.example, b", "ANYGPU_LOCAL__ENABLED": "no"})
     assert settings.server.allowed_hosts == ("a.example", "b")
     assert settings.local.enabled is False
+
+
+def test_a_backend_is_a_table_of_its_own_whose_options_its_kind_knows(tmp_path: Path) -> None:
+    path = written(tmp_path, "[backends.lab]\nkind = 'ssh'\nhosts = ['a', 'b']\nkey = 'hush'\n")
+    settings = load(
+        path, environ={"ANYGPU_BACKENDS__LAB__KEY": "other", "ANYGPU_BACKENDS__CLOUD__KIND": "ec2"}
+    )
+    assert settings.backends["lab"] == {"kind": "ssh", "hosts": ["a", "b"], "key": "other"}
+    assert settings.backends["cloud"] == {"kind": "ec2"}
+    shown = {row.key: row for row in rows(settings) if row.key.startswith("backends.")}
+    assert {key: (row.value, row.origin) for key, row in shown.items()} == {
+        "backends.lab": ("ssh", str(path)),
+        "backends.cloud": ("ec2", "ANYGPU_BACKENDS__CLOUD__KIND"),
+    }
+    assert "hush" not in repr(shown)
+    assert "other" not in repr(shown)
 
 
 def test_the_places_follow_xdg(tmp_path: Path) -> None:
