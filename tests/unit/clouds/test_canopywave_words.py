@@ -1,11 +1,13 @@
 """CanopyWave's own shapes (canopywave.com/docs/account/quick-start) and ours."""
 
+from itertools import count
 from typing import Any
 
+import httpx
 import pytest
 from tests.unit.clouds.vendor import KEY, NAME, FarEnd, order
 
-from anygpu.backends.clouds.canopywave import CanopyWave, Options, public_address
+from anygpu.backends.clouds.canopywave import TAKE_OVER_S, CanopyWave, Options, public_address
 from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused
@@ -34,6 +36,9 @@ WHERE = {"region": "sequoia", "project": "lab"}
 INSTANCES, IPS, KEYS = "GET /api/v1/instances", "GET /api/v1/ips", "GET /api/v1/ssh-keys"
 LAUNCH, TERMINATE = "POST /api/v1/instance-operations/launch", "POST /api/v1/instance-operations/terminate"
 MACHINE = Machine(id="9bc5", name=NAME, power=Power.RUNNING, region="sequoia")
+
+
+LATER = count(step=2 * TAKE_OVER_S)  # long after whatever was before
 
 
 def instance(**more: Any) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def data(value: Any) -> tuple[int, dict[str, Any]]:
 def provider(answers: dict[str, Any], **told: Any) -> tuple[CanopyWave, FarEnd]:
     far = FarEnd(answers)
     options = Options(api_key="secret-of-tests", **{"project": "lab", "regions": ("sequoia",), **told})
-    return CanopyWave(options, far.transport), far
+    return CanopyWave(options, far.transport, clock=lambda: next(LATER)), far
 
 
 async def test_a_flavor_is_priced_as_a_whole_and_its_size_read_from_words() -> None:
@@ -121,6 +126,24 @@ async def test_a_running_machine_without_an_address_gets_one_while_it_is_listed(
     assert far.body("POST /api/v1/ips/ip9/associate") == {**WHERE, "instanceId": "9bc5"}
 
 
+async def test_a_machine_this_process_did_not_make_is_left_to_whoever_made_it_for_a_while() -> None:
+    now = [1000.0]
+    far = FarEnd(
+        {
+            INSTANCES: data([instance()]),
+            IPS: data([]),
+            "POST /api/v1/ips": data({"id": "ip9", "ip": "198.51.100.9"}),
+            "POST /api/v1/ips/ip9/associate": data({}),
+        }
+    )
+    options = Options(api_key="secret-of-tests", project="lab", regions=("sequoia",))
+    canopywave = CanopyWave(options, far.transport, clock=lambda: now[0])
+    assert [machine.address for machine in await canopywave.machines()] == [""]
+    assert far.lines() == [INSTANCES]
+    now[0] += TAKE_OVER_S
+    assert [machine.address for machine in await canopywave.machines()] == ["198.51.100.9"]
+
+
 async def test_an_address_already_at_the_machine_is_used_though_the_list_of_machines_lags() -> None:
     canopywave, far = provider({INSTANCES: data([instance()]), IPS: data([address(9, NAME)])})
     (machine,) = await canopywave.machines()
@@ -143,6 +166,34 @@ async def test_an_address_that_could_not_be_associated_is_tried_again_not_alloca
     (second,) = await canopywave.machines()
     assert second.address == "198.51.100.9"
     assert far.lines().count("POST /api/v1/ips") == 1
+
+
+async def test_an_address_whose_allocation_was_never_answered_is_found_not_allocated_again() -> None:
+    answers = {
+        INSTANCES: data([instance()]),
+        IPS: [data([address(7, None)]), data([address(7, None), address(9, None)])],
+        "POST /api/v1/ips": httpx.ReadTimeout("slow"),
+        "POST /api/v1/ips/ip9/associate": data({}),
+    }
+    canopywave, far = provider(answers)
+    assert [machine.address for machine in await canopywave.machines()] == [""]
+    assert [machine.address for machine in await canopywave.machines()] == ["198.51.100.9"]
+    assert far.lines().count("POST /api/v1/ips") == 1
+
+
+async def test_an_address_whose_allocation_was_never_answered_is_released_with_its_machine() -> None:
+    answers = {
+        INSTANCES: data([instance()]),
+        IPS: [data([address(7, None)]), data([address(7, None), address(9, None)])],
+        "POST /api/v1/ips": httpx.ReadTimeout("slow"),
+        "DELETE /api/v1/ips/ip9": data({}),
+        TERMINATE: data({"id": "9bc5"}),
+        f"DELETE /api/v1/ssh-keys/{NAME}": data({}),
+    }
+    canopywave, far = provider(answers)
+    await canopywave.machines()
+    await canopywave.destroy(MACHINE)
+    assert [line for line in far.lines() if "DELETE /api/v1/ips" in line] == ["DELETE /api/v1/ips/ip9"]
 
 
 async def test_in_a_project_of_our_own_a_spare_address_is_used_once() -> None:
@@ -291,7 +342,7 @@ async def test_a_status_is_a_power_however_it_is_written(status: str, power: Pow
 
 
 async def test_the_only_project_is_found_and_several_must_be_chosen_from() -> None:
-    one, _ = provider({"GET /api/v1/projects": data(["lab"])}, project="")
+    one, _ = provider({"GET /api/v1/projects": data(["lab"]), IPS: data([])}, project="")
     assert (await one.check()).why == "the key works; project lab"
     several, _ = provider({"GET /api/v1/projects": data(["lab", "other"])}, project="")
     with pytest.raises(LaunchRefused, match="the key may use lab, other"):
@@ -305,6 +356,12 @@ async def test_a_check_says_why_a_key_does_not_work() -> None:
     assert "CANOPYWAVE_API_KEY" in account.why
     elsewhere, _ = provider({"GET /api/v1/projects": data(["other"])})
     assert (await elsewhere.check()).why == "the key may use other, not lab"
+
+
+async def test_a_check_tells_of_addresses_that_bill_for_nothing() -> None:
+    answers = {"GET /api/v1/projects": data(["lab"]), IPS: data([address(7, None), address(8, "laptop")])}
+    canopywave, _ = provider(answers)
+    assert (await canopywave.check()).why.endswith("at no machine, and billed: 198.51.100.7")
 
 
 async def test_regions_are_asked_for_when_none_is_configured() -> None:

@@ -6,10 +6,9 @@ import pytest
 from tests.unit.clouds.vendor import KEY, NAME, FarEnd, order
 
 from anygpu.backends.clouds.runpod import IMAGE, Options, RunPod
-from anygpu.backends.contract import ReadsMeter
-from anygpu.backends.vm.provider import Machine, Power
+from anygpu.backends.vm.provider import Machine, Meters, Power
 from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
-from anygpu.events.facts import Billing, Handle
+from anygpu.events.facts import Billing
 from anygpu.spec.model import Gpu, Resources
 
 RTX = {
@@ -30,7 +29,7 @@ RTX = {
 }
 H100 = {**RTX, "id": "NVIDIA H100 80GB HBM3", "name": "H100 SXM", "memory": 80, "dataCenters": []}
 CATALOG, PODS = "GET /v2/catalog/gpus", "GET /v2/pods"
-PROBLEM = {"title": "Bad Request", "status": 400}
+MACHINE = Machine(id="p1", name=NAME, power=Power.RUNNING)
 
 
 def pod(**more: Any) -> dict[str, Any]:
@@ -88,7 +87,7 @@ async def test_a_launch_sends_the_native_request_with_the_key_in_the_environment
             (
                 400,
                 {
-                    **PROBLEM,
+                    "title": "Bad Request",
                     "detail": "There are no longer any instances available with the requested specifications.",
                 },
             ),
@@ -147,29 +146,23 @@ async def test_destroying_twice_is_as_once_and_nothing_is_left() -> None:
     runpod, far = provider(
         {"DELETE /v2/pods/p1": [(204, None), (404, {"title": "Not Found", "status": 404})]}
     )
-    machine = Machine(id="p1", name=NAME, power=Power.RUNNING)
-    await runpod.destroy(machine)
-    await runpod.destroy(machine)
+    await runpod.destroy(MACHINE)
+    await runpod.destroy(MACHINE)
     assert far.lines() == ["DELETE /v2/pods/p1"] * 2
     assert await runpod.leftovers() == ()
 
 
-async def test_the_meter_adds_up_every_pod_of_the_name() -> None:
-    bills = [
-        (200, {"records": [{"podId": "p1", "totalAmount": 0.25}, {"podId": "p1", "totalAmount": 0.0625}]})
-    ]
-    runpod, far = provider({PODS: (200, {"pods": [pod()]}), "GET /v2/billing/pods": bills})
-    assert isinstance(runpod, ReadsMeter)
-    assert await runpod.metered_microusd(Handle(name="anygpu-unknown-1")) is None
-    await runpod.machines()
-    assert await runpod.metered_microusd(Handle(name=NAME)) == 312_500
+async def test_the_meter_adds_up_the_hours_of_a_pod() -> None:
+    hours = [{"podId": "p1", "totalAmount": 0.25}, {"podId": "p1", "totalAmount": 0.0625}]
+    runpod, far = provider({"GET /v2/billing/pods": (200, {"records": hours})})
+    assert isinstance(runpod, Meters)
+    assert await runpod.metered_microusd(MACHINE) == 312_500
     assert far.query("GET /v2/billing/pods") == {"podId": "p1", "bucketSize": "hour"}
-    assert await runpod.metered_microusd(Handle(name="anygpu-other-1", native={"id": "p1"})) == 312_500
 
 
 async def test_a_bill_that_is_not_written_yet_is_no_bill_of_nothing() -> None:
     runpod, _ = provider({"GET /v2/billing/pods": (200, {"records": []})})
-    assert await runpod.metered_microusd(Handle(name=NAME, native={"id": "p1"})) is None
+    assert await runpod.metered_microusd(MACHINE) is None
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,16 @@
 A launch wants a password, which is made at random and forgotten: only the attempt's key logs in. There are no tags and
 no client token, so the unique `name` is the tag. A machine is listed without a public address until one is allocated
 and associated. That is done while listing (`_settle`), because listing is what everybody repeats: an address that is
-already at the machine, or was allocated for it before, is used first, so that one name never gets two. An address is
+already at the machine, or was allocated for it before, is used first, so that one name never gets two. A machine this
+process did not make may be another server's, which will see to it: it is helped only after `TAKE_OVER_S`. An address is
 released before its machine is ended: afterwards the list no longer says whose it was.
 """
 
 import asyncio
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -50,6 +52,7 @@ POWER = {
 ADDRESS_FIELDS = ("publicIp", "ip", "floating_ip", "public_ip", "accessIPv4")
 SPECS = re.compile(r"(?P<cpus>[\d.]+) cores, (?P<memory>[\d.]+) GB RAM, (?P<disk>[\d.]+) (?P<unit>[GT])B")
 FAILURES = (AnygpuError, OutcomeUnknown)
+TAKE_OVER_S = 60.0
 
 
 class Options(VmOptions):
@@ -75,13 +78,21 @@ class CanopyWave:
     listing_lag_s = 30.0
     notices = ""
 
-    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._options = options
+    def __init__(
+        self,
+        options: Options,
+        transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options, self._clock = options, clock
         self.user = options.user or "ubuntu"
         self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
         self._settling = asyncio.Lock()
         self._allocated: dict[str, dict[str, Any]] = {}  # name of a machine -> the address made for it
+        self._before: dict[str, set[str]] = {}  # name of a machine -> addresses there were before its own
         self._ending: set[str] = set()  # machines that are to get no address any more
+        self._help_at: dict[str, float] = {}  # when a machine without an address is helped
         self._project = options.project
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -96,9 +107,9 @@ class CanopyWave:
             await self._http.post("/api/v1/ssh-keys", key)
         request = self.native_request(order, password=secrets.token_urlsafe(24))
         answer = await self._http.post("/api/v1/instance-operations/launch", request)
-        return Machine(
-            id=answer["data"]["id"], name=order.name, power=Power.STARTING, region=order.offer.region
-        )
+        made_id = answer["data"]["id"]
+        self._help_at[made_id] = self._clock()
+        return Machine(id=made_id, name=order.name, power=Power.STARTING, region=order.offer.region)
 
     def native_request(self, order: Order, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
         """Exactly what a launch sends, but for the password, which nobody needs."""
@@ -138,7 +149,9 @@ class CanopyWave:
             return Account(valid=False, why=str(error))
         if project not in projects:
             return Account(valid=False, why=f"the key may use {', '.join(projects)}, not {project}")
-        return Account(valid=True, why=f"the key works; project {project}")
+        idle = [a["ip"] for r in await self._regions() for a in await self._addresses(r) if not a["server"]]
+        billing = f"; at no machine, and billed: {', '.join(idle)}" if idle else ""
+        return Account(valid=True, why=f"the key works; project {project}{billing}")
 
     async def leftovers(self) -> Sequence[Leftover]:
         found: list[Leftover] = []
@@ -148,7 +161,7 @@ class CanopyWave:
                 Leftover(kind="key", id=k["name"], name=k["name"], region=region)
                 for k in await self._keys(where)
             ]
-            found += self._left_addresses(await self._list("/ips", **where), region)
+            found += self._left_addresses(await self._addresses(region), region)
         return found
 
     async def remove(self, leftover: Leftover) -> None:
@@ -186,7 +199,10 @@ class CanopyWave:
         first = {
             m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
         }
-        return [machine for machine in first.values() if not machine.address]
+        bare = [machine for machine in first.values() if not machine.address]
+        return [
+            m for m in bare if self._help_at.setdefault(m.id, self._clock() + TAKE_OVER_S) <= self._clock()
+        ]
 
     async def _settled(self, machine: Machine) -> Machine:
         """With a public address. What fails is tried again at the next look."""
@@ -197,31 +213,38 @@ class CanopyWave:
 
     async def _settle(self, machine: Machine) -> str:
         where = {"region": machine.region, "project": await self.project()}
-        addresses = await self._list("/ips", **where)
-        for address in addresses:
-            if address["server"] == machine.name:
-                return str(address["ip"])
-        address = self._allocated.get(machine.name) or self._spare(addresses)
+        addresses = await self._addresses(machine.region)
+        known = next((a for a in addresses if a["server"] == machine.name), None)
+        if known:
+            return str(known["ip"])
+        address = self._allocated.get(machine.name) or self._unclaimed(machine.name, addresses)
         if not address:
+            self._before[machine.name] = {a["id"] for a in addresses}
             address = (await self._http.post("/api/v1/ips", where))["data"]
         self._allocated[machine.name] = address
         body = {**where, "instanceId": machine.id}
         await self._http.post(f"/api/v1/ips/{address['id']}/associate", body)
         return str(address["ip"])
 
-    def _spare(self, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    def _unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+        """The address whose allocation was never answered; in a project of our own, any that is at no machine."""
         taken = {address["id"] for address in self._allocated.values()}
+        before, own = self._before.get(name), self._options.own_project
         free = (a for a in addresses if not a["server"] and a["id"] not in taken)
-        return next(free, None) if self._options.own_project else None
+        return next((a for a in free if own or (before is not None and a["id"] not in before)), None)
 
     async def _release_all(self, machine: Machine, where: dict[str, str]) -> None:
         twins = any(m.name == machine.name and m.id != machine.id for m in await self._listed())
-        if not twins and machine.name in self._allocated:
-            await self._release(self._allocated.pop(machine.name)["id"], where)
-        for address in await self._list("/ips", **where):
-            mine = address["ip"] == machine.address if twins else address["server"] == machine.name
-            if mine:
-                await self._release(address["id"], where)
+        addresses = await self._addresses(machine.region)
+        mine = [
+            a for a in addresses if (a["ip"] == machine.address if twins else a["server"] == machine.name)
+        ]
+        made = self._allocated.get(machine.name)
+        if not made and machine.name in self._before:
+            made = self._unclaimed(machine.name, addresses)
+        for address_id in {a["id"] for a in [*mine, *([made] if made and not twins else [])]}:
+            await self._release(address_id, where)
+        self._allocated.pop(machine.name, None)
 
     async def _release(self, address_id: str, where: dict[str, str]) -> None:
         """At once when the provider allows it: between the two documented steps an address carries no name."""
@@ -252,6 +275,9 @@ class CanopyWave:
             detail=status,
             started_at_ms=unix_ms(one.get("launchedAt")),
         )
+
+    async def _addresses(self, region: str) -> list[dict[str, Any]]:
+        return await self._list("/ips", region=region, project=await self.project())
 
     async def _keys(self, where: dict[str, str]) -> list[dict[str, Any]]:
         listed = [one.get("keypair", one) for one in await self._list("/ssh-keys", **where)]

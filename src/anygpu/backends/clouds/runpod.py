@@ -7,7 +7,6 @@ does not end by itself: the startup script is not used, and consent is needed. B
 provider's own meter can be read. The balance is told only by GraphQL.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from anygpu.backends.contract import Account, Leftover
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import LaunchRefused
-from anygpu.events.facts import Billing, Handle, Offer
+from anygpu.events.facts import Billing, Offer
 from anygpu.spec.model import Resources
 
 VENDOR = Vendor(
@@ -64,7 +63,6 @@ class RunPod:
         self._options = options
         self.user = options.user or "root"
         self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
-        self._pods: defaultdict[str, set[str]] = defaultdict(set)  # the bill knows pods only by id
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         count = max(need.gpu.count, 1) if need.gpu else 1
@@ -93,7 +91,6 @@ class RunPod:
         return [self._machine(pod) for pod in listed if pod["name"].startswith(OURS)]
 
     async def destroy(self, machine: Machine) -> None:
-        self._pods[machine.name].add(machine.id)
         await self._http.delete(f"/v2/pods/{machine.id}")
 
     async def check(self) -> Account:
@@ -107,15 +104,9 @@ class RunPod:
             valid=True, why=f"the key works; {len(pods)} pods in the account", balance_microusd=balance
         )
 
-    async def metered_microusd(self, handle: Handle) -> int | None:
-        """What RunPod's own bill says of every pod of this name that was seen, or that the handle names."""
-        named = {str(handle.native["id"])} if handle.native.get("id") else set()
-        records = [
-            record
-            for pod in self._pods.get(handle.name, set()) | named
-            for record in (await self._http.get("/v2/billing/pods", podId=pod, bucketSize="hour"))["records"]
-        ]
-        return round(sum(r["totalAmount"] for r in records) * 1_000_000) if records else None
+    async def metered_microusd(self, machine: Machine) -> int | None:
+        records = (await self._http.get("/v2/billing/pods", podId=machine.id, bucketSize="hour"))["records"]
+        return round(sum(record["totalAmount"] for record in records) * 1_000_000) if records else None
 
     async def leftovers(self) -> Sequence[Leftover]:
         return ()
@@ -157,7 +148,6 @@ class RunPod:
         )
 
     def _machine(self, pod: dict[str, Any]) -> Machine:
-        self._pods[pod["name"]].add(pod["id"])
         direct = (pod.get("ssh") or {}).get("direct") or {}
         return Machine(
             id=pod["id"],
