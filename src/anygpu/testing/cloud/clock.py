@@ -57,7 +57,10 @@ class SimClock:
             self.run_due()
             wait_s = self._due[0][0] - self.now_s() if self._due else None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+                async with asyncio.timeout(
+                    wait_s
+                ):  # unlike wait_for, this starts the wait also when it is due
+                    await self._changed.wait()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self.run(), name="sim-clock")

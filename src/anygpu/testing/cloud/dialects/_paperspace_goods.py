@@ -1,0 +1,111 @@
+"""What Paperspace rents out, and a machine as it describes it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from anygpu.testing.cloud.dialects._wire import iso
+from anygpu.testing.cloud.instance import Instance, State
+from anygpu.testing.cloud.vendor import MachineType, Rule, Vendor
+
+STORAGE_DOLLARS_PER_MONTH = 5  # for 50 GB, support.paperspace.com "Virtual Machine Billing Overview"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    id: str
+    name: str
+    os: str
+
+
+TEMPLATES = (
+    Template("tsimu2204", "Ubuntu 22.04", "Ubuntu 22.04 Server"),
+    Template("tsimml2204", "ML-in-a-Box", "Ubuntu 22.04 ML-in-a-Box"),
+)
+
+
+def _type(name: str, gpu: str, gpu_gib: int, count: int, cents: int, cpus: int, ram_gib: int) -> MachineType:
+    return MachineType(
+        name=name,
+        price_microusd_per_hour=cents * 10_000,
+        vcpus=cpus,
+        memory_gib=ram_gib,
+        gpu_kind=gpu,
+        gpu_count=count,
+        gpu_memory_gib=gpu_gib,
+        disk_gib=50,
+    )
+
+
+VENDOR = Vendor(
+    name="paperspace",
+    regions={"ny2": (), "ca1": (), "ams1": ()},
+    types=(
+        _type("C5", "", 0, 0, 8, 4, 8),
+        _type("P4000", "Quadro P4000", 8, 1, 51, 8, 30),
+        _type("A4000", "RTX A4000", 16, 1, 76, 8, 45),
+        _type("A4000x2", "RTX A4000", 16, 2, 152, 16, 90),
+        _type("A100-80G", "A100-80G", 80, 1, 318, 12, 90),
+        _type("H100", "H100", 80, 1, 595, 20, 250),
+    ),
+    rule=Rule(step_s=3600),
+    on_halt="stop",  # off: only its storage is billed
+    credentials={"sim-paperspace-key": ""},
+    address_microusd_per_hour=4_000,
+)
+
+
+def template_json(template: Template) -> dict[str, Any]:
+    return {
+        "id": template.id,
+        "name": template.name,
+        "agentType": "LinuxHeadless",
+        "operatingSystemLabel": template.os,
+        "defaultSizeGb": 50,
+        "availableMachineTypes": [
+            {"machineTypeLabel": kind.name, "isAvailable": True} for kind in VENDOR.types
+        ],
+        "dtCreated": "2023-01-01T00:00:00.000Z",
+    }
+
+
+def machine_json(instance: Instance) -> dict[str, Any]:
+    kind, asked = instance.type, instance.order.native
+    gpus = [{"name": kind.gpu_kind, "memory": int(kind.gpu_memory_gib) << 30, "count": kind.gpu_count}]
+    return {
+        "id": instance.id,
+        "name": instance.name,
+        "state": _state(instance),
+        "os": next(template.os for template in TEMPLATES if template.id == asked["templateId"]),
+        "machineType": kind.name,
+        "agentType": "LinuxHeadless",
+        "cpus": kind.vcpus,
+        "ram": str(int(kind.memory_gib) << 30),
+        "storageTotal": str(instance.order.disk_gib << 30),
+        "storageUsed": "0",
+        "accelerators": gpus if kind.gpu_count else [],
+        "region": instance.region,
+        "privateIp": "10." + ".".join(instance.inside_ip.split(".")[1:]),
+        "networkId": "nsim000001",
+        "publicIp": instance.address or None,
+        "publicIpType": asked.get("publicIpType") or "none",
+        "autoShutdownEnabled": bool(asked.get("autoShutdownEnabled")),
+        "autoShutdownTimeout": asked.get("autoShutdownTimeout"),
+        "autoShutdownForce": bool(asked.get("autoShutdownForce")),
+        "updatesPending": False,
+        "usageRate": instance.price_microusd_per_hour / 1_000_000,
+        "storageRate": STORAGE_DOLLARS_PER_MONTH,
+        "dtCreated": iso(instance.created_at_ms),
+        "dtModified": iso(instance.stopped_at_ms or instance.running_at_ms or instance.created_at_ms),
+        "dtDeleted": iso(instance.ended_at_ms),
+    }
+
+
+def _state(instance: Instance) -> str:
+    match instance.state:
+        case State.PENDING:
+            return "provisioning"
+        case State.STOPPED:
+            return "off"
+        case State.ENDING | State.ENDED:
+            return "stopping"
+    return "starting" if instance.booted_at_ms is None else "ready"
