@@ -6,6 +6,7 @@ A dialect's handler says who calls and what for (`admit`), does its work through
 
 import hashlib
 import itertools
+import secrets
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -69,7 +70,7 @@ class Cloud:
         self.credentials: dict[str, dict[str, str]] = {}  # added to those the vendors know
         self.instances: dict[str, Instance] = {}
         self._by_token: dict[tuple[str, str, str], Instance] = {}
-        self._seed = seed
+        self._salt = secrets.token_hex(8) if seed is None else str(seed)
         self._count = itertools.count(1)
 
     # Who may call
@@ -86,8 +87,8 @@ class Cloud:
             raise Refusal(Why.THROTTLED, "Request limit exceeded.")
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
-        """An id that looks random and comes out the same for the same seed and history."""
-        text = f"{self._seed}:{prefix}:{next(self._count)}"
+        """An id that looks random; with a seed, the same history gives the same ids."""
+        text = f"{self._salt}:{prefix}:{next(self._count)}"
         return prefix + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:digits]
 
     # Machines

@@ -63,8 +63,13 @@ class Order:
 class Body(Protocol):
     """The machine behind an instance: what really runs."""
 
-    host_key: str  # OpenSSH public key line
-    console: str
+    @property
+    def host_key(self) -> str:
+        """OpenSSH public key line; empty before it has booted."""
+        ...
+
+    @property
+    def console(self) -> str: ...
 
     async def boot(self) -> None:
         """Returns when it can be logged in to."""

@@ -84,6 +84,32 @@ class Lifecycle:
     def cancel_power_off(self, instance: Instance) -> None:
         instance.off_at_ms = None
 
+    def cut(self, instance: Instance, for_s: float | None = None) -> None:
+        """Nothing goes to or from the machine, and nobody is told; None: until `reconnect`."""
+        assert instance.body is not None
+        instance.body.cut(connected=False)
+        if for_s is not None:
+            self._clock.call_after(for_s, lambda: self.reconnect(instance))
+
+    def reconnect(self, instance: Instance) -> None:
+        assert instance.body is not None
+        instance.body.cut(connected=True)
+
+    async def refuse_ssh(self, instance: Instance, for_s: float | None = None) -> None:
+        """Its port is closed and its connections break; None: for the rest of its life."""
+        assert instance.body is not None
+        await instance.body.silence(instance.address)
+        if for_s is not None:
+            back = instance.body.listen
+            self._clock.call_after(
+                for_s, lambda: self._in_background(back(instance.address), f"listen-{instance.id}")
+            )
+
+    def fill_disk(self, instance: Instance, file_bytes: int | None = 0) -> None:
+        """No file on the machine grows beyond this; None: there is room again."""
+        assert instance.body is not None
+        instance.body.limit_files(file_bytes)
+
     async def stop(self) -> None:
         """Every machine is halted, whatever it was doing."""
         for task in self._tasks:

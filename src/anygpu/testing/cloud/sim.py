@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from anygpu.testing.cloud import control
 from anygpu.testing.cloud.books import Entry
 from anygpu.testing.cloud.clock import SimClock
 from anygpu.testing.cloud.cloud import Cloud, Limits
@@ -16,9 +17,12 @@ from anygpu.testing.cloud.edge import LosesAnswers, routed
 from anygpu.testing.cloud.faults import Fault, Kind
 from anygpu.testing.cloud.instance import Body, Instance
 from anygpu.testing.cloud.lifecycle import Timing
+from anygpu.testing.cloud.machine import RealMachine
 from anygpu.testing.cloud.market import Market, Trace
+from anygpu.testing.cloud.metadata import Metadata
 from anygpu.testing.cloud.network import AddressPool
-from anygpu.testing.cloud.paper import PaperMachine
+from anygpu.testing.cloud.place import Site
+from anygpu.testing.cloud.processes import Reaper
 
 HOST = "127.0.0.1"
 
@@ -38,6 +42,7 @@ class SimOptions:
     limits: Limits = field(default_factory=Limits)
     directory: Path | None = None  # None: a temporary one, removed at the end
     machine_env: Mapping[str, str] = field(default_factory=dict)
+    sshd: str = ""  # path of OpenSSH's sshd; empty: the server in this process, which lets in any user name
 
 
 class CloudSim:
@@ -47,7 +52,8 @@ class CloudSim:
         self, options: SimOptions | None = None, *, make_body: Callable[[Instance], Body] | None = None
     ) -> None:
         self.options = options or SimOptions()
-        self._make_body = make_body or PaperMachine
+        self._make_body = make_body or self._real_machine
+        self._reaper = Reaper()
         self._pool = AddressPool()
         self.directory = Path()
         self.port = 0
@@ -66,7 +72,11 @@ class CloudSim:
         self.clock = SimClock()
         self.cloud = self._cloud()
         self.dialects = every()
+        self._site = self._make_site()
+        self._metadata = Metadata(self.cloud)
+        self._metadata_door = Door(self._metadata.app())
         apps = {name: dialect.app(self.cloud) for name, dialect in self.dialects.items()}
+        apps["sim"] = control.app(self.cloud)
         self._door = Door(LosesAnswers(routed(apps), self.cloud, lambda scope: self._door.cut(scope)))
         self.port = await self._door.open(HOST, self.options.port)
         self.clock.start()
@@ -75,6 +85,7 @@ class CloudSim:
         """Every machine is halted and every process on them is gone when this returns."""
         await self._door.close()
         await self.cloud.lifecycle.stop()
+        await self._metadata_door.close()
         await self.clock.stop()
         self._pool.close()
         if self.options.directory is None:
@@ -96,6 +107,24 @@ class CloudSim:
     def preempt(self, id: str, notice_s: float | None = None) -> None:
         self.cloud.preempt(id, notice_s)
 
+    def cut(self, id: str, for_s: float | None = None) -> None:
+        self.cloud.lifecycle.cut(self.instances[id], for_s)
+
+    def reconnect(self, id: str) -> None:
+        self.cloud.lifecycle.reconnect(self.instances[id])
+
+    async def refuse_ssh(self, id: str, for_s: float | None = None) -> None:
+        await self.cloud.lifecycle.refuse_ssh(self.instances[id], for_s)
+
+    def fill_disk(self, id: str, file_bytes: int | None = 0) -> None:
+        self.cloud.lifecycle.fill_disk(self.instances[id], file_bytes)
+
+    def perturb_meter(self, factor: float) -> None:
+        self.cloud.books.factor = factor
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
     # What is true
 
     @property
@@ -107,6 +136,31 @@ class CloudSim:
 
     def books(self, vendor: str = "") -> list[Entry]:
         return [entry for entry in self.cloud.entries() if vendor in ("", entry.vendor)]
+
+    def _make_site(self) -> Site:
+        site = Site(
+            directory=self.directory,
+            ssh_port=self.options.ssh_port,
+            metadata_port=self.options.metadata_port,
+            env=self.options.machine_env,
+        )
+        site.prepare()
+        return site
+
+    def _real_machine(self, instance: Instance) -> Body:
+        return RealMachine(
+            instance,
+            self._site,
+            self._reaper,
+            self.clock,
+            open_metadata=self._open_metadata,
+            shut_metadata=self._metadata_door.shut,
+            openssh=self.options.sshd,
+        )
+
+    async def _open_metadata(self, instance: Instance) -> None:
+        self._metadata.know(instance)
+        await self._metadata_door.open(instance.inside_ip, self.options.metadata_port)
 
     def _cloud(self) -> Cloud:
         options = self.options

@@ -1,0 +1,99 @@
+"""A machine's directory and the environment of everything that runs on it."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from anygpu.testing.cloud.instance import Instance
+from anygpu.testing.cloud.power import COMMANDS
+from anygpu.testing.cloud.processes import MARK
+
+# What a machine's image has from where the simulator runs: language, certificates, where packages come from, and
+# the switches that keep tests off the network. No credential is among them.
+PASSED_ON = (
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "SSL_CERT_FILE",
+    "HF_HUB_OFFLINE",
+    "YOLO_OFFLINE",
+    "WANDB_MODE",
+    "DO_NOT_TRACK",
+)
+PASSED_ON_PREFIXES = ("PIP_", "UV_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where machines live: what all of them share."""
+
+    directory: Path
+    ssh_port: int
+    metadata_port: int
+    env: Mapping[str, str]
+
+    def prepare(self) -> None:
+        """Commands every machine finds first on its PATH."""
+        self.commands.mkdir(parents=True, exist_ok=True)
+        for name, text in COMMANDS.items():
+            (self.commands / name).write_text(text)
+            (self.commands / name).chmod(0o755)
+
+    @property
+    def commands(self) -> Path:
+        return self.directory / "bin"
+
+
+class Place:
+    """One machine's own directory: home, temporary files, log of its start."""
+
+    def __init__(self, site: Site, instance: Instance) -> None:
+        self.site = site
+        self.directory = site.directory / "machines" / instance.id
+        self.home = self.directory / "home"
+        self.log = self.directory / "cloud-init-output.log"
+        self.limit = (
+            self.directory / "limit"
+        )  # KiB a file may have, for shells that this process does not start
+        self.authorized_keys = self.home / ".ssh" / "authorized_keys"
+        self._instance = instance
+
+    def make(self, keys: tuple[str, ...]) -> None:
+        self.authorized_keys.parent.mkdir(parents=True, mode=0o700)
+        (self.directory / "tmp").mkdir()
+        self.authorized_keys.write_text("".join(f"{key.strip()}\n" for key in keys))
+        self.authorized_keys.chmod(0o600)
+
+    def env(self, user: str = "root") -> dict[str, str]:
+        metadata = f"{self._instance.inside_ip}:{self.site.metadata_port}"
+        path = [str(self.site.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+        return {
+            **_passed_on(),
+            MARK: str(self.directory),
+            "HOME": str(self.home),
+            "PATH": os.pathsep.join(path),
+            "TMPDIR": str(self.directory / "tmp"),
+            "SHELL": shell(),
+            "USER": user,
+            "LOGNAME": user,
+            "ANYGPU_SIM_METADATA": f"http://{metadata}",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{metadata}",
+            "GCE_METADATA_HOST": metadata,
+            "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{metadata}",
+            **self.site.env,
+            **self._instance.order.env,
+        }
+
+
+def shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def _passed_on() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    }

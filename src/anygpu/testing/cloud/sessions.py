@@ -1,0 +1,100 @@
+"""What a login to a machine can start: a command, or a shell on a terminal."""
+
+import asyncio
+import contextlib
+import os
+import pty
+import resource
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from anygpu.testing.cloud.place import Place, shell
+from anygpu.testing.cloud.processes import exit_code, of, spawn
+
+if TYPE_CHECKING:
+    import asyncssh
+
+KIB = 1024
+# A session leader that opens a terminal gets it as its own; the size is that of the person's window.
+ON_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec "$@"'
+# A write beyond the limit then fails, as on a full disk, instead of killing the writer.
+WITH_LIMIT = 'trap "" XFSZ; ulimit -S -f "$1"; shift; exec "$@"'
+
+
+class Sessions:
+    """Starts what people and programs ask for over SSH, and counts what was started."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.started = 0
+        self.file_bytes: int | None = None
+
+    async def serve(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
+        """One command or shell from beginning to end."""
+        env = {**self._place.env(process.get_extra_info("username")), **_sent(process)}
+        try:
+            if process.term_type:
+                code = await self._on_terminal(process, {**env, "TERM": process.term_type})
+            else:
+                code = await self._on_pipes(process, env)
+            _tell_end(process, code)
+        finally:
+            await process.wait_closed()
+
+    def start(self, argv: list[str], env: dict[str, str], **streams: Any) -> "subprocess.Popen[bytes]":
+        self.started += 1
+        if self.file_bytes is not None:
+            argv = [shell(), "-c", WITH_LIMIT, "sh", str(self.file_bytes // KIB), *argv]
+        return spawn(argv, env=env, cwd=self._place.home, **streams)
+
+    def limit_files(self, file_bytes: int | None) -> None:
+        """For what runs already and for what will be started: no file grows beyond this. None: no limit again."""
+        self.file_bytes = file_bytes
+        self._place.directory.mkdir(parents=True, exist_ok=True)
+        self._place.limit.write_text("" if file_bytes is None else str(file_bytes // KIB))
+        soft = resource.RLIM_INFINITY if file_bytes is None else file_bytes
+        for pid in of([self._place.directory]).get(self._place.directory, []):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+    async def _on_pipes(self, process: "asyncssh.SSHServerProcess[bytes]", env: dict[str, str]) -> int:
+        pipe = subprocess.PIPE
+        child = self.start(_argv(process.command), env, stdin=pipe, stdout=pipe, stderr=pipe)
+        ended = asyncio.create_task(exit_code(child))
+        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
+        code = await ended
+        await process.stdout.drain()
+        await process.stderr.drain()
+        return code
+
+    async def _on_terminal(self, process: "asyncssh.SSHServerProcess[bytes]", env: dict[str, str]) -> int:
+        ours, theirs = pty.openpty()
+        argv = ["/bin/sh", "-c", ON_TERMINAL, "sh", os.ttyname(theirs), *_argv(process.command)]
+        child = self.start(argv, env)
+        ended = asyncio.create_task(exit_code(child))
+        terminal = os.fdopen(ours, "r+b", buffering=0)
+        await process.redirect(
+            stdin=os.fdopen(os.dup(ours), "wb", buffering=0), stdout=terminal, send_eof=False
+        )
+        code = await ended
+        os.close(theirs)  # what is still on its way ends with the terminal's last holder
+        await process.stdout.drain()
+        return code
+
+
+def _tell_end(process: "asyncssh.SSHServerProcess[bytes]", code: int) -> None:
+    if code < 0:
+        process.exit_with_signal(signal.Signals(-code).name.removeprefix("SIG"))
+    else:
+        process.exit(code)
+
+
+def _argv(command: str | None) -> list[str]:
+    return [shell(), "-l"] if command is None else [shell(), "-c", command]
+
+
+def _sent(process: "asyncssh.SSHServerProcess[bytes]") -> dict[str, str]:
+    """Variables the client may set, as in OpenSSH's own default."""
+    return {name: value for name, value in process.env.items() if name == "LANG" or name.startswith("LC_")}

@@ -1,0 +1,100 @@
+"""The SSH server of a machine, in this process: commands and terminals, files, and forwarding both ways."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, cast
+
+import asyncssh
+
+from anygpu.testing.cloud.gate import Gate
+from anygpu.testing.cloud.place import Place
+from anygpu.testing.cloud.sessions import Sessions
+
+LOGIN_TIMEOUT_S = 30
+
+
+class _Tunnel:
+    """Asks asyncssh for its protocol and puts the gate before it."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    async def create_server(
+        self, factory: Callable[[str, int], asyncio.Protocol], host: str, port: int
+    ) -> asyncio.Server:
+        return await self._gate.open(host, port, lambda: factory("", 0))
+
+
+class SshServer:
+    """Lets in whoever holds a key of the machine's authorized_keys, under any user name."""
+
+    def __init__(self, place: Place, gate: Gate, sessions: Sessions, host_key: str) -> None:
+        self._place = place
+        self._gate = gate
+        self._sessions = sessions
+        self._host_key = asyncssh.import_private_key(host_key)
+
+    async def listen(self, host: str, port: int) -> None:
+        await asyncssh.listen(
+            host,
+            port,
+            tunnel=cast("Any", _Tunnel(self._gate)),
+            server_factory=lambda: _Login(self._place),
+            server_host_keys=[self._host_key],
+            process_factory=self._sessions.serve,
+            sftp_factory=lambda channel: _Files(channel, self._place, self._sessions),
+            allow_scp=True,
+            encoding=None,
+            line_editor=False,
+            agent_forwarding=False,
+            login_timeout=LOGIN_TIMEOUT_S,
+            config=None,
+        )
+
+
+class _Login(asyncssh.SSHServer):
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._connection: asyncssh.SSHServerConnection
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """The file is read at each login, so a key added on the machine counts too."""
+        lines = self._place.authorized_keys.read_text().splitlines()
+        known = (line.split()[:2] for line in lines if line.strip() and not line.startswith("#"))
+        return key.export_public_key().decode().split()[:2] in known
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True
+
+    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
+        """Whatever was asked for, it listens on loopback, as OpenSSH does without GatewayPorts."""
+        return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
+
+
+class _Files(asyncssh.SFTPServer):
+    """Files of the machine: relative paths begin at its home, as with OpenSSH."""
+
+    def __init__(self, channel: "asyncssh.SSHServerChannel[bytes]", place: Place, sessions: Sessions) -> None:
+        super().__init__(channel)
+        self._home = os.fsencode(place.home)
+        self._sessions = sessions
+
+    def map_path(self, path: bytes) -> bytes:
+        return os.path.join(self._home, path)  # noqa: PTH118 - bytes
+
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        limit = self._sessions.file_bytes
+        if limit is not None and offset + len(data) > limit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return cast("int", super().write(file_obj, offset, data))
