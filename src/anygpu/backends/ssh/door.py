@@ -31,11 +31,13 @@ ELSEWHERE = (
 )
 
 # Neither single quotes, backslashes nor exclamation marks: the person's login shell, whichever it is, reads this first.
+# A Python that is too old leaves with 97, one that does not know -I with 2; neither has touched standard input.
 FIND = (
     'n="$1"; shift; seen=""; for p in "$@"; do command -v "$p" >/dev/null 2>&1 || continue; '
-    'if "$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))" 2>/dev/null; then '
-    'exec "$p" -I -S -c "import sys; exec(sys.stdin.buffer.read($n))"; fi; '
-    'seen="$seen $p"; done; echo "anygpu-no-python$seen"; exit 127'
+    '"$p" -I -S -c "import sys; sys.version_info < (3, 9) and sys.exit(97); '
+    'exec(sys.stdin.buffer.read($n))"; code=$?; '
+    'case $code in 97|2) seen="$seen $p";; *) exit $code;; esac; '
+    'done; echo "anygpu-no-python$seen"; exit 127'
 )
 
 

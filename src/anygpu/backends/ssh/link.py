@@ -96,7 +96,7 @@ class Link:
         self._waited_s = self._timing.again_first_s
         self._give_up_at = float("inf")
         self._was_up = not launch.ticket
-        self._settled = asyncio.Event()
+        self._settled, self._over = asyncio.Event(), asyncio.Event()
         self.state = LinkState.CONNECTING
         self.failure: Failure | None = None
         self.error: LaunchError | None = None
@@ -121,6 +121,10 @@ class Link:
         """Waits until it is up, or will never be."""
         await self._settled.wait()
         return self.state
+
+    async def ended(self) -> None:
+        """Waits until the agent has ended, or it is certain that none will run."""
+        await self._over.wait()
 
     async def _keep(self) -> None:
         while not self._is_over():
@@ -252,6 +256,8 @@ class Link:
         self.state, self.detail = state, detail
         if state in (LinkState.UP, LinkState.FAILED, LinkState.EXITED):
             self._settled.set()
+        if self._is_over():
+            self._over.set()
         if changed:
             self._on_change()
 

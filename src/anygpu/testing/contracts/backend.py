@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Protocol
 
 import pytest
@@ -27,7 +28,8 @@ class Place(Protocol):
 
 
 def a_launch(place: Place, number: int = 1) -> Launch:
-    name = f"anygpu-{'ab' * 16}-{number}"
+    """Suites run beside each other on one machine: each place has names of its own, as every job has."""
+    name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
     return Launch(
         name=name,
         job_id="abababab-abab-7bab-abab-abababababab",
