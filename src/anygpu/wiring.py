@@ -44,6 +44,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.objects import open_blobs
 from anygpu.store.profiles import Profiles
+from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database, open_database
@@ -53,6 +54,7 @@ from anygpu.store.sql.retention import prune
 from anygpu.store.sql.statements import rows
 from anygpu.store.sql.tokens import Tokens
 from anygpu.store.uploads import Uploads
+from anygpu.store.vault import Vault
 from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.profiles import ConfiguredBackends
 from anygpu.tenancy.secrets import JobSecrets
@@ -170,7 +172,9 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         host=HostTelemetry(str(settings.state)),
         clock=world.clock,
         backends=backends,
-        configured=ConfiguredBackends(stores.profiles, backends, stores.journal.live, world.clock.wall_ms),
+        configured=ConfiguredBackends(
+            stores.profiles, backends, stores.journal.live, world.clock.wall_ms, _rotate(settings, stores)
+        ),
         limits=settings.limits,
         blob_secret=keys.blobs,
         public_url=settings.server.public_url,
@@ -194,8 +198,8 @@ async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStac
         blobs=blobs,
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
         uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
-        secrets=Secrets(database, _key_file(settings).with_name("secrets.key")),
-        profiles=Profiles(database, _key_file(settings).with_name("secrets.key")),
+        secrets=Secrets(database, _vault_file(settings)),
+        profiles=Profiles(database, _vault_file(settings)),
     )
 
 
@@ -283,12 +287,6 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _holder(settings: Settings) -> str:
-    """The state's lock makes an embedded server the only one: it need not wait until its dead self's lease ends."""
-    unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    return "embedded" if settings.embedded else unique
-
-
 def _rules(settings: Settings) -> GateRules:
     server, limits = settings.server, settings.limits
     names = [*server.allowed_hosts, server.host, socket.gethostname()]
@@ -356,6 +354,10 @@ def _key_file(settings: Settings) -> Path:
     return Path(chosen).expanduser() if chosen else settings.state / "signing.key"
 
 
+def _vault_file(settings: Settings) -> Path:
+    return _key_file(settings).with_name("secrets.key")
+
+
 def _address(settings: Settings, api_socket: socket.socket, services: Services) -> dict[str, Any]:
     return {
         "url": url_of(api_socket),
@@ -380,6 +382,11 @@ def _retention(settings: Settings, stores: Stores, clock: RealClock) -> Retentio
 
     keep_days = settings.store.retention_days
     return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
+
+
+def _rotate(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[Rotated]]:
+    vault = Vault(_vault_file(settings))
+    return lambda new_key: rotate(stores.database, vault, new_key=new_key)
 
 
 def _ready(journal: SqlJournal) -> Callable[[], Awaitable[None]]:

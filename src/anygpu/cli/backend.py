@@ -133,6 +133,23 @@ def remove(name: str, force: bool, as_json: bool, context_name: str) -> None:
         emit([f"{words.plural(len(left), 'job')} had machines there: {', '.join(left)}"])
 
 
+@command.command(name="rotate")
+@click.option(
+    "--same-key", is_flag=True, help="With the key on top of the file, which was put there by hand."
+)
+@json_option
+@context_option
+def rotate(same_key: bool, as_json: bool, context_name: str) -> None:
+    """Seal every credential and every secret of the server anew, with a new key."""
+    done = connect(context_name).backends.rotate(new_key=not same_key)
+    if as_json:
+        emit_json(done)
+        return
+    emit([f"sealed anew: {done['sealed']}; the lines under the first of the server's secrets.key can go"])
+    if done["unopenable"]:
+        emit([f"no key opens {words.plural(done['unopenable'], 'value')}; store them again"])
+
+
 def check_lines(found: dict[str, Any], *, colour: bool) -> list[str]:
     """One line for people, and what to know beside it under it."""
     state = paint.status("ok  " if found["valid"] else "fail", on=colour)

@@ -49,6 +49,10 @@ class Backends:
         query = {"force": "true"} if force else None
         return self._asked("DELETE", f"/{quote(name, safe='')}", query=query)
 
+    def rotate(self, *, new_key: bool = True) -> Json:
+        """Seal every credential and secret of the server anew. For the operator."""
+        return self._asked("POST", "/rotate", query={"new_key": "true" if new_key else "false"})
+
     def _asked(self, method: str, path: str, **more: Any) -> Json:
         answer: Json = self._http.request(method, f"{ROOT}{path}", **more).json()
         return answer

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ _COLUMNS = "name, organisation, kind, options, credentials, credential_names, pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A configured backend, its credentials sealed. Two that are equal need not be opened twice."""
+    """A configured backend, its credentials sealed. Of two that are equal one need not be opened anew."""
 
     name: str
     organisation: str
@@ -30,7 +31,7 @@ class Profile:
     credential_names: tuple[str, ...] = ()
     person: str = ""
     updated_at_ms: int = 0
-    sealed: bytes | None = field(default=None, repr=False)
+    sealed: bytes | None = field(default=None, repr=False, compare=False)  # a new key changes nothing else
 
 
 class Profiles:
@@ -74,8 +75,7 @@ class Profiles:
             updated_at_ms=at_ms,
             sealed=self._sealed(scope, name, credentials),
         )
-        await self._database.write(lambda connection: _put(connection, profile, replace=replace))
-        return profile
+        return await self._database.write(lambda connection: _put(connection, profile, replace=replace))
 
     async def delete(self, scope: Scope, name: str) -> None:
         sql = "DELETE FROM profiles WHERE organisation = ? AND name = ?"
@@ -112,17 +112,21 @@ def _whose(profile: Profile) -> tuple[str, ...]:
     return _owner(profile.organisation, profile.name)
 
 
-def _put(connection: Connection, profile: Profile, *, replace: bool) -> None:
+def _put(connection: Connection, profile: Profile, *, replace: bool) -> Profile:
+    """As it is stored: its time goes up with every change, so that other servers see that there was one."""
     known = _found(connection, profile.name)
     if known is not None and (not replace or known.organisation != profile.organisation):
         mine = known.organisation == profile.organisation
         hint = "`anygpu backend add --change` changes it." if mine else "Choose another name."
         raise Conflict(f"there is a backend {profile.name!r} on this server already", hint=hint)
+    if known is not None:
+        profile = changed(profile, updated_at_ms=max(profile.updated_at_ms, known.updated_at_ms + 1))
     run(connection, "DELETE FROM profiles WHERE name = ?", (profile.name,))
     names = json.dumps(profile.credential_names)
     values = (profile.name, profile.organisation, profile.kind, json.dumps(profile.options))
     more = (profile.sealed, names, profile.person, profile.updated_at_ms)
     run(connection, f"INSERT INTO profiles ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, *more))  # noqa: S608
+    return profile
 
 
 def _found(connection: Connection, name: str) -> Profile | None:

@@ -1,10 +1,11 @@
 """The vault: texts sealed with keys that lie in a file of their own beside the database."""
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,15 @@ class Vault:
         if owner != [*whose]:
             raise Unopenable("it belongs to another name or project")
         return str(text)
+
+    def new_key(self) -> None:
+        """A new key on top of the file. Of two processes that add one at once, both are kept."""
+        from cryptography.fernet import Fernet
+
+        _key_lines(self._key_file, Fernet.generate_key())
+        with _alone_in(self._key_file.parent):
+            known = self._key_file.read_bytes().split()
+            _written(self._key_file, [Fernet.generate_key(), *known]).replace(self._key_file)
 
     def resealed(self, sealed: bytes) -> bytes:
         """The same value under the newest key."""
@@ -93,14 +103,31 @@ def _key_lines(path: Path, fresh: bytes) -> Sequence[bytes]:
     """The keys, made at first use. Of two processes that make them at once, one wins and both use its key."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes().split()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+    draft = _written(path, [fresh])
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(fresh + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
-            path.hardlink_to(temporary)
+            path.hardlink_to(draft)
     finally:
-        Path(temporary).unlink()
+        draft.unlink()
     return path.read_bytes().split()
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """The lock is on the directory: the file itself is another one after each change."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _written(path: Path, lines: Sequence[bytes]) -> Path:
+    """A file beside it, whole, that nobody else can read."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+    with os.fdopen(handle, "wb") as file:
+        file.write(b"\n".join(lines) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(draft)

@@ -17,6 +17,7 @@ from anygpu.spec.model import Resources
 from anygpu.spec.nearest import did_you_mean
 from anygpu.spec.shorthand import STRATEGIES
 from anygpu.store.profiles import Profile, Profiles
+from anygpu.store.rotation import Rotated
 from anygpu.tenancy.access import Caller, Role
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -24,6 +25,7 @@ RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
 OPEN_WITHIN_S = 5.0
 CHECK_WITHIN_S = 20.0  # below what a client waits for an answer
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
+Rotate = Callable[[bool], Awaitable[Rotated]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,18 @@ class ConfiguredBackends:
     """Adds, lists, checks and removes the backends of a caller's organisation."""
 
     def __init__(
-        self, profiles: Profiles, backends: Backends, live: LiveJobs, now_ms: Callable[[], int]
+        self,
+        profiles: Profiles,
+        backends: Backends,
+        live: LiveJobs,
+        now_ms: Callable[[], int],
+        rotate: Rotate,
     ) -> None:
         self._profiles = profiles
         self._backends = backends
         self._live = live
         self._now_ms = now_ms
+        self._rotate = rotate
 
     def mine(self, caller: Caller) -> Sequence[Entry]:
         return self._backends.entries(caller.scope.organisation)
@@ -122,6 +130,11 @@ class ConfiguredBackends:
         except AnygpuError as error:
             return Checked(account=Account(valid=False, why=str(error)))
         return Checked(account=account, offers=offers)
+
+    async def rotate(self, caller: Caller, *, new_key: bool) -> Rotated:
+        """Seal every credential and every secret of this server anew."""
+        caller.require(Role.OPERATOR)
+        return await self._rotate(new_key)
 
     def _entry(self, caller: Caller, name: str) -> Entry:
         known = {entry.name: entry for entry in self.mine(caller)}

@@ -18,9 +18,11 @@ from anygpu.server.world import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.model import Resources
 from anygpu.store.profiles import Profiles
+from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.scope import Scope
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.vault import Vault
 from anygpu.tenancy.access import Caller, Role
 from anygpu.tenancy.profiles import ConfiguredBackends, Wanted
 from anygpu.testing.contracts.journal import append, submit
@@ -42,7 +44,14 @@ class Rig:
         self.backends = Backends(
             {}, tables or [], self.profiles, around, on_open=self._count, report=self._heard
         )
-        self.service = ConfiguredBackends(self.profiles, self.backends, self.journal.live, lambda: 5)
+        vault = Vault(folder / "secrets.key")
+        self.service = ConfiguredBackends(
+            self.profiles,
+            self.backends,
+            self.journal.live,
+            lambda: 5,
+            lambda new_key: rotate(database, vault, new_key=new_key),
+        )
 
     def _count(self) -> None:
         self.opened += 1
@@ -211,6 +220,16 @@ async def test_a_change_keeps_the_credentials_it_does_not_name_but_not_for_anoth
         await rig.add(caller(), options={"endpoint": "http://elsewhere"}, credentials={}, replace=True)
     await rig.add(caller(role=Role.OPERATOR), credentials={"api_key": None}, replace=True)
     assert rig.profiles.credentials(await rig.profiles.get(LAB, "plug")) == {}
+
+
+async def test_only_the_operator_changes_the_key(make: Callable[..., Rig]) -> None:
+    rig = make()
+    backend = (await rig.add(caller())).backend
+    with pytest.raises(Forbidden):
+        await rig.service.rotate(caller(), new_key=True)
+    assert await rig.service.rotate(caller(role=Role.OPERATOR), new_key=True) == Rotated(sealed=1)
+    await rig.backends.refresh()
+    assert rig.backends["plug"] is backend
 
 
 async def test_a_check_counts_offers_and_names_the_cheapest_gpu(make: Callable[..., Rig]) -> None:

@@ -1,5 +1,6 @@
 """Profiles on every database: credentials sealed, one name for one backend, old databases brought along."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sqlalchemy import Connection
 
 from anygpu.errors import Conflict, NotFound
 from anygpu.store.profiles import Profiles
+from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.schema import current_version, upgrade
@@ -102,6 +104,44 @@ async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
     assert profiles.credentials(old) == CREDENTIALS
     with pytest.raises(Unopenable, match="backend add new --change"):
         profiles.credentials(new)
+
+
+async def test_after_a_rotation_the_older_keys_are_needed_no_more(
+    profiles: Profiles, database: Database, tmp_path: Path
+) -> None:
+    secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"
+    await put(profiles)
+    await put(profiles, "ambient", credentials={})
+    await secrets.put(LAB, "K", "v", at_ms=1)
+    before = await profiles.get(LAB, "cloud")
+    assert await rotate(database, Vault(key_file), new_key=True) == Rotated(sealed=2)
+    newest, oldest = key_file.read_bytes().split()
+    key_file.write_bytes(newest)
+    after = await profiles.get(LAB, "cloud")
+    assert after == before  # nobody need open the backend anew
+    assert profiles.credentials(after) == CREDENTIALS
+    assert await secrets.get(LAB, "K") == "v"
+    key_file.write_bytes(Fernet.generate_key())
+    assert await rotate(database, Vault(key_file), new_key=False) == Rotated(unopenable=2)
+    key_file.write_bytes(oldest + b"\n" + newest)
+    assert await rotate(database, Vault(key_file), new_key=False) == Rotated(sealed=2)
+
+
+def test_keys_that_are_added_at_once_are_all_kept(tmp_path: Path) -> None:
+    vaults = [Vault(tmp_path / "k") for _ in range(8)]
+    sealed = vaults[0].seal(("me",), "text")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(Vault.new_key, vaults))
+    assert len((tmp_path / "k").read_bytes().split()) == 9
+    assert vaults[3].open(("me",), sealed) == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["k"]
+
+
+async def test_every_change_has_a_later_time(profiles: Profiles) -> None:
+    await put(profiles)
+    first = await profiles.get(LAB, "cloud")
+    await put(profiles, replace=True)
+    assert (await profiles.get(LAB, "cloud")).updated_at_ms > first.updated_at_ms
 
 
 def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:

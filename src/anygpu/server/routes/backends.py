@@ -107,6 +107,16 @@ async def add(request: Request, served: Served, asking: Asking) -> Json:
     return Json(_shown(await served.configured.add(asking, _wanted(body))), 201)
 
 
+@router.post(
+    "/rotate",
+    responses=answers("Sealed with the newest key.", {"sealed": 3, "unopenable": 0}),
+)
+async def rotate(served: Served, asking: Asking, new_key: Annotated[bool, Query()] = True) -> Json:
+    """Seal every credential and secret of the server anew, by default with a new key. For the operator."""
+    done = await served.configured.rotate(asking, new_key=new_key)
+    return Json({"sealed": done.sealed, "unopenable": done.unopenable})
+
+
 @router.post("/{name}/check", responses=answers("How it is.", CHECK))
 async def check(name: Name, served: Served, asking: Asking) -> Json:
     """Whether its credentials work and why not, what they allow, and what it offers."""
