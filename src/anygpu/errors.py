@@ -140,6 +140,12 @@ class QuotaExceeded(AnygpuError):
     code = "quota_exceeded"
 
 
+class MeterDiffers(AnygpuError):
+    """The provider charges another amount than the ledger says. Compare the attempt with the provider's invoice."""
+
+    code = "meter_differs"
+
+
 class SecretMissing(AnygpuError):
     """The job needs a secret that is not stored. Add it with `anygpu secret set NAME`."""
 

@@ -20,6 +20,14 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """When a machine was billed, by its provider's clock."""
+
+    started_at_ms: int
+    ended_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One look at an attempt through its provider."""
 
@@ -29,6 +37,8 @@ class Observation:
     started_at_ms: int | None = None  # by the provider's clock: when it began to bill
     ended_at_ms: int | None = None  # by the provider's clock: when it stopped
     failure: Failure | None = None  # a step of getting it to run failed for good: it will not run
+    price_microusd_per_hour: int | None = None  # what it is billed at, where the provider says so
+    twins: tuple[Interval, ...] = ()  # other machines of the same name, which are billed too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from anygpu.backends.contract import Observation, State
+from anygpu.control.budget import budget_failure, is_over_budget
+from anygpu.control.hold import hold_s, wants_hold
+from anygpu.control.money import spent, usage_of
 from anygpu.control.policy import Policy
 from anygpu.control.verdict import (
     Cancelled,
@@ -20,10 +23,14 @@ from anygpu.events.facts import Blame, Failure, Marks
 from anygpu.events.types import (
     AttemptLost,
     AttemptReleased,
+    AttemptStranded,
     Event,
+    HoldEnded,
+    HoldStarted,
     JobCancelled,
     JobCompleted,
     JobFailed,
+    MachineStarted,
     RecoveryStarted,
     StopRequested,
 )
@@ -51,37 +58,124 @@ class Seen:
     state_s: float = 0  # since the attempt's state was first seen as it is
     wanted_end_s: float = 0  # since cancel or stop was first seen
     training_s: float = 0
+    billed_s: float = 0  # since its machine may have begun to cost
+    held_s: float = 0  # since it was first seen to be held
     launch_failures: int = 0  # calls whose outcome is unknown
     refusal: Failure | None = None  # the provider definitely did not launch it
     terminated: bool = False  # terminate was called and returned
+    stranded: str = ""  # why nobody can look after it
     marks: Marks = field(default_factory=Marks)
 
 
 NOTHING = Seen()
 
 
-def events_due(view: JobView, seen: dict[int, Seen], policy: Policy, jitter: float) -> list[Event]:
-    """The facts that follow from what was seen. Evaluated inside the journal's transaction."""
+def events_due(
+    view: JobView, seen: dict[int, Seen], policy: Policy, jitter: float, now_ms: int = 0
+) -> list[Event]:
+    """The facts that follow from what was seen. Evaluated inside the journal's transaction.
+
+    `now_ms` only ever becomes part of an event: what is due is decided by what was seen.
+    """
     if view.terminal:
         return []
     live = view.live_attempt
     over = [a for a in view.attempts if a.over and not a.released]
     gone = [a for a in over if _is_gone(seen.get(a.number, NOTHING), policy)]
-    events: list[Event] = [_released(a, seen[a.number]) for a in gone]
+    released = [_released(a, seen[a.number], now_ms) for a in gone]
+    events: list[Event] = [*_noticed(view, gone, seen), *released]
     if live is not None:
-        return [*events, *_live_events(view, live, seen.get(live.number, NOTHING), policy)]
-    all_released = len(gone) == len(over)
-    return [*events, *_after_attempt(view, all_released=all_released, policy=policy, jitter=jitter)]
+        return [*events, *_live_events(view, live, seen, policy)]
+    all_released, cost = len(gone) == len(over), view.cost_microusd + sum(map(_cost, released))
+    after = _after_attempt(view, all_released=all_released, cost=cost, policy=policy, jitter=jitter)
+    return [*events, *_holding(view, gone, seen, policy, now_ms), *after]
 
 
-def _live_events(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Iterator[Event]:
-    failure = _death(view, attempt, seen, policy)
+def _noticed(view: JobView, gone: list[AttemptView], seen: dict[int, Seen]) -> Iterator[Event]:
+    """What is worth remembering of machines that are still there."""
+    for attempt in (a for a in view.attempts if not a.released and a not in gone):
+        yield from _billing(attempt, seen.get(attempt.number, NOTHING))
+        reason = seen.get(attempt.number, NOTHING).stranded
+        if reason and attempt.stranded != reason:
+            yield AttemptStranded(attempt=attempt.number, reason=reason)
+
+
+def _billing(attempt: AttemptView, seen: Seen) -> Iterator[MachineStarted]:
+    observation = seen.probe.observation if seen.probe else None
+    if not attempt.offer.paid or attempt.started_at_ms is not None or observation is None:
+        return
+    if observation.started_at_ms is not None:
+        price = observation.price_microusd_per_hour
+        yield MachineStarted(
+            attempt=attempt.number,
+            started_at_ms=observation.started_at_ms,
+            price_microusd_per_hour=None if price == attempt.offer.price_microusd_per_hour else price,
+        )
+
+
+def _holding(
+    view: JobView, gone: list[AttemptView], seen: dict[int, Seen], policy: Policy, now_ms: int
+) -> Iterator[Event]:
+    newest = view.attempt
+    if newest is None or newest in gone or not wants_hold(view, newest):
+        return
+    look = seen.get(newest.number, NOTHING)
+    observation = look.probe.observation if look.probe else None
+    if newest.held_until_ms is None:
+        yield HoldStarted(attempt=newest.number, until_ms=now_ms + round(hold_s(view) * 1000))
+    elif observation is not None and observation.state is State.GONE:
+        yield HoldEnded(attempt=newest.number, reason="gone")
+    elif is_over_budget(view, billed(seen), policy.end_allowance_s):
+        yield HoldEnded(attempt=newest.number, reason="budget")
+    elif look.held_s >= hold_s(view) or now_ms >= newest.held_until_ms:
+        yield HoldEnded(attempt=newest.number, reason="time")
+
+
+def _live_events(
+    view: JobView, attempt: AttemptView, seen: dict[int, Seen], policy: Policy
+) -> Iterator[Event]:
+    look = seen.get(attempt.number, NOTHING)
+    failure = _death(view, attempt, look, policy) or _spent(view, attempt, seen, policy)
     if failure is not None:
-        yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=seen.marks)
-    elif attempt.stop_reason is None and _out_of_time(view, attempt, seen, policy):
-        yield StopRequested(attempt=attempt.number, reason="timeout")
-    elif attempt.stop_reason is None and _has_notice(attempt, seen):
-        yield StopRequested(attempt=attempt.number, reason="preempt")
+        yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=look.marks)
+    elif attempt.stop_reason is None and (reason := _why_stop(view, attempt, seen, policy)):
+        yield StopRequested(attempt=attempt.number, reason=reason)
+
+
+def _spent(view: JobView, attempt: AttemptView, seen: dict[int, Seen], policy: Policy) -> Failure | None:
+    """A machine that trains is asked to save first; at the very limit, or before it trains, it just ends."""
+    ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
+    if not attempt.price or not is_over_budget(view, billed(seen), ahead_s):
+        return None
+    return budget_failure(view, spent(view, billed(seen)))
+
+
+def _why_stop(view: JobView, attempt: AttemptView, seen: dict[int, Seen], policy: Policy) -> str:
+    """Why the attempt shall save and stop; empty when it shall not."""
+    look = seen.get(attempt.number, NOTHING)
+    if _out_of_time(view, attempt, look, policy):
+        return "timeout"
+    if attempt.claimant is None:
+        return ""
+    if _has_notice(look):
+        return "preempt"
+    if attempt.price and is_over_budget(view, billed(seen), policy.stop_allowance_s):
+        return "budget"
+    if _is_to_move(view, attempt):
+        return "migrate"
+    return "handover" if _is_old(attempt, look, policy) else ""
+
+
+def _is_to_move(view: JobView, attempt: AttemptView) -> bool:
+    return view.migrate_to not in ("", attempt.offer.backend)
+
+
+def _is_old(attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
+    """Its machine will soon have lived as long as machines there may."""
+    longest_s = attempt.offer.max_run_s
+    if longest_s is None:
+        return False
+    return seen.billed_s > longest_s - min(policy.handover_s, longest_s / 4)
 
 
 def _death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
@@ -90,6 +184,11 @@ def _death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> F
         return seen.refusal
     if view.cancel_requested and (attempt.claimant is None or seen.wanted_end_s > policy.cancel_limit_s):
         return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
+    if attempt.claimant is None and _is_to_move(view, attempt):
+        text = f"it is to go on at {view.migrate_to}"
+        return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
+    if seen.stranded and attempt.handle is None and attempt.claimant is None:
+        return Failure(code="backend_missing", message=seen.stranded, blame=Blame.LAUNCH)
     if seen.launch_failures >= policy.launch_tries:
         text = f"{seen.launch_failures} launch calls without an answer"
         return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
@@ -100,6 +199,8 @@ def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure
     observation = seen.probe.observation if seen.probe else None
     if observation is None or (attempt.handle is None and attempt.claimant is None):
         return None
+    if observation.failure is not None and attempt.claimant is None:
+        return observation.failure
     # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
     absent = _is_absent(seen, policy) and seen.silent_s >= policy.absence_s
     if observation.state not in (State.GONE, State.EXITED) and not absent:
@@ -122,7 +223,7 @@ def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure |
         text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
         blame = blame_for_stopping(attempt.stop_reason)
         return Failure(code=attempt.stop_reason, message=text, blame=blame)
-    if seen.claimed and seen.silent_s > policy.silence_s and enough:
+    if seen.claimed and seen.silent_s > policy.silence_for(attempt.offer) and enough:
         text = f"silent for {seen.silent_s:.0f} s and {seen.silent_probes} probes; {_words(seen.probe)}"
         return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
     return None
@@ -141,13 +242,13 @@ def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy
     limit_s = view.spec.limits.timeout_s
     if limit_s is None or attempt.training_at_ms is None:
         return False
-    return seen.training_s > limit_s + policy.silence_s
+    return seen.training_s > limit_s + policy.silence_for(attempt.offer)
 
 
-def _has_notice(attempt: AttemptView, seen: Seen) -> bool:
+def _has_notice(seen: Seen) -> bool:
     """The provider will take the machine back: what was trained can still be saved."""
     observation = seen.probe.observation if seen.probe else None
-    return attempt.claimant is not None and observation is not None and observation.preempted
+    return observation is not None and observation.preempted
 
 
 def _is_gone(seen: Seen, policy: Policy) -> bool:
@@ -162,11 +263,23 @@ def _is_absent(seen: Seen, policy: Policy) -> bool:
     return seen.absent_s >= policy.absence_s and seen.absent_probes >= policy.probes_before_lost
 
 
-def _released(attempt: AttemptView, seen: Seen) -> AttemptReleased:
-    return AttemptReleased(attempt=attempt.number, evidence=_words(seen.probe))
+def _released(attempt: AttemptView, seen: Seen, now_ms: int) -> AttemptReleased:
+    observation = seen.probe.observation if seen.probe else None
+    usage = usage_of(attempt, observation, now_ms - round(seen.absent_s * 1000))
+    return AttemptReleased(attempt=attempt.number, evidence=_words(seen.probe), usage=usage)
 
 
-def _after_attempt(view: JobView, *, all_released: bool, policy: Policy, jitter: float) -> Iterator[Event]:
+def _cost(released: AttemptReleased) -> int:
+    return released.usage.cost_microusd if released.usage else 0
+
+
+def billed(seen: dict[int, Seen]) -> dict[int, float]:
+    return {number: look.billed_s for number, look in seen.items()}
+
+
+def _after_attempt(
+    view: JobView, *, all_released: bool, cost: int, policy: Policy, jitter: float
+) -> Iterator[Event]:
     """No attempt is live: finish the job, or begin to recover it."""
     newest = view.attempt
     if newest is None or view.cancel_requested:
@@ -181,7 +294,7 @@ def _after_attempt(view: JobView, *, all_released: bool, policy: Policy, jitter:
         case Completed() if all_released:
             yield JobCompleted()
         case Failed(failure) if all_released:
-            yield JobFailed(failure=failure)
+            yield JobFailed(failure=budget_failure(view, cost) if failure.code == "budget" else failure)
         case Cancelled() if all_released:
             yield JobCancelled()
         case _:
@@ -195,9 +308,10 @@ def _recovery(
     return RecoveryStarted(
         attempt=attempt.number,
         failure=retry.failure,
-        delay_s=retry_delay_s(view, policy, jitter),
+        delay_s=retry_delay_s(view, retry.failure, policy, jitter),
         work_lost_s=lost_s,
-        work_lost_microusd=round(lost_s * attempt.offer.price_microusd_per_hour / 3600),
+        work_lost_microusd=round(lost_s * attempt.price / 3600),
         resume=resume_point(view),
         counts=retry.counts,
+        evidence=attempt.message or retry.failure.message,
     )

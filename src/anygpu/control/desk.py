@@ -104,7 +104,7 @@ class Desk:
             "job_id": view.id,
             "attempt": attempt.number,
             "name": attempt.name,
-            "lease_s": self._policy.lease_s,
+            "lease_s": self._policy.lease_for(attempt.offer),
             "heartbeat_s": self._policy.heartbeat_s,
             "report_every_s": self._policy.report_every_s,
             "telemetry_every_s": self._policy.telemetry_every_s,
@@ -141,7 +141,7 @@ class Desk:
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         orders = orders_for(view, key)
-        return {"version": version_of(orders), "orders": orders, "lease_s": self._policy.lease_s}
+        return {"version": version_of(orders), "orders": orders, "lease_s": self._lease_s(view, key)}
 
     async def _training(self, key: AttemptKey) -> None:
         def decide(view: JobView) -> list[Event]:
@@ -153,7 +153,10 @@ class Desk:
 
     async def _answer(self, key: AttemptKey, row: AttemptRow) -> dict[str, Any]:
         view = await self._recent_view(key.job_id)
-        return {"acked": row.acked, "lease_s": self._policy.lease_s, "orders": orders_for(view, key)}
+        return {"acked": row.acked, "lease_s": self._lease_s(view, key), "orders": orders_for(view, key)}
+
+    def _lease_s(self, view: JobView, key: AttemptKey) -> float:
+        return self._policy.lease_for(view.attempts[key.attempt - 1].offer)
 
     async def _recent_view(self, job_id: str) -> JobView:
         """The long poll brings orders at once; reports may answer from a view a second old."""

@@ -1,4 +1,4 @@
-"""What people do to jobs: submit, cancel, resume. The fact is written first; the loop then acts on it."""
+"""What people do to jobs: submit, cancel, migrate, resume. The fact is written first; the loop then acts on it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,11 @@ from anygpu.control.promises import require_keepable
 from anygpu.control.seams import Chance, Clock, Wake, new_job_id
 from anygpu.errors import Conflict, NotFound
 from anygpu.events.facts import CheckpointRef
-from anygpu.events.types import CancelRequested, Event, JobSubmitted
+from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
 from anygpu.events.view import JobView
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
-from anygpu.store.journal import Journal, Written
+from anygpu.store.journal import Decide, Journal, Written
 from anygpu.store.scope import Scope
 
 
@@ -38,6 +38,31 @@ class Jobs:
             done = view.terminal or view.cancel_requested
             return [] if done else [CancelRequested(person=scope.person)]
 
+        return await self._asked(scope, job_id, decide)
+
+    async def migrate(self, scope: Scope, job_id: str, to: str) -> JobView:
+        """Ask for a job to save, stop and go on at another backend. Where that cannot take it now, its plan decides."""
+
+        def decide(view: JobView) -> list[Event]:
+            if view.migrate_to == to and not view.terminal:
+                return []
+            require_movable(view, to)
+            return [MigrateRequested(to=to, person=scope.person)]
+
+        return await self._asked(scope, job_id, decide)
+
+    async def release(self, scope: Scope, job_id: str) -> JobView:
+        """Give up the machine that is kept after a failure. Twice is the same as once."""
+
+        def decide(view: JobView) -> list[Event]:
+            held = [a.number for a in view.attempts if a.held]
+            if not held and not any(a.hold_ended for a in view.attempts):
+                raise Conflict(f"job {view.name or view.id} holds no machine; it is {view.phase}")
+            return [HoldEnded(attempt=number, reason="release", person=scope.person) for number in held]
+
+        return await self._asked(scope, job_id, decide)
+
+    async def _asked(self, scope: Scope, job_id: str, decide: Decide) -> JobView:
         written = await self._journal.transact(scope, job_id, decide, at_ms=self._clock.wall_ms())
         self._wake.set(job_id)
         return written.view
@@ -70,6 +95,21 @@ class Jobs:
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
         self._wake.set(written.view.id)
         return written
+
+
+def require_movable(view: JobView, to: str) -> None:
+    """Conflict, with the reason, when the job cannot go on at `to`."""
+    name, placement = view.name or view.id, view.spec.placement
+    if view.terminal or view.cancel_requested:
+        doing = view.status if view.terminal else "being cancelled"
+        raise Conflict(f"job {name} is {doing}", hint="Resume it as a new job: `anygpu resume`.")
+    live = view.live_attempt
+    if live is not None and live.offer.backend == to:
+        raise Conflict(f"job {name} is at {to} already")
+    if to in placement.forbidden or (placement.allowed and to not in placement.allowed):
+        raise Conflict(
+            f"job {name} may not run at {to}", hint="Its spec says so: placement.allowed, forbidden."
+        )
 
 
 def _checkpoint(view: JobView, step: str) -> CheckpointRef | None:

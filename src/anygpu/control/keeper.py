@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 
 from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
 from anygpu.control.decide import Seen, events_due
+from anygpu.control.hold import wants_hold
 from anygpu.control.memory import AttemptMemory
+from anygpu.control.meters import Meters
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Chance, Clock
 from anygpu.control.tickets import Tickets
@@ -41,6 +43,7 @@ class Keeper:
         self._agent_url = agent_url
         self._memory: dict[tuple[str, int], AttemptMemory] = {}
         self._jitter: dict[str, float] = {}
+        self.meters = Meters(journal, backends, clock, policy)
 
     async def look(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
         """One look at a job: the view after it, and in how many seconds to look again."""
@@ -69,16 +72,17 @@ class Keeper:
         now = self._clock.monotonic()
         key = (view.id, attempt.number)
         memory = self._memory.setdefault(key, AttemptMemory.begin(attempt, row, now))
-        memory.notice(view, attempt, row, now)
+        memory.notice(view, attempt, row, now, self._clock.wall_ms())
 
     async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
         """The calls to the provider that are due, outside any transaction."""
         memory = self._memory[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
+        memory.stranded = _stranded(attempt) if backend is None else ""
         if backend is None:
-            memory.probed(
-                None, f"backend {attempt.offer.backend!r} is not configured", self._clock.monotonic()
-            )
+            memory.probed(None, memory.stranded, self._clock.monotonic())
+        elif attempt.over and wants_hold(view, attempt):
+            await self._probe(backend, attempt, memory)
         elif attempt.over:
             await self._end(backend, attempt, memory)
         elif attempt.handle is None and attempt.claimant is None and not view.cancel_requested:
@@ -96,7 +100,8 @@ class Keeper:
             ticket=self._tickets.ticket(view.id, attempt.number),
             agent_url=self._agent_url(),
             resources=view.spec.resources,
-            max_run_s=view.spec.limits.timeout_s,
+            max_run_s=_longest_s(view, attempt),
+            lease_s=self._policy.lease_for(attempt.offer),
         )
         try:
             handle = await backend.launch(request, attempt.offer)
@@ -163,12 +168,13 @@ class Keeper:
         seen = self._seen(view)
         jitter = self._jitter.setdefault(job_id, self._chance.uniform(0, 1))
 
+        at_ms = self._clock.wall_ms()
+
         def decide(fresh: JobView) -> list[Event]:
-            return events_due(fresh, seen, self._policy, jitter)
+            return events_due(fresh, seen, self._policy, jitter, at_ms)
 
         if not decide(view):
             return view, False
-        at_ms = self._clock.wall_ms()
         written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
         return written.view, bool(written.recorded)
 
@@ -182,7 +188,10 @@ class Keeper:
         live = view.live_attempt
         if view.terminal:
             return float("inf")
-        if any(not a.released for a in view.attempts if a is not live):
+        left = [a for a in view.attempts if not a.released and a is not live]
+        if left and all(a.held for a in left):
+            return self._policy.probe_every_s
+        if left:
             return self._policy.hurry_s
         if live is None:
             return self._policy.poll_s
@@ -204,6 +213,19 @@ def _unfinished(view: JobView) -> list[AttemptView]:
 
 def _handle(attempt: AttemptView) -> Handle:
     return attempt.handle or Handle(name=attempt.name)
+
+
+def _stranded(attempt: AttemptView) -> str:
+    return (
+        f"backend {attempt.offer.backend!r} is not configured any more, so nobody can look after {attempt.name};"
+        " configure it again, or end the machine there"
+    )
+
+
+def _longest_s(view: JobView, attempt: AttemptView) -> float | None:
+    """How long the machine may be wanted at most."""
+    limits = (view.spec.limits.timeout_s, attempt.offer.max_run_s)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _said(error: Exception) -> str:

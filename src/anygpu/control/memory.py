@@ -28,13 +28,22 @@ class AttemptMemory:
     refusal: Failure | None = None
     terminated: bool = False
     delivery_tries: int = 0
+    stranded: str = ""
+    held_since: float | None = None
+    met_at: float | None = None  # when it was seen before anything was launched
+    began_ms: int | None = None
+    billed_since: float | None = None
 
     @classmethod
     def begin(cls, attempt: AttemptView, row: AttemptRow, now: float) -> "AttemptMemory":
-        return cls(heard_at=now, row=row, state=_state(attempt), state_since=now)
+        state = _state(attempt)
+        return cls(heard_at=now, row=row, state=state, state_since=now, met_at=None if any(state) else now)
 
-    def notice(self, view: JobView, attempt: AttemptView, row: AttemptRow, now: float) -> None:
+    def notice(self, view: JobView, attempt: AttemptView, row: AttemptRow, now: float, now_ms: int) -> None:
         """Take in the view and the evidence as they are now."""
+        self._bill(attempt, now, now_ms)
+        if self.held_since is None and attempt.held:
+            self.held_since = now
         if row.beats != self.row.beats:
             self.heard_at, self.silent_probes = now, 0
         self.row = row
@@ -45,6 +54,14 @@ class AttemptMemory:
             self.wanted_end_since = now
         if self.training_since is None and attempt.training_at_ms is not None:
             self.training_since = now
+
+    def _bill(self, attempt: AttemptView, now: float, now_ms: int) -> None:
+        """Since when it costs, by our own clock; wall clocks are asked once, and may not say what cannot be."""
+        began_ms = attempt.launching_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
+        if began_ms != self.began_ms:
+            self.began_ms = began_ms
+            since = now - max(0, now_ms - began_ms) / 1000
+            self.billed_since = since if self.met_at is None else max(since, self.met_at)
 
     def probed(self, observation: Observation | None, detail: str, now: float) -> None:
         self.probe, self.probed_at = Probe(observation=observation, detail=detail), now
@@ -74,6 +91,9 @@ class AttemptMemory:
             launch_failures=self.launch_failures,
             refusal=self.refusal,
             terminated=self.terminated,
+            stranded=self.stranded,
+            billed_s=_since(self.billed_since, now),
+            held_s=_since(self.held_since, now),
             marks=self.row.marks,
         )
 

@@ -1,26 +1,29 @@
 """Gives waiting jobs a place: asks for offers, plans, and writes the intent. The keeper then acts on it."""
 
-import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from anygpu.backends.contract import Backend
+from anygpu.control.budget import budget_failure, left_microusd
+from anygpu.control.cooling import Cooling
 from anygpu.control.policy import Policy
 from anygpu.control.queue import in_order, is_impatient, wants_a_place
+from anygpu.control.quotes import Quotes
 from anygpu.control.seams import Clock, attempt_name
 from anygpu.control.tickets import Tickets, ticket_sha256
 from anygpu.errors import BlobCorrupt, BlobMissing
-from anygpu.events.facts import CheckpointRef, Offer
-from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobWaited
+from anygpu.events.facts import CheckpointRef, Offer, Place
+from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
-from anygpu.plan.route import Plan, route
-from anygpu.spec.model import JobSpec, Placement, Resources
+from anygpu.plan.route import Circumstances, Plan, route, shows_resume_path
+from anygpu.spec.model import Resources
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 
-Place = tuple[str, str, str, str]
 DecideEvents = Callable[[JobView], list[Event]]
+Visible = Callable[[str, str], bool]  # backend, organisation
 
 
 class Placing:
@@ -34,9 +37,13 @@ class Placing:
         tickets: Tickets,
         clock: Clock,
         policy: Policy,
+        visible: Visible = lambda backend, organisation: True,
     ) -> None:
         self._journal = journal
         self._backends = backends
+        self._visible = visible
+        self._quotes = Quotes(backends, clock, policy)
+        self._cooling = Cooling(clock, policy)
         self._checkpoints = checkpoints
         self._tickets = tickets
         self._clock = clock
@@ -45,27 +52,35 @@ class Placing:
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()
-        places = _Places(views, self._offers)
+        self._cooling.learn(views)
+        places = _Places(views, self._quotes.offers, self._visible, self._policy.paid_attempts)
         changed = []
         for view in in_order(ready, now_ms, self._policy):
-            plan = await places.plan(view.spec)
+            plan = await places.plan(view, self._circumstances(view, places, now_ms))
             after = await self._settle(view, plan, guard)
             if after is not None:
                 changed.append(after)
             if plan.choice is not None:
-                places.take(plan.choice)
+                places.take(plan.choice, view.organisation)
             elif is_impatient(view, now_ms, self._policy):
                 places.reserve(plan)
         return changed
 
-    async def _offers(self, need: Resources) -> list[Offer]:
-        answers = await asyncio.gather(*(_asked(backend, need) for backend in self._backends.values()))
-        return [offer for offers in answers for offer in offers]
+    def _circumstances(self, view: JobView, places: "_Places", now_ms: int) -> Circumstances:
+        return Circumstances(
+            resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
+            left_microusd=left_microusd(view, now_ms),
+            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
+            prefer=view.migrate_to,
+            paid_waits=places.paid_waits(view.organisation),
+            avoided=self._cooling.avoided(),
+            closed=tuple(sorted(self._cooling.closed().items())),
+        )
 
     async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         """Write the intent, or why the job waits; nothing when neither is new."""
         if plan.choice is None:
-            return await self._write(view, lambda fresh: _waiting(fresh, plan.reason), guard)
+            return await self._write(view, lambda fresh: _stuck(fresh, plan), guard)
         offer = plan.choice
         try:
             resume, rejected = await self._resume_point(view)
@@ -116,41 +131,59 @@ class Placing:
 class _Places:
     """What is left of the offers during one pass. Jobs that ask for the same are planned once."""
 
-    def __init__(self, views: Sequence[JobView], ask: Callable[[Resources], Awaitable[list[Offer]]]) -> None:
+    def __init__(
+        self,
+        views: Sequence[JobView],
+        ask: Callable[[Resources], Awaitable[list[Offer]]],
+        visible: Visible,
+        paid_attempts: int,
+    ) -> None:
         self._ask = ask
+        self._visible = visible
+        self._paid_attempts = paid_attempts
+        self._paid = _paid_in_flight(views)
         self._taken = _intents(views)
         self._blocked: set[Place] = set()
         self._offers: dict[Resources, list[Offer]] = {}
-        self._plans: dict[tuple[Resources, Placement, str | None], Plan] = {}
+        self._plans: dict[object, Plan] = {}
 
-    async def plan(self, spec: JobSpec) -> Plan:
-        key = (spec.resources, spec.placement, spec.image)
+    async def plan(self, view: JobView, now: Circumstances) -> Plan:
+        spec, organisation = view.spec, view.organisation
+        key = (organisation, spec.resources, spec.placement, spec.image, now)
         plan = self._plans.get(key)
         if plan is None:
             if spec.resources not in self._offers:
                 self._offers[spec.resources] = await self._ask(spec.resources)
-            left = [_left(offer, self._taken, self._blocked) for offer in self._offers[spec.resources]]
-            plan = self._plans[key] = route(spec, left)
+            seen = [o for o in self._offers[spec.resources] if self._visible(o.backend, organisation)]
+            left = [_left(offer, self._taken, self._blocked) for offer in seen]
+            plan = self._plans[key] = route(spec, left, now)
         return plan
 
-    def take(self, offer: Offer) -> None:
-        self._taken[_place(offer)] = self._taken.get(_place(offer), 0) + 1
+    def paid_waits(self, organisation: str) -> str:
+        """Launches count from their intent on, machines until they are confirmed gone."""
+        if self._paid[organisation] < self._paid_attempts:
+            return ""
+        return f"{self._paid_attempts} paid attempts of {organisation} are in flight, as many as may be at a time"
+
+    def take(self, offer: Offer, organisation: str) -> None:
+        self._taken[offer.place] = self._taken.get(offer.place, 0) + 1
+        self._paid[organisation] += offer.paid
         self._plans.clear()
 
     def reserve(self, plan: Plan) -> None:
-        """Nobody behind the job that waits for these may have them."""
-        wanted = {_place(ranked.offer) for ranked in plan.ranked if ranked.waits}
+        """Nobody behind the job that waits for these slots may have them."""
+        wanted = {ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full}
         if not wanted <= self._blocked:
             self._blocked |= wanted
             self._plans.clear()
 
 
-async def _asked(backend: Backend, need: Resources) -> Sequence[Offer]:
-    try:
-        return await backend.offers(need)
-    except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
-        reason = f"{backend.name}: {str(error) or type(error).__name__}"
-        return [Offer(backend=backend.name, free=0, wait_reason=reason)]
+def _stuck(view: JobView, plan: Plan) -> list[Event]:
+    """Why it waits; or its end, when what is left of its budget pays for nothing any more."""
+    all_released = all(attempt.released for attempt in view.attempts)
+    if view.attempts and all_released and plan.beyond_budget and wants_a_place(view):
+        return [JobFailed(failure=budget_failure(view, view.cost_microusd))]
+    return _waiting(view, plan.reason)
 
 
 def _waiting(view: JobView, reason: str) -> list[Event]:
@@ -164,18 +197,19 @@ def _intents(views: Sequence[JobView]) -> dict[Place, int]:
     for view in views:
         live = view.live_attempt
         if live is not None and live.handle is None and live.claimant is None:
-            taken[_place(live.offer)] = taken.get(_place(live.offer), 0) + 1
+            taken[live.offer.place] = taken.get(live.offer.place, 0) + 1
     return taken
+
+
+def _paid_in_flight(views: Sequence[JobView]) -> Counter[str]:
+    """By organisation: what costs, may cost, or is not known to have ended."""
+    return Counter(v.organisation for v in views for a in v.attempts if a.offer.paid and not a.released)
 
 
 def _left(offer: Offer, taken: Mapping[Place, int], blocked: set[Place]) -> Offer:
     if offer.free is None:
         return offer
-    left = 0 if _place(offer) in blocked else max(0, offer.free - taken.get(_place(offer), 0))
+    left = 0 if offer.place in blocked else max(0, offer.free - taken.get(offer.place, 0))
     if left or offer.wait_reason:
         return replace(offer, free=left)
     return replace(offer, free=0, wait_reason=f"all slots of {offer.backend} are taken")
-
-
-def _place(offer: Offer) -> Place:
-    return offer.backend, offer.region, offer.zone, offer.name

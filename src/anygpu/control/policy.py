@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from anygpu.events.facts import Offer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -28,8 +30,24 @@ class Policy:
     poll_s: float = 10  # the safety net under the wake-ups
     sweep_every_s: float = 60
     sweep_grace_s: float = 30
+    offers_wait_s: float = 2  # a backend that answers later is heard in the next pass
+    offers_age_s: float = 120  # how long the last answer of a backend that has not answered again is used
+    account_age_s: float = 300  # how long a provider's word on balance and credentials is used
+    cool_base_s: float = 5  # a place that refused a launch is left alone this long, then twice as long, ...
+    cool_most_s: float = 300
+    paid_attempts: int = 3  # of one organisation, in flight at a time
+    useful_s: float = 60  # a launch that cannot afford this much work and its stop is not made
+    stop_allowance_s: float = 120  # before the budget is used up: for saving and stopping
+    end_allowance_s: float = 20  # before the budget is used up: for ending the machine, saved or not
+    handover_s: float = 300  # before the end of a machine's longest life: for saving and stopping
+    meter_every_s: float = 30  # then twice as long, ...: how often a provider is asked what it charged
+    meter_for_s: float = 172_800
+    meter_tolerance_microusd: int = 10
 
-    @property
-    def silence_s(self) -> float:
+    def lease_for(self, offer: Offer) -> float:
+        """How long an agent there may be out of reach before it stops by itself."""
+        return offer.lease_s or self.lease_s
+
+    def silence_for(self, offer: Offer) -> float:
         """After this much silence the agent has stopped by itself, whatever became of it."""
-        return self.lease_s + self.grace_s
+        return self.lease_for(offer) + self.grace_s

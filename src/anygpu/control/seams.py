@@ -1,5 +1,6 @@
 """What the control loop may know of the world. The simulation gives it another one."""
 
+import re
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -46,3 +47,11 @@ def new_job_id(clock: Clock, chance: Chance) -> str:
 def attempt_name(job_id: str, number: int) -> str:
     """The name every resource of the attempt carries at its provider."""
     return f"anygpu-{job_id.replace('-', '')}-{number}"
+
+
+def read_attempt_name(name: str) -> tuple[str, int] | None:
+    """The job's id and the attempt's number; None when it is not such a name."""
+    found = re.fullmatch(
+        r"anygpu-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})-(\d{1,9})", name
+    )
+    return None if found is None else ("-".join(found.groups()[:5]), int(found[6]))

@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from anygpu.control.keeper import Keeper
+from anygpu.control.money import orphan_usage
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.queue import wants_a_place
-from anygpu.control.seams import Clock, Wake
-from anygpu.control.sweep import Sweeper
+from anygpu.control.seams import Clock, Wake, read_attempt_name
+from anygpu.control.sweep import Sweeper, Swept
 from anygpu.errors import LeaseLost, NotFound
-from anygpu.events.view import JobView
+from anygpu.events.types import Event, OrphanEnded
+from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 
@@ -61,6 +63,7 @@ class Supervisor:
         self._policy = policy
         self._holder = holder
         self._report = report
+        self._sweep_asked = False
 
     async def run(self) -> None:
         """Never returns; cancel it to stop."""
@@ -117,6 +120,8 @@ class Supervisor:
         self._start(led, "placing", lambda: self._place(led, keeper))
         self._start_looks(led, keeper)
         self._start(led, "sweeping", lambda: self._sweep(led))
+        if keeper.meters.next_at() <= self._clock.monotonic():
+            self._start(led, "reading meters", lambda: keeper.meters.run(led.guard, self._report))
         for job_id in sorted(await self._wake.wait(self._pause_s(led))):
             if job_id != NUDGE:
                 await self._refresh(led, job_id)
@@ -200,8 +205,9 @@ class Supervisor:
         if view.attempt is None:
             return True
         waited_s = self._clock.monotonic() - led.recovering.get(view.id, self._clock.monotonic())
-        safe = view.attempt.released or keeper.over_for_s(view) > self._policy.silence_s
-        return safe and waited_s >= view.retry_delay_s
+        return (
+            _is_fenced(view.attempt, keeper.over_for_s(view), self._policy) and waited_s >= view.retry_delay_s
+        )
 
     def _start_looks(self, led: Leadership, keeper: Keeper) -> None:
         now = self._clock.monotonic()
@@ -214,6 +220,7 @@ class Supervisor:
         try:
             view, pause_s = await keeper.look(job_id, led.guard)
             self._know(led, view)
+            keeper.meters.note(view)
             if view.terminal:
                 keeper.forget(view)
         except LeaseLost:
@@ -228,12 +235,39 @@ class Supervisor:
         led.again.discard(job_id)
         self._wake.set(NUDGE)
 
+    def sweep_now(self) -> None:
+        """Sweep at the next round, if this process leads. What was just found unowned is ended by a later sweep."""
+        self._sweep_asked = True
+        self._wake.set(NUDGE)
+
     async def _sweep(self, led: Leadership) -> None:
         now = self._clock.monotonic()
-        if now - led.swept_at < self._policy.sweep_every_s:
+        if not self._sweep_asked and now - led.swept_at < self._policy.sweep_every_s:
             return
-        led.swept_at = now
+        led.swept_at, self._sweep_asked = now, False
         await self._sweeper.run([*led.views.values()])
+        for swept in await self._sweeper.swept():
+            await self._charge(swept, led.guard)
+
+    async def _charge(self, swept: Swept, guard: Guard) -> None:
+        """A machine that turned up after its attempt was over has cost something too."""
+        named = read_attempt_name(swept.name)
+        if named is None:
+            return
+        job_id, number = named
+        at_ms = self._clock.wall_ms()
+
+        def decide(view: JobView) -> list[Event]:
+            attempt = view.attempts[number - 1] if number <= len(view.attempts) else None
+            if attempt is None or not attempt.released:
+                return []
+            usage = orphan_usage(attempt, swept.observation, at_ms)
+            return [] if usage is None else [OrphanEnded(attempt=number, usage=usage)]
+
+        try:
+            await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
+        except NotFound:
+            return  # another server's, or its journal was pruned
 
     def _pause_s(self, led: Leadership) -> float:
         """Until the next thing is due, if nothing wakes us before."""
@@ -243,6 +277,12 @@ class Supervisor:
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if time > now]
         return max(0.01, min(future) - now) if future else 0.01
+
+
+def _is_fenced(attempt: AttemptView, over_for_s: float, policy: Policy) -> bool:
+    """Nothing of it trains any more: its agent said so, the provider says so, or its lease has run out."""
+    told = attempt.outcome is not None and attempt.lost is None
+    return told or attempt.released or over_for_s > policy.silence_for(attempt.offer)
 
 
 async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:

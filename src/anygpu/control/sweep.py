@@ -1,11 +1,47 @@
-"""Ends what exists at a provider and no live attempt owns."""
+"""Ends what exists at a provider and no live attempt owns: machines, and what machines leave behind."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from anygpu.backends.contract import Backend, ListsResources
+from anygpu.backends.contract import (
+    Backend,
+    Leftover,
+    ListsLeftovers,
+    ListsResources,
+    Observation,
+    State,
+)
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock
+from anygpu.events.facts import Handle
 from anygpu.events.view import JobView
+
+MACHINE = "machine"
+Key = tuple[str, str, str]  # backend, kind, name and id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """Something at a provider that carries our name and belongs to no live attempt."""
+
+    backend: str
+    kind: str  # machine | address | disk | key | group
+    name: str
+    id: str = ""
+    region: str = ""
+    since_ms: int = 0  # when it was first seen without an owner
+
+    @property
+    def key(self) -> Key:
+        return self.backend, self.kind, f"{self.name} {self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A machine that was ended, and what its provider says of it now that it is gone."""
+
+    name: str
+    observation: Observation
 
 
 class Sweeper:
@@ -22,26 +58,91 @@ class Sweeper:
         self._clock = clock
         self._policy = policy
         self._report = report
-        self._unowned: dict[str, dict[str, float]] = {}  # by backend: since when, by name
+        self._unowned: dict[str, dict[Key, tuple[float, Orphan]]] = {}  # by backend: since when
+        self._ending: dict[tuple[str, str], int] = {}  # backend, name: how often it was looked for
+
+    def orphans(self) -> list[Orphan]:
+        """What the last sweeps found and is not known to be gone."""
+        known = [orphan for found in self._unowned.values() for _, orphan in found.values()]
+        return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
     async def run(self, live: Sequence[JobView]) -> None:
-        """Each backend and each machine by itself: one that fails must not shield the others."""
+        """Each backend and each thing by itself: one that fails must not shield the others."""
         owned = {attempt.name for view in live for attempt in view.attempts if not attempt.released}
-        for backend in self._backends.values():
-            if isinstance(backend, ListsResources):
-                await self._tried(backend, f"listing {backend.name}", self._one(backend, backend, owned))
+        for backend in [*self._backends.values()]:
+            await self._tried(backend, f"listing {backend.name}", self._one(backend, owned))
 
-    async def _one(self, backend: Backend, lists: ListsResources, owned: set[str]) -> None:
-        orphans = [handle for handle in await lists.inventory() if handle.name not in owned]
-        now, known = self._clock.monotonic(), self._unowned.get(backend.name, {})
-        since = {handle.name: known.get(handle.name, now) for handle in orphans}
-        self._unowned[backend.name] = since
-        for handle in orphans:
-            if now - since[handle.name] >= self._policy.sweep_grace_s:
-                await self._tried(backend, f"ending {handle.name}", backend.terminate(handle))
+    async def swept(self) -> list[Swept]:
+        """Machines ended by earlier sweeps that are gone now: what they cost belongs in the ledger."""
+        gone: list[Swept] = []
+        for backend_name, name in [*self._ending]:
+            backend = self._backends.get(backend_name)
+            if backend is None:
+                self._ending.pop((backend_name, name))
+            else:
+                await self._tried(backend, f"looking for {name}", self._look(backend, name, gone))
+        return gone
+
+    async def _one(self, backend: Backend, owned: set[str]) -> None:
+        now, now_ms, known = (
+            self._clock.monotonic(),
+            self._clock.wall_ms(),
+            self._unowned.get(backend.name, {}),
+        )
+        things = [*await _machines(backend, now_ms), *await _leftovers(backend, now_ms)]
+        found = {thing.key: known.get(thing.key, (now, thing)) for thing in things if thing.name not in owned}
+        self._unowned[backend.name] = found
+        for since, orphan in found.values():
+            if now - since >= self._policy.sweep_grace_s:
+                await self._tried(backend, f"ending {orphan.name}", self._end(backend, orphan))
+
+    async def _end(self, backend: Backend, orphan: Orphan) -> None:
+        if orphan.kind == MACHINE:
+            self._ending.setdefault((backend.name, orphan.name), 0)
+            await backend.terminate(Handle(name=orphan.name))
+        elif isinstance(backend, ListsLeftovers):
+            await backend.remove(
+                Leftover(kind=orphan.kind, id=orphan.id, name=orphan.name, region=orphan.region)
+            )
+
+    async def _look(self, backend: Backend, name: str, gone: list[Swept]) -> None:
+        observation = await backend.probe(Handle(name=name))
+        if observation.state is State.GONE:
+            gone.append(Swept(name=name, observation=observation))
+        looks = self._ending.pop((backend.name, name)) + 1
+        if observation.state is not State.GONE and looks < LOOKS:
+            self._ending[backend.name, name] = looks
 
     async def _tried(self, backend: Backend, what: str, work: Awaitable[None]) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001  whatever an adapter raises
             self._report(f"sweeping {backend.name}: {what} failed and will be tried again", error)
+
+
+LOOKS = 20
+
+
+async def _machines(backend: Backend, now_ms: int) -> list[Orphan]:
+    if not isinstance(backend, ListsResources):
+        return []
+    names = dict.fromkeys(handle.name for handle in await backend.inventory())
+    return [Orphan(backend=backend.name, kind=MACHINE, name=name, since_ms=now_ms) for name in names]
+
+
+async def _leftovers(backend: Backend, now_ms: int) -> list[Orphan]:
+    """What carries no attempt's name is shared by all of them, and stays."""
+    if not isinstance(backend, ListsLeftovers):
+        return []
+    return [
+        Orphan(
+            backend=backend.name,
+            kind=each.kind,
+            name=each.name,
+            id=each.id,
+            region=each.region,
+            since_ms=now_ms,
+        )
+        for each in await backend.leftovers()
+        if each.name
+    ]

@@ -48,15 +48,15 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
         return Completed()
     if failure.blame in (Blame.USER, Blame.PLATFORM):
         return Failed(failure)
-    counts = not (
-        failure.code in FREE_CODES or failure.blame is Blame.PREEMPTION or progressed(view, attempt)
-    )
+    # A hand-over that brings the job no further would go on for ever.
+    taken_back = failure.blame is Blame.PREEMPTION and failure.code != "handover"
+    counts = not (failure.code in FREE_CODES or taken_back or progressed(view, attempt))
     if counts and view.retries_used >= view.spec.limits.max_retries:
         return Failed(failure)
     return Retry(failure, counts)
 
 
-FREE_CODES = {"no_capacity", "migrate"}
+FREE_CODES = {"no_capacity", "quota", "migrate"}
 
 
 def why(attempt: AttemptView) -> Failure | None:
@@ -99,7 +99,7 @@ def _stopped(attempt: AttemptView) -> Failure:
 
 
 def blame_for_stopping(reason: str) -> Blame:
-    return Blame.PREEMPTION if reason in ("preempt", "migrate") else Blame.PLATFORM
+    return Blame.PREEMPTION if reason in ("preempt", "migrate", "handover") else Blame.PLATFORM
 
 
 def progressed(view: JobView, attempt: AttemptView) -> bool:
@@ -110,8 +110,13 @@ def progressed(view: JobView, attempt: AttemptView) -> bool:
     return attempt.resume is None or newest.step > attempt.resume.step
 
 
-def retry_delay_s(view: JobView, policy: Policy, jitter: float) -> float:
-    """None after an attempt that made progress; else exponential over those in a row that made none."""
+def retry_delay_s(view: JobView, failure: Failure, policy: Policy, jitter: float) -> float:
+    """None after an attempt that made progress; else exponential over those in a row that made none.
+
+    After a refusal or a preemption it is the place that is left alone for a while; another is tried at once.
+    """
+    if failure.blame in (Blame.LAUNCH, Blame.PREEMPTION):
+        return 0.0
     barren = 0
     for attempt in reversed(view.attempts):
         if attempt.training_at_ms is not None and progressed(view, attempt):

@@ -6,6 +6,7 @@ from typing import Any
 
 Json = dict[str, Any]
 MICROUSD = 1_000_000
+HOUR_S = 3600
 
 
 class Status(StrEnum):
@@ -54,6 +55,15 @@ class Billing:
     step_s: int = 1
     minimum_s: int = 0
 
+    def billed_s(self, used_s: int) -> int:
+        """Whole seconds that are charged for a machine that was there for `used_s`."""
+        steps = -(-max(0, used_s) // self.step_s)
+        return max(self.minimum_s, steps * self.step_s)
+
+    def cost_microusd(self, price_microusd_per_hour: int, used_s: int) -> int:
+        """To the nearest micro-dollar, half up."""
+        return (price_microusd_per_hour * self.billed_s(used_s) + HOUR_S // 2) // HOUR_S
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
@@ -80,6 +90,18 @@ class Offer:
     billing: Billing = Billing()
     lease_s: float = 0  # how long its agent may be out of reach before it stops; 0: the server's default
     refused: str = ""  # why its own configuration does not allow it: a limit, a missing consent
+
+    @property
+    def paid(self) -> bool:
+        return self.price_microusd_per_hour > 0
+
+    @property
+    def place(self) -> "Place":
+        """What is full, refuses or is taken back as one."""
+        return self.backend, self.region, self.zone, self.name, self.interruptible
+
+
+Place = tuple[str, str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from functools import singledispatch
 from anygpu.errors import Conflict
 from anygpu.events.facts import CheckpointRef, Phase, Status
 from anygpu.events.types import (
+    AFTERWARDS,
     TERMINAL,
     ArtifactSaved,
     AttemptClaimed,
@@ -19,15 +20,22 @@ from anygpu.events.types import (
     AttemptLaunching,
     AttemptLost,
     AttemptReleased,
+    AttemptStranded,
     CancelRequested,
     CheckpointRejected,
     CheckpointSaved,
     Event,
+    HoldEnded,
+    HoldStarted,
     JobCancelled,
     JobCompleted,
     JobFailed,
     JobSubmitted,
     JobWaited,
+    MachineStarted,
+    MeterDiffered,
+    MigrateRequested,
+    OrphanEnded,
     RecoveryStarted,
     StopRequested,
     TrainingStarted,
@@ -69,7 +77,7 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
         if not isinstance(event, JobSubmitted):
             raise OutOfTurn(f"{type(event).__name__} before JobSubmitted")
         return _submitted(event, recorded)
-    if view.terminal:
+    if view.terminal and not isinstance(event, AFTERWARDS):
         raise OutOfTurn(f"{type(event).__name__} after the job {view.status}")
     after = _apply(event, view, recorded.at_ms)
     return replace(after, position=recorded.position, updated_at_ms=recorded.at_ms)
@@ -123,6 +131,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
         phase=Phase.PROVISIONING,
         reason="",
         recovering_since_ms=None,
+        migrate_to="",
     )
 
 
@@ -133,6 +142,19 @@ def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
     _require(attempt is not None and not attempt.released, event, "no such attempt to launch")
     _require(attempt is not None and attempt.handle is None, event, "already launched")
     return _with_attempt(view, event.attempt, lambda a: replace(a, handle=event.handle, launched_at_ms=at_ms))
+
+
+@_apply.register
+def _(event: MachineStarted, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and not attempt.released, event, "no such attempt")
+    _require(attempt is not None and attempt.started_at_ms is None, event, "already started")
+    price = event.price_microusd_per_hour
+    return _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(a, started_at_ms=event.started_at_ms, price_microusd_per_hour=price),
+    )
 
 
 @_apply.register
@@ -185,6 +207,12 @@ def _(event: CancelRequested, view: JobView, at_ms: int) -> JobView:
 
 
 @_apply.register
+def _(event: MigrateRequested, view: JobView, at_ms: int) -> JobView:
+    _require(not view.cancel_requested, event, "the job is being cancelled")
+    return replace(view, migrate_to=event.to)
+
+
+@_apply.register
 def _(event: AttemptEnded, view: JobView, at_ms: int) -> JobView:
     _require_live(event, event.attempt, view)
     view = replace(view, phase=Phase.FINISHING)
@@ -223,11 +251,55 @@ def _(event: AttemptLost, view: JobView, at_ms: int) -> JobView:
 
 
 @_apply.register
+def _(event: HoldStarted, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and attempt.over and not attempt.released, event, "there is nothing to hold")
+    _require(attempt is not None and attempt.held_until_ms is None, event, "it was held already")
+    view = replace(view, phase=Phase.HELD)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, held_until_ms=event.until_ms))
+
+
+@_apply.register
+def _(event: HoldEnded, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and attempt.held, event, "it is not held")
+    view = replace(view, phase=Phase.FINISHING)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, hold_ended=True))
+
+
+@_apply.register
+def _(event: AttemptStranded, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and not attempt.released, event, "the attempt is released")
+    view = replace(view, reason=event.reason)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, stranded=event.reason))
+
+
+@_apply.register
 def _(event: AttemptReleased, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
     _require(attempt is not None and attempt.over, event, "the attempt is not over")
     _require(attempt is not None and not attempt.released, event, "already released")
-    return _with_attempt(view, event.attempt, lambda a: replace(a, released_at_ms=at_ms))
+    cost = event.usage.cost_microusd if event.usage else 0
+    view = replace(view, cost_microusd=view.cost_microusd + cost)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, released_at_ms=at_ms, usage=event.usage))
+
+
+@_apply.register
+def _(event: OrphanEnded, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and attempt.released, event, "the attempt is not released")
+    known = attempt is not None and event.usage in attempt.orphans
+    _require(not known, event, "it is in the ledger already")
+    view = replace(view, cost_microusd=view.cost_microusd + event.usage.cost_microusd)
+    return _with_attempt(view, event.attempt, lambda a: replace(a, orphans=(*a.orphans, event.usage)))
+
+
+@_apply.register
+def _(event: MeterDiffered, view: JobView, at_ms: int) -> JobView:
+    attempt = _find(view, event.attempt)
+    _require(attempt is not None and attempt.released, event, "the attempt is not released")
+    return _with_attempt(view, event.attempt, lambda a: replace(a, metered_microusd=event.theirs_microusd))
 
 
 @_apply.register

@@ -55,6 +55,15 @@ class AttemptLaunched(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineStarted(Event):
+    """The provider has begun to bill the attempt's machine, by its own clock and at this price."""
+
+    attempt: int
+    started_at_ms: int
+    price_microusd_per_hour: int | None = None  # None: the offer's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptClaimed(Event):
     """The first agent redeemed the attempt's one-time ticket and owns it."""
 
@@ -100,13 +109,21 @@ class StopRequested(Event):
     """The attempt shall checkpoint and stop."""
 
     attempt: int
-    reason: str  # timeout | budget | preempt | migrate
+    reason: str  # timeout | budget | preempt | migrate | handover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(Event):
     """Somebody no longer wants the job."""
 
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateRequested(Event):
+    """Somebody wants the job to go on at another backend."""
+
+    to: str
     person: str = ""
 
 
@@ -134,6 +151,31 @@ class AttemptLost(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldStarted(Event):
+    """The script failed, and its machine is kept for a look at it until `until_ms`. It goes on costing."""
+
+    attempt: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldEnded(Event):
+    """The kept machine is no longer wanted."""
+
+    attempt: int
+    reason: str  # time | budget | release
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStranded(Event):
+    """Nobody can end the attempt's machine or say whether it is gone; `reason` says what is missing."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReleased(Event):
     """The provider says nothing of this attempt is left."""
 
@@ -153,6 +195,7 @@ class RecoveryStarted(Event):
     work_lost_microusd: int = 0
     resume: CheckpointRef | None = None
     counts: bool = True  # whether this used up one of the retries
+    evidence: str = ""  # what was observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +215,32 @@ class JobCancelled(Event):
     """The job ended because somebody asked; nothing billable is left."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanEnded(Event):
+    """A machine of an attempt that was over turned up late, and was ended; this is what it cost."""
+
+    attempt: int
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterDiffered(Event):
+    """The provider charges another amount for the attempt than the ledger says."""
+
+    attempt: int
+    ours_microusd: int
+    theirs_microusd: int
+
+
 TERMINAL = (JobCompleted, JobFailed, JobCancelled)
+AFTERWARDS = (OrphanEnded, MeterDiffered)  # what may become known of a job after its end
 
 EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,
     JobWaited,
     AttemptLaunching,
     AttemptLaunched,
+    MachineStarted,
     AttemptClaimed,
     TrainingStarted,
     CheckpointSaved,
@@ -186,11 +248,17 @@ EVENTS: tuple[type[Event], ...] = (
     CheckpointRejected,
     StopRequested,
     CancelRequested,
+    MigrateRequested,
     AttemptEnded,
     AttemptLost,
+    HoldStarted,
+    HoldEnded,
+    AttemptStranded,
     AttemptReleased,
     RecoveryStarted,
     JobCompleted,
     JobFailed,
     JobCancelled,
+    OrphanEnded,
+    MeterDiffered,
 )

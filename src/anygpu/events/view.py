@@ -11,10 +11,11 @@ from anygpu.events.facts import (
     Offer,
     Phase,
     Status,
+    Usage,
 )
 from anygpu.spec.model import JobSpec
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,14 @@ class AttemptView:
     lost: Failure | None = None
     released_at_ms: int | None = None
     marks: Marks = Marks()
+    started_at_ms: int | None = None  # by the provider's clock: when it began to bill
+    price_microusd_per_hour: int | None = None  # what the provider said, where that differs from the offer
+    held_until_ms: int | None = None  # kept after a failure of the script
+    hold_ended: bool = False
+    stranded: str = ""  # why nobody could look after it
+    usage: Usage | None = None  # what it cost, once it is released
+    orphans: tuple[Usage, ...] = ()  # machines of its name that turned up after it was released
+    metered_microusd: int | None = None  # what the provider says it cost, where that differs
 
     @property
     def over(self) -> bool:
@@ -51,6 +60,22 @@ class AttemptView:
     @property
     def released(self) -> bool:
         return self.released_at_ms is not None
+
+    @property
+    def held(self) -> bool:
+        return self.held_until_ms is not None and not self.hold_ended
+
+    @property
+    def price(self) -> int:
+        """Micro-dollars an hour."""
+        known = self.price_microusd_per_hour
+        return self.offer.price_microusd_per_hour if known is None else known
+
+    @property
+    def cost_microusd(self) -> int:
+        """What is certain: nothing until it is released."""
+        certain = (self.usage, *self.orphans) if self.usage else self.orphans
+        return sum(usage.cost_microusd for usage in certain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +107,8 @@ class JobView:
     resumed_from: str | None = None
     failure: Failure | None = None
     ended_at_ms: int | None = None
+    cost_microusd: int = 0  # the ledger: what the released attempts cost
+    migrate_to: str = ""  # the backend somebody wants it to go on at
 
     @property
     def terminal(self) -> bool:

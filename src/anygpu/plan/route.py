@@ -3,8 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anygpu.events.facts import Offer
+from anygpu.events.facts import MICROUSD, Offer, Place
 from anygpu.spec.model import Gpu, JobSpec, Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is true of one job at this moment, beside its spec."""
+
+    resumable: bool = False  # it has a checkpoint to go on from
+    left_microusd: int | None = None  # of its budget
+    least_s: int = 0  # how much time a launch must be able to pay for
+    prefer: str = ""  # the backend it is to move to
+    paid_waits: str = ""  # why it may take no paid place now
+    avoided: frozenset[Place] = frozenset()  # took a machine back a moment ago: others first
+    closed: tuple[tuple[Place, str], ...] = ()  # refused a launch a moment ago, and why
+
+
+ORDINARY = Circumstances()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +31,9 @@ class Ranked:
     score: float
     rejected: str = ""  # never fits
     waits: str = ""  # fits, but not now
+    full: bool = False  # what it waits for is a slot
+    unaffordable: bool = False  # it would fit, were there more of the budget left
+    avoided: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +47,12 @@ class Plan:
         return next((r.offer for r in self.ranked if not r.rejected and not r.waits), None)
 
     @property
+    def beyond_budget(self) -> bool:
+        """Nothing is in the way of every place that fits but the budget."""
+        unaffordable = [r for r in self.ranked if r.unaffordable]
+        return bool(unaffordable) and all(r.rejected for r in self.ranked)
+
+    @property
     def reason(self) -> str:
         """Why nothing can start now, in words for the person who waits."""
         waits = [r.waits for r in self.ranked if r.waits]
@@ -37,34 +62,79 @@ class Plan:
         return "; ".join(rejected) or "no backend is configured"
 
 
-def route(spec: JobSpec, offers: Sequence[Offer]) -> Plan:
+def route(spec: JobSpec, offers: Sequence[Offer], now: Circumstances = ORDINARY) -> Plan:
     """A free slot of one's own first, else the cheapest; ordered fallbacks when they are given."""
-    ranked = sorted((rank(spec, offer) for offer in offers), key=_order)
+    ranked = sorted((rank(spec, offer, now) for offer in offers), key=_order)
     return Plan(ranked=tuple(ranked))
 
 
-def rank(spec: JobSpec, offer: Offer) -> Ranked:
-    why_not = unfit(spec, offer)
-    waits = "" if why_not or offer.free is None or offer.free > 0 else offer.wait_reason or "no free slot"
-    return Ranked(offer=offer, score=_score(spec, offer), rejected=why_not, waits=waits)
+def rank(spec: JobSpec, offer: Offer, now: Circumstances = ORDINARY) -> Ranked:
+    why_not = unfit(spec, offer, resumable=now.resumable)
+    too_dear = "" if why_not else _too_dear(offer, now)
+    full = not why_not and offer.free is not None and offer.free <= 0
+    waits = (offer.wait_reason or "no free slot") if full else _waits(offer, now)
+    return Ranked(
+        offer=offer,
+        score=_score(spec, offer, now),
+        rejected=why_not or too_dear,
+        waits="" if why_not or too_dear else waits,
+        full=full,
+        unaffordable=bool(too_dear),
+        avoided=offer.place in now.avoided,
+    )
 
 
-def unfit(spec: JobSpec, offer: Offer) -> str:
+def _waits(offer: Offer, now: Circumstances) -> str:
+    if offer.paid and now.paid_waits:
+        return now.paid_waits
+    return next((reason for place, reason in now.closed if place == offer.place), "")
+
+
+def _too_dear(offer: Offer, now: Circumstances) -> str:
+    if now.left_microusd is None or not offer.paid:
+        return ""
+    least = offer.billing.cost_microusd(offer.price_microusd_per_hour, now.least_s)
+    if least <= now.left_microusd:
+        return ""
+    left = now.left_microusd / MICROUSD
+    return f"would cost ${least / MICROUSD:.4f} before it is of use; ${left:.4f} of the budget is left"
+
+
+def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
     """Why the offer can never take the job; empty when it can."""
     placement = spec.placement
     if placement.allowed and offer.backend not in placement.allowed:
         return "not among the allowed backends"
     if offer.backend in placement.forbidden:
         return "forbidden by the job"
+    if offer.refused:
+        return offer.refused
     if placement.region and offer.region != placement.region:
         return f"is in region {offer.region or 'none'}, not {placement.region}"
     if placement.instance_type and offer.name != placement.instance_type:
         return f"is a {offer.name}, not a {placement.instance_type}"
     if spec.image and not offer.containers:
         return "runs no container images"
-    if placement.interruptible == "no" and offer.interruptible:
+    return _interruption(spec, offer, resumable=resumable) or too_small(spec.resources, offer)
+
+
+def _interruption(spec: JobSpec, offer: Offer, *, resumable: bool) -> str:
+    wanted = spec.placement.interruptible
+    if wanted == "no" and offer.interruptible:
         return "can be interrupted"
-    return too_small(spec.resources, offer)
+    if wanted == "yes" and not offer.interruptible:
+        return "cannot be interrupted, and the job asks for a place that can"
+    if wanted == "auto" and offer.interruptible and not (resumable or shows_resume_path(spec)):
+        return (
+            "can be interrupted, and nothing shows that the job can resume; give checkpoint.paths,"
+            " or say interruptible: yes"
+        )
+    return ""
+
+
+def shows_resume_path(spec: JobSpec) -> bool:
+    """Whether what was asked says how the job goes on after an interruption."""
+    return bool(spec.checkpoint.paths or spec.checkpoint.resume_args or spec.trainer)
 
 
 def too_small(need: Resources, offer: Offer) -> str:
@@ -92,13 +162,16 @@ def _gpu_too_small(gpu: Gpu, offer: Offer) -> str:
     return ""
 
 
-def _score(spec: JobSpec, offer: Offer) -> float:
+def _score(spec: JobSpec, offer: Offer, now: Circumstances) -> float:
     """Lower is better."""
     order = [*spec.placement.fallbacks]
     preferred = order.index(offer.backend) if offer.backend in order else len(order)
+    if now.prefer and offer.backend == now.prefer:
+        preferred = -1
     return preferred * 1e12 + offer.price_microusd_per_hour + offer.expected_wait_s
 
 
-def _order(ranked: Ranked) -> tuple[bool, bool, float, str, str]:
+def _order(ranked: Ranked) -> tuple[bool, bool, bool, float, str, str]:
     offer = ranked.offer
-    return bool(ranked.rejected), bool(ranked.waits), ranked.score, offer.backend, offer.name
+    out = bool(ranked.rejected)
+    return out, bool(ranked.waits), ranked.avoided, ranked.score, offer.backend, offer.name

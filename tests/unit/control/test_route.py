@@ -24,7 +24,7 @@ A100 = Offer(
 
 
 def spec(**fields: Any) -> JobSpec:
-    return from_mapping({"script": "train.py", **fields})
+    return from_mapping({"script": "train.py", "checkpoint": {"paths": ["*.pt"]}, **fields})
 
 
 UNFIT = [

@@ -1,5 +1,6 @@
 """What an attempt's end means for its job."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from tests.unit.control.jobs_in_states import (
 
 from anygpu.control.policy import Policy
 from anygpu.control.verdict import Cancelled, Completed, Failed, Retry, retry_delay_s, verdict
-from anygpu.events.facts import Blame
+from anygpu.events.facts import Blame, Failure
 
+SILENT = Failure(code="silent", message="", blame=Blame.INFRASTRUCTURE)
 TABLE = [
     ("exit 0", [ended(exit_code=0)], "Completed"),
     ("exit 1", [ended(exit_code=1)], "Failed exit_code"),
@@ -30,12 +32,15 @@ TABLE = [
     ("stopped for a budget", [stopping("budget"), ended(outcome="stopped")], "Failed budget"),
     ("stopped for preemption", [stopping("preempt"), ended(outcome="stopped")], "Retry preempt free"),
     ("stopped by its machine", [ended(outcome="stopped")], "Retry preempt free"),
-    ("handed over as planned", [stopping("migrate"), ended(outcome="stopped")], "Retry migrate free"),
+    ("moved", [stopping("migrate"), ended(outcome="stopped")], "Retry migrate free"),
+    ("handed over", [stopping("handover"), saved(10), ended(outcome="stopped")], "Retry handover free"),
+    ("handed over, no further", [stopping("handover"), ended(outcome="stopped")], "Retry handover"),
     ("lease lost", [ended(outcome="lease_lost")], "Retry lease_lost"),
     ("silent", [lost()], "Retry silent"),
     ("silent after progress", [saved(10), lost()], "Retry silent free"),
     ("preempted", [lost(code="preempted", blame=Blame.PREEMPTION)], "Retry preempted free"),
     ("no capacity", [lost(code="no_capacity", blame=Blame.LAUNCH)], "Retry no_capacity free"),
+    ("no quota", [lost(code="quota", blame=Blame.LAUNCH)], "Retry quota free"),
     ("launch refused", [lost(code="launch_refused", blame=Blame.LAUNCH)], "Retry launch_refused"),
     ("cancelled", [CANCEL, ended(outcome="cancelled")], "Cancelled"),
     ("succeeded after the cancel", [CANCEL, ended(exit_code=0)], "Cancelled"),
@@ -67,14 +72,20 @@ def test_retries_without_progress_back_off_up_to_a_bound() -> None:
     delays = []
     for number in range(1, 6):
         events += [*training(number), lost(number)]
-        delays.append(retry_delay_s(view(*events), policy, jitter=1.0))
+        delays.append(retry_delay_s(view(*events), SILENT, policy, jitter=1.0))
         events.append(recovering(number))
     assert delays == [1, 2, 4, 5, 5]
 
 
 def test_after_progress_the_job_goes_on_at_once() -> None:
     job = view(*training(), lost(), recovering(), *training(2), saved(4, 2), lost(2))
-    assert retry_delay_s(job, Policy(retry_base_s=1), jitter=1.0) == 0
+    assert retry_delay_s(job, SILENT, Policy(retry_base_s=1), jitter=1.0) == 0
+
+
+@pytest.mark.parametrize("blame", [Blame.LAUNCH, Blame.PREEMPTION])
+def test_after_a_refusal_or_a_preemption_another_place_is_tried_at_once(blame: Blame) -> None:
+    job = view(*training(), lost(blame=blame), recovering(), *training(2), lost(2, blame=blame))
+    assert retry_delay_s(job, replace(SILENT, blame=blame), Policy(), jitter=1.0) == 0
 
 
 def test_saving_what_one_resumed_from_is_no_progress() -> None:

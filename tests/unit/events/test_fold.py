@@ -13,6 +13,7 @@ from anygpu.events.facts import (
     Offer,
     Phase,
     Status,
+    Usage,
 )
 from anygpu.events.fold import OutOfTurn, Recorded, fold
 from anygpu.events.types import (
@@ -24,15 +25,22 @@ from anygpu.events.types import (
     AttemptLaunching,
     AttemptLost,
     AttemptReleased,
+    AttemptStranded,
     CancelRequested,
     CheckpointRejected,
     CheckpointSaved,
     Event,
+    HoldEnded,
+    HoldStarted,
     JobCancelled,
     JobCompleted,
     JobFailed,
     JobSubmitted,
     JobWaited,
+    MachineStarted,
+    MeterDiffered,
+    MigrateRequested,
+    OrphanEnded,
     RecoveryStarted,
     StopRequested,
     TrainingStarted,
@@ -43,6 +51,7 @@ from anygpu.spec.load import from_mapping
 OFFER = Offer(backend="local")
 LOST = Failure(code="machine_lost", message="gone", blame=Blame.INFRASTRUCTURE)
 SUBMITTED = JobSubmitted(spec=from_mapping({"script": "train.py", "name": "digits"}), person="me")
+USAGE = Usage(started_at_ms=1, ended_at_ms=2, cost_microusd=3)
 SAVED = CheckpointRef(id="c1", attempt=1, step=10, manifest="m", size=3, saved_at_ms=9)
 
 
@@ -171,7 +180,14 @@ EXAMPLES: tuple[Event, ...] = (
     CancelRequested(person="me"),
     ended(1),
     AttemptLost(attempt=1, evidence="gone", failure=LOST),
-    AttemptReleased(attempt=1, evidence="gone"),
+    MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=8),
+    MigrateRequested(to="cloud", person="me"),
+    HoldStarted(attempt=1, until_ms=9),
+    HoldEnded(attempt=1, reason="release", person="me"),
+    AttemptStranded(attempt=1, reason="not configured"),
+    AttemptReleased(attempt=1, evidence="gone", usage=USAGE),
+    OrphanEnded(attempt=1, usage=USAGE),
+    MeterDiffered(attempt=1, ours_microusd=1, theirs_microusd=2),
     RECOVERY,
     JobCompleted(),
     JobFailed(failure=LOST),
@@ -191,3 +207,52 @@ def test_there_is_an_example_of_every_event() -> None:
 def test_a_view_survives_its_cache() -> None:
     view = after(*started(1), CheckpointSaved(attempt=1, checkpoint=SAVED), ended(1))
     assert decode_view(encode_view(view)) == view
+
+
+RELEASED = AttemptReleased(attempt=1, usage=USAGE)
+DONE = [*started(1), ended(1), RELEASED, JobCompleted()]
+
+
+def test_the_ledger_adds_up_what_is_released_and_what_turned_up_late() -> None:
+    late = OrphanEnded(attempt=1, usage=Usage(started_at_ms=5, ended_at_ms=6, cost_microusd=4))
+    assert after(*started(1), ended(1)).cost_microusd == 0
+    assert after(*DONE).cost_microusd == 3
+    view = after(*DONE, late)
+    assert (view.cost_microusd, view.attempts[0].cost_microusd, view.status) == (7, 7, Status.COMPLETED)
+    with pytest.raises(OutOfTurn):
+        after(*DONE, late, late)
+
+
+def test_a_meter_that_differs_is_noted_after_the_end_and_changes_nothing_else() -> None:
+    view = after(*DONE, MeterDiffered(attempt=1, ours_microusd=3, theirs_microusd=5))
+    assert view.attempts[0].metered_microusd == 5
+    assert (view.cost_microusd, view.status, view.ended_at_ms) == (
+        3,
+        Status.COMPLETED,
+        after(*DONE).ended_at_ms,
+    )
+
+
+def test_a_held_machine_is_held_once_and_until_somebody_lets_it_go() -> None:
+    failed = [*started(1), ended(1, 1)]
+    held = after(*failed, HoldStarted(attempt=1, until_ms=99))
+    assert (held.phase, held.attempts[0].held) == (Phase.HELD, True)
+    let_go = after(*failed, HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time"))
+    assert (let_go.phase, let_go.attempts[0].held) == (Phase.FINISHING, False)
+    for wrong in (HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time")):
+        with pytest.raises(OutOfTurn):
+            after(*failed, HoldStarted(attempt=1, until_ms=99), HoldEnded(attempt=1, reason="time"), wrong)
+
+
+def test_a_wish_to_move_is_fulfilled_by_the_next_launch() -> None:
+    moving = [*started(1), MigrateRequested(to="cloud")]
+    assert after(*moving).migrate_to == "cloud"
+    assert after(*moving, ended(1), RECOVERY, launching(2)).migrate_to == ""
+    with pytest.raises(OutOfTurn):
+        after(*started(1), CancelRequested(), MigrateRequested(to="cloud"))
+
+
+def test_the_providers_word_on_the_price_counts_more_than_the_offers() -> None:
+    view = after(*started(1), MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=8))
+    assert (view.attempts[0].price, view.attempts[0].started_at_ms) == (8, 7)
+    assert after(*started(1), MachineStarted(attempt=1, started_at_ms=7)).attempts[0].price == 0

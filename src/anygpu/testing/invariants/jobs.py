@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from anygpu.events.facts import Blame
 from anygpu.events.types import (
+    AFTERWARDS,
     TERMINAL,
     AttemptEnded,
     AttemptLaunching,
@@ -46,7 +47,7 @@ def _end(world: World, story: Story) -> Iterator[Violation]:
     if len(ends) != 1:
         phase = world.witness.views[story.job_id].phase
         yield Violation(1, f"job {story.job_id} has {len(ends)} ends; it is in {phase}")
-    elif story.commits[-1].recorded.event is not ends[0].event:
+    elif [c for c in story.commits if not isinstance(c.recorded.event, AFTERWARDS)][-1].at > ends[0].at:
         yield Violation(1, f"job {story.job_id} went on after its end")
     elif story.of(CancelRequested) and not isinstance(ends[0].event, JobCancelled):
         yield Violation(1, f"job {story.job_id} was to be cancelled; {ends[0].event}")

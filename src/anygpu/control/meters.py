@@ -1,0 +1,127 @@
+"""Compares the ledger with the provider's own meter, where it has one. A difference is an alarm."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from anygpu.backends.contract import Backend, ReadsMeter
+from anygpu.control.policy import Policy
+from anygpu.control.seams import Clock
+from anygpu.errors import MeterDiffers
+from anygpu.events.facts import Handle
+from anygpu.events.types import Event, MeterDiffered
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.scope import SYSTEM
+
+Key = tuple[str, int]
+REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    backend: str
+    handle: Handle
+    at: float
+    pause_s: float
+    until: float
+
+
+class Meters:
+    """Asks once for each released attempt, again later while the provider does not say. Forgets with its process."""
+
+    def __init__(
+        self, journal: Journal, backends: Mapping[str, Backend], clock: Clock, policy: Policy
+    ) -> None:
+        self._journal = journal
+        self._backends = backends
+        self._clock = clock
+        self._policy = policy
+        self._due: dict[Key, _Due] = {}
+        self._done: dict[Key, None] = {}
+
+    def note(self, view: JobView) -> None:
+        """Take in a job's attempts; those that cost something are compared once they are released."""
+        now = self._clock.monotonic()
+        for attempt in (a for a in view.attempts if a.released and a.usage is not None):
+            key = (view.id, attempt.number)
+            known = key in self._done or key in self._due
+            if not known and self._meter(attempt.offer.backend) is not None:
+                self._due[key] = _Due(
+                    backend=attempt.offer.backend,
+                    handle=attempt.handle or Handle(name=attempt.name),
+                    at=now,
+                    pause_s=self._policy.meter_every_s,
+                    until=now + self._policy.meter_for_s,
+                )
+
+    def next_at(self) -> float:
+        return min((due.at for due in self._due.values()), default=float("inf"))
+
+    async def run(self, guard: Guard, report: Callable[[str, Exception], None]) -> None:
+        now = self._clock.monotonic()
+        for key, due in [*self._due.items()]:
+            if due.at <= now:
+                await self._read(key, due, guard, report)
+
+    async def _read(
+        self, key: Key, due: _Due, guard: Guard, report: Callable[[str, Exception], None]
+    ) -> None:
+        theirs = await self._ask(due)
+        if theirs is None:
+            self._later(key, due)
+            return
+        await self._compare(key, theirs, guard, report)
+        self._due.pop(key, None)
+        self._done[key] = None
+        if len(self._done) > REMEMBERED:
+            self._done.pop(next(iter(self._done)))
+
+    async def _ask(self, due: _Due) -> int | None:
+        meter = self._meter(due.backend)
+        try:
+            return None if meter is None else await meter.metered_microusd(due.handle)
+        except Exception:  # noqa: BLE001  a meter that cannot be read now is read later
+            return None
+
+    def _meter(self, backend: str) -> ReadsMeter | None:
+        found: object = self._backends.get(backend)
+        return found if isinstance(found, ReadsMeter) else None
+
+    def _later(self, key: Key, due: _Due) -> None:
+        now = self._clock.monotonic()
+        self._due.pop(key, None)
+        if now < due.until:
+            pause_s = min(3600.0, due.pause_s * 2)
+            self._due[key] = _Due(
+                backend=due.backend,
+                handle=due.handle,
+                at=now + due.pause_s,
+                pause_s=pause_s,
+                until=due.until,
+            )
+
+    async def _compare(
+        self, key: Key, theirs: int, guard: Guard, report: Callable[[str, Exception], None]
+    ) -> None:
+        job_id, number = key
+
+        def decide(view: JobView) -> list[Event]:
+            return _difference(view.attempts[number - 1], theirs, self._policy.meter_tolerance_microusd)
+
+        view = await self._journal.view(SYSTEM, job_id)
+        if not decide(view):
+            return
+        at_ms = self._clock.wall_ms()
+        written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
+        if written.recorded:
+            ours = written.view.attempts[number - 1].cost_microusd
+            name = written.view.attempts[number - 1].name
+            text = f"{name}: the provider charges {theirs} micro-dollars, the ledger says {ours}"
+            report("the ledger differs from the provider's meter", MeterDiffers(text))
+
+
+def _difference(attempt: AttemptView, theirs: int, tolerance: int) -> list[Event]:
+    ours = attempt.cost_microusd
+    if attempt.metered_microusd is not None or abs(ours - theirs) <= tolerance:
+        return []
+    return [MeterDiffered(attempt=attempt.number, ours_microusd=ours, theirs_microusd=theirs)]

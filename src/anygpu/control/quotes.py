@@ -1,0 +1,142 @@
+"""What backends offer and what they say of their accounts, without waiting for the slow ones."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.control.money import in_dollars
+from anygpu.control.policy import Policy
+from anygpu.control.seams import Clock
+from anygpu.events.facts import Offer
+from anygpu.spec.model import Resources
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[T]):
+    at: float
+    value: T
+
+
+class Questions(Generic[T]):
+    """Asked beside the pass; what is not answered in time is used when it comes. One question of a kind at a time."""
+
+    def __init__(self, clock: Clock, wait_s: float, forget_s: float) -> None:
+        self._clock = clock
+        self._wait_s = wait_s
+        self._forget_s = forget_s
+        self._asked: dict[Hashable, asyncio.Task[None]] = {}
+        self._answers: dict[Hashable, _Answer[T]] = {}
+
+    async def ask(self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float) -> None:
+        """Ask what is not known well enough, and wait a little. `age_s`: how old an answer may be."""
+        now = self._clock.monotonic()
+        fresh = {key for key, known in self._answers.items() if now - known.at < age_s}
+        for key, question in questions.items():
+            if key not in fresh and key not in self._asked:
+                self._asked[key] = asyncio.create_task(self._answer(key, question))
+        await self._wait([self._asked[key] for key in questions if key in self._asked])
+
+    def known(self, key: Hashable) -> T | None:
+        """The newest answer, if it is not too old to be of use."""
+        answer = self._answers.get(key)
+        if answer is None or self._clock.monotonic() - answer.at > self._forget_s:
+            return None
+        return answer.value
+
+    async def _answer(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> None:
+        try:
+            value = await question()
+            self._answers[key] = _Answer(self._clock.monotonic(), value)
+        finally:
+            self._asked.pop(key, None)
+
+    async def _wait(self, asked: Sequence["asyncio.Task[None]"]) -> None:
+        if not asked:
+            return
+        answered = asyncio.ensure_future(asyncio.wait(asked))
+        patience = asyncio.ensure_future(self._clock.sleep(self._wait_s))
+        try:
+            await asyncio.wait([answered, patience], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answered.cancel()
+            patience.cancel()
+        self._forget()
+
+    def _forget(self) -> None:
+        now = self._clock.monotonic()
+        self._answers = {key: a for key, a in self._answers.items() if now - a.at <= self._forget_s}
+
+
+class Quotes:
+    """The offers of every backend for a need, as fresh as each backend allows."""
+
+    def __init__(self, backends: Mapping[str, Backend], clock: Clock, policy: Policy) -> None:
+        self._backends = backends
+        self._policy = policy
+        self._offers = Questions[Sequence[Offer]](clock, policy.offers_wait_s, policy.offers_age_s)
+        self._accounts = Questions[Account | None](clock, policy.offers_wait_s, 2 * policy.account_age_s)
+
+    async def offers(self, need: Resources) -> list[Offer]:
+        backends = dict(self._backends)
+        await self._offers.ask(
+            {(name, need): _offered(backend, need) for name, backend in backends.items()}, age_s=0
+        )
+        found = {name: self._offers.known((name, need)) for name in backends}
+        paid = {name for name, offers in found.items() if any(offer.paid for offer in offers or ())}
+        await self._check({name: backends[name] for name in paid})
+        return [
+            self._solvent(name, offer)
+            for name, offers in found.items()
+            for offer in (_silent(name) if offers is None else offers)
+        ]
+
+    async def _check(self, backends: Mapping[str, Backend]) -> None:
+        checks = {name: each for name, each in backends.items() if isinstance(each, ChecksAccount)}
+        questions = {name: _checked(each) for name, each in checks.items()}
+        await self._accounts.ask(questions, age_s=self._policy.account_age_s)  # type: ignore[arg-type]
+
+    def _solvent(self, name: str, offer: Offer) -> Offer:
+        """An hour must be paid for before it begins, where the provider works with a balance."""
+        account = self._accounts.known(name)
+        if account is None or not offer.paid or offer.refused:
+            return offer
+        if not account.valid:
+            return replace(offer, refused=f"its account does not work: {account.why}")
+        least = max(
+            offer.price_microusd_per_hour, offer.billing.cost_microusd(offer.price_microusd_per_hour, 0)
+        )
+        if account.balance_microusd is None or account.balance_microusd >= least:
+            return offer
+        return replace(
+            offer,
+            refused=f"its account holds {in_dollars(account.balance_microusd)}, an hour costs {in_dollars(least)}",
+        )
+
+
+def _offered(backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
+    async def ask() -> Sequence[Offer]:
+        try:
+            return await backend.offers(need)
+        except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
+            reason = f"{backend.name}: {str(error) or type(error).__name__}"
+            return [Offer(backend=backend.name, free=0, wait_reason=reason)]
+
+    return ask
+
+
+def _checked(backend: ChecksAccount) -> Callable[[], Awaitable[Account | None]]:
+    async def ask() -> Account | None:
+        try:
+            return await backend.check()
+        except Exception:  # noqa: BLE001  what cannot be asked is not held against it
+            return None
+
+    return ask
+
+
+def _silent(name: str) -> list[Offer]:
+    return [Offer(backend=name, free=0, wait_reason=f"{name} has not answered yet")]
