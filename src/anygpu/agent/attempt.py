@@ -8,12 +8,13 @@ import sys
 import time
 
 from anygpu.agent import delivery, descendants
+from anygpu.agent.bring import Interrupted
 from anygpu.agent.identity import identity
 from anygpu.agent.lease import Lease
 from anygpu.agent.loop import Loop, Wake
 from anygpu.agent.orders import Orders, follow_orders
 from anygpu.agent.output import Mask
-from anygpu.agent.prepare import Interrupted, prepare
+from anygpu.agent.prepare import prepare
 from anygpu.agent.process import CannotStart, Process
 from anygpu.agent.report import Report
 from anygpu.agent.sender import Sender
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
+    from anygpu.agent.cache import Cache
     from anygpu.agent.home import Home
     from anygpu.agent.loop import Ending
     from anygpu.agent.notices import Notice
@@ -61,6 +63,15 @@ class Attempt:
     def is_away(self) -> bool:
         """On a machine the server does not run on: what lies there cannot be taken for granted."""
         return self.place.moves
+
+    def cache(self) -> Cache | None:
+        """What this machine keeps for later attempts; a server's own machine has everything already."""
+        if not self.is_away:
+            return None
+
+        from anygpu.agent.cache import of_this_machine
+
+        return of_this_machine()
 
     def server(self) -> Server:
         """A connection of its own for each thread that asks for one."""

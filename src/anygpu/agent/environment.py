@@ -30,8 +30,29 @@ ALLOWED_FAMILIES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 STATE = ".anygpu"
 
 
-def interpreter(assignment: Assignment) -> str:
-    return assignment.work.python or sys.executable
+def interpreter(assignment: Assignment, is_away: bool) -> tuple[str, str]:
+    """(the job's Python, a line for its log). On another machine the submitter's own interpreter is not there."""
+    wanted = assignment.work.python
+    if not wanted:
+        return sys.executable, ""
+    if wanted.replace(".", "").isdigit():
+        return _of_version(wanted)
+    if is_away and os.path.isabs(wanted) and not os.path.exists(wanted):
+        return sys.executable, f"this machine has no {wanted}; the job runs with {sys.executable}"
+    return wanted, ""
+
+
+def _of_version(version: str) -> tuple[str, str]:
+    if f"{_version()}.".startswith(f"{version}."):
+        return sys.executable, ""
+    found = on_path(f"python{version}")
+    if found:
+        return found, ""
+    return sys.executable, f"this machine has no python{version}; the job runs with Python {_version()}"
+
+
+def _version() -> str:
+    return sys.version.split()[0]
 
 
 def directories(cwd: str) -> tuple[str, str]:

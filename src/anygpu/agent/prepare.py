@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 
-from anygpu.agent import environment
+from anygpu.agent import bring, environment
+from anygpu.agent.bring import Interrupted, go_on
 from anygpu.agent.environment import on_path
-from anygpu.agent.fetch import Corrupt, download
-from anygpu.agent.http11 import Unreachable
 from anygpu.agent.process import CannotStart, Process
-from anygpu.agent.wire import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +18,6 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 4000
 TAIL_LINES = 5
-
-
-class Interrupted(Exception):
-    """Something asked us to stop while we were preparing."""
 
 
 class Prepared:
@@ -38,42 +32,45 @@ class Prepared:
 
 
 def prepare(attempt: Attempt) -> Prepared:
+    """Each step by its name, which is also how it is told when it fails."""
+    step = _Step()
     try:
-        return _prepared(attempt)
+        return _prepared(attempt, step)
     except OSError as error:
-        raise CannotStart(f"the job could not be prepared: {error}") from error
+        raise CannotStart(f"{step.name}: {bring.why(error, attempt.home.path)}") from error
 
 
-def _prepared(attempt: Attempt) -> Prepared:
+class _Step:
+    """Which one it is."""
+
+    def __init__(self) -> None:
+        self.name = "preparing"
+
+    def __call__(self, name: str) -> None:
+        self.name = name
+
+
+def _prepared(attempt: Attempt, step: _Step) -> Prepared:
     work, home = attempt.work, attempt.home
     if work.archive or work.requirements or work.setup or work.dataset or work.resume:
         attempt.report.phase("preparing")
-    _unpack_archive(attempt)
+    step("fetching the working directory")
+    bring.working_directory(attempt)
     cwd = _working_directory(attempt)
     environment.install_library(home)
+    step("requirements")
     python = _interpreter(attempt, cwd)
     env = environment.for_the_job(home, attempt.assignment, cwd, python)
     _check_fit(attempt, python, env)
-    _fetch_dataset(attempt, env)
+    step("fetching the dataset")
+    data = bring.dataset(attempt)
+    if data is not None:
+        env["ANYGPU_DATASET"] = data
+    step("fetching the checkpoint")
     resume_args = _restore(attempt, cwd, env)
+    step("setup")
     _set_up(attempt, cwd, env)
     return Prepared(_command(attempt, cwd, python) + resume_args, cwd, env)
-
-
-def _unpack_archive(attempt: Attempt) -> None:
-    archive = attempt.work.archive
-    if not archive:
-        return
-
-    from anygpu.agent.unpack import Unsafe, unpack
-
-    packed = attempt.home.join("work.tar.gz")
-    fetch(attempt, archive["url"], packed, archive["sha256"], "the working directory")
-    try:
-        unpack(packed, attempt.home.work)
-    except (Unsafe, OSError) as error:
-        raise CannotStart(f"the working directory could not be unpacked: {error}") from error
-    os.unlink(packed)
 
 
 def _working_directory(attempt: Attempt) -> str:
@@ -86,7 +83,9 @@ def _working_directory(attempt: Attempt) -> str:
 
 
 def _interpreter(attempt: Attempt, cwd: str) -> str:
-    python = environment.interpreter(attempt.assignment)
+    python, note = environment.interpreter(attempt.assignment, attempt.is_away)
+    if note:
+        attempt.report.line(note)
     if not attempt.work.requirements:
         return python
 
@@ -111,18 +110,6 @@ def _check_fit(attempt: Attempt, python: str, env: dict[str, str]) -> None:
         raise CannotStart(f"torch does not fit: {wrong}")
     if doubtful:
         attempt.report.line(doubtful)
-
-
-def _fetch_dataset(attempt: Attempt, env: dict[str, str]) -> None:
-    dataset = attempt.work.dataset or {}
-    if dataset.get("path"):
-        env["ANYGPU_DATASET"] = dataset["path"]
-    elif dataset.get("url"):
-        name = dataset["url"].split("?", 1)[0].rstrip("/").rpartition("/")[2] or "dataset"
-        target = attempt.home.join("dataset", name)
-        if not os.path.exists(target):
-            fetch(attempt, dataset["url"], target, dataset.get("sha256"), "the dataset")
-        env["ANYGPU_DATASET"] = target
 
 
 def _restore(attempt: Attempt, cwd: str, env: dict[str, str]) -> list[str]:
@@ -203,19 +190,3 @@ def run_command(attempt: Attempt, argv: Sequence[str], cwd: str, env: dict[str, 
 def _last_lines(said: bytes) -> str:
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines()]
     return "\n".join([line for line in lines if line][-TAIL_LINES:])
-
-
-def go_on(attempt: Attempt) -> None:
-    """Asked now and then by what takes long: raises when we are to stop."""
-    if attempt.loop.check() is not None:
-        raise Interrupted
-    attempt.report.flush_when_due()
-
-
-def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
-    try:
-        download(attempt.server(), url, target, sha256, lambda: go_on(attempt))
-    except Corrupt as error:
-        raise CannotStart(f"{what} arrived damaged: {error}") from error
-    except (Refused, Unreachable, ValueError) as error:
-        raise CannotStart(f"{what} could not be downloaded: {error}") from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 
+from anygpu.agent.bring import fetch
 from anygpu.agent.digest import sha256_of_file
 from anygpu.agent.fetch import Corrupt
 from anygpu.agent.patterns import matches_a_folder
-from anygpu.agent.prepare import fetch
 from anygpu.agent.process import CannotStart
 from anygpu.job import DIRECTORY_MARK, copy_file
 
