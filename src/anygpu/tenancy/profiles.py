@@ -10,6 +10,7 @@ from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.configured import Backends, Entry, Source
 from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.backends.options import Given
 from anygpu.errors import AnygpuError, Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import Offer
 from anygpu.events.view import JobView
@@ -22,6 +23,7 @@ from anygpu.tenancy.access import Caller, Role
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
+OPERATORS = ("endpoint", "identity", "profile")  # whom to call, and credentials that lie on the server
 OPEN_WITHIN_S = 5.0
 CHECK_WITHIN_S = 20.0  # below what a client waits for an answer
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
@@ -83,8 +85,7 @@ class ConfiguredBackends:
         model = (await asyncio.to_thread(registry.find, wanted.kind)).options
         known = await self._known(caller, wanted)
         given = reading.read(model, wanted.options, self._credentials(wanted, known))
-        if not given.credentials:
-            _require_ambient(caller)
+        _require_own(caller, given, known)
         await self._require_same_machines(caller, wanted, known)
         await self._profiles.put(
             caller.scope,
@@ -171,13 +172,7 @@ class ConfiguredBackends:
         if known is None or known.kind != wanted.kind:
             return given
         left_out = {*known.credential_names} - {*wanted.credentials}
-        if not left_out:
-            return given
-        if known.options.get("endpoint", "") != wanted.options.get("endpoint", ""):
-            # Or whoever may change a profile could have its credentials sent anywhere.
-            said = "credentials are kept only while the endpoint stays the same"
-            raise InvalidSpec([Problem("options.endpoint", None, said, "give them again", "body")])
-        kept = self._profiles.credentials(known)
+        kept = self._profiles.credentials(known) if left_out else {}
         return {name: kept[name] for name in left_out} | given
 
     async def _require_same_machines(self, caller: Caller, wanted: Wanted, known: Profile | None) -> None:
@@ -209,12 +204,20 @@ REMOVE = {
 }
 
 
-def _require_ambient(caller: Caller) -> None:
-    """Credentials of the server's own environment are its operator's: nobody else spends or sends them."""
-    if not caller.role.covers(Role.OPERATOR):
+def _require_own(caller: Caller, given: Given, known: Profile | None) -> None:
+    """What is the server's is its operator's: nobody else spends its credentials or chooses whom it calls."""
+    if caller.role.covers(Role.OPERATOR):
+        return
+    if not given.credentials:
         raise Forbidden(
             "a backend without credentials of its own uses those of the server's operator",
             hint="Give it some with --credential, or ask the operator.",
+        )
+    before = known.options if known else {}
+    changed = [name for name in OPERATORS if given.plain.get(name, "") != before.get(name, "")]
+    if changed:
+        raise Forbidden(
+            f"the option {changed[0]!r} is for the server's operator", hint="Leave it out, or ask."
         )
 
 

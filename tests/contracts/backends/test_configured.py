@@ -127,7 +127,7 @@ async def test_one_that_cannot_be_opened_says_why_and_is_tried_again(
     make: Callable[..., Rig], tmp_path: Path
 ) -> None:
     rig = make()
-    entry = await rig.add(caller(), options={"endpoint": "nowhere"})
+    entry = await rig.add(caller(role=Role.OPERATOR), options={"endpoint": "nowhere"})
     assert not entry.is_open
     assert "nothing at 'nowhere'" in entry.reason
     with pytest.raises(BackendNotOpen, match="nothing at 'nowhere'"):
@@ -201,14 +201,23 @@ async def test_only_administrators_change_and_only_the_operator_lends_the_enviro
         await rig.add(caller(), credentials={})
     assert (await rig.add(caller(role=Role.OPERATOR), credentials={})).is_open
     with pytest.raises(Forbidden, match="server's operator"):
-        await rig.add(caller(), credentials={}, options={"endpoint": "http://elsewhere"}, replace=True)
+        await rig.add(caller(), credentials={}, options={"cpus": 3}, replace=True)
     with pytest.raises(Forbidden, match="admin"):
         await rig.service.remove(caller(role=Role.MEMBER), "plug")
 
 
-async def test_a_change_keeps_the_credentials_it_does_not_name_but_not_for_another_endpoint(
-    make: Callable[..., Rig],
-) -> None:
+async def test_only_the_operator_says_whom_the_server_calls(make: Callable[..., Rig]) -> None:
+    rig, proxied = make(), {"endpoint": "http://127.0.0.1:9"}
+    with pytest.raises(Forbidden, match="'endpoint'"):
+        await rig.add(caller(), options=proxied)
+    await rig.add(caller(role=Role.OPERATOR), options=proxied)
+    await rig.add(caller(), options={**proxied, "cpus": 3}, credentials={}, replace=True)
+    for changed in ({}, {"endpoint": "http://127.0.0.2:9"}):
+        with pytest.raises(Forbidden, match="'endpoint'"):
+            await rig.add(caller(), options=changed, replace=True)
+
+
+async def test_a_change_keeps_the_credentials_it_does_not_name(make: Callable[..., Rig]) -> None:
     rig = make()
     await rig.add(caller(), credentials={"api_key": "wrong"})
     assert not (await rig.service.check(caller(), "plug")).account.valid
@@ -216,8 +225,6 @@ async def test_a_change_keeps_the_credentials_it_does_not_name_but_not_for_anoth
     await rig.add(caller(), options={"cpus": 3}, credentials={}, replace=True)
     checked = await rig.service.check(caller(), "plug")
     assert (checked.account.valid, checked.account.balance_microusd) == (True, 12_340_000)
-    with pytest.raises(InvalidSpec, match="give them again"):
-        await rig.add(caller(), options={"endpoint": "http://elsewhere"}, credentials={}, replace=True)
     await rig.add(caller(role=Role.OPERATOR), credentials={"api_key": None}, replace=True)
     assert rig.profiles.credentials(await rig.profiles.get(LAB, "plug")) == {}
 
