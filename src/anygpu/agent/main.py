@@ -33,6 +33,10 @@ def main(argv: list[str]) -> int:
         return _holding(Home(argv[1]), deliver)
     if len(argv) == 1 and not argv[0].startswith("-"):
         return _holding(Home(argv[0]), run)
+    if argv and argv[0] in ("--check", "--list", "--start", "--watch", "--kill"):
+        from anygpu.agent.box import main as box
+
+        return box(argv)
     if argv == ["--spare"]:
         return _spare()
     _say("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
