@@ -1,0 +1,19 @@
+"""Paperspace's adapter on the simulator."""
+
+from tests.contracts.backends.provider_contract import ProviderContract, cheapest, order, until
+
+from anygpu.backends.clouds import paperspace
+from anygpu.backends.vm.provider import Power, Provider
+from anygpu.testing.cloud import CloudSim
+
+
+class TestPaperspace(ProviderContract):
+    module = paperspace
+
+    async def test_a_machine_goes_off_by_itself_when_its_life_is_over(
+        self, sim: CloudSim, provider: Provider
+    ) -> None:
+        made = await provider.create(order(await cheapest(provider)))
+        await until(provider, made.id, Power.RUNNING)
+        sim.advance(36_001)
+        assert (await until(provider, made.id, Power.STOPPED)).detail == "off"
