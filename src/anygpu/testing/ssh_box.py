@@ -204,8 +204,9 @@ class Wire:
         self.target = port
         self.port = 0
         self.bytes_left: int | None = None  # of what goes to the box, until the wire cuts itself
-        self.connections = 0
+        self.connections = self.refused = 0
         self._down = False
+        self._frozen: set[asyncio.StreamWriter] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -223,6 +224,10 @@ class Wire:
         for writer in self._writers:
             writer.transport.abort()
 
+    def freeze(self) -> None:
+        """Nothing more passes on what is open now, and neither end is told: as when a laptop is closed."""
+        self._frozen |= self._writers
+
     def down(self) -> None:
         self._down = True
         self.cut()
@@ -232,6 +237,7 @@ class Wire:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._down:
+            self.refused += 1
             writer.transport.abort()
             return
         self.connections += 1
@@ -250,6 +256,8 @@ class Wire:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(4096):
+                if writer in self._frozen:
+                    continue
                 if counted and self._spent(len(data)):
                     self.cut()
                 writer.write(data)

@@ -1,0 +1,32 @@
+"""A line to a box of its own for each test, on OpenSSH where it is installed."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.contracts.ssh.line import Line
+
+from anygpu.agent import box_processes as processes
+from anygpu.testing.agent_listener import AgentListener
+from anygpu.testing.ssh_box import KINDS, Wire, a_box
+
+
+@pytest.fixture
+def work() -> dict[str, object]:
+    return {"shell": "sleep 1000"}
+
+
+@pytest.fixture(params=KINDS[-1:])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def line(kind: str, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[Line]:
+    with AgentListener(work) as listener:
+        async with a_box(kind, tmp_path / "home") as box, Wire(box.port) as wire:
+            made = Line(tmp_path, box, wire, listener)
+            yield made
+            for link in made.links:
+                await link.stop()
+            processes.kill_all(made.name)

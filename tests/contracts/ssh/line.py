@@ -1,0 +1,82 @@
+"""A box with a real SSH server, a wire to it that can be cut, and a listener its agents report to."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from anygpu.backends.contract import Launch
+from anygpu.backends.ssh.connection import Dialer
+from anygpu.backends.ssh.link import Link, LinkState, known_by_name
+from anygpu.backends.ssh.login import Login, SshTiming
+from anygpu.backends.ssh.pins import Pins
+from anygpu.spec.model import Resources
+from anygpu.testing.agent_listener import AgentListener
+from anygpu.testing.ssh_box import Box, Wire
+
+QUICK = SshTiming(tries=3, between_s=0.1, connect_s=5, keepalive_s=0.3, keepalive_misses=2, again_most_s=0.4)
+
+
+@dataclass
+class Line:
+    """Everything between a link and its agent."""
+
+    root: Path
+    box: Box
+    wire: Wire
+    listener: AgentListener
+    links: list[Link] = field(default_factory=list)
+    states: list[LinkState] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"anygpu-{self.listener.url.rpartition(':')[2]:0>32}-1"
+
+    @property
+    def directory(self) -> Path:
+        return self.box.home / ".anygpu" / "attempts" / self.name
+
+    @property
+    def agents(self) -> Path:
+        return self.box.home / ".anygpu" / "agent"
+
+    def dialer(self, **timing: Any) -> Dialer:
+        return Dialer(Pins(self.root / "pins"), SshTiming(**{**vars_of(QUICK), **timing}))
+
+    def launch(self) -> Launch:
+        return Launch(
+            name=self.name, job_id="", attempt=1, ticket=self.name, agent_url="", resources=Resources()
+        )
+
+    def link(self, *, again: bool = False, login: dict[str, Any] | None = None, **how: Any) -> Link:
+        async def found() -> Login:
+            return self.box.login(machine="box", **{"port": self.wire.port, **(login or {})})
+
+        made = Link(
+            found,
+            known_by_name(self.name) if again else self.launch(),
+            dialer=how.pop("dialer", None) or self.dialer(),
+            agent_target=("127.0.0.1", int(self.listener.url.rpartition(":")[2])),
+            on_change=lambda: self.states.append(made.state),
+            **how,
+        )
+        self.links.append(made)
+        made.start()
+        return made
+
+    async def settled(self, link: Link) -> LinkState:
+        async with asyncio.timeout(15):
+            return await link.settled()
+
+
+def vars_of(timing: SshTiming) -> dict[str, Any]:
+    return {name: getattr(timing, name) for name in SshTiming.__slots__}
+
+
+async def eventually(holds: Callable[[], object], within_s: float = 15) -> None:
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, "it did not come true in time"
+        await asyncio.sleep(0.01)
