@@ -235,7 +235,7 @@ def _supervisor(
     return Supervisor(
         journal,
         new_keeper,
-        Placing(journal, backends, stores.checkpoints, tickets, clock, policy),
+        Placing(journal, backends, stores.checkpoints, tickets, clock, policy, backends.visible),
         Sweeper(backends, clock, policy, log.failure),
         clock,
         world.wake,

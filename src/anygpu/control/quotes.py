@@ -96,12 +96,12 @@ class Quotes:
 
     async def _check(self, backends: Mapping[str, Backend]) -> None:
         checks = {name: each for name, each in backends.items() if isinstance(each, ChecksAccount)}
-        questions = {name: _checked(each) for name, each in checks.items()}
-        await self._accounts.ask(questions, age_s=self._policy.account_age_s)  # type: ignore[arg-type]
+        questions = {_opened(name, each): _checked(each) for name, each in checks.items()}
+        await self._accounts.ask(questions, age_s=self._policy.account_age_s)
 
     def _solvent(self, name: str, offer: Offer) -> Offer:
         """An hour must be paid for before it begins, where the provider works with a balance."""
-        account = self._accounts.known(name)
+        account = self._accounts.known(_opened(name, self._backends.get(name)))
         if account is None or not offer.paid or offer.refused:
             return offer
         if not account.valid:
@@ -115,6 +115,11 @@ class Quotes:
             offer,
             refused=f"its account holds {in_dollars(account.balance_microusd)}, an hour costs {in_dollars(least)}",
         )
+
+
+def _opened(name: str, backend: object) -> Hashable:
+    """One that was given other credentials is opened anew: what was said of the old ones is not held against it."""
+    return name, id(backend)
 
 
 def _offered(backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
