@@ -72,12 +72,11 @@ class RealMachine:
 
     async def halt(self) -> None:
         self._up = False
-        for task in self._background:
-            task.cancel()
         self._gate.close()
         self._shut_metadata(self._instance.inside_ip)
         if self._sessions.started:
             await self._reaper.kill(self._place.directory)
+        await asyncio.gather(*self._background)  # scripts that were killed are waited for
         await asyncio.to_thread(shutil.rmtree, self._place.directory / "tmp", ignore_errors=True)
 
     async def listen(self, address: str) -> None:
@@ -108,6 +107,8 @@ class RealMachine:
     async def _run(self, scripts: tuple[str, ...]) -> None:
         """One after the other; one that fails does not keep the next from running."""
         for number, script in enumerate(scripts):
+            if not self._up:
+                return
             path = self._place.directory / f"part-{number:03}"
             path.write_text(script)
             path.chmod(0o700)
