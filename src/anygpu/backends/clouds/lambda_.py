@@ -52,7 +52,7 @@ class Lambda:
 
     self_expires = "none"
     idempotent = False
-    listing_lag_s = 30.0
+    listing_lag_s = 10.0
     notices = ""
 
     def __init__(

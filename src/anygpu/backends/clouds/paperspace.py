@@ -99,7 +99,7 @@ class Paperspace:
 
     self_expires = "max_duration"
     idempotent = False
-    listing_lag_s = 30.0
+    listing_lag_s = 10.0
     notices = ""
 
     def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:

@@ -56,7 +56,7 @@ class RunPod:
 
     self_expires = "none"
     idempotent = False
-    listing_lag_s = 30.0
+    listing_lag_s = 10.0
     notices = ""
 
     def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
