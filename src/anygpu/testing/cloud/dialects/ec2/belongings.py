@@ -1,0 +1,275 @@
+"""What goes with instances and can be left behind: key pairs, volumes, spot requests, reservations, tags."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import MutableMapping
+
+from anygpu.testing.cloud.dialects.ec2 import wire
+from anygpu.testing.cloud.dialects.ec2.account import Region, Reservation
+from anygpu.testing.cloud.dialects.ec2.failure import Failure
+from anygpu.testing.cloud.dialects.ec2.filtering import matching
+from anygpu.testing.cloud.dialects.ec2.goods import ACCOUNT, VENDOR
+from anygpu.testing.cloud.dialects.ec2.wire import Fields
+from anygpu.testing.cloud.instance import Cause, Instance
+from anygpu.testing.cloud.refusals import Refusal, Why
+from anygpu.testing.cloud.resources import Disk, Key
+
+
+async def import_key_pair(region: Region, fields: Fields) -> Fields:
+    try:
+        public_key = base64.b64decode(fields.get("PublicKeyMaterial", ""), validate=True).decode()
+        key = region.cloud.keys.add(VENDOR, region.name, fields["KeyName"], public_key)
+    except (binascii.Error, UnicodeDecodeError, Refusal) as error:
+        raise _key_refused(error) from error
+    key.tags.update(wire.tags_for(fields, "key-pair"))
+    return {
+        "keyName": key.name,
+        "keyFingerprint": _fingerprint(key),
+        "keyPairId": key.id,
+        "tagSet": wire.tag_set(key.tags),
+    }
+
+
+def _key_refused(error: Exception) -> Failure:
+    if isinstance(error, Refusal) and error.why is Why.CONFLICT:
+        return Failure("InvalidKeyPair.Duplicate", error.message)
+    return Failure("InvalidKey.Format", "Key is not in valid OpenSSH public key format")
+
+
+async def describe_key_pairs(region: Region, fields: Fields) -> Fields:
+    names, ids = fields.get("KeyName", []), fields.get("KeyPairId", [])
+    keys = region.cloud.keys.all(VENDOR, region.name)
+    for name in names:
+        if not any(key.name == name for key in keys):
+            raise Failure("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
+    chosen = [key for key in keys if (not names or key.name in names) and (not ids or key.id in ids)]
+    found = matching(
+        chosen, fields, lambda key: {"key-name": key.name, "key-pair-id": key.id}, lambda key: key.tags
+    )
+    return {
+        "keySet": [
+            {
+                "keyName": key.name,
+                "keyPairId": key.id,
+                "keyType": "ed25519",
+                "keyFingerprint": _fingerprint(key),
+                "createTime": wire.timestamp(key.created_at_ms),
+                "tagSet": wire.tag_set(key.tags),
+            }
+            for key in found
+        ]
+    }
+
+
+async def delete_key_pair(region: Region, fields: Fields) -> Fields:
+    """Succeeds for a key that is not there, as EC2 does."""
+    try:
+        key = region.cloud.keys.find(
+            VENDOR, region.name, fields.get("KeyName") or fields.get("KeyPairId", "")
+        )
+    except Refusal:
+        return {"return": True}
+    region.cloud.keys.remove(VENDOR, region.name, key.name)
+    return {"return": True, "keyPairId": key.id}
+
+
+async def describe_volumes(region: Region, fields: Fields) -> Fields:
+    wanted = fields.get("VolumeId", [])
+    disks = [disk for disk in region.cloud.disks.all(VENDOR) if disk.region == region.name]
+    chosen = [disk for disk in disks if not wanted or disk.id in wanted]
+    if len(chosen) < len(wanted):
+        raise Failure("InvalidVolume.NotFound", f"The volume '{wanted[0]}' does not exist.")
+    some, token = wire.page(matching(chosen, fields, _disk_facts, lambda disk: disk.tags), fields)
+    return {"volumeSet": [_volume(disk) for disk in some], "nextToken": token}
+
+
+async def delete_volume(region: Region, fields: Fields) -> Fields:
+    try:
+        region.cloud.disks.remove(VENDOR, fields.get("VolumeId", ""))
+    except Refusal as refusal:
+        code = "VolumeInUse" if refusal.why is Why.CONFLICT else "InvalidVolume.NotFound"
+        raise Failure(code, refusal.message) from refusal
+    return {"return": True}
+
+
+async def describe_spot_instance_requests(region: Region, fields: Fields) -> Fields:
+    wanted = fields.get("SpotInstanceRequestId", [])
+    spots = [
+        each
+        for each in region.cloud.listed(VENDOR, region=region.name)
+        if each.order.spot and (not wanted or each.order.native["spot_request"] in wanted)
+    ]
+    found = matching(spots, fields, _request_facts, lambda each: each.tags)
+    some, token = wire.page(found, fields)
+    return {"spotInstanceRequestSet": [_request(each) for each in some], "nextToken": token}
+
+
+async def cancel_spot_instance_requests(region: Region, fields: Fields) -> Fields:
+    ids = fields.get("SpotInstanceRequestId", [])
+    return {"spotInstanceRequestSet": [{"spotInstanceRequestId": id, "state": "cancelled"} for id in ids]}
+
+
+async def create_capacity_reservation(region: Region, fields: Fields) -> Fields:
+    reservation = Reservation(
+        id=region.cloud.new_id("cr-"),
+        type=fields["InstanceType"],
+        zone=fields.get("AvailabilityZone") or VENDOR.zones(region.name)[0],
+        count=int(fields["InstanceCount"]),
+        tags=wire.tags_for(fields, "capacity-reservation"),
+    )
+    region.reservations[reservation.id] = reservation
+    return {"capacityReservation": _reservation(region, reservation)}
+
+
+async def describe_capacity_reservations(region: Region, fields: Fields) -> Fields:
+    wanted = fields.get("CapacityReservationId", [])
+    for id in wanted:
+        if id not in region.reservations:
+            message = f"The capacity reservation '{id}' does not exist."
+            raise Failure("InvalidCapacityReservationId.NotFound", message)
+    chosen = [each for each in region.reservations.values() if not wanted or each.id in wanted]
+    found = matching(
+        chosen,
+        fields,
+        lambda each: {"instance-type": each.type, "availability-zone": each.zone, "state": "active"},
+        lambda each: each.tags,
+    )
+    return {"capacityReservationSet": [_reservation(region, each) for each in found]}
+
+
+async def describe_reserved_instances(region: Region, fields: Fields) -> Fields:
+    """Nobody has committed to anything here."""
+    return {"reservedInstancesSet": []}
+
+
+async def create_tags(region: Region, fields: Fields) -> Fields:
+    tags = {tag["Key"]: tag.get("Value", "") for tag in fields.get("Tag", [])}
+    for id in fields.get("ResourceId", []):
+        _tags_of(region, id).update(tags)
+    return {"return": True}
+
+
+def _tags_of(region: Region, id: str) -> MutableMapping[str, str]:
+    if id in region.cloud.instances:
+        return region.cloud.instances[id].tags
+    if id in region.groups:
+        return region.groups[id].tags
+    found = [disk.tags for disk in region.cloud.disks.all(VENDOR) if disk.id == id]
+    found += [key.tags for key in region.cloud.keys.all(VENDOR, region.name) if key.id == id]
+    if found:
+        return found[0]
+    raise Failure("InvalidID", f"The ID '{id}' is not valid")
+
+
+def _fingerprint(key: Key) -> str:
+    body = base64.b64decode(key.public_key.split()[1] + "==")
+    return base64.b64encode(hashlib.sha256(body).digest()).decode()
+
+
+def _disk_facts(disk: Disk) -> dict[str, str]:
+    return {
+        "volume-id": disk.id,
+        "status": "in-use" if disk.instance else "available",
+        "attachment.instance-id": disk.instance,
+        "availability-zone": disk.zone,
+    }
+
+
+def _volume(disk: Disk) -> Fields:
+    attachment = {
+        "volumeId": disk.id,
+        "instanceId": disk.instance,
+        "device": "/dev/sda1",
+        "status": "attached",
+        "deleteOnTermination": disk.goes_with_machine,
+    }
+    return {
+        "volumeId": disk.id,
+        "size": disk.size_gib,
+        "snapshotId": "",
+        "availabilityZone": disk.zone,
+        "status": "in-use" if disk.instance else "available",
+        "createTime": wire.timestamp(disk.created_at_ms),
+        "attachmentSet": [attachment] if disk.instance else [],
+        "volumeType": "gp3",
+        "encrypted": False,
+        "tagSet": wire.tag_set(disk.tags),
+    }
+
+
+def _request_facts(instance: Instance) -> dict[str, str]:
+    state, code, _ = _request_state(instance)
+    return {
+        "spot-instance-request-id": instance.order.native["spot_request"],
+        "instance-id": instance.id,
+        "state": state,
+        "status-code": code,
+    }
+
+
+def _request(instance: Instance) -> Fields:
+    state, code, message = _request_state(instance)
+    at_ms = instance.taken_at_ms if instance.cause is Cause.PREEMPTED else instance.stopped_at_ms
+    return {
+        "spotInstanceRequestId": instance.order.native["spot_request"],
+        "spotPrice": f"{instance.type.price_microusd_per_hour / 1_000_000:.6f}",
+        "type": "one-time",
+        "state": state,
+        "status": {
+            "code": code,
+            "message": message,
+            "updateTime": wire.timestamp(at_ms or instance.created_at_ms),
+        },
+        "instanceId": instance.id,
+        "createTime": wire.timestamp(instance.created_at_ms),
+        "launchedAvailabilityZone": instance.zone,
+        "productDescription": "Linux/UNIX",
+        "instanceInterruptionBehavior": "terminate",
+        "tagSet": wire.tag_set(instance.tags),
+    }
+
+
+def _request_state(instance: Instance) -> tuple[str, str, str]:
+    """State, code and message, as "Spot request status" in EC2's user guide has them."""
+    if not instance.state.over:
+        if instance.notice_at_ms is None:
+            return "active", "fulfilled", "Your spot request is fulfilled."
+        message = "Your Spot Instance has been marked for termination."
+        return "active", "marked-for-termination", message
+    if instance.cause is Cause.PREEMPTED:
+        message = "there is no Spot capacity available that matches your request."
+        message = f"Your Spot instance was terminated because {message}"
+        return "closed", "instance-terminated-no-capacity", message
+    return (
+        "closed",
+        "instance-terminated-by-user",
+        "Spot Instance terminated due to user-initiated termination.",
+    )
+
+
+def _reservation(region: Region, reservation: Reservation) -> Fields:
+    used = sum(
+        each.state.alive and _uses(each, reservation.id)
+        for each in region.cloud.instances.values()
+        if each.vendor.name == VENDOR.name
+    )
+    return {
+        "capacityReservationId": reservation.id,
+        "ownerId": ACCOUNT,
+        "instanceType": reservation.type,
+        "instancePlatform": "Linux/UNIX",
+        "availabilityZone": reservation.zone,
+        "tenancy": "default",
+        "totalInstanceCount": reservation.count,
+        "availableInstanceCount": reservation.count - used,
+        "state": "active",
+        "endDateType": "unlimited",
+        "instanceMatchCriteria": "targeted",
+        "tagSet": wire.tag_set(reservation.tags),
+    }
+
+
+def _uses(instance: Instance, reservation: str) -> bool:
+    target = instance.order.native["fields"].get("CapacityReservationSpecification", {})
+    return bool(target.get("CapacityReservationTarget", {}).get("CapacityReservationId") == reservation)
