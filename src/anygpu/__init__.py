@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anygpu.job import artifact as artifact
+    from anygpu.job import best as best
     from anygpu.job import checkpoint as checkpoint
     from anygpu.job import log as log
     from anygpu.job import progress as progress
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_IN_A_JOB = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "save")
+_IN_A_JOB = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "best", "save")
 _CLIENT = ("Platform", "Requirements")
 
 __all__ = [*_IN_A_JOB, *_CLIENT, "__version__"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["artifact", "checkpoint", "log", "progress", "resume_path", "save", "should_stop"]
+__all__ = ["artifact", "best", "checkpoint", "log", "progress", "resume_path", "save", "should_stop"]
 
 LOOK_EVERY_S = 0.1
 TELL_EVERY_S = 0.2
@@ -92,6 +92,12 @@ def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
 
 
 save = artifact
+
+
+def best(path: str | os.PathLike[str]) -> None:
+    """These are the best weights so far: a file, or a directory. `anygpu fetch --model` brings them home."""
+    suffix = "" if os.path.isdir(path) else os.path.splitext(os.fspath(path))[1]
+    artifact(path, name=f"best/model{suffix}")
 
 
 def resume_path() -> str | None:

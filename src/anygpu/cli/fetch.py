@@ -1,7 +1,7 @@
 """`anygpu fetch`: what a job made, downloaded and verified."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,12 +9,22 @@ from anygpu.cli import words
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.output import emit, emit_json
 
+if TYPE_CHECKING:
+    from anygpu.sdk.client import Client
+    from anygpu.sdk.downloads import Fetched
+
 
 @click.command(name="fetch")
 @click.argument("job", default="last")
 @click.argument("names", nargs=-1)
-@click.option("--to", "directory", default="", help="Into this directory. Default: one named like the job.")
+@click.option(
+    "--to",
+    "directory",
+    default="",
+    help="Into this directory. Default: one named like the job; this one for --model.",
+)
 @click.option("--checkpoint", "-c", is_flag=True, help="The newest checkpoint instead of the outputs.")
+@click.option("--model", "-m", is_flag=True, help="The trained model alone, as model_FRAMEWORK_TIME.")
 @click.option("--step", type=int, help="The checkpoint of this step.")
 @click.option("--force", is_flag=True, help="Overwrite files that differ.")
 @click.option("--list", "only_list", is_flag=True, help="Only tell what there is.")
@@ -25,6 +35,7 @@ def command(
     names: tuple[str, ...],
     directory: str,
     checkpoint: bool,
+    model: bool,
     step: int | None,
     force: bool,
     only_list: bool,
@@ -37,6 +48,8 @@ def command(
 
     client = connect(context_name)
     found = client.job(job)
+    if model:
+        return _model(client, found, Path(directory or "."), only_list, as_json)
     wants_checkpoint = checkpoint or step is not None
     files = (
         checkpoint_files(client, found["id"], step)
@@ -54,9 +67,22 @@ def command(
             [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in files], as_json
         )
     download = Download(root, client.http.endpoint.url, force=force)
-    done = [download.fetch(file) for file in files]
-    told = [{"path": str(each.path), "size": each.size, "downloaded": each.downloaded} for each in done]
-    return _tell(told, as_json)
+    return _tell([_told(download.fetch(file)) for file in files], as_json)
+
+
+def _model(client: "Client", job: dict[str, Any], directory: Path, only_list: bool, as_json: bool) -> None:
+    from anygpu.sdk.models import bring_home, file_name, model_of
+
+    found = model_of(client, job)
+    if only_list:
+        listed = [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in found.files]
+        return _tell(listed, as_json)
+    done = bring_home(found, file_name(found, job), directory, client.http.endpoint.url)
+    return _tell([_told(each) for each in done], as_json)
+
+
+def _told(fetched: "Fetched") -> dict[str, Any]:
+    return {"path": str(fetched.path), "size": fetched.size, "downloaded": fetched.downloaded}
 
 
 def _tell(files: list[dict[str, Any]], as_json: bool) -> None:

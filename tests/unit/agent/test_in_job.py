@@ -31,7 +31,7 @@ def test_outside_anygpu_everything_quietly_does_nothing(tmp_path: Path) -> None:
     code = """
 import anygpu
 anygpu.log(loss=1, step=1); anygpu.log({"a": 1}); anygpu.progress(step=1)
-anygpu.checkpoint("nowhere.pt"); anygpu.artifact("nowhere"); anygpu.save("nowhere")
+anygpu.checkpoint("nowhere.pt"); anygpu.artifact("nowhere"); anygpu.save("nowhere"); anygpu.best("nowhere.pt")
 print(anygpu.resume_path(), anygpu.should_stop())
 """
     done = script(code)

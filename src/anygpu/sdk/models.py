@@ -1,0 +1,145 @@
+"""The trained model brought home: which file it is, and the name it is saved by.
+
+What the script declared with `anygpu.best(path)` comes first. Otherwise the first of `ORDER` that the results hold, and
+then the same among the newest checkpoint's files; of several that match alike, the one published last.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from anygpu.errors import BlobMissing
+from anygpu.sdk.client import Client
+from anygpu.sdk.downloads import Download, Fetched, RemoteFile, artifact_files, checkpoint_files, file_sha256
+
+DECLARED = "best/"
+WEIGHTS = ("pt", "pth", "safetensors", "ckpt")
+ORDER = (
+    *(f"best.{kind}" for kind in WEIGHTS),
+    *(f"best*.{kind}" for kind in WEIGHTS),
+    *(f"last.{kind}" for kind in WEIGHTS),
+    *(f"model.{kind}" for kind in WEIGHTS),
+    "*.pth",
+    "*.pt",
+    "*.safetensors",
+    "*.ckpt",
+    "*.keras",
+    "*.h5",
+    "*.joblib",
+    "*.pkl",
+    "*.ubj",
+    "*.onnx",
+)
+FRAMEWORKS = {
+    ".pt": "pytorch",
+    ".pth": "pytorch",
+    ".safetensors": "pytorch",
+    ".ckpt": "lightning",
+    ".keras": "keras",
+    ".h5": "keras",
+    ".joblib": "sklearn",
+    ".pkl": "sklearn",
+    ".ubj": "xgboost",
+    ".onnx": "onnx",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The files of a model: one, or several below one directory."""
+
+    files: Sequence[RemoteFile]
+    framework: str
+
+    @property
+    def root(self) -> str:
+        """What their names have before the part that differs; a single file's whole name."""
+        return self.files[0].name if len(self.files) == 1 else DECLARED + "model"
+
+
+def model_of(client: Client, job: Mapping[str, Any]) -> Model:
+    """The model a job made."""
+    results = artifact_files(client, job["id"])
+    files = declared(results) or first_of(results) or first_of(_newest_checkpoint(client, job["id"]))
+    if not files:
+        raise BlobMissing(
+            "The job has published no model.",
+            hint="Declare it in the script with anygpu.best(path), or name its file in `outputs`.",
+        )
+    return Model(files, framework(job.get("spec") or {}, files))
+
+
+def declared(results: Sequence[RemoteFile]) -> list[RemoteFile]:
+    """The newest declared file, or all files of the directory it lies in."""
+    best = [file for file in results if file.name.startswith(DECLARED)]
+    if not best:
+        return []
+    inside = f"{DECLARED}model/"
+    return (
+        [file for file in best if file.name.startswith(inside)]
+        if best[-1].name.startswith(inside)
+        else best[-1:]
+    )
+
+
+def first_of(files: Sequence[RemoteFile]) -> list[RemoteFile]:
+    for pattern in ORDER:
+        found = [file for file in files if fnmatchcase(PurePosixPath(file.name).name, pattern)]
+        if found:
+            return found[-1:]
+    return []
+
+
+def framework(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
+    """The trainer's name where there is one; else what the file's place and ending say."""
+    if spec.get("trainer"):
+        return str(spec["trainer"]).partition("/")[0]
+    name = PurePosixPath(files[0].name)
+    if name.parent.name == "weights" and name.suffix == ".pt":
+        return "yolo"  # where ultralytics puts best.pt and last.pt
+    suffixes = {PurePosixPath(file.name).suffix for file in files}
+    return next((known for suffix, known in FRAMEWORKS.items() if suffix in suffixes), "model")
+
+
+def file_name(model: Model, job: Mapping[str, Any], now: datetime | None = None) -> str:
+    """`model_yolo_2026-01-16T14-30-45.pt`, by when the job ended (UTC), so that fetching again finds it."""
+    ended = job.get("ended_at")
+    at = datetime.fromisoformat(ended) if ended else now or datetime.now(UTC)
+    suffix = "".join(PurePosixPath(model.root).suffixes[-1:]) if len(model.files) == 1 else ""
+    return f"model_{model.framework}_{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}{suffix}"
+
+
+def bring_home(model: Model, name: str, directory: Path, base_url: str) -> list[Fetched]:
+    """Save it under its name, or the next free one when something else bears that already."""
+    free = _free_name(directory, name, model)
+    download = Download(directory, base_url)
+    return [download.fetch(replace(file, name=free + file.name[len(model.root) :])) for file in model.files]
+
+
+def _free_name(directory: Path, name: str, model: Model) -> str:
+    stem, dot, suffix = name.partition(".") if len(model.files) == 1 else (name, "", "")
+    number, chosen = 1, name
+    while (directory / chosen).exists() and not _is_same(directory / chosen, model):
+        number += 1
+        chosen = f"{stem}-{number}{dot}{suffix}"
+    return chosen
+
+
+def _is_same(path: Path, model: Model) -> bool:
+    if len(model.files) > 1:
+        return all(_has(path / file.name[len(model.root) + 1 :], file) for file in model.files)
+    return _has(path, model.files[0])
+
+
+def _has(path: Path, file: RemoteFile) -> bool:
+    return path.is_file() and file_sha256(path) == file.sha256
+
+
+def _newest_checkpoint(client: Client, job_id: str) -> list[RemoteFile]:
+    try:
+        return checkpoint_files(client, job_id)
+    except BlobMissing:
+        return []
