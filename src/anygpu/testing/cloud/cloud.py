@@ -80,11 +80,16 @@ class Cloud:
         if (call := CALL.get(None)) is not None:
             call.vendor, call.operations = vendor.name, operations
         occasion = Occasion(vendor=vendor.name, operations=operations, region=region)
-        known = {**vendor.credentials, **self.credentials.get(vendor.name, {})}
-        if credential not in known or self.faults.strikes(Kind.BAD_CREDENTIALS, occasion):
+        if credential not in self.known_credentials(vendor) or self.faults.strikes(
+            Kind.BAD_CREDENTIALS, occasion
+        ):
             raise Refusal(Why.BAD_CREDENTIALS, "The credentials are not valid.", what=credential)
         if self.faults.strikes(Kind.THROTTLE, occasion):
             raise Refusal(Why.THROTTLED, "Request limit exceeded.")
+
+    def known_credentials(self, vendor: Vendor) -> Mapping[str, str]:
+        """Id -> secret; a vendor with mere tokens has them as ids."""
+        return {**vendor.credentials, **self.credentials.get(vendor.name, {})}
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
         """An id that looks random; with a seed, the same history gives the same ids."""

@@ -9,6 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from anygpu.testing.cloud.cloud import CALL, Call, Cloud
 from anygpu.testing.cloud.faults import Fault, Kind, Occasion
 
+FULL = "anygpu.full_path"  # in a scope: the path as it was sent, which is what a client has signed
+
 
 def routed(apps: Mapping[str, ASGIApp]) -> ASGIApp:
     """`/ec2/…` goes to the application named ec2, which sees `/…`; a bare `/ec2` is its `/`."""
@@ -16,7 +18,13 @@ def routed(apps: Mapping[str, ASGIApp]) -> ASGIApp:
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix("/").partition("/")
         app = apps.get(name) or PlainTextResponse(f"There are: {', '.join(apps)}.\n", status_code=404)
-        inner = {**scope, "root_path": "", "path": f"/{rest}", "raw_path": f"/{rest}".encode()}
+        inner = {
+            **scope,
+            "root_path": "",
+            "path": f"/{rest}",
+            "raw_path": f"/{rest}".encode(),
+            FULL: scope["path"],
+        }
         await app(inner, receive, send)
 
     return route

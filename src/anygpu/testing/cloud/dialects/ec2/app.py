@@ -1,8 +1,7 @@
 """One endpoint for every AWS service spoken here: the signature's scope says which one is meant."""
 
-import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -11,41 +10,49 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from anygpu.testing.cloud.cloud import Cloud
-from anygpu.testing.cloud.dialects.ec2 import wire
+from anygpu.testing.cloud.dialects.ec2 import signature, wire
 from anygpu.testing.cloud.dialects.ec2.account import Account
 from anygpu.testing.cloud.dialects.ec2.actions import ACTIONS
 from anygpu.testing.cloud.dialects.ec2.aside import JSON_TARGETS, caller_identity
 from anygpu.testing.cloud.dialects.ec2.failure import DENIED, Failure, in_ec2s_words
 from anygpu.testing.cloud.dialects.ec2.goods import VENDOR
+from anygpu.testing.cloud.edge import FULL
 from anygpu.testing.cloud.refusals import Refusal
 
-SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 NEUTRAL = {"RunInstances": "launch", "DescribeInstances": "list", "TerminateInstances": "end"}
 XML = "text/xml;charset=UTF-8"
 JSON = "application/x-amz-json-1.1"
+
+
+class Caller(NamedTuple):
+    """Who calls which service in which region."""
+
+    key_id: str
+    region: str
+    service: str
 
 
 def app(cloud: Cloud) -> ASGIApp:
     account = Account(cloud)
 
     async def serve(request: Request) -> Response:
-        key_id, region, service = _scope(request)
-        if service in ("ec2", "sts"):
-            return await _query(account, request, key_id, region, service)
-        return await _json(account, request, key_id, region)
+        caller = await _caller(account, request)
+        if caller.service in ("ec2", "sts"):
+            return await _query(account, request, caller)
+        return await _json(account, request, caller)
 
     return Starlette(routes=[Route("/{rest:path}", serve, methods=["POST"])])
 
 
-async def _query(account: Account, request: Request, key_id: str, region: str, service: str) -> Response:
+async def _query(account: Account, request: Request, caller: Caller) -> Response:
     fields = wire.read_form(await request.body())
     action = str(fields.get("Action", ""))
     request_id = account.request_id()
     try:
-        _admit(account, action, key_id, region, service)
-        if service == "sts":
+        _admit(account, action, caller)
+        if caller.service == "sts":
             return Response(caller_identity(request_id), media_type=XML)
-        content = await _act(account, action, region, fields)
+        content = await _act(account, action, caller.region, fields)
     except Failure as failure:
         return Response(
             wire.error(failure.code, failure.message, request_id), status_code=failure.status, media_type=XML
@@ -65,13 +72,13 @@ async def _act(account: Account, action: str, region: str, fields: wire.Fields) 
         raise in_ec2s_words(refusal, spot="InstanceMarketOptions" in fields) from refusal
 
 
-async def _json(account: Account, request: Request, key_id: str, region: str) -> Response:
+async def _json(account: Account, request: Request, caller: Caller) -> Response:
     target = request.headers.get("x-amz-target", "").rpartition(".")[2]
     try:
-        _admit(account, target, key_id, region, "json")
+        _admit(account, target, caller)
         if target not in JSON_TARGETS:
             raise Failure("UnknownOperationException", f"There is no operation {target} here.")
-        answer: dict[str, Any] = JSON_TARGETS[target](account.at(region), await request.json())
+        answer: dict[str, Any] = JSON_TARGETS[target](account.at(caller.region), await request.json())
     except Failure as failure:
         code = "UnrecognizedClientException" if failure.code == "AuthFailure" else failure.code
         body = {"__type": code, "message": failure.message}
@@ -79,23 +86,32 @@ async def _json(account: Account, request: Request, key_id: str, region: str) ->
     return JSONResponse(answer, media_type=JSON)
 
 
-def _admit(account: Account, action: str, key_id: str, region: str, service: str) -> None:
+def _admit(account: Account, action: str, caller: Caller) -> None:
     operations = (NEUTRAL[action], action) if action in NEUTRAL else (action,)
     try:
-        account.cloud.admit(VENDOR, *operations, credential=key_id, region=region)
+        account.cloud.admit(VENDOR, *operations, credential=caller.key_id, region=caller.region)
     except Refusal as refusal:
-        failure = in_ec2s_words(refusal)
-        if failure.code == "AuthFailure" and service == "sts":
-            message = "The security token included in the request is invalid."
-            raise Failure("InvalidClientTokenId", message) from refusal
-        raise failure from refusal
-    if region not in VENDOR.regions:
-        raise Failure(
-            "AuthFailure", f"Credential should be scoped to a valid region, not '{region}'. {DENIED}"
-        )
+        raise _denied(in_ec2s_words(refusal), caller) from refusal
+    if caller.region not in VENDOR.regions:
+        message = f"Credential should be scoped to a valid region, not '{caller.region}'. {DENIED}"
+        raise Failure("AuthFailure", message)
 
 
-def _scope(request: Request) -> tuple[str, str, str]:
-    """Access key, region and service of the signature; all empty when there is none."""
-    found = SCOPE.search(request.headers.get("authorization", ""))
-    return (found[1], found[2], found[3]) if found else ("", "", "ec2")
+def _denied(failure: Failure, caller: Caller) -> Failure:
+    """STS has its own words for a key it does not know."""
+    if failure.code == "AuthFailure" and caller.service == "sts":
+        return Failure("InvalidClientTokenId", "The security token included in the request is invalid.")
+    return failure
+
+
+async def _caller(account: Account, request: Request) -> Caller:
+    """Whoever signed; an empty key id when the signature does not hold."""
+    signed = signature.read(request.headers.get("authorization", ""))
+    if signed is None:
+        return Caller("", "", "ec2")
+    secret = account.cloud.known_credentials(VENDOR).get(signed.key_id)
+    path, query = request.scope.get(FULL, request.url.path), request.url.query
+    holds = secret is not None and signature.fits(
+        signed, secret, request.method, path, query, request.headers, await request.body()
+    )
+    return Caller(signed.key_id if holds else "", signed.region, signed.service)
