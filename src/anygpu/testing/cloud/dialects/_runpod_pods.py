@@ -1,76 +1,90 @@
-"""A pod as it is asked for, and as RunPod describes it."""
+"""A pod as it is asked for, and as RunPod describes it (docs.runpod.io/api-reference-v2, Pods)."""
 
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from anygpu.testing.cloud.dialects._runpod_goods import GPUS, SECURE, VENDOR, Gpu, type_name
+from anygpu.testing.cloud.dialects._runpod_goods import SECURE, VENDOR, type_name
 from anygpu.testing.cloud.dialects._wire import iso, text
-from anygpu.testing.cloud.instance import Cause, Instance, Order, State
+from anygpu.testing.cloud.instance import Instance, Order, State
+from anygpu.testing.cloud.refusals import Refusal, Why
 
 SSH = "22/tcp"
 START = "/start.sh"  # the images' own command: it starts the SSH server when there is a PUBLIC_KEY
+ACTIONS = {
+    "PROVISIONING": ["stop", "terminate"],
+    "STARTING": ["stop", "terminate"],
+    "RUNNING": ["stop", "terminate"],
+    "EXITED": ["terminate"],
+}
 
 
-def order_of(given: Mapping[str, Any], gpu_id: str, data_center: str, id: str) -> Order:
-    kind = type_name(gpu_id, int(given.get("gpuCount") or 1), str(given.get("cloudType") or SECURE))
-    command = shlex.join(given.get("dockerStartCmd") or ())
+def order_of(given: Mapping[str, Any], data_center: str, id: str) -> Order:
+    gpu = given.get("gpu")
+    if not isinstance(gpu, dict):
+        raise Refusal(Why.INVALID, "$: exactly one of gpu, cpu is required")
+    args = given.get("args") or ""
     env = {str(name): str(value) for name, value in (given.get("env") or {}).items()}
-    serves_ssh = SSH in (given.get("ports") or (SSH,)) and (not command or START in command)
+    serves_ssh = SSH in (given.get("ports") or ()) and (not args or START in args)
     keys = env.get("PUBLIC_KEY", "").splitlines() if serves_ssh else []
     return Order(
         vendor=VENDOR,
-        type=kind,
+        type=type_name(text(gpu, "id"), int(gpu.get("count") or 1), str(given.get("cloud") or SECURE)),
         region=data_center,
-        name=given.get("name") or "my pod",
-        spot=bool(given.get("interruptible")),
-        user_data=f"#!/bin/sh\n{command.replace(START, 'true')}\n".encode() if command else b"",
+        name=text(given, "name"),
+        user_data=f"#!/bin/sh\n{args.replace(START, 'true')}\n".encode() if args else b"",
         public_keys=tuple(key for key in keys if key.strip()),
-        disk_gib=int(given.get("containerDiskInGb") or 50),
+        disk_gib=int(given.get("disk") or 50),
         env={**env, "RUNPOD_POD_ID": id},
-        native={**given, "imageName": text(given, "imageName")},
+        native={**given, "image": text(given, "image")},
     )
 
 
-def _gpu(id: str) -> Gpu:
-    return next(gpu for gpu in GPUS if gpu.id == id)
-
-
-def _last_change(instance: Instance) -> str:
-    what, at_ms = "Rented by User", instance.created_at_ms
-    if instance.stopped_at_ms is not None:
-        what = "Outbid" if instance.cause is Cause.PREEMPTED else "Exited by User"
-        at_ms = instance.stopped_at_ms
-    when = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%a %b %d %Y %H:%M:%S GMT+0000")
-    return f"{what}: {when} (Coordinated Universal Time)"
+def status(instance: Instance) -> str:
+    """A pod whose container is down but that nobody stopped counts as running, and costs as much."""
+    if instance.state is State.PENDING:
+        return "PROVISIONING"
+    if instance.state.over or (instance.state is State.STOPPED and instance.order.on_halt == "stop"):
+        return "EXITED"
+    return "STARTING" if instance.booted_at_ms is None else "RUNNING"
 
 
 def pod_json(instance: Instance, ssh_port: int) -> dict[str, Any]:
-    kind, given = instance.type, instance.order.native
-    up = instance.state is State.RUNNING
-    ports = given.get("ports") or ["8888/http", SSH]
-    dollars = instance.price_microusd_per_hour / 1_000_000
+    kind, given, now = instance.type, instance.order.native, status(instance)
+    ports = list(given.get("ports") or ())
+    direct = _direct(instance.address, ssh_port) if now == "RUNNING" and SSH in ports else None
     return {
         "id": instance.id,
         "name": instance.name,
-        "desiredStatus": "EXITED" if instance.state.over or instance.state is State.STOPPED else "RUNNING",
-        "image": given.get("imageName"),
-        "env": dict(given.get("env") or {}),
+        "image": given["image"],
+        "args": given.get("args") or "",
+        "disk": instance.order.disk_gib,
         "ports": ports,
-        "publicIp": instance.address if up else "",
-        "portMappings": {"22": ssh_port} if up and SSH in ports else {},
-        "interruptible": instance.order.spot,
-        "costPerHr": dollars,
-        "adjustedCostPerHr": dollars,
-        "gpu": {"id": kind.gpu_kind, "count": kind.gpu_count, "displayName": _gpu(kind.gpu_kind).title},
-        "vcpuCount": kind.vcpus,
-        "memoryInGb": kind.memory_gib,
-        "containerDiskInGb": instance.order.disk_gib,
-        "volumeInGb": given.get("volumeInGb", 20),
-        "machineId": instance.zone.lower(),
-        "machine": {"dataCenterId": instance.region, "gpuTypeId": kind.gpu_kind},
-        "lastStartedAt": iso(instance.created_at_ms),
-        "lastStatusChange": _last_change(instance),
+        "env": dict(given.get("env") or {}),
+        "registry": None,
+        "status": now,
+        "actions": ACTIONS[now],
+        "mounts": {},
+        "gpu": {
+            "id": kind.gpu_kind,
+            "count": kind.gpu_count,
+            "vcpuCount": kind.vcpus,
+            "memory": kind.memory_gib,
+        },
+        "cloud": given.get("cloud") or SECURE,
+        "dataCenterId": instance.region,
+        "cudaVersion": "12.8",
+        "ssh": {"proxy": None, "direct": direct},
+        "template": None,
+        "cost": 0.0 if now == "EXITED" else instance.price_microusd_per_hour / 1_000_000,
         "locked": False,
+        "globalNetworking": {"enabled": False},
+        "runtime": {"uptime": 0} if now == "RUNNING" else None,
+        "createdAt": iso(instance.created_at_ms, "seconds"),
+        "startedAt": iso(instance.running_at_ms, "seconds"),
     }
+
+
+def _direct(host: str, port: int) -> dict[str, Any]:
+    command = shlex.join(["ssh", f"root@{host}", "-p", str(port)])
+    return {"host": host, "port": port, "username": "root", "command": command}

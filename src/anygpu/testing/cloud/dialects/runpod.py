@@ -1,7 +1,7 @@
-"""RunPod: pods by its REST API (rest.runpod.io/v1), prices and balance by GraphQL (api.runpod.io/graphql).
+"""RunPod: pods by REST v2 (docs.runpod.io/api-reference-v2; v1 ended in 2026-11), the balance by GraphQL.
 
-A pod is a container. Its SSH port is mapped to another one of its host, and an interruptible pod that is taken is
-only stopped: it stays in the list until it is deleted.
+A pod is a container. Its SSH port is mapped to another one of its host, and a pod that is taken back is only stopped:
+it stays in the list until it is deleted.
 """
 
 import dataclasses
@@ -17,7 +17,6 @@ from starlette.types import ASGIApp
 from anygpu.testing.cloud.cloud import Cloud
 from anygpu.testing.cloud.dialects import _graphql
 from anygpu.testing.cloud.dialects._runpod_goods import (
-    COMMUNITY,
     DATA_CENTERS,
     GPUS,
     SECURE,
@@ -26,27 +25,50 @@ from anygpu.testing.cloud.dialects._runpod_goods import (
     gpu_json,
     type_name,
 )
-from anygpu.testing.cloud.dialects._runpod_pods import order_of, pod_json
+from anygpu.testing.cloud.dialects._runpod_pods import ACTIONS, order_of, pod_json, status
 from anygpu.testing.cloud.dialects._wire import Face, asked, bearer, iso, text
 from anygpu.testing.cloud.instance import Instance
 from anygpu.testing.cloud.refusals import Refusal, Why
 
 DEPOSIT_MICROUSD = 1_000_000_000
+RETRY_AFTER_S = 12
 DAY_S = 86_400
 BUCKETS_S = {"hour": 3600, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S, "year": 365 * DAY_S}
-
+TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    402: "Payment Required",
+    404: "Not Found",
+    409: "Conflict",
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+}
+# No capacity has no code of its own: only its words tell it from another request that could not be placed.
 WORDS: Mapping[Why, tuple[int, str]] = {
-    Why.BAD_CREDENTIALS: (401, "Unauthorized"),
-    Why.THROTTLED: (429, "Too many requests"),
-    Why.NO_CAPACITY: (500, "create pod: There are no instances currently available"),
-    Why.QUOTA: (500, "create pod: You have exceeded your spend limit. Contact support to increase it."),
-    Why.NOT_FOUND: (404, ""),
+    Why.BAD_CREDENTIALS: (401, "invalid api key"),
+    Why.THROTTLED: (429, "rate limit exceeded for the minute window"),
+    Why.NO_CAPACITY: (
+        400,
+        "There are no longer any instances available with the requested specifications. "
+        "Please refresh and try again.",
+    ),
+    Why.QUOTA: (400, "You have reached the spend limit of your account. Contact support to raise it."),
+    Why.NOT_FOUND: (404, "resource not found"),
+    Why.CONFLICT: (409, "action is not valid for the current status of the pod"),
+    Why.INVALID: (422, "Request validation failed."),
 }
 
 
 def refused(refusal: Refusal) -> Response:
-    status, message = WORDS.get(refusal.why, (400, ""))
-    return JSONResponse({"error": message or refusal.message, "status": status}, status)
+    code, detail = WORDS.get(refusal.why, (400, refusal.message))
+    more: dict[str, Any] = {"errors": [refusal.message]} if refusal.why is Why.INVALID else {}
+    return _problem(code, detail, **more)
+
+
+def _problem(code: int, detail: str, **more: Any) -> Response:
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if code == 429 else None
+    problem = {"title": TITLES[code], "status": code, "detail": detail, **more}
+    return JSONResponse(problem, code, headers, media_type="application/problem+json")
 
 
 def app(cloud: Cloud) -> ASGIApp:
@@ -63,57 +85,79 @@ class RunPod:
         graphql = Face(self._cloud, VENDOR, refused, _graphql_key).route
         return Router(
             [
-                route("GET", "/v1/pods", "list", self.pods),
-                route("POST", "/v1/pods", "launch", self.create),
-                route("GET", "/v1/pods/{id}", "get", self.get),
-                route("DELETE", "/v1/pods/{id}", "end", self.delete),
-                route("POST", "/v1/pods/{id}/stop", "stop", self.stop),
-                route("GET", "/v1/billing/pods", "billing", self.billing),
-                graphql("POST", "/graphql", "types", self.graphql),
+                route("GET", "/v2/catalog/gpus", "types", self.gpus),
+                route("GET", "/v2/pods", "list", self.pods),
+                route("POST", "/v2/pods", "launch", self.create),
+                route("GET", "/v2/pods/{id}", "get", self.get),
+                route("DELETE", "/v2/pods/{id}", "end", self.delete),
+                route("POST", "/v2/pods/{id}/action", "action", self.act),
+                route("GET", "/v2/billing/pods", "billing", self.billing),
+                graphql("POST", "/graphql", "balance", self.graphql),
             ]
         )
 
+    async def gpus(self, request: Request) -> Any:
+        query = request.query_params
+        wants_stock = query.get("include") == "AVAILABILITY"
+        if wants_stock != ("product" in query):
+            return _problem(400, "product is required with include=AVAILABILITY, and valid only with it")
+        return {"gpus": [gpu_json(gpu) | (self._stock(gpu, query) if wants_stock else {}) for gpu in GPUS]}
+
+    def _stock(self, gpu: Gpu, query: Mapping[str, str]) -> dict[str, Any]:
+        """A type too large for one pod, or not in this cloud, is nowhere."""
+        count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
+        kind = VENDOR.type_named(type_name(gpu.id, count, cloud))
+        stocked = {
+            place: kind is not None and self._cloud.has_capacity(VENDOR, kind, place, spot=False)
+            for place in DATA_CENTERS
+        }
+        level = {True: "HIGH", False: "NONE"}
+        places = [{"id": name, "name": name, "availability": level[has]} for name, has in stocked.items()]
+        return {"availability": level[any(stocked.values())], "dataCenters": places}
+
     # Pods
 
-    async def pods(self, request: Request) -> Any:
-        query = request.query_params
-        found = [self._json(each) for each in self._listed()]
-        wanted = ("id", "name", "desiredStatus")
-        return [pod for pod in found if all(query.get(field, pod[field]) == pod[field] for field in wanted)]
+    async def pods(self, _: Request) -> Any:
+        return {"pods": [self._json(each) for each in self._listed()]}
 
     async def get(self, request: Request) -> Any:
-        return self._json(self._find(request, "pod not found"))
+        return self._json(self._find(request))
 
     async def create(self, request: Request) -> Any:
         given = await asked(request)
         if self._balance_microusd() <= 0:
-            raise Refusal(Why.INVALID, "create pod: Your account balance is too low to rent a pod")
+            return _problem(402, "Your account balance is too low to rent a pod")
         instance = self._rent(given, self._cloud.new_id("", 14))
         return JSONResponse(self._json(instance), 201)
 
     async def delete(self, request: Request) -> Any:
-        instance = self._find(request, "pod not found to terminate")
-        self._deleted.add(instance.id)
-        self._cloud.end(instance)
+        self._terminate(self._find(request))
         return Response(status_code=204)
 
-    async def stop(self, request: Request) -> Any:
-        instance = self._find(request, "pod not found")
-        instance.order = dataclasses.replace(
-            instance.order, on_halt="stop"
-        )  # stopped by the API: no longer billed
+    async def act(self, request: Request) -> Any:
+        instance, action = self._find(request), text(await asked(request), "action")
+        if action not in ACTIONS[status(instance)]:
+            raise Refusal(Why.CONFLICT, f"{action} is not valid now", what=instance.id)
+        if action == "terminate":
+            self._terminate(instance)
+            return Response(status_code=204)
+        # Stopped by the API, it is no longer billed.
+        instance.order = dataclasses.replace(instance.order, on_halt="stop")
         self._cloud.lifecycle.power_off(instance, 0)
         return self._json(instance)
 
+    def _terminate(self, instance: Instance) -> None:
+        self._deleted.add(instance.id)
+        self._cloud.end(instance)
+
     def _rent(self, given: Mapping[str, Any], id: str) -> Instance:
-        """In the first place that has one: GPU types and data centers are lists of preferences."""
-        refusal = Refusal(Why.INVALID, "create pod: gpuTypeIds is required")
-        for gpu_id in given.get("gpuTypeIds") or ():
-            for data_center in given.get("dataCenterIds") or DATA_CENTERS:
-                try:
-                    return self._cloud.rent(order_of(given, gpu_id, data_center, id), id=id)
-                except Refusal as found:
-                    refusal = found
+        """In the first data center that has one."""
+        refusal = Refusal(Why.NO_CAPACITY, "")
+        for data_center in given.get("dataCenterIds") or DATA_CENTERS:
+            try:
+                return self._cloud.rent(order_of(given, data_center, id), id=id)
+            except Refusal as found:
+                refusal = found
         raise refusal
 
     def _json(self, instance: Instance) -> dict[str, Any]:
@@ -123,98 +167,73 @@ class RunPod:
         found = self._cloud.listed(VENDOR, forget_s=float("inf"))
         return [each for each in found if not (each.id in self._deleted and each.state.over)]
 
-    def _find(self, request: Request, otherwise: str) -> Instance:
+    def _find(self, request: Request) -> Instance:
         instance = self._cloud.instances.get(request.path_params["id"])
         if instance is None or instance.vendor is not VENDOR or instance.id in self._deleted:
-            raise Refusal(Why.NOT_FOUND, otherwise)
+            raise Refusal(Why.NOT_FOUND, "resource not found")
         return instance
 
     # Money
 
     async def billing(self, request: Request) -> Any:
-        """One record per group and bucket; a pod is counted in the bucket in which it began."""
+        """One record a pod, in the bucket in which it began."""
         query = request.query_params
-        step_s = BUCKETS_S.get(query.get("bucketSize", "day"), DAY_S)
-        by = "podId" if query.get("grouping") == "podId" else "gpuTypeId"
-        records: dict[tuple[str, int], dict[str, Any]] = {}
-        for entry in self._cloud.entries(VENDOR):
-            instance = self._cloud.instances[entry.id]
-            if query.get("podId", entry.id) != entry.id or not _within(query, entry.started_at_ms):
-                continue
-            group = entry.id if by == "podId" else instance.type.gpu_kind
-            bucket_ms = entry.started_at_ms // (1000 * step_s) * 1000 * step_s
-            record = records.setdefault((group, bucket_ms), _record(by, group, bucket_ms))
-            record["amount"] += entry.billed_microusd / 1_000_000
-            record["timeBilledMs"] += entry.billed_s * 1000
-        return list(records.values())
-
-    def _balance_microusd(self) -> int:
-        return DEPOSIT_MICROUSD - sum(entry.billed_microusd for entry in self._cloud.entries(VENDOR))
-
-    # GraphQL
+        step_ms = 1000 * BUCKETS_S.get(query.get("bucketSize", "day"), DAY_S)
+        records = [
+            _record(entry.id, entry.started_at_ms // step_ms * step_ms, step_ms, entry.billed_microusd)
+            for entry in self._cloud.entries(VENDOR)
+            if query.get("podId", entry.id) == entry.id and _within(query, entry.started_at_ms)
+        ]
+        total = sum(record["totalAmount"] for record in records)
+        metadata = {"recordCount": len(records), "totals": {"totalAmount": total}}
+        return {"records": records, "metadata": metadata}
 
     async def graphql(self, request: Request) -> Any:
         given = await asked(request)
-        root = {"myself": self._myself(), "gpuTypes": self._gpu_types}
         try:
+            root = {"myself": self._myself()}
             return {"data": _graphql.answer(text(given, "query"), given.get("variables") or {}, root)}
         except _graphql.BadQuery as error:
             problem = {"message": str(error), "extensions": {"code": "GRAPHQL_VALIDATION_FAILED"}}
             return JSONResponse({"errors": [problem]}, 400)
 
     def _myself(self) -> dict[str, Any]:
-        alive = [each for each in self._listed() if each.state.alive]
-        spend = sum(each.price_microusd_per_hour for each in alive) / 1_000_000
+        pods = [self._json(each) for each in self._listed()]
         return {
             "id": "user_sim",
             "email": "sim@example.com",
             "clientBalance": self._balance_microusd() / 1_000_000,
-            "currentSpendPerHr": spend,
-            "spendLimit": 80,
-            "minBalance": 0,
+            "currentSpendPerHr": sum(pod["cost"] for pod in pods),
             "underBalance": self._balance_microusd() <= 0,
-            "pods": [self._json(each) for each in self._listed()],
+            "minBalance": 0,
+            "pods": [{"id": pod["id"], "name": pod["name"], "costPerHr": pod["cost"]} for pod in pods],
         }
 
-    def _gpu_types(self, arguments: Mapping[str, Any]) -> Any:
-        wanted = (arguments.get("input") or {}).get("id")
-        found = [gpu for gpu in GPUS if wanted in (None, gpu.id)]
-        return [
-            {**gpu_json(gpu), "lowestPrice": lambda asked, gpu=gpu: self._lowest_price(gpu, asked)}
-            for gpu in found
-        ]
-
-    def _lowest_price(self, gpu: Gpu, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        given = arguments.get("input") or {}
-        count = int(given.get("gpuCount") or 1)
-        secure = given.get("secureCloud")
-        cloud_type = COMMUNITY if gpu.community and not secure else SECURE
-        kind = VENDOR.type_named(type_name(gpu.id, count, cloud_type))
-        stocked = kind and any(self._cloud.has_capacity(VENDOR, kind, dc, spot=False) for dc in DATA_CENTERS)
-        price = gpu.community if cloud_type == COMMUNITY and gpu.community else gpu.secure
-        return {
-            "gpuTypeId": gpu.id,
-            "gpuName": gpu.title,
-            "minimumBidPrice": gpu.spot / 100 if stocked else None,
-            "uninterruptablePrice": price / 100 if stocked else None,
-            "stockStatus": "High" if stocked else None,
-            "minVcpu": gpu.vcpus,
-            "minMemory": gpu.memory_per_gpu_gib,
-        }
+    def _balance_microusd(self) -> int:
+        return DEPOSIT_MICROUSD - sum(entry.billed_microusd for entry in self._cloud.entries(VENDOR))
 
 
 def _graphql_key(request: Request) -> str:
     return bearer(request) or request.query_params.get("api_key", "")
 
 
+def _record(pod_id: str, bucket_ms: int, step_ms: int, microusd: int) -> dict[str, Any]:
+    dollars = microusd / 1_000_000
+    return {
+        "startTime": iso(bucket_ms, "seconds"),
+        "endTime": iso(bucket_ms + step_ms, "seconds"),
+        "podId": pod_id,
+        "totalAmount": dollars,
+        "gpuAmount": dollars,
+        "cpuAmount": 0,
+        "diskAmount": 0,
+    }
+
+
 def _within(query: Mapping[str, str], at_ms: int) -> bool:
     start, end = query.get("startTime"), query.get("endTime")
-    return (not start or _ms(start) <= at_ms) and (not end or at_ms <= _ms(end))
+    return (not start or _ms(start) <= at_ms) and (not end or at_ms < _ms(end))
 
 
 def _ms(stamp: str) -> int:
     return round(datetime.fromisoformat(stamp).timestamp() * 1000)
-
-
-def _record(by: str, group: str, bucket_ms: int) -> dict[str, Any]:
-    return {by: group, "time": iso(bucket_ms), "amount": 0.0, "timeBilledMs": 0, "diskSpaceBilledGb": 0}
