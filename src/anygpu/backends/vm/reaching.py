@@ -51,10 +51,13 @@ class Reach:
         machine = attempt.machine
         if machine is None or not machine.address:
             raise BackendUnavailable(f"the machine of {attempt.name} has no address")
+        port = machine.port if machine.port != SSH else self._port
+        if machine.id not in self._host_keys:
+            await self._knock(attempt.name, machine.address, port)
         return Login(
             machine=attempt.name,
             host=machine.address,
-            port=machine.port if machine.port != SSH else self._port,
+            port=port,
             user=self._user,
             private_key=attempt_key(self._secret, attempt.name).private_openssh,
             host_keys=await self._keys_of(machine),
@@ -97,6 +100,15 @@ class Reach:
             host_keys=login.host_keys or self._pins.known(login.pin_name),
         )
 
+    async def _knock(self, name: str, host: str, port: int) -> None:
+        """A machine whose SSH port is closed has printed no host keys yet: the provider need not be asked."""
+        try:
+            async with asyncio.timeout(self._timing.ssh.connect_s):
+                _, writer = await asyncio.open_connection(host, port)
+        except (OSError, TimeoutError) as error:
+            raise SshUnreachable(f"{name} ({host}:{port}) does not answer over SSH yet: {error}") from error
+        writer.close()
+
     async def _keys_of(self, machine: Machine) -> tuple[str, ...]:
         known = self._host_keys.setdefault(machine.id, HostKeys(asyncio.get_running_loop().time()))
         if known.keys is None:
@@ -109,7 +121,8 @@ class Reach:
         """Console output comes late, and each question costs a call: not asked again at once."""
         now = asyncio.get_running_loop().time()
         if now >= known.ask_at:
-            known.ask_at = now + self._timing.doubt_every_s
+            known.ask_at = now + known.pause_s
+            known.pause_s = min(2 * known.pause_s, self._timing.doubt_every_s)
             with contextlib.suppress(AnygpuError):
                 known.keys = tuple(await self._machines.host_keys(machine))
 
@@ -123,6 +136,7 @@ class HostKeys:
 
     since: float
     ask_at: float = float("-inf")
+    pause_s: float = 0.5
     keys: tuple[str, ...] | None = None
 
     def waited_s(self) -> float:
