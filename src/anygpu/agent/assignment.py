@@ -26,6 +26,7 @@ class Work:
         self.shell: str | None = said.get("shell")
         self.code: str | None = said.get("code")
         self.python: str | None = said.get("python")
+        self.image: str | None = said.get("image")
         self.env: dict[str, str] = said.get("env") or {}
         self.secrets: dict[str, str] = said.get("secrets") or {}
         self.archive: dict[str, Any] | None = said.get("archive")

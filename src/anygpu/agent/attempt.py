@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from anygpu.agent import delivery, descendants
+from anygpu.agent import delivery
 from anygpu.agent.bring import Interrupted
 from anygpu.agent.identity import identity
 from anygpu.agent.lease import Lease
@@ -101,7 +101,7 @@ class Attempt:
 
         Nothing is left running unwatched, and the server hears that this agent was lost.
         """
-        descendants.end(process.pid, process.name)
+        process.kill()
         sys.excepthook(type(error), error, error.__traceback__)
         self.report.line(f"the agent failed: {error!r}")
         return self._finish("agent_lost", message=f"the agent failed: {error!r}")
@@ -123,11 +123,11 @@ class Attempt:
 
     def _start(self, job: Prepared) -> Process:
         """Written down before it is done: who finds this directory later knows that the job may have run."""
-        self._write_down({"pid": None})
-        process = Process(job.argv, job.cwd, job.env, self.assignment.name, _held_fds())
+        self._write_down({"pid": None, "ends_with": job.ends_with})
+        process = Process(job.argv, job.cwd, job.env, self.assignment.name, _held_fds(), job.ends_with)
         self.report.phase("training")
         try:
-            self._write_down(identity(process.pid))
+            self._write_down({**identity(process.pid), "ends_with": job.ends_with})
         except CannotStart:
             self.report.line("the disk is full; the job runs all the same")
         return process

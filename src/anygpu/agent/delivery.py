@@ -51,7 +51,9 @@ def end_what_still_runs(home: Home, assignment: Assignment) -> None:
 
     from anygpu.agent import descendants
     from anygpu.agent.identity import identity
+    from anygpu.agent.process import end_also
 
+    end_also(started.get("ends_with") or [])
     pid = started["pid"]
     same = pid is not None and identity(pid)["start_ticks"] == started["start_ticks"]
     descendants.end(pid if same else None, assignment.name)

@@ -7,7 +7,7 @@ import select
 import signal
 import time
 
-from anygpu.agent import descendants, stopping
+from anygpu.agent import stopping
 from anygpu.agent.lease import boot_clock
 
 TYPE_CHECKING = False
@@ -161,7 +161,7 @@ class Loop:
         if stopping.TERM in actions or (stopping.FLAG in actions and not saves):
             process.signal(signal.SIGTERM)
         if stopping.KILL in actions:
-            descendants.end(process.pid, process.name)
+            process.kill()
         return stopping.ABANDON in actions
 
     def _wait_and_read(self, pipe: int | None, take: Callable[[bytes], None]) -> int | None:

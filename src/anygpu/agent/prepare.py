@@ -23,12 +23,13 @@ TAIL_LINES = 5
 class Prepared:
     """What is to be started, where, and with what around it."""
 
-    __slots__ = ("argv", "cwd", "env")
+    __slots__ = ("argv", "cwd", "ends_with", "env")
 
-    def __init__(self, argv: list[str], cwd: str, env: dict[str, str]) -> None:
+    def __init__(self, argv: list[str], cwd: str, env: dict[str, str], ends_with: Sequence[str] = ()) -> None:
         self.argv = argv
         self.cwd = cwd
         self.env = env
+        self.ends_with = list(ends_with)
 
 
 def prepare(attempt: Attempt) -> Prepared:
@@ -59,18 +60,49 @@ def _prepared(attempt: Attempt, step: _Step) -> Prepared:
     cwd = _working_directory(attempt)
     environment.install_library(home)
     step("requirements")
-    python = _interpreter(attempt, cwd)
+    python = "python" if work.image else _interpreter(attempt, cwd)
     env = environment.for_the_job(home, attempt.assignment, cwd, python)
-    _check_fit(attempt, python, env)
+    if not work.image:
+        _check_fit(attempt, python, env)
     step("fetching the dataset")
     data = bring.dataset(attempt)
     if data is not None:
         env["ANYGPU_DATASET"] = data
     step("fetching the checkpoint")
     resume_args = _restore(attempt, cwd, env)
+    if work.image:
+        step("image")
+        return _in_container(attempt, work.image, cwd, env, resume_args)
     step("setup")
     _set_up(attempt, cwd, env)
     return Prepared(_command(attempt, cwd, python) + resume_args, cwd, env)
+
+
+def _in_container(
+    attempt: Attempt, image: str, cwd: str, env: dict[str, str], resume_args: list[str]
+) -> Prepared:
+    """The set-up runs inside, before the job."""
+    from anygpu.agent import containers
+
+    runtime = containers.find_runtime(image)
+    if not containers.has_image(runtime, image):
+        ran = run_command(attempt, containers.pull_command(runtime, image), cwd, env)
+        if ran.code != 0:
+            raise CannotStart(f"image: {image} could not be pulled (code {ran.code}); it said:\n{ran.tail}")
+    name = attempt.assignment.name
+    argv = containers.run_command(
+        runtime,
+        image,
+        _command(attempt, cwd, "python") + resume_args,
+        name=name,
+        cwd=cwd,
+        home=attempt.home.path,
+        env=env,
+        setup=attempt.work.setup,
+        data=env.get("ANYGPU_DATASET"),
+        has_gpus=on_path("nvidia-smi") is not None,
+    )
+    return Prepared(argv, cwd, env, containers.kill_command(runtime, name))
 
 
 def _working_directory(attempt: Attempt) -> str:
@@ -139,7 +171,7 @@ def _set_up(attempt: Attempt, cwd: str, env: dict[str, str]) -> None:
 def _command(attempt: Attempt, cwd: str, python: str) -> list[str]:
     work = attempt.work
     if work.shell is not None:
-        return shell_command(work.shell)
+        return ["/bin/sh", "-c", work.shell] if work.image else shell_command(work.shell)
     if work.code is not None:
         return [python, _written(os.path.join(cwd, environment.STATE, "code.py"), work.code)]
     if not work.argv:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PIPE_BYTES = 2**20
 F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python names only from 3.10 on
 LEFTOVER_GRACE_S = 5.0
+END_FOR_S = 20.0
 
 
 class CannotStart(Exception):
@@ -27,9 +28,17 @@ class Process:
     """A process group and the pipe that carries its merged stdout and stderr."""
 
     def __init__(
-        self, argv: Sequence[str], cwd: str, env: dict[str, str], name: str, held_fds: Sequence[int] = ()
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: dict[str, str],
+        name: str,
+        held_fds: Sequence[int] = (),
+        ends_with: Sequence[str] = (),
     ) -> None:
+        """`ends_with`: a command that ends what does not end with this process, such as a container."""
         self.name = name
+        self._ends_with = list(ends_with)
         self.pipe, writing = os.pipe()
         _widen(self.pipe)
         try:
@@ -61,6 +70,11 @@ class Process:
         for pid in descendants.find(self.name, {self.pid}):
             descendants.send_to(pid, number)
 
+    def kill(self) -> None:
+        """It and everything it started, whatever that does."""
+        end_also(self._ends_with)
+        descendants.end(self.pid, self.name)
+
     def end_leftovers(self, grace_s: float) -> None:
         """What the process left running when it ended: asked, then made, to end.
 
@@ -72,11 +86,24 @@ class Process:
         until = time.monotonic() + min(grace_s, LEFTOVER_GRACE_S)
         while self._leftovers() and time.monotonic() < until:
             time.sleep(0.02)
-        descendants.end(self.pid, self.name)
+        self.kill()
 
     def _leftovers(self) -> bool:
         descendants.reap({self.pid})
         return descendants.group_lives(self.pid) or bool(descendants.find(self.name, {self.pid}))
+
+
+def end_also(command: Sequence[str]) -> None:
+    """What cannot be ended so is ended with its processes, which bear the attempt's name."""
+    if not command:
+        return
+    try:
+        nothing = subprocess.DEVNULL
+        subprocess.run(
+            list(command), stdin=nothing, stdout=nothing, stderr=nothing, timeout=END_FOR_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
 
 
 def _widen(pipe: int) -> None:

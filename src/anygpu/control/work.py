@@ -25,6 +25,7 @@ def work_order(
     return {
         **_what_to_run(spec),
         "python": spec.python,
+        "image": spec.image,
         "env": dict(spec.env),
         "secrets": dict(secrets),
         "archive": archive,
