@@ -58,6 +58,7 @@ class Entry:
     backend: Backend
     reason: str = ""  # why it is not open
     opening: asyncio.Task[None] | None = None
+    after: asyncio.Task[None] | None = None  # what it was before closes first: two must not hold one machine
 
     @property
     def is_open(self) -> bool:
@@ -113,6 +114,7 @@ class Backends(Mapping[str, Backend]):
         self._on_open = on_open
         self._report = report
         self._closing: set[asyncio.Task[None]] = set()
+        self._refreshing = asyncio.Lock()  # what was read first is taken in first
         self._entries = {name: _built_in(name, backend) for name, backend in built_in.items()}
         self._entries |= {table.name: _of_table(table) for table in tables}
         self._tables = {table.name: table for table in tables}
@@ -148,15 +150,8 @@ class Backends(Mapping[str, Backend]):
 
     async def refresh(self) -> None:
         """Take in the profiles as they are now; what changed is opened beside, what failed is tried again."""
-        wanted = {profile.name: profile for profile in await self._profiles.all()}
-        for name, entry in [*self._entries.items()]:
-            if entry.source is Source.PROFILE and name not in wanted:
-                self._drop(entry)
-        for profile in wanted.values():
-            self._take(profile)
-        for entry in [*self._entries.values()]:
-            if not entry.is_open and entry.opening is None:
-                entry.opening = asyncio.create_task(self._opened(entry))
+        async with self._refreshing:
+            self._take_all({profile.name: profile for profile in await self._profiles.all()})
 
     async def settled(self, entry: Entry) -> None:
         """Returns once it is open or has failed to open."""
@@ -170,25 +165,38 @@ class Backends(Mapping[str, Backend]):
         while self._closing:
             await asyncio.wait(self._closing)
 
+    def _take_all(self, wanted: Mapping[str, Profile]) -> None:
+        for name, entry in [*self._entries.items()]:
+            if entry.source is Source.PROFILE and name not in wanted:
+                self._drop(entry)
+        for profile in wanted.values():
+            self._take(profile)
+        for entry in [*self._entries.values()]:
+            if not entry.is_open and entry.opening is None:
+                entry.opening = asyncio.create_task(self._opened(entry))
+
     def _take(self, profile: Profile) -> None:
         known = self._entries.get(profile.name)
         if known is None or (known.source is Source.PROFILE and known.profile != profile):
-            if known is not None:
-                self._drop(known)
-            self._entries[profile.name] = _of_profile(profile)
+            entry = _of_profile(profile)
+            entry.after = self._drop(known) if known is not None else None
+            self._entries[profile.name] = entry
         elif known.source is not Source.PROFILE:
             known.reason = known.reason or "a profile has this name too and is not used"
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: Entry) -> asyncio.Task[None]:
         self._entries.pop(entry.name, None)
         if entry.opening is not None:
             entry.opening.cancel()
         task = asyncio.create_task(self._closed(entry))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+        return task
 
     async def _opened(self, entry: Entry) -> None:
         try:
+            if entry.after is not None:
+                await asyncio.wait([entry.after])
             kind = await asyncio.to_thread(registry.find, entry.kind)  # a vendor's library takes its time
             around = replace(self._around, pins=self._around.pins / entry.name)
             entry.backend = await kind.open(entry.name, self._options(entry, kind), around)

@@ -11,9 +11,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -84,7 +82,10 @@ def every() -> Iterator[Kind]:
 
 def _loaders() -> dict[str, Callable[[], Any]]:
     """How to get each kind's module. Our own names win over those of other packages."""
-    found: dict[str, Callable[[], Any]] = {each.name: _entry(each) for each in entry_points(group=GROUP)}
+    from importlib.metadata import entry_points  # not needed by a server without profiles
+    from pkgutil import iter_modules
+
+    found: dict[str, Callable[[], Any]] = {each.name: each.load for each in entry_points(group=GROUP)}
     for module in iter_modules(clouds.__path__):
         found[module.name.rstrip("_")] = _own(f"{clouds.__name__}.{module.name}")
     return found | {name: _own(path) for name, path in _OWN.items()}
@@ -92,10 +93,6 @@ def _loaders() -> dict[str, Callable[[], Any]]:
 
 def _own(path: str) -> Callable[[], Any]:
     return lambda: import_module(path)
-
-
-def _entry(point: EntryPoint) -> Callable[[], Any]:
-    return point.load
 
 
 def _kind(name: str, load: Callable[[], Any]) -> Kind | None:

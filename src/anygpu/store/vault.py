@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anygpu.errors import AnygpuError
+from anygpu.errors import SecretMissing
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet, MultiFernet
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Stamp = tuple[int, int, int]
 
 
-class Unopenable(AnygpuError):
+class Unopenable(SecretMissing):
     """The stored value cannot be opened with the keys of this server. Restore the key file, or store it again."""
 
     code = "unopenable"
