@@ -51,13 +51,10 @@ class Reach:
         machine = attempt.machine
         if machine is None or not machine.address:
             raise BackendUnavailable(f"the machine of {attempt.name} has no address")
-        port = machine.port if machine.port != SSH else self._port
-        if machine.id not in self._host_keys:
-            await self._knock(attempt.name, machine.address, port)
         return Login(
             machine=attempt.name,
             host=machine.address,
-            port=port,
+            port=self._port_of(machine),
             user=self._user,
             private_key=attempt_key(self._secret, attempt.name).private_openssh,
             host_keys=await self._keys_of(machine),
@@ -66,7 +63,7 @@ class Reach:
 
     def link(self, attempt: VmAttempt, on_change: Callable[[], None]) -> Link:
         return Link(
-            lambda: self.login(attempt),
+            lambda: self._login_when_open(attempt),
             attempt.launch or known_by_name(attempt.name),
             dialer=self._dialer,
             agent_target=self._agent_target,
@@ -77,7 +74,7 @@ class Reach:
     async def deliver(self, attempt: VmAttempt) -> None:
         """Send what a dead agent left on its machine; returns when it is sent."""
         courier = Link(
-            lambda: self.login(attempt),
+            lambda: self._login_when_open(attempt),
             attempt.launch or known_by_name(attempt.name),
             dialer=self._dialer,
             agent_target=self._agent_target,
@@ -100,8 +97,17 @@ class Reach:
             host_keys=login.host_keys or self._pins.known(login.pin_name),
         )
 
-    async def _knock(self, name: str, host: str, port: int) -> None:
+    def _port_of(self, machine: Machine) -> int:
+        return machine.port if machine.port != SSH else self._port
+
+    async def _login_when_open(self, attempt: VmAttempt) -> Login:
         """A machine whose SSH port is closed has printed no host keys yet: the provider need not be asked."""
+        machine = attempt.machine
+        if machine is not None and machine.address and machine.id not in self._host_keys:
+            await self._knock(attempt.name, machine.address, self._port_of(machine))
+        return await self.login(attempt)
+
+    async def _knock(self, name: str, host: str, port: int) -> None:
         try:
             async with asyncio.timeout(self._timing.ssh.connect_s):
                 _, writer = await asyncio.open_connection(host, port)
