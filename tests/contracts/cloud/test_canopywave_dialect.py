@@ -10,6 +10,11 @@ import pytest
 
 from anygpu.testing.cloud import CloudSim, SimOptions, Timing
 
+PLAIN: dict[str, Any] = {
+    "trust_env": False,
+    "verify": False,
+}  # no proxies, and no certificates to load: all is loopback
+
 PLACE = {"project": "anygpu-sim", "region": "sequoia"}
 LAUNCH, TERMINATE = "/instance-operations/launch", "/instance-operations/terminate"
 ORDER = PLACE | {
@@ -31,7 +36,9 @@ async def sim() -> AsyncIterator[CloudSim]:
 @pytest.fixture
 async def api(sim: CloudSim) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": "Bearer sim-canopywave-key"}
-    async with httpx.AsyncClient(base_url=f"{sim.url('canopywave')}/api/v1", headers=headers) as client:
+    async with httpx.AsyncClient(
+        base_url=f"{sim.url('canopywave')}/api/v1", headers=headers, **PLAIN
+    ) as client:
         key = PLACE | {"name": "mine", "publicKey": MINE.export_public_key().decode()}
         assert (await client.post("/ssh-keys", json=key)).status_code == 200
         yield client
@@ -198,7 +205,7 @@ async def test_faults_speak_the_vendors_language(
 
 
 async def test_a_wrong_key_is_unauthorized(sim: CloudSim) -> None:
-    async with httpx.AsyncClient(base_url=f"{sim.url('canopywave')}/api/v1") as nobody:
+    async with httpx.AsyncClient(base_url=f"{sim.url('canopywave')}/api/v1", **PLAIN) as nobody:
         answer = await nobody.get("/projects", headers={"Authorization": "Bearer wrong"})
     assert (answer.status_code, answer.json()) == (401, {"error": "Unauthorized"})
 

@@ -10,6 +10,11 @@ import pytest
 
 from anygpu.testing.cloud import CloudSim, SimOptions, Timing
 
+PLAIN: dict[str, Any] = {
+    "trust_env": False,
+    "verify": False,
+}  # no proxies, and no certificates to load: all is loopback
+
 KEY = "sim-lambda-key"
 LAUNCH, TERMINATE = "/instance-operations/launch", "/instance-operations/terminate"
 ORDER = {
@@ -30,7 +35,7 @@ async def sim() -> AsyncIterator[CloudSim]:
 @pytest.fixture
 async def api(sim: CloudSim) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {KEY}"}
-    async with httpx.AsyncClient(base_url=f"{sim.url('lambda')}/api/v1", headers=headers) as client:
+    async with httpx.AsyncClient(base_url=f"{sim.url('lambda')}/api/v1", headers=headers, **PLAIN) as client:
         key = {"name": "mine", "public_key": MINE.export_public_key().decode()}
         assert (await client.post("/ssh-keys", json=key)).json()["data"]["name"] == "mine"
         yield client
@@ -147,7 +152,7 @@ async def test_any_call_may_be_throttled(sim: CloudSim, api: httpx.AsyncClient) 
 
 
 async def test_a_wrong_key_is_refused_and_basic_authentication_is_as_good(sim: CloudSim) -> None:
-    async with httpx.AsyncClient(base_url=f"{sim.url('lambda')}/api/v1") as nobody:
+    async with httpx.AsyncClient(base_url=f"{sim.url('lambda')}/api/v1", **PLAIN) as nobody:
         assert (await nobody.get("/instances")).status_code == 401
         assert (await nobody.get("/instances", headers={"Authorization": "Bearer wrong"})).status_code == 401
         assert (await nobody.get("/instances", auth=(KEY, ""))).status_code == 200

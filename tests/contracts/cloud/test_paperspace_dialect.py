@@ -10,6 +10,11 @@ import pytest
 
 from anygpu.testing.cloud import CloudSim, SimOptions, Timing
 
+PLAIN: dict[str, Any] = {
+    "trust_env": False,
+    "verify": False,
+}  # no proxies, and no certificates to load: all is loopback
+
 MINE = asyncssh.generate_private_key("ssh-ed25519")
 PUBLIC = MINE.export_public_key().decode().strip()
 SCRIPT = f"#!/bin/bash\nmkdir -p ~paperspace/.ssh\necho '{PUBLIC}' >> /home/paperspace/.ssh/authorized_keys\n"
@@ -33,7 +38,7 @@ async def sim() -> AsyncIterator[CloudSim]:
 @pytest.fixture
 async def api(sim: CloudSim) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": "Bearer sim-paperspace-key"}
-    async with httpx.AsyncClient(base_url=f"{sim.url('paperspace')}/v1", headers=headers) as client:
+    async with httpx.AsyncClient(base_url=f"{sim.url('paperspace')}/v1", headers=headers, **PLAIN) as client:
         yield client
 
 
