@@ -51,6 +51,12 @@ def secrets_of(model: type[BaseModel]) -> list[str]:
     return [name for name, info in model.model_fields.items() if _is_secret(info)]
 
 
+def chosen_secrets(options: BaseModel) -> list[str]:
+    """The names of credentials that are there and not empty."""
+    chosen = {name: getattr(options, name) for name in secrets_of(type(options))}
+    return [name for name, value in chosen.items() if value is not None and value.get_secret_value()]
+
+
 def described(model: type[BaseModel]) -> list[Json]:
     """Every option as people are told of it."""
     return [

@@ -6,6 +6,7 @@
 - the entry points of group `anygpu.backends`: modules of other packages that have either.
 
     async def open_backend(name: str, options: Options, around: Around) -> Backend: ...
+    def ambient(options: Options) -> bool: ...  # whether it would use the server's own credentials; may be left out
 """
 
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from anygpu.backends import clouds
+from anygpu.backends import options as reading
 from anygpu.backends.contract import Backend
 from anygpu.errors import AnygpuError, InvalidSpec, Problem
 from anygpu.spec.nearest import did_you_mean
@@ -55,6 +57,7 @@ class Kind:
     name: str
     options: type[BaseModel]
     open: Opens
+    ambient: Callable[[Any], bool]
     about: str
 
 
@@ -107,7 +110,8 @@ def _kind(name: str, load: Callable[[], Any]) -> Kind | None:
         return None
     about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
     brief = about.partition(". ")[0].partition(" (")[0].rstrip(".")
-    return Kind(name=name, options=options, open=opens, about=brief)
+    ambient = getattr(module, "ambient", lambda chosen: not reading.chosen_secrets(chosen))
+    return Kind(name=name, options=options, open=opens, ambient=ambient, about=brief)
 
 
 def _as_machines(connect: Any) -> Opens | None:

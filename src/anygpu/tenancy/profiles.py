@@ -11,7 +11,8 @@ from anygpu.backends import registry
 from anygpu.backends.configured import Backends, Entry, Source
 from anygpu.backends.contract import Account, Backend, ChecksAccount
 from anygpu.backends.options import Given
-from anygpu.errors import AnygpuError, Conflict, Forbidden, InvalidSpec, NotFound, Problem
+from anygpu.backends.registry import Kind
+from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import Offer
 from anygpu.events.view import JobView
 from anygpu.spec.model import Resources
@@ -82,10 +83,10 @@ class ConfiguredBackends:
         """Stored, and open unless that takes long; the entry says how it is."""
         caller.require(Role.ADMIN)
         self._require_name(wanted.name)
-        model = (await asyncio.to_thread(registry.find, wanted.kind)).options
+        kind = await asyncio.to_thread(registry.find, wanted.kind)
         known = await self._known(caller, wanted)
-        given = reading.read(model, wanted.options, self._credentials(wanted, known))
-        _require_own(caller, given, known)
+        given = reading.read(kind.options, wanted.options, self._credentials(wanted, known))
+        _require_own(caller, kind, given, known)
         await self._require_same_machines(caller, wanted, known)
         await self._profiles.put(
             caller.scope,
@@ -128,8 +129,8 @@ class ConfiguredBackends:
                 offers = await entry.backend.offers(Resources()) if account.valid else ()
         except TimeoutError:
             return Checked(account=Account(valid=False, why=f"no answer within {CHECK_WITHIN_S:.0f} s"))
-        except AnygpuError as error:
-            return Checked(account=Account(valid=False, why=str(error)))
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises is the answer
+            return Checked(account=Account(valid=False, why=str(error) or type(error).__name__))
         return Checked(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> Rotated:
@@ -204,11 +205,11 @@ REMOVE = {
 }
 
 
-def _require_own(caller: Caller, given: Given, known: Profile | None) -> None:
+def _require_own(caller: Caller, kind: Kind, given: Given, known: Profile | None) -> None:
     """What is the server's is its operator's: nobody else spends its credentials or chooses whom it calls."""
     if caller.role.covers(Role.OPERATOR):
         return
-    if not given.credentials:
+    if kind.ambient(given.options):
         raise Forbidden(
             "a backend without credentials of its own uses those of the server's operator",
             hint="Give it some with --credential, or ask the operator.",

@@ -43,3 +43,13 @@ def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
     code = f"import sys, anygpu.wiring; print([name for name in {VENDORS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_kind_knows_when_it_would_use_what_is_the_servers() -> None:
+    ec2, cloud = registry.find("ec2"), registry.find("lambda")
+    half = ec2.options.model_validate({"session_token": "t", "secret_access_key": "s"})
+    assert ec2.ambient(half)
+    assert not ec2.ambient(half.model_copy(update={"access_key_id": "AKIA"}))
+    assert cloud.ambient(cloud.options.model_validate({}))
+    assert cloud.ambient(cloud.options.model_validate({"api_key": ""}))
+    assert not cloud.ambient(cloud.options.model_validate({"api_key": "k"}))
