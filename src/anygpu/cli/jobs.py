@@ -54,9 +54,19 @@ def describe(job: Job, *, colour: bool) -> list[str]:
         ),
         ("took", words.duration(words.since(job["submitted_at"], job.get("ended_at")))),
         ("backend", job.get("backend") or "-"),
-        ("cost", words.money(job.get("cost_microusd"))),
+        ("cost", _cost(job)),
     ]
     return [*table.fields(pairs), *_attempts(job)]
+
+
+def _cost(job: Job) -> str:
+    """The ledger; and where the provider's own meter says otherwise, that too."""
+    differs = [each for each in job.get("attempts") or () if each.get("metered_microusd") is not None]
+    text = words.money(job.get("cost_microusd"))
+    for each in differs:
+        theirs, ours = words.money(each["metered_microusd"]), words.money(each["cost_microusd"])
+        text += f"; attempt {each['number']}: the provider's meter says {theirs}, the ledger {ours}"
+    return text
 
 
 def _story(job: Job) -> list[tuple[str, str]]:
@@ -90,7 +100,7 @@ def _attempts(job: Job) -> list[str]:
     tried = job.get("attempts") or []
     if not tried:
         return []
-    heading = ("ATTEMPT", "BACKEND", "OUTCOME", "STARTED", "TOOK", "FROM STEP", "MESSAGE")
+    heading = ("ATTEMPT", "BACKEND", "TYPE", "OUTCOME", "STARTED", "TOOK", "FROM STEP", "COST", "MESSAGE")
     return ["", *table.table(heading, [_attempt(each) for each in tried])]
 
 
@@ -99,10 +109,12 @@ def _attempt(each: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         str(each["number"]),
         each.get("backend") or "-",
+        f"{each.get('offer') or '-'}{' spot' if each.get('interruptible') else ''}",
         _outcome(each),
         words.age(start),
         words.duration(words.since(start, each.get("ended_at"))),
         "-" if each.get("resume_step") is None else str(each["resume_step"]),
+        words.money(each.get("cost_microusd")),
         each.get("message") or "",
     )
 

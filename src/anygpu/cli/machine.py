@@ -48,12 +48,13 @@ def remove(name: str, force: bool, as_json: bool, context_name: str) -> None:
 @command.command(name="ssh")
 @click.argument("job", default="last")
 @click.argument("words_after", nargs=-1, metavar="[COMMAND]...")
+@json_option
 @context_option
-def ssh(job: str, words_after: tuple[str, ...], context_name: str) -> None:
-    """A shell on the machine of JOB, or one COMMAND there."""
+def ssh(job: str, words_after: tuple[str, ...], as_json: bool, context_name: str) -> None:
+    """A shell on the machine of JOB, or one COMMAND there; --json only tells how to log in."""
     from anygpu.cli.shell import enter
 
-    enter(connect(context_name), job, words_after)
+    enter(connect(context_name), job, words_after, as_json=as_json)
 
 
 def _machines(machines: list[dict[str, Any]]) -> list[str]:

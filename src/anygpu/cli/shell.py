@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.cli import words
+from anygpu.cli.output import emit_json
 from anygpu.errors import AnygpuError
 from anygpu.sdk.client import Client
 
@@ -18,8 +19,11 @@ class NeedsSsh(AnygpuError):
     code = "needs_ssh"
 
 
-def enter(client: Client, job: str, command: tuple[str, ...]) -> None:
+def enter(client: Client, job: str, command: tuple[str, ...], *, as_json: bool = False) -> None:
     """Ends the process with the status of the remote command."""
+    if as_json:
+        emit_json(client.shell(job))
+        return
     program = shutil.which("ssh")
     if program is None:
         raise NeedsSsh

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from anygpu.control.money import accrued, spent_at
 from anygpu.events.facts import CheckpointRef, Failure
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.hub import iso
 from anygpu.store.evidence import AttemptRow, SeriesSummary
 
 Json = dict[str, Any]
-HOUR_MS = 3_600_000
 
 
 def job(
@@ -25,7 +25,7 @@ def job(
     return {
         **summary(view, row, queue_position=queue_position, now_ms=now_ms),
         "metrics": {each.name: each.last for each in series},
-        "attempts": [_attempt(each) for each in view.attempts],
+        "attempts": [_attempt(each, now_ms) for each in view.attempts],
         "telemetry": dict(row.telemetry),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }
@@ -52,7 +52,7 @@ def summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_m
         "checkpoint": _checkpoint(view.newest_checkpoint),
         "artifacts": len(view.artifacts),
         "work_lost_s": view.work_lost_s,
-        "cost_microusd": cost_microusd(view, now_ms),
+        "cost_microusd": spent_at(view, now_ms),
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
         "cancel_requested": view.cancel_requested,
@@ -70,28 +70,30 @@ def moment(at_ms: int | None) -> str | None:
     return None if at_ms is None else iso(at_ms)
 
 
-def cost_microusd(view: JobView, now_ms: int) -> int:
-    """What the attempts cost so far at their offers' prices, each rounded up."""
-    return sum(attempt_cost_microusd(each, now_ms) for each in view.attempts)
-
-
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    end_ms = attempt.released_at_ms or attempt.ended_at_ms or now_ms
-    elapsed_ms = max(0, end_ms - attempt.launching_at_ms)
-    return -(-attempt.offer.price_microusd_per_hour * elapsed_ms // HOUR_MS)
+    """By the ledger once it is released, else what it has come to by its provider's rule."""
+    if attempt.released:
+        return attempt.cost_microusd
+    began_ms = attempt.started_at_ms or attempt.launching_at_ms
+    return accrued(attempt, (now_ms - began_ms) / 1000)
 
 
-def _attempt(attempt: AttemptView) -> Json:
+def _attempt(attempt: AttemptView, now_ms: int) -> Json:
     return {
         "number": attempt.number,
         "name": attempt.name,
         "backend": attempt.offer.backend,
         "offer": attempt.offer.name,
+        "region": attempt.offer.region,
+        "interruptible": attempt.offer.interruptible,
+        "price_microusd_per_hour": attempt.offer.price_microusd_per_hour,
+        "cost_microusd": attempt_cost_microusd(attempt, now_ms),
+        "metered_microusd": attempt.metered_microusd,
         "phase": attempt_phase(attempt),
-        "outcome": attempt.outcome,
+        "outcome": attempt.outcome or (attempt.lost.code if attempt.lost else None),
         "exit_code": attempt.exit_code,
         "signal": attempt.signal,
-        "message": attempt.message,
+        "message": attempt.message or (attempt.lost.message if attempt.lost else ""),
         "launching_at": iso(attempt.launching_at_ms),
         "training_at": moment(attempt.training_at_ms),
         "ended_at": moment(attempt.ended_at_ms),
