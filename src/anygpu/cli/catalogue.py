@@ -25,6 +25,7 @@ COMMANDS = (
     Entry("ssh", "a shell on the machine of a job"),
     Entry("backend", "places to rent or use machines: clouds, boxes"),
     Entry("machine", "machines at the providers, and what they cost"),
+    Entry("cloud-sim", "a simulated cloud on this computer, to rehearse with"),
     Entry("up", "run the server in the foreground"),
     Entry("down", "stop the server of this machine"),
     Entry("open", "open the server's page in a browser"),
@@ -43,6 +44,7 @@ SECTIONS = {
     "Machines": (
         "backend",
         "machine",
+        "cloud-sim",
     ),
     "Server": ("up", "down", "open", "login", "context", "token", "secret", "gc"),
     "Help": ("config", "doctor", "demo", "version"),
@@ -50,8 +52,8 @@ SECTIONS = {
 
 
 def load(name: str) -> click.Command | None:
-    """The command itself, imported now. A module's command carries its name, with `_command` where Python needs it."""
+    """The command itself, imported now. Its module has its name, with `_` for `-`."""
     if not any(entry.name == name for entry in COMMANDS):
         return None
-    command: click.Command = import_module(f"anygpu.cli.{name}").command
+    command: click.Command = import_module(f"anygpu.cli.{name.replace('-', '_')}").command
     return command
