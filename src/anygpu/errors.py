@@ -178,6 +178,20 @@ class BackendUnavailable(LaunchError):
     retryable = True
 
 
+class BackendNotOpen(AnygpuError):
+    """A configured backend cannot be used now. `anygpu backend ls` says why; it is tried again by itself."""
+
+    # Not a LaunchError: a machine may run there from before, so nothing is certain.
+    code = "backend_not_open"
+    retryable = True
+
+
+class KindUnusable(AnygpuError):
+    """This kind of backend cannot be used here. Install what it needs, and restart the server."""
+
+    code = "kind_unusable"
+
+
 class LeaseLost(AnygpuError):
     """Another process holds the lease now. Stop writing; the new holder continues the work."""
 

@@ -10,7 +10,7 @@ from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.contract import Backend, Launch, Observation
 from anygpu.backends.registry import Around, Kind
-from anygpu.errors import AnygpuError
+from anygpu.errors import BackendNotOpen
 from anygpu.events.facts import Handle, Offer
 from anygpu.spec.model import Resources
 from anygpu.store.profiles import Profile, Profiles
@@ -25,13 +25,6 @@ class Source(StrEnum):
     BUILT_IN = "built-in"
     SETTINGS = "settings"
     PROFILE = "profile"
-
-
-class BackendNotOpen(AnygpuError):
-    """A configured backend cannot be used now. `anygpu backend ls` says why; it is tried again by itself."""
-
-    code = "backend_not_open"
-    retryable = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,17 +20,11 @@ from pydantic import BaseModel
 from anygpu.backends import clouds
 from anygpu.backends import options as reading
 from anygpu.backends.contract import Backend
-from anygpu.errors import AnygpuError, InvalidSpec, Problem
+from anygpu.errors import InvalidSpec, KindUnusable, Problem
 from anygpu.spec.nearest import did_you_mean
 
 GROUP = "anygpu.backends"
 _OWN = {"ssh": "anygpu.backends.ssh.backend"}
-
-
-class KindUnusable(AnygpuError):
-    """This kind of backend cannot be used here. Install what it needs, and restart the server."""
-
-    code = "kind_unusable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from tests.acceptance.server.plugged import install
 
 from anygpu.backends import options as reading
 from anygpu.backends import registry
-from anygpu.backends.configured import BackendNotOpen, Backends, Entry, Source, Table
+from anygpu.backends.configured import Backends, Entry, Source, Table
 from anygpu.backends.contract import ChecksAccount
 from anygpu.backends.registry import Around
-from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound
+from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
 from anygpu.server.world import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.model import Resources

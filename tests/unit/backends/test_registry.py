@@ -8,8 +8,7 @@ import pytest
 from tests.acceptance.server.plugged import install
 
 from anygpu.backends import registry
-from anygpu.backends.registry import KindUnusable
-from anygpu.errors import InvalidSpec
+from anygpu.errors import InvalidSpec, KindUnusable
 
 VENDORS = ("boto3", "botocore", "httpx", "asyncssh", "anygpu.backends.vm.backend", "anygpu.backends.ssh.link")
 
