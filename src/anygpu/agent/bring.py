@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 
@@ -12,11 +13,12 @@ from anygpu.agent.wire import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from typing import Any
 
     from anygpu.agent.attempt import Attempt
 
+MOST_DATA_BYTES = 2**40
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -33,39 +35,47 @@ def go_on(attempt: Attempt) -> None:
 
 def working_directory(attempt: Attempt) -> None:
     archive = attempt.work.archive
-    if archive:
-        with_file(attempt, archive, "work.tar.gz", "the working directory", _unpacked(attempt))
+    if not archive:
+        return
+
+    from anygpu.agent.unpack import Unsafe, unpack
+
+    with _at_hand(attempt, archive, "work.tar.gz", "the working directory") as packed:
+        try:
+            unpack(packed, attempt.home.work)
+        except Unsafe as error:
+            raise CannotStart(f"the working directory could not be unpacked: {error}") from error
 
 
-def dataset(attempt: Attempt) -> str | None:
+def dataset(attempt: Attempt, cwd: str) -> str | None:
     """Where the job finds its data. A path means the machine that submitted the job, unless this one has it too."""
     wanted = attempt.work.dataset or {}
-    if wanted.get("archive") and attempt.is_away:
-        return _unpacked_dataset(attempt, wanted)
-    if wanted.get("path"):
-        return _own_path(attempt, wanted["path"])
+    path = wanted.get("path")
+    if path and wanted.get("parts") and (attempt.is_away or not os.path.exists(path)):
+        return _sent_along(attempt, wanted["parts"], os.path.basename(path.rstrip("/")))
+    if path:
+        return _own_path(attempt, path, cwd)
     if wanted.get("url"):
         return _by_url(attempt, wanted)
     return None
 
 
-def with_file(
-    attempt: Attempt, file: dict[str, Any], name: str, what: str, use: Callable[[str], None]
-) -> None:
-    """Fetch a file and use it: out of this machine's cache where there is one, else for this attempt alone."""
+@contextlib.contextmanager
+def _at_hand(attempt: Attempt, file: dict[str, Any], name: str, what: str) -> Iterator[str]:
+    """A file with a known hash: out of this machine's cache where there is one, else for this attempt alone."""
 
     def bring(target: str) -> None:
         fetch(attempt, file["url"], target, file["sha256"], what)
 
-    cache = attempt.cache() if file["sha256"] else None
-    if cache is None:
-        target = attempt.home.join(name)
-        bring(target)
-        use(target)
-        os.unlink(target)
+    cache = attempt.cache()
+    if cache is not None:
+        with cache.holding(file["sha256"], bring, lambda: go_on(attempt)) as path:
+            yield path
         return
-    with cache.holding(file["sha256"], bring, lambda: go_on(attempt)) as path:
-        use(path)
+    target = attempt.home.join(name)
+    bring(target)
+    yield target
+    os.unlink(target)
 
 
 def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
@@ -89,20 +99,8 @@ def why(error: OSError, directory: str) -> str:
     )
 
 
-def _unpacked(attempt: Attempt) -> Callable[[str], None]:
-    from anygpu.agent.unpack import Unsafe, unpack
-
-    def use(path: str) -> None:
-        try:
-            unpack(path, attempt.home.work)
-        except Unsafe as error:
-            raise CannotStart(f"the working directory could not be unpacked: {error}") from error
-
-    return use
-
-
-def _own_path(attempt: Attempt, path: str) -> str:
-    if attempt.is_away and not os.path.exists(path):
+def _own_path(attempt: Attempt, path: str, cwd: str) -> str:
+    if attempt.is_away and not os.path.exists(os.path.join(cwd, path)):
         raise CannotStart(
             f"the dataset is a path, {path}, which this machine does not have, and it was not sent along; "
             "name the backend when you submit the job (--on), or give the data as a URL"
@@ -118,9 +116,8 @@ def _by_url(attempt: Attempt, wanted: dict[str, Any]) -> str:
     if not wanted.get("sha256") or attempt.cache() is None:
         fetch(attempt, wanted["url"], target, wanted.get("sha256"), "the dataset")
         return target
-    with_file(
-        attempt, wanted, os.path.join("dataset", name), "the dataset", lambda path: _linked(path, target)
-    )
+    with _at_hand(attempt, wanted, "dataset.part", "the dataset") as path:
+        _linked(path, target)
     return target
 
 
@@ -134,16 +131,20 @@ def _linked(path: str, target: str) -> None:
         copy_file(path, target)
 
 
-def _unpacked_dataset(attempt: Attempt, wanted: dict[str, Any]) -> str:
-    from anygpu.agent.unpack import Unsafe, unpack
+def _sent_along(attempt: Attempt, parts: list[dict[str, Any]], name: str) -> str:
+    """Piece by piece, one at a time: each is in the cache afterwards, and none need lie here twice."""
+    from anygpu.agent.unpack import Unsafe, unpack_pieces
 
     root = attempt.home.join("dataset")
+    try:
+        unpack_pieces(_pieces(attempt, parts), root, most_bytes=MOST_DATA_BYTES)
+    except Unsafe as error:
+        raise CannotStart(f"the dataset could not be unpacked: {error}") from error
+    return os.path.join(root, name)
 
-    def use(path: str) -> None:
-        try:
-            unpack(path, root)
-        except Unsafe as error:
-            raise CannotStart(f"the dataset could not be unpacked: {error}") from error
 
-    with_file(attempt, wanted["archive"], "dataset.tar.gz", "the dataset", use)
-    return os.path.join(root, wanted.get("entry") or "")
+def _pieces(attempt: Attempt, parts: list[dict[str, Any]]) -> Iterator[str]:
+    for number, part in enumerate(parts, 1):
+        what = f"part {number} of {len(parts)} of the dataset"
+        with _at_hand(attempt, part, "dataset.part", what) as path:
+            yield path

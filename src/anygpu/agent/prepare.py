@@ -65,7 +65,7 @@ def _prepared(attempt: Attempt, step: _Step) -> Prepared:
     if not work.image:
         _check_fit(attempt, python, env)
     step("fetching the dataset")
-    data = bring.dataset(attempt)
+    data = bring.dataset(attempt, cwd)
     if data is not None:
         env["ANYGPU_DATASET"] = data
     step("fetching the checkpoint")

@@ -11,7 +11,6 @@ import zlib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
 
 BLOCK = 512
 READ_BYTES = 262144
@@ -35,22 +34,32 @@ class Entry:
 
 def unpack(archive: str, target: str, most_bytes: int = MOST_BYTES) -> None:
     """Everything below `target`, or `Unsafe`."""
+    unpack_pieces(iter([archive]), target, most_bytes)
+
+
+def unpack_pieces(pieces: Iterator[str], target: str, most_bytes: int = MOST_BYTES) -> None:
+    """An archive that was cut into files. Each is asked for when it is its turn, and not needed after it."""
     os.makedirs(target, exist_ok=True)
     budget = min(most_bytes, _free_bytes(target))
-    with open(archive, "rb") as file:
-        stream = _Inflated(file)
-        for count, entry in enumerate(_entries(stream)):
-            budget -= entry.size
-            if budget < 0 or count >= MOST_ENTRIES:
-                raise Unsafe("the archive unpacks to more than fits; leave data out of the working directory")
-            _place(entry, stream, target)
+    stream = _Inflated(_blocks(pieces))
+    for count, entry in enumerate(_entries(stream)):
+        budget -= entry.size
+        if budget < 0 or count >= MOST_ENTRIES:
+            raise Unsafe("the archive unpacks to more than fits; leave out what the job does not need")
+        _place(entry, stream, target)
+
+
+def _blocks(pieces: Iterator[str]) -> Iterator[bytes]:
+    for path in pieces:
+        with open(path, "rb") as file:
+            yield from iter(lambda: file.read(READ_BYTES), b"")
 
 
 class _Inflated:
-    """Exact reads from a gzip file."""
+    """Exact reads from the blocks of a gzip file."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
         self._inflate = zlib.decompressobj(31)
         self._buffer = bytearray()
 
@@ -73,7 +82,7 @@ class _Inflated:
         self.read(-size % BLOCK)
 
     def _more(self) -> bool:
-        raw = self._inflate.unconsumed_tail or self._file.read(READ_BYTES)
+        raw = self._inflate.unconsumed_tail or next(self._blocks, b"")
         try:
             self._buffer += self._inflate.decompress(raw, READ_BYTES)
         except zlib.error as error:

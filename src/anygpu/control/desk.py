@@ -96,6 +96,7 @@ class Desk:
             self._policy,
             secrets=await self._secrets.resolve(view.organisation, view.project, view.spec.secrets),
             archive=await self._archive(view),
+            data=await self._data(view),
             resume=await self._resume(attempt),
         )
         return {
@@ -116,6 +117,10 @@ class Desk:
         if sha256 is None:
             return None
         return {"url": await self._uploads.url(view.organisation, sha256), "sha256": sha256, "size": None}
+
+    async def _data(self, view: JobView) -> list[dict[str, Any]]:
+        parts = view.spec.dataset.parts if view.spec.dataset else ()
+        return [{"url": await self._uploads.url(view.organisation, part), "sha256": part} for part in parts]
 
     async def _resume(self, attempt: AttemptView) -> dict[str, Any] | None:
         if attempt.resume is None:

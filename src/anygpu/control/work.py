@@ -1,7 +1,7 @@
 """What an agent is told to do: the spec of its job, turned into the work order of the protocol."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anygpu.control.policy import Policy
@@ -19,6 +19,7 @@ def work_order(
     *,
     secrets: Mapping[str, str],
     archive: Mapping[str, Any] | None,
+    data: Sequence[Mapping[str, Any]] = (),
     resume: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     spec = view.spec
@@ -32,7 +33,7 @@ def work_order(
         "subdir": spec.workdir.subdir if spec.workdir else "",
         "requirements": _requirements(spec),
         "setup": list(spec.setup),
-        "dataset": _dataset(spec),
+        "dataset": _dataset(spec, data),
         "outputs": list(spec.outputs),
         "checkpoint": {
             "paths": list(spec.checkpoint.paths),
@@ -74,9 +75,11 @@ def _requirements(spec: JobSpec) -> list[str]:
     return ["-r", wanted] if isinstance(wanted, str) else list(wanted)
 
 
-def _dataset(spec: JobSpec) -> dict[str, Any] | None:
+def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     dataset = spec.dataset
-    return None if dataset is None else {"path": dataset.path, "url": dataset.url, "sha256": None}
+    if dataset is None:
+        return None
+    return {"path": dataset.path, "url": dataset.url, "sha256": None, "parts": [dict(part) for part in parts]}
 
 
 def _time_left_s(view: JobView, attempt: AttemptView) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from anygpu.errors import NotFound, UnsafePath
 from anygpu.sdk.client import Client
+from anygpu.sdk.datasets import with_dataset
 
 RUNS_FILES = ("script", "command")
 
@@ -21,7 +22,7 @@ def prepared(
         ready = _with_local_paths(ready)
     if any(ready.get(kind) for kind in RUNS_FILES) or workdir is not None:
         ready = _with_archive(client, ready, None if workdir is None else Path(workdir))
-    return ready
+    return with_dataset(client, ready, here=here)
 
 
 def interpreter(environ: Mapping[str, str] = os.environ) -> str:

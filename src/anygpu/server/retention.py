@@ -58,4 +58,6 @@ class Retention:
             keys.update(artifact.key for artifact in view.artifacts)
             if view.spec.workdir is not None and view.spec.workdir.archive is not None:
                 keys.add(self._uploads.key(view.organisation, view.spec.workdir.archive))
+            if view.spec.dataset is not None:
+                keys.update(self._uploads.key(view.organisation, part) for part in view.spec.dataset.parts)
         return keys

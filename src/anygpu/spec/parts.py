@@ -38,7 +38,10 @@ class Workdir(Part):
 
 
 class Dataset(Part):
-    """The data the job reads: exactly one of a path, a URL, or the name (and version) of a stored dataset."""
+    """The data the job reads: exactly one of a path, a URL, or the name (and version) of a stored dataset.
+
+    `parts` are set by the client once it has sent what lies at the path: an archive, cut into pieces.
+    """
 
     path: Line | None = None
     url: Annotated[str, Field(max_length=4000)] | None = None
@@ -48,6 +51,7 @@ class Dataset(Part):
     version: (
         Annotated[Text, Matches(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100, "is not a dataset's version")] | None
     ) = None
+    parts: Annotated[tuple[Sha256, ...], Field(max_length=2000)] = ()
 
     @property
     def kind(self) -> Literal["path", "url", "name"]:
@@ -60,6 +64,8 @@ class Dataset(Part):
             raise Trouble(((), ", ".join(given) or None, "give exactly one of path, url and name"))
         if self.version is not None and self.name is None:
             raise Trouble((("version",), self.version, "belongs to a named dataset; give its name too"))
+        if self.parts and self.path is None:
+            raise Trouble((("parts",), None, "belong to a path; give it too"))
         return self
 
     @model_validator(mode="after")

@@ -18,6 +18,7 @@ from anygpu.spec.ignore import OWN_IGNORE, rules_for
 
 MAX_BYTES = 1 << 30
 MAX_FILES = 100_000
+MAX_DATA_BYTES = 20 << 30
 _LEVEL = 3  # source code shrinks nearly as well as at 9, in a third of the time
 _MTIME_S = (
     315_619_200  # 2 January 1980: zip files, and so wheels built from the directory, know nothing earlier
@@ -67,6 +68,41 @@ def pack(
     """Pack what is not ignored. The archive is a temporary file in `into`, the caller's to remove."""
     entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
     _check_size(entries, max_bytes, max_files)
+    return _packed(entries, into)
+
+
+def pack_whole(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> Archive:
+    """Pack a file, or everything below a directory, under its own name. Data has no ignored parts."""
+    entries = sorted(_everything(path.resolve()), key=lambda entry: entry.name)
+    total = sum(entry.size for entry in entries)
+    if total > max_bytes:
+        raise TooLarge(
+            f"The dataset {path} holds {_human(total)}; at most {_human(max_bytes)} are sent along.",
+            hint="Put it where the machine can fetch it, and give its URL.",
+            size=total,
+        )
+    return _packed(entries, into)
+
+
+def _everything(base: Path) -> Iterator[Entry]:
+    if not base.is_dir():
+        yield Entry(base.name, base, base.stat().st_size, False)
+        return
+    for directory, folders, names in os.walk(base):
+        for linked in (Path(directory, name) for name in folders):
+            if linked.is_symlink():
+                raise UnsafePath(
+                    f"{linked} is a link to a directory, which is not followed.",
+                    hint="Copy it in, or remove the link.",
+                )
+        for path in (Path(directory, name) for name in names):
+            if path.is_file():
+                yield Entry(
+                    f"{base.name}/{path.relative_to(base).as_posix()}", path, path.stat().st_size, False
+                )
+
+
+def _packed(entries: Sequence[Entry], into: Path | None) -> Archive:
     handle, name = tempfile.mkstemp(prefix="anygpu-workdir-", suffix=".tar.gz", dir=into)
     path = Path(name)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -51,19 +52,45 @@ def test_a_second_attempt_on_a_machine_fetches_nothing(away: Play, tmp_path: Pat
         assert (fetched(agent, "/file/work"), fetched(agent, "/file/digits.npz")) == (expected, expected)
 
 
-def test_a_folder_that_was_sent_along_is_the_dataset(away: Play, tmp_path: Path) -> None:
-    data = packed({"digits/train/a.txt": b"a", "digits/test/b.txt": b"b"})
-    agent = away(
-        {"argv": ["python", "-c", "import os; print(sorted(os.listdir(os.environ['ANYGPU_DATASET'])))"]}
-    )
-    agent.server.files["/file/data"] = data
-    agent.server.work["dataset"] = {
-        "path": "/home/me/digits",
-        "archive": {"url": "/file/data", "sha256": sha(data), "size": len(data)},
-        "entry": "digits",
-    }
+def sent_along(agent: Agent, files: dict[str, bytes], part_bytes: int) -> None:
+    data = packed(files)
+    pieces = [data[at : at + part_bytes] for at in range(0, len(data), part_bytes)]
+    parts = [{"url": f"/file/{sha(piece)}", "sha256": sha(piece)} for piece in pieces]
+    agent.server.files.update({f"/file/{sha(piece)}": piece for piece in pieces})
+    agent.server.work["dataset"] = {"path": "/home/me/digits", "parts": parts}
+
+
+LISTING = "import os; print(sorted(os.listdir(os.environ['ANYGPU_DATASET'])))"
+
+
+def test_a_folder_that_was_sent_along_in_pieces_is_the_dataset(away: Play, tmp_path: Path) -> None:
+    files = {"digits/train/a.txt": os.urandom(3000), "digits/test/b.txt": os.urandom(3000)}
+    for is_first in (True, False):
+        agent = away({"argv": ["python", "-c", LISTING]})
+        sent_along(agent, files, part_bytes=1000)
+        assert agent.run(HOME=str(tmp_path)) == 0
+        assert bytes(agent.server.log) == b"['test', 'train']\n"
+        parts = agent.server.work["dataset"]["parts"]
+        assert len(parts) > 5
+        fetched_parts = sum(path.startswith("/file/") for _, path in agent.server.requests)
+        assert fetched_parts == (len(parts) if is_first else 0)
+
+
+def test_what_was_sent_along_also_serves_a_server_elsewhere(play: Play) -> None:
+    agent = play({"argv": ["python", "-c", LISTING]})
+    sent_along(agent, {"digits/a.txt": b"a"}, part_bytes=1000)
+    assert agent.run() == 0
+    assert bytes(agent.server.log) == b"['a.txt']\n"
+
+
+def test_a_damaged_piece_of_a_dataset_is_never_used(away: Play, tmp_path: Path) -> None:
+    agent = away({"argv": ["python", "-c", LISTING]})
+    sent_along(agent, {"digits/a.txt": os.urandom(3000)}, part_bytes=1000)
+    second = agent.server.work["dataset"]["parts"][1]["url"]
+    agent.server.files[second] = b"x" * 1000
     assert agent.run(HOME=str(tmp_path)) == 0
-    assert bytes(agent.server.log) == b"['test', 'train']\n"
+    assert agent.server.end is not None
+    assert "part 2 of 4 of the dataset arrived damaged" in agent.server.end["message"]
 
 
 def test_a_path_that_only_the_submitter_has_is_a_clear_failure(away: Play, tmp_path: Path) -> None:

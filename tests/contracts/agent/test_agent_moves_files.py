@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -21,12 +22,12 @@ def sha(data: bytes) -> str:
 
 def packed(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+    with tarfile.open(fileobj=out, mode="w") as archive:
         for name, data in files.items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o755
             archive.addfile(entry, io.BytesIO(data))
-    return out.getvalue()
+    return gzip.compress(out.getvalue(), mtime=0)
 
 
 def archive_of(server: PlayingServer, files: dict[str, bytes]) -> None:
