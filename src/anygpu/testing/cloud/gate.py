@@ -113,7 +113,7 @@ class _Line(asyncio.Protocol):
         return self._ending is not None or self.transport.is_closing()
 
     def break_off(self) -> None:
-        self.transport.abort()
+        self.end(self.transport.abort)
 
 
 class _Held(asyncio.Transport):

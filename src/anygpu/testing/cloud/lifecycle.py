@@ -116,6 +116,8 @@ class Lifecycle:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         bodies = [each.body for each in self._cloud.instances.values() if each.body is not None]
+        for body in bodies:
+            body.cut(connected=True)  # behind a cut cable a connection would outlive the simulator
         await asyncio.gather(*(body.halt() for body in bodies))
 
     async def _boot(self, instance: Instance) -> None:
