@@ -217,8 +217,10 @@ class Wire:
 
     async def __aexit__(self, *error: object) -> None:
         self._server.close()
+        self._down = True
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)  # what was aborted is closed in the loop's next rounds
 
     def cut(self) -> None:
         for writer in self._writers:
@@ -241,12 +243,15 @@ class Wire:
             writer.transport.abort()
             return
         self.connections += 1
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+        self._writers.add(writer)
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             writer.transport.abort()
             return
-        self._writers |= {writer, far_writer}
+        self._writers.add(far_writer)
         back = asyncio.create_task(self._pass(far_reader, writer, counted=False))
         self._tasks.add(back)
         await self._pass(reader, far_writer, counted=True)

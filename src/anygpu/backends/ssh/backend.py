@@ -144,8 +144,7 @@ class SshBackend:
         await asyncio.gather(
             *self._couriers, *(link.stop() for link in self._links.values()), return_exceptions=True
         )
-        for box in self._boxes.values():
-            box.close()
+        await asyncio.gather(*(box.close() for box in self._boxes.values()))
 
     # -- boxes ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.ssh.connection import Dialer
+from anygpu.backends.ssh.connection import Dialer, hang_up
 from anygpu.backends.ssh.door import ask
 from anygpu.backends.ssh.errors import SshUnreachable
 from anygpu.backends.ssh.login import Login
@@ -84,10 +84,12 @@ class Box:
                 self.trouble = f"{self.name} has not answered for {WAIT_S:g} s"
         return self.last
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
-        self._hang_up()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await hang_up(connection)
 
     def _is_looking(self) -> bool:
         return self._looking is not None and not self._looking.done()

@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.contract import Launch
-from anygpu.backends.ssh.connection import Dialer
+from anygpu.backends.ssh import tunnel
+from anygpu.backends.ssh.connection import Dialer, hang_up
 from anygpu.backends.ssh.door import Door
 from anygpu.backends.ssh.errors import (
     AttemptUnknown,
     BootstrapFailed,
     SshRefused,
     SshUnreachable,
-    TunnelRefused,
 )
 from anygpu.backends.ssh.login import Login
 from anygpu.errors import LaunchError, NoCapacity
@@ -153,11 +153,11 @@ class Link:
         except (OSError, TimeoutError, asyncssh.Error) as error:
             raise _cut(login, error) from error
         finally:
-            connection.abort()
+            await hang_up(connection)
 
     async def _through(self, connection: "asyncssh.SSHClientConnection", login: Login) -> None:
         async with asyncio.timeout(self._timing.bootstrap_s):
-            port = await self._tunnel(connection, login)
+            port = await tunnel.opened(connection, self._agent_target, login.machine)
             if not self._was_up:
                 self._become(LinkState.STARTING, f"the agent is brought to {login.machine}")
             request = self._request(f"http://127.0.0.1:{port}")
@@ -173,21 +173,6 @@ class Link:
     async def _stay(self, connection: "asyncssh.SSHClientConnection") -> None:
         """The tunnel is kept for who delivers what a dead agent left, until we are stopped."""
         await connection.wait_closed()
-
-    async def _tunnel(self, connection: "asyncssh.SSHClientConnection", login: Login) -> int:
-        """Port 0: the machine chooses a free one, so that a stale connection's cannot be in the way."""
-        import asyncssh
-
-        try:
-            listener = await connection.forward_remote_port("127.0.0.1", 0, *self._agent_target)
-        except asyncssh.ChannelListenError as error:
-            raise TunnelRefused(
-                f"{login.machine}: its SSH server allows no reverse tunnel: {error}",
-                hint="Set AllowTcpForwarding yes (and no restrict in authorized_keys) there.",
-                machine=login.machine,
-                step="tunnel",
-            ) from error
-        return listener.get_port()
 
     def _request(self, url: str) -> dict[str, Any]:
         asked: dict[str, Any] = {"do": "start", "target": self._launch.name, "tunnel": {"url": url}}
