@@ -171,6 +171,13 @@ class LaunchRefused(LaunchError):
     code = "launch_refused"
 
 
+class NoQuota(LaunchRefused):
+    """The account's quota does not allow this machine. Ask the provider for more; other allowed backends are used."""
+
+    code = "quota"
+    retryable = True
+
+
 class BackendUnavailable(LaunchError):
     """The backend does not answer. Nothing to do: it is tried again, and other allowed backends are used."""
 

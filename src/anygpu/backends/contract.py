@@ -25,6 +25,7 @@ class Interval:
 
     started_at_ms: int
     ended_at_ms: int | None = None
+    price_microusd_per_hour: int | None = None  # where it differs from that of the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ class Seen:
     silent_probes: int = 0  # looks since the last sign of life
     claimed: bool = True  # whether it had an agent whose silence could be seen
     probe: Probe | None = None
+    books: Observation | None = None  # the newest look in which the provider said since when it bills
     absent_s: float = 0  # how long the provider has not listed it
     absent_probes: int = 0  # in how many looks in a row
     state_s: float = 0  # since the attempt's state was first seen as it is
@@ -101,14 +102,14 @@ def _noticed(view: JobView, gone: list[AttemptView], seen: dict[int, Seen]) -> I
 
 
 def _billing(attempt: AttemptView, seen: Seen) -> Iterator[MachineStarted]:
-    observation = seen.probe.observation if seen.probe else None
-    if not attempt.offer.paid or attempt.started_at_ms is not None or observation is None:
+    books = seen.books
+    if not attempt.offer.paid or attempt.started_at_ms is not None or books is None:
         return
-    if observation.started_at_ms is not None:
-        price = observation.price_microusd_per_hour
+    if books.started_at_ms is not None:
+        price = books.price_microusd_per_hour
         yield MachineStarted(
             attempt=attempt.number,
-            started_at_ms=observation.started_at_ms,
+            started_at_ms=books.started_at_ms,
             price_microusd_per_hour=None if price == attempt.offer.price_microusd_per_hour else price,
         )
 
@@ -264,8 +265,7 @@ def _is_absent(seen: Seen, policy: Policy) -> bool:
 
 
 def _released(attempt: AttemptView, seen: Seen, now_ms: int) -> AttemptReleased:
-    observation = seen.probe.observation if seen.probe else None
-    usage = usage_of(attempt, observation, now_ms - round(seen.absent_s * 1000))
+    usage = usage_of(attempt, seen.books, now_ms - round(seen.absent_s * 1000))
     return AttemptReleased(attempt=attempt.number, evidence=_words(seen.probe), usage=usage)
 
 

@@ -20,6 +20,7 @@ class AttemptMemory:
     silent_probes: int = 0
     probe: Probe | None = None
     probed_at: float | None = None
+    books: Observation | None = None
     absent_since: float | None = None
     absent_probes: int = 0
     wanted_end_since: float | None = None
@@ -66,6 +67,8 @@ class AttemptMemory:
     def probed(self, observation: Observation | None, detail: str, now: float) -> None:
         self.probe, self.probed_at = Probe(observation=observation, detail=detail), now
         self.silent_probes += 1
+        if observation is not None and observation.started_at_ms is not None:
+            self.books = observation
         if observation is None or observation.state is not State.ABSENT:
             self.absent_since, self.absent_probes = None, 0
         else:
@@ -83,6 +86,7 @@ class AttemptMemory:
             silent_probes=self.silent_probes,
             claimed=self.state[1],
             probe=self.probe,
+            books=self.books,
             absent_s=_since(self.absent_since, now),
             absent_probes=self.absent_probes,
             state_s=now - self.state_since,

@@ -8,24 +8,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from anygpu.backends.contract import Interval, Observation
-from anygpu.events.facts import MICROUSD, Usage
+from anygpu.events.facts import MICROUSD, Billing, Usage
 from anygpu.events.view import AttemptView, JobView
 
 
 def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int) -> Usage | None:
     """What a released attempt is charged for; None when there was no machine, or it costs nothing."""
-    began_ms = _began_ms(attempt, observation)
-    if not attempt.price or began_ms is None:
+    began_ms, price = _began_ms(attempt, observation), _price(attempt, observation)
+    if not price or began_ms is None:
         return None
     ended_ms = observation.ended_at_ms if observation else None
-    spans = [(began_ms, now_ms if ended_ms is None else ended_ms)]
-    spans += [(twin.started_at_ms, _ended_ms(twin, now_ms)) for twin in _twins(observation)]
-    exact = _provider_said(attempt, observation)
+    first = Interval(started_at_ms=began_ms, ended_at_ms=ended_ms, price_microusd_per_hour=price)
+    spans = [first, *(observation.twins if observation else ())]
     return Usage(
-        started_at_ms=min(start for start, _ in spans),
-        ended_at_ms=max(max(start, end) for start, end in spans),
-        cost_microusd=sum(interval_cost(attempt, start, end) for start, end in spans),
-        source="provider" if exact else "observed",
+        started_at_ms=min(span.started_at_ms for span in spans),
+        ended_at_ms=max(max(span.started_at_ms, _end_ms(span, now_ms)) for span in spans),
+        cost_microusd=sum(_interval_cost(attempt.offer.billing, span, price, now_ms) for span in spans),
+        source="provider" if _provider_said(attempt, observation) else "observed",
     )
 
 
@@ -37,15 +36,9 @@ def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) ->
     return None if usage is None or more <= 0 else replace(usage, cost_microusd=more)
 
 
-def interval_cost(attempt: AttemptView, start_ms: int, end_ms: int) -> int:
-    """Providers show and charge whole seconds of their clock."""
-    used_s = max(0, end_ms // 1000 - start_ms // 1000)
-    return attempt.offer.billing.cost_microusd(attempt.price, used_s)
-
-
 def accrued(attempt: AttemptView, billed_s: float) -> int:
-    """What an attempt that is not released has cost after so many seconds."""
-    if not attempt.price:
+    """What an attempt that is not released has cost after so many seconds; nothing while no machine was seen."""
+    if not attempt.price or not _was_there(attempt):
         return 0
     return attempt.offer.billing.cost_microusd(attempt.price, int(max(0.0, billed_s)) + 1)
 
@@ -75,8 +68,11 @@ def _began_ms(attempt: AttemptView, observation: Observation | None) -> int | No
         return observation.started_at_ms
     if attempt.started_at_ms is not None:
         return attempt.started_at_ms
-    there = attempt.handle is not None or attempt.claimant is not None
-    return attempt.launching_at_ms if there else None
+    return attempt.launching_at_ms if _was_there(attempt) else None
+
+
+def _was_there(attempt: AttemptView) -> bool:
+    return attempt.handle is not None or attempt.claimant is not None or attempt.started_at_ms is not None
 
 
 def _provider_said(attempt: AttemptView, observation: Observation | None) -> bool:
@@ -85,9 +81,17 @@ def _provider_said(attempt: AttemptView, observation: Observation | None) -> boo
     return attempt.started_at_ms is not None or observation.started_at_ms is not None
 
 
-def _twins(observation: Observation | None) -> tuple[Interval, ...]:
-    return observation.twins if observation is not None else ()
+def _price(attempt: AttemptView, observation: Observation | None) -> int:
+    said = observation.price_microusd_per_hour if observation else None
+    return attempt.price if said is None else said
 
 
-def _ended_ms(interval: Interval, now_ms: int) -> int:
-    return now_ms if interval.ended_at_ms is None else interval.ended_at_ms
+def _interval_cost(billing: Billing, span: Interval, price: int, now_ms: int) -> int:
+    """Providers show and charge whole seconds of their clock."""
+    used_s = _end_ms(span, now_ms) // 1000 - span.started_at_ms // 1000
+    own = span.price_microusd_per_hour
+    return billing.cost_microusd(price if own is None else own, used_s)
+
+
+def _end_ms(span: Interval, now_ms: int) -> int:
+    return now_ms if span.ended_at_ms is None else span.ended_at_ms

@@ -181,7 +181,7 @@ class _Places:
 def _stuck(view: JobView, plan: Plan) -> list[Event]:
     """Why it waits; or its end, when what is left of its budget pays for nothing any more."""
     all_released = all(attempt.released for attempt in view.attempts)
-    if view.attempts and all_released and plan.beyond_budget and wants_a_place(view):
+    if view.cost_microusd and all_released and plan.beyond_budget and wants_a_place(view):
         return [JobFailed(failure=budget_failure(view, view.cost_microusd))]
     return _waiting(view, plan.reason)
 

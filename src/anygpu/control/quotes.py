@@ -13,12 +13,17 @@ from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
 
 T = TypeVar("T")
+MOST = 1000  # needs remembered as unanswered
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[T]):
     at: float
     value: T
+
+
+class Unanswered(Exception):
+    """The question failed; an answer that is not too old still stands."""
 
 
 class Questions(Generic[T]):
@@ -30,6 +35,7 @@ class Questions(Generic[T]):
         self._forget_s = forget_s
         self._asked: dict[Hashable, asyncio.Task[None]] = {}
         self._answers: dict[Hashable, _Answer[T]] = {}
+        self._problems: dict[Hashable, str] = {}
 
     async def ask(self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float) -> None:
         """Ask what is not known well enough, and wait a little. `age_s`: how old an answer may be."""
@@ -47,10 +53,17 @@ class Questions(Generic[T]):
             return None
         return answer.value
 
+    def problem(self, key: Hashable) -> str:
+        """Why the last question was not answered; empty when it was, or has not been yet."""
+        return self._problems.get(key, "")
+
     async def _answer(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> None:
         try:
             value = await question()
             self._answers[key] = _Answer(self._clock.monotonic(), value)
+            self._problems.pop(key, None)
+        except Unanswered as error:
+            self._problems[key] = str(error)
         finally:
             self._asked.pop(key, None)
 
@@ -69,6 +82,8 @@ class Questions(Generic[T]):
     def _forget(self) -> None:
         now = self._clock.monotonic()
         self._answers = {key: a for key, a in self._answers.items() if now - a.at <= self._forget_s}
+        if len(self._problems) > MOST:
+            self._problems.clear()
 
 
 class Quotes:
@@ -83,7 +98,7 @@ class Quotes:
     async def offers(self, need: Resources) -> list[Offer]:
         backends = dict(self._backends)
         await self._offers.ask(
-            {(name, need): _offered(backend, need) for name, backend in backends.items()}, age_s=0
+            {(name, need): self._question(backend, need) for name, backend in backends.items()}, age_s=0
         )
         found = {name: self._offers.known((name, need)) for name in backends}
         paid = {name for name, offers in found.items() if any(offer.paid for offer in offers or ())}
@@ -91,8 +106,21 @@ class Quotes:
         return [
             self._solvent(name, offer)
             for name, offers in found.items()
-            for offer in (_silent(name) if offers is None else offers)
+            for offer in (self._none(name, need) if offers is None else offers)
         ]
+
+    def _none(self, name: str, need: Resources) -> list[Offer]:
+        reason = self._offers.problem((name, need)) or f"{name} has not answered yet"
+        return [Offer(backend=name, free=0, wait_reason=reason)]
+
+    def _question(self, backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
+        async def ask() -> Sequence[Offer]:
+            try:
+                return await backend.offers(need)
+            except Exception as error:
+                raise Unanswered(f"{backend.name}: {str(error) or type(error).__name__}") from error
+
+        return ask
 
     async def _check(self, backends: Mapping[str, Backend]) -> None:
         checks = {name: each for name, each in backends.items() if isinstance(each, ChecksAccount)}
@@ -122,17 +150,6 @@ def _opened(name: str, backend: object) -> Hashable:
     return name, id(backend)
 
 
-def _offered(backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
-    async def ask() -> Sequence[Offer]:
-        try:
-            return await backend.offers(need)
-        except Exception as error:  # noqa: BLE001  a place that does not answer must not close the others
-            reason = f"{backend.name}: {str(error) or type(error).__name__}"
-            return [Offer(backend=backend.name, free=0, wait_reason=reason)]
-
-    return ask
-
-
 def _checked(backend: ChecksAccount) -> Callable[[], Awaitable[Account | None]]:
     async def ask() -> Account | None:
         try:
@@ -141,7 +158,3 @@ def _checked(backend: ChecksAccount) -> Callable[[], Awaitable[Account | None]]:
             return None
 
     return ask
-
-
-def _silent(name: str) -> list[Offer]:
-    return [Offer(backend=name, free=0, wait_reason=f"{name} has not answered yet")]

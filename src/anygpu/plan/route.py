@@ -96,8 +96,7 @@ def _too_dear(offer: Offer, now: Circumstances) -> str:
     least = offer.billing.cost_microusd(offer.price_microusd_per_hour, now.least_s)
     if least <= now.left_microusd:
         return ""
-    left = now.left_microusd / MICROUSD
-    return f"would cost ${least / MICROUSD:.4f} before it is of use; ${left:.4f} of the budget is left"
+    return f"would cost ${least / MICROUSD:.4f} before it is of use, more than is left of the budget"
 
 
 def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:

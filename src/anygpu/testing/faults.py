@@ -37,6 +37,14 @@ class Fault(StrEnum):
     PROBE_FAILED = "probe failed"
     TERMINATE_TIMED_OUT = "terminate succeeded but timed out"
     TERMINATE_LOST = "terminate lost"
+    OUT_OF_QUOTA = "no quota"
+    BOOT_STUCK = "boot never finished"
+    SETUP_FAILED = "a step of setting the machine up failed"
+    ENDED_STILL_LISTED = "ended machine listed as running"
+    ADDRESS_LEFT = "address left behind"
+    EXPIRED = "machine reached its longest life"
+    PRICE_CHANGED = "price changed"
+    METER_LATE = "meter not ready"
     PREEMPTED_0 = "preempted without notice"
     PREEMPTED_30 = "preempted with 30 s notice"
     PREEMPTED_120 = "preempted with 120 s notice"
@@ -78,6 +86,13 @@ RATES: Mapping[Fault, float] = {
     Fault.PROBE_FAILED: 0.15,
     Fault.TERMINATE_TIMED_OUT: 0.3,
     Fault.TERMINATE_LOST: 0.3,
+    Fault.OUT_OF_QUOTA: 0.2,
+    Fault.BOOT_STUCK: 0.1,
+    Fault.SETUP_FAILED: 0.15,
+    Fault.ENDED_STILL_LISTED: 0.4,
+    Fault.ADDRESS_LEFT: 0.4,
+    Fault.PRICE_CHANGED: 0.1,
+    Fault.METER_LATE: 0.3,
     Fault.PREEMPTED_0: 0.05,
     Fault.PREEMPTED_30: 0.05,
     Fault.PREEMPTED_120: 0.05,

@@ -63,6 +63,9 @@ class ControlProcess:
                 probe="call",
                 inventory="call",
                 deliver="act",
+                leftovers="call",
+                remove="act",
+                metered_microusd="call",
             )
             for name, backend in around.backends.items()
         }

@@ -35,9 +35,19 @@ POLICY = Policy(
     poll_s=10,
     sweep_every_s=30,
     sweep_grace_s=20,
+    cool_base_s=2,
+    cool_most_s=20,
+    paid_attempts=2,
+    useful_s=15,
+    stop_allowance_s=40,
+    end_allowance_s=20,
+    handover_s=30,
+    meter_every_s=15,
+    meter_for_s=300,
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT = "patient"
+BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: some minutes of what places cost here
 CROWD = 15
 SETTLE_S = 1200.0
 
@@ -55,6 +65,13 @@ class Asked:
     units: int = 1
     keep: int = 3
     timeout_s: float | None = None
+    resumable: bool = False  # says how it resumes, so that it may run where it can be interrupted
+    max_cost: int | None = None  # micro-dollars
+    hold_s: float = 0  # keep the machine of a failed script this long
+    release_at: float | None = None  # and let it go before that
+    migrate_at: float | None = None
+    migrate_to: str = ""
+    fallbacks: tuple[str, ...] = ()
 
     def spec(self) -> JobSpec:
         fields: dict[str, Any] = {
@@ -62,8 +79,9 @@ class Asked:
             "env": self.script.env(),
             "priority": self.priority,
             "resources": {"cpus": self.units},
-            "checkpoint": {"keep": self.keep},
-            "limits": {"timeout_s": self.timeout_s, "max_retries": 3},
+            "checkpoint": {"keep": self.keep, "paths": ["ckpt/*.pt"] if self.resumable else []},
+            "limits": {"timeout_s": self.timeout_s, "max_retries": 3, "max_cost_microusd": self.max_cost},
+            "placement": {"hold_on_failure_s": self.hold_s or None, "fallbacks": self.fallbacks},
         }
         return from_mapping(fields | ({"idempotency_key": self.key} if self.key else {}))
 
@@ -77,6 +95,12 @@ class Place:
     capacity: int | None = None
     idempotent: bool = True
     dead: bool = False  # never answers: what lies elsewhere must go on
+    interruptible: bool = False
+    step_s: int = 1  # how it counts what it charges
+    minimum_s: int = 0
+    quota: int | None = None
+    max_run_s: float | None = None
+    lease_s: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +120,12 @@ def seeded(seed: int) -> Scenario:
     """The history a seed stands for."""
     chance = random.Random(f"scenario:{seed}")
     crowded = chance.random() < 0.04
+    places = (Place(name="box", price=0, capacity=2),) if crowded else _places(chance)
+    asked = [_asked(chance, n, places) for n in range(chance.choice([1, 2, 2, 3]))]
     return Scenario(
         seed=str(seed),
-        jobs=_crowd(chance)
-        if crowded
-        else tuple(_asked(chance, n) for n in range(chance.choice([1, 2, 2, 3]))),
-        places=(Place(name="box", price=0, capacity=2),) if crowded else _places(chance),
+        jobs=_crowd(chance) if crowded else tuple(asked),
+        places=places,
         processes=chance.choice([1, 1, 2]),
         latency_s=chance.choice([0.0, 0.05, 0.6]),
         rates={} if crowded else weather(chance),
@@ -109,11 +133,13 @@ def seeded(seed: int) -> Scenario:
     )
 
 
-def _asked(chance: random.Random, number: int) -> Asked:
+def _asked(chance: random.Random, number: int, places: tuple[Place, ...]) -> Asked:
     at = chance.uniform(0, 120)
     script = _script(chance)
+    max_cost = chance.choice(BUDGETS) if chance.random() < 0.25 else None
+    paid = all(place.price for place in places)  # a budget ends only what costs
     keyed = not script.ends or chance.random() < 0.7
-    cancelled = not script.ends or chance.random() < 0.25
+    cancelled = (not script.ends and not (max_cost and paid)) or chance.random() < 0.25
     return Asked(
         at=at,
         script=script,
@@ -125,6 +151,12 @@ def _asked(chance: random.Random, number: int) -> Asked:
         units=chance.choice([1, 1, 1, 2]),
         keep=chance.choice([1, 1, 2, 3]),
         timeout_s=60.0 if chance.random() < 0.1 else None,
+        max_cost=max_cost,
+        resumable=all(place.interruptible for place in places) or chance.random() < 0.6,
+        hold_s=60.0 if chance.random() < 0.3 else 0.0,
+        release_at=at + chance.uniform(20, 200) if chance.random() < 0.3 else None,
+        migrate_at=at + chance.uniform(5, 120) if chance.random() < 0.15 else None,
+        migrate_to=chance.choice(places).name,
     )
 
 
@@ -142,9 +174,36 @@ def _script(chance: random.Random) -> Script:
 
 def _places(chance: random.Random) -> tuple[Place, ...]:
     box = Place(name="box", price=0, capacity=chance.choice([2, 3]), idempotent=chance.random() < 0.5)
-    cloud = Place(name="cloud", price=1_000_000, idempotent=chance.random() < 0.3)
+    cloud = Place(
+        name="cloud",
+        price=1_000_000,
+        idempotent=chance.random() < 0.3,
+        minimum_s=chance.choice([0, 60]),
+        quota=chance.choice([None, None, 2]),
+        lease_s=chance.choice([0, 45]),
+    )
+    spot = Place(
+        name="spot",
+        price=300_000,
+        interruptible=True,
+        step_s=chance.choice([1, 60]),
+        max_run_s=chance.choice([None, 90, 150]),
+        idempotent=chance.random() < 0.3,
+    )
     gone = Place(name="gone", price=1_000_000, dead=True)
-    return chance.choice([(box,), (cloud,), (box, cloud), (cloud, box), (cloud,), (gone, box)])
+    return chance.choice(
+        [
+            (box,),
+            (cloud,),
+            (box, cloud),
+            (cloud, box),
+            (cloud,),
+            (gone, box),
+            (cloud, spot),
+            (spot, cloud),
+            (spot,),
+        ]
+    )
 
 
 def _crowd(chance: random.Random) -> tuple[Asked, ...]:

@@ -1,7 +1,7 @@
 """People in a simulated world: they submit, submit again, cancel, and follow the stream."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from anygpu.errors import AnygpuError
@@ -35,10 +35,20 @@ class Client:
         if self._asked.again_at is not None:
             await self._until(self._asked.again_at)
             await self._submit()
-        if self._asked.cancel_at is not None and self.record.job_ids:
-            await self._until(self._asked.cancel_at)
-            await self._cancel(self.record.job_ids[0])
+        for at, wish in sorted(self._wishes(), key=lambda wish: wish[0]):
+            if self.record.job_ids:
+                await self._until(at)
+                await wish(self.record.job_ids[0])
         self.done = True
+
+    def _wishes(self) -> Iterator[tuple[float, Callable[[str], Awaitable[None]]]]:
+        asked = self._asked
+        if asked.migrate_at is not None:
+            yield asked.migrate_at, self._migrate
+        if asked.release_at is not None:
+            yield asked.release_at, self._release
+        if asked.cancel_at is not None:
+            yield asked.cancel_at, self._cancel
 
     async def _submit(self) -> None:
         spec = self._asked.spec()
@@ -51,6 +61,13 @@ class Client:
     async def _cancel(self, job_id: str) -> None:
         await self._ask(lambda p: p.jobs.cancel(SCOPE, job_id), repeat=True)
         self.record.cancel_acked = True
+
+    async def _migrate(self, job_id: str) -> None:
+        to = self._asked.migrate_to
+        await self._ask(lambda p: p.jobs.migrate(SCOPE, job_id, to), repeat=False)
+
+    async def _release(self, job_id: str) -> None:
+        await self._ask(lambda p: p.jobs.release(SCOPE, job_id), repeat=False)
 
     async def _ask(self, invoke: Callable[[ControlProcess], Awaitable[T]], *, repeat: bool) -> T | None:
         while True:

@@ -10,10 +10,15 @@ from anygpu.events.types import (
     AttemptLaunching,
     AttemptLost,
     AttemptReleased,
+    AttemptStranded,
+    HoldStarted,
     JobCancelled,
     JobCompleted,
     JobFailed,
     JobWaited,
+    MachineStarted,
+    MeterDiffered,
+    OrphanEnded,
     RecoveryStarted,
     StopRequested,
 )
@@ -28,8 +33,13 @@ CONTROL_FACTS = (
     AttemptLaunched,
     AttemptLost,
     AttemptReleased,
+    AttemptStranded,
+    MachineStarted,
+    HoldStarted,
     RecoveryStarted,
     StopRequested,
+    OrphanEnded,
+    MeterDiffered,
     JobCompleted,
     JobFailed,
     JobCancelled,
@@ -53,12 +63,16 @@ class Witness:
     on_commit: Callable[[Commit], None]
     commits: list[Commit] = field(default_factory=list)
     views: dict[str, JobView] = field(default_factory=dict)
+    shrunk: list[str] = field(default_factory=list)  # jobs whose ledger went down
     leader: str = ""
 
     def watched(self, journal: Journal, process: str) -> Journal:
         return cast(Journal, _Watched(journal, process, self))
 
     def saw(self, process: str, written: Written) -> None:
+        before = self.views.get(written.view.id)
+        if before is not None and written.view.cost_microusd < before.cost_microusd:
+            self.shrunk.append(written.view.id)
         self.views[written.view.id] = written.view
         for recorded in written.recorded:
             commit = Commit(self.loop.time(), process, self.leader, recorded)

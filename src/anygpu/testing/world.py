@@ -15,10 +15,12 @@ from anygpu.testing.memory import MemoryEvidence, MemoryJournal
 from anygpu.testing.mortal import Life
 from anygpu.testing.network import Network
 from anygpu.testing.process import ControlProcess, Surroundings
-from anygpu.testing.provider import Machine, SimBackend, SimBox, SimProvider
+from anygpu.testing.provider import Machine, SimProvider
 from anygpu.testing.scenario import SETTLE_S, Scenario
 from anygpu.testing.sim_agent import SimAgent
+from anygpu.testing.sim_backend import SimBox, SimCloud
 from anygpu.testing.sim_blobs import SimBlobs
+from anygpu.testing.sim_books import Tariff
 from anygpu.testing.sim_client import Client, Follower
 from anygpu.testing.sim_machine import Habitat
 from anygpu.testing.virtual import SeededChance, VirtualClock, VirtualLoop
@@ -81,7 +83,7 @@ class World:
                     return
 
     def _quiet(self) -> bool:
-        if any(provider.late or provider.active() for provider in self.providers):
+        if any(p.late or p.active() or p.left_behind() for p in self.providers):
             return False
         ended = all(view.terminal for view in self.witness.views.values())
         return ended and all(client.done for client in self.clients)
@@ -90,9 +92,12 @@ class World:
         return max((asked.at for asked in self.scenario.jobs), default=0.0)
 
     async def _disturb(self) -> None:
-        """Wall clocks are set, forwards and back."""
+        """Wall clocks are set, forwards and back; prices go up and down."""
         while self.faults.active:
             await asyncio.sleep(5)
+            for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
+                if self.faults.strikes(Fault.PRICE_CHANGED):
+                    tariff.change(self.faults.between(0.7, 1.3))
             if self.faults.strikes(Fault.CLOCK_JUMPED):
                 self.clock.jumped_ms += round(self.faults.between(-7200, 7200) * 1000)
 
@@ -156,8 +161,8 @@ class World:
             return self.witness.watched(self.new_journal(), process)
 
         backends = {
-            place.name: (SimBox if place.capacity else SimBackend)(
-                provider, price=place.price, dead=place.dead
+            place.name: (SimCloud if place.price else SimBox)(
+                provider, dead=place.dead, interruptible=place.interruptible, lease_s=place.lease_s
             )
             for place, provider in zip(self.scenario.places, self.providers, strict=True)
         }
@@ -192,7 +197,17 @@ class World:
             return SimAgent(machine, launch, self.habitat, provider)
 
         provider = SimProvider(
-            place.name, self.loop, self.faults, self.trace, guest, place.capacity, place.idempotent
+            place.name,
+            self.loop,
+            self.faults,
+            self.trace,
+            guest,
+            Tariff(place.price, place.step_s, place.minimum_s),
+            capacity=place.capacity,
+            idempotent=place.idempotent,
+            quota=place.quota,
+            max_run_s=place.max_run_s,
+            addresses_too=bool(place.price),
         )
         return provider
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from anygpu.events.facts import Blame
+from anygpu.events.facts import Blame, Failure
 from anygpu.events.types import (
     AFTERWARDS,
     TERMINAL,
@@ -58,7 +58,7 @@ def _outcome(world: World, story: Story) -> Iterator[Violation]:
     view = world.witness.views[story.job_id]
     script = Script.read(view.spec.env)
     for failed in story.of(JobFailed):
-        if not _is_due(failed.event.failure.blame, view, script):
+        if not _is_due(failed.event.failure, view, script):
             yield Violation(1, f"job {story.job_id} failed for no good reason: {failed.event.failure}")
     ended = story.of(AttemptEnded)
     if story.of(JobCompleted) and not any(told.event.exit_code == 0 for told in ended):
@@ -68,12 +68,15 @@ def _outcome(world: World, story: Story) -> Iterator[Violation]:
             yield Violation(1, f"job {story.job_id} was tried again after its script had failed")
 
 
-def _is_due(blame: Blame, view: JobView, script: Script) -> bool:
-    if blame is Blame.USER:
+def _is_due(failure: Failure, view: JobView, script: Script) -> bool:
+    limits = view.spec.limits
+    if failure.blame is Blame.USER:
         return bool(script.fails_at)
-    if blame is Blame.PLATFORM:
-        return view.spec.limits.timeout_s is not None
-    return blame is not Blame.PREEMPTION and view.retries_used >= view.spec.limits.max_retries
+    if failure.blame is Blame.PLATFORM:
+        return (limits.max_cost_microusd if failure.code == "budget" else limits.timeout_s) is not None
+    if failure.blame is Blame.PREEMPTION and failure.code != "handover":
+        return False
+    return view.retries_used >= limits.max_retries
 
 
 def _keys(world: World) -> Iterator[Violation]:

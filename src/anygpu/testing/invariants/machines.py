@@ -48,6 +48,15 @@ def check(world: World, stories: Mapping[str, Story]) -> Iterator[Violation]:
             yield Violation(3, f"{machine.id} was launched before the intent {machine.name} was written")
         else:
             yield from _machine(world, machine, owner)
+    yield from _addresses(world)
+
+
+def _addresses(world: World) -> Iterator[Violation]:
+    for address in (address for provider in world.providers for address in provider.addresses):
+        released = float("inf") if address.released is None else address.released
+        ended = float("inf") if address.machine.ended is None else address.machine.ended
+        if released > max(ended, world.scenario.faults_until) + ORPHAN_S:
+            yield Violation(3, f"address {address.id} ({address.machine.name}) was left behind")
 
 
 def _machine(world: World, machine: Machine, owner: Owner) -> Iterator[Violation]:
