@@ -13,7 +13,7 @@ from anygpu.errors import Conflict, NotFound
 from anygpu.store.scope import Scope
 from anygpu.store.search import storable
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, row, rows, run
+from anygpu.store.sql.statements import Row, for_update, row, rows, run
 from anygpu.store.vault import Unopenable, Vault
 
 Json = dict[str, Any]
@@ -114,23 +114,43 @@ def _whose(profile: Profile) -> tuple[str, ...]:
 
 def _put(connection: Connection, profile: Profile, *, replace: bool) -> Profile:
     """As it is stored: its time goes up with every change, so that other servers see that there was one."""
-    known = _found(connection, profile.name)
-    if known is not None and (not replace or known.organisation != profile.organisation):
-        mine = known.organisation == profile.organisation
-        hint = "`anygpu backend add --change` changes it." if mine else "Choose another name."
-        raise Conflict(f"there is a backend {profile.name!r} on this server already", hint=hint)
-    if known is not None:
-        profile = changed(profile, updated_at_ms=max(profile.updated_at_ms, known.updated_at_ms + 1))
-    run(connection, "DELETE FROM profiles WHERE name = ?", (profile.name,))
+    known = _found(connection, profile.name, for_update(connection))
+    if known is None:
+        _insert(connection, profile)
+        return profile
+    if not replace or known.organisation != profile.organisation:
+        raise _taken(profile.name, mine=known.organisation == profile.organisation)
+    later = changed(profile, updated_at_ms=max(profile.updated_at_ms, known.updated_at_ms + 1))
+    _update(connection, later)
+    return later
+
+
+def _insert(connection: Connection, profile: Profile) -> None:
     names = json.dumps(profile.credential_names)
     values = (profile.name, profile.organisation, profile.kind, json.dumps(profile.options))
     more = (profile.sealed, names, profile.person, profile.updated_at_ms)
-    run(connection, f"INSERT INTO profiles ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, *more))  # noqa: S608
-    return profile
+    sql = f"INSERT INTO profiles ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
+    if not run(connection, sql, (*values, *more)):
+        raise _taken(profile.name, mine=False)  # by somebody else, this very moment
 
 
-def _found(connection: Connection, name: str) -> Profile | None:
-    found = row(connection, f"SELECT {_COLUMNS} FROM profiles WHERE name = ?", (storable(name),))  # noqa: S608
+def _update(connection: Connection, profile: Profile) -> None:
+    sql = (
+        "UPDATE profiles SET kind = ?, options = ?, credentials = ?, credential_names = ?, person = ?,"
+        " updated_at_ms = ? WHERE name = ?"
+    )
+    what = (profile.kind, json.dumps(profile.options), profile.sealed, json.dumps(profile.credential_names))
+    run(connection, sql, (*what, profile.person, profile.updated_at_ms, profile.name))
+
+
+def _taken(name: str, *, mine: bool) -> Conflict:
+    hint = "`anygpu backend add --change` changes it." if mine else "Choose another name."
+    return Conflict(f"there is a backend {name!r} on this server already", hint=hint)
+
+
+def _found(connection: Connection, name: str, how: str = "") -> Profile | None:
+    sql = f"SELECT {_COLUMNS} FROM profiles WHERE name = ?{how}"  # noqa: S608 - our own words
+    found = row(connection, sql, (storable(name),))
     return None if found is None else _profile(found)
 
 

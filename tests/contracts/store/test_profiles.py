@@ -1,5 +1,6 @@
 """Profiles on every database: credentials sealed, one name for one backend, old databases brought along."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,17 @@ async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> Non
         await profiles.put(STRANGER, "cloud", kind="ec2", options={}, credentials={}, at_ms=1, replace=True)
     await put(profiles, credentials={"api_key": "new"}, replace=True)
     assert profiles.credentials(await profiles.get(LAB, "cloud")) == {"api_key": "new"}
+
+
+async def test_of_two_servers_that_add_one_name_at_once_one_is_told(
+    servers: list[Database], tmp_path: Path
+) -> None:
+    both = [Profiles(each, tmp_path / "secrets.key") for each in servers]
+    told = await asyncio.gather(*(put(each, "n") for each in both * 8), return_exceptions=True)
+    assert [type(each) for each in told if each is not None] == [Conflict] * 15
+    await asyncio.gather(*(put(each, "n", replace=True) for each in both * 4))
+    (found,) = await both[0].all()
+    assert found.updated_at_ms == 5 + 8
 
 
 async def test_another_organisation_neither_sees_nor_removes_it(profiles: Profiles) -> None:
