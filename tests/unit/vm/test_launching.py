@@ -1,6 +1,7 @@
 """One machine for one name, whatever times out, is repeated, or is not listed yet."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,6 @@ from anygpu.errors import LaunchRefused, NoCapacity
 from anygpu.events.facts import Handle, Offer
 
 OFFER = replace(SMALL, backend="cloud")
-PROVIDERS = [MemoryProvider, lambda: MemoryProvider(idempotent=True)]
 
 
 async def launch(place: Rented, number: int = 1, offer: Offer = OFFER) -> Handle:
@@ -75,6 +75,17 @@ def test_a_restarted_server_waits_for_what_its_predecessor_may_have_ordered() ->
         handle = await launch(rented(provider))
         assert handle.native["id"] == "m-1"
         assert len(provider.orders) == 1
+
+    in_virtual_time(story)
+
+
+def test_a_job_younger_than_the_server_waits_for_no_predecessor() -> None:
+    async def story() -> None:
+        place = rented(MemoryProvider(listing_lag_s=20))
+        in_a_minute = f"{round(time.time() * 1000) + 60_000:012x}"
+        young = f"{in_a_minute[:8]}-{in_a_minute[8:]}-7bab-abab-abababababab"
+        await place.backend.launch(a_launch(job_id=young), OFFER)
+        assert asyncio.get_running_loop().time() < 1
 
     in_virtual_time(story)
 

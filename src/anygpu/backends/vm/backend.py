@@ -30,7 +30,7 @@ from anygpu.spec.model import Resources
 
 STALE_S = 15.0  # how much older than the slowest listing a listing may be before a look waits for another
 ENDING_S = 30.0  # how long a provider that was told to end a machine is given before it is told again
-REMEMBERED_S = 3_600.0  # how long what is over is still known
+REMEMBERED_S = 172_800.0  # how long what is over is still known: meters are read a day later
 
 LinkMaker = Callable[[VmAttempt, Callable[[], None]], AttemptLink]
 Deliver = Callable[[VmAttempt], Awaitable[None]]
@@ -79,7 +79,6 @@ class VmBackend:
             self._listing,
             idempotent=provider.idempotent,
             lag_s=provider.listing_lag_s,
-            born_at=self._clock.time(),
         )
         self._reach = Reach(
             self._machines,

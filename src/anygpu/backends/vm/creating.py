@@ -1,6 +1,8 @@
 """Makes one machine for one name, whatever timed out, was repeated, or is not listed yet."""
 
 import asyncio
+import time
+import uuid
 
 from anygpu.backends.vm.attempt import VmAttempt
 from anygpu.backends.vm.listing import ALIVE, Listing, kept
@@ -14,15 +16,13 @@ CERTAIN = (LaunchError, RateLimited)  # the provider has said no: nothing was ma
 class Maker:
     """Where the provider knows idempotency keys it is trusted with them; elsewhere the list decides."""
 
-    def __init__(
-        self, machines: OwnedMachines, listing: Listing, *, idempotent: bool, lag_s: float, born_at: float
-    ) -> None:
-        """`born_at`: what an earlier process ordered before that may still be missing from lists."""
+    def __init__(self, machines: OwnedMachines, listing: Listing, *, idempotent: bool, lag_s: float) -> None:
         self._machines = machines
         self._listing = listing
         self._idempotent = idempotent
         self._lag_s = lag_s
-        self._born_at = born_at
+        self._born_at = asyncio.get_running_loop().time()
+        self._born_at_ms = time.time() * 1000
 
     async def machine(self, attempt: VmAttempt, order: Order) -> Machine:
         """The machine of this name: found or made. An error that is not `CERTAIN` leaves it unknown."""
@@ -35,9 +35,9 @@ class Maker:
     async def _earlier(self, attempt: VmAttempt) -> Machine | None:
         """What an earlier call made. Asked until no such call can show up any more: a create that timed out may
         have succeeded, and a list may lag behind it, so that creating again at once would make twins."""
-        settled_at = max(attempt.may_appear_until, self._born_at + self._lag_s)
+        settled_at = max(attempt.may_appear_until, self._clear_at(attempt), attempt.since)
+        snapshot = await self._listing.newer_than(attempt.since)
         while True:
-            snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())
             alive = [m for m in snapshot.of(attempt.name) if m.power in ALIVE]
             if alive:
                 return kept(alive)
@@ -45,6 +45,12 @@ class Maker:
                 raise LaunchRefused(f"{attempt.name} was ended before it was launched")
             if snapshot.began_at >= settled_at:
                 return None
+            snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())
+
+    def _clear_at(self, attempt: VmAttempt) -> float:
+        """From when on a list shows what an earlier process ordered. A job younger than this one had no other."""
+        job_id = attempt.launch.job_id if attempt.launch else ""
+        return float("-inf") if _made_ms(job_id) > self._born_at_ms else self._born_at + self._lag_s
 
     async def _create(self, attempt: VmAttempt, order: Order) -> Machine:
         clock = asyncio.get_running_loop()
@@ -57,3 +63,12 @@ class Maker:
             raise
         attempt.may_appear_until = clock.time() + self._lag_s
         return machine
+
+
+def _made_ms(job_id: str) -> float:
+    """The moment a UUIDv7 carries; long ago for any other id."""
+    try:
+        made = uuid.UUID(job_id)
+    except ValueError:
+        return float("-inf")
+    return made.int >> 80 if made.version == 7 else float("-inf")

@@ -1,0 +1,260 @@
+"""Amazon EC2, on demand and spot, by boto3 (shapes: botocore's ec2 model 2016-11-15).
+
+`RunInstances` with a client token makes one machine for one name. A machine that halts is terminated
+(`InstanceInitiatedShutdownBehavior`), so it ends by itself. Spot is `InstanceMarketOptions`, one time, without a
+maximum price. The public key travels in the user data: there is no key pair to leave behind.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import Field, SecretStr
+
+from anygpu.backends.clouds import ec2_words
+from anygpu.backends.clouds.ec2_account import Ledger, account
+from anygpu.backends.clouds.ec2_api import Aws
+from anygpu.backends.clouds.ec2_errors import NotThere
+from anygpu.backends.clouds.ec2_goods import Goods, Reservation, at_marginal_price, into_reservation
+from anygpu.backends.clouds.ec2_leftovers import leftovers, remove
+from anygpu.backends.clouds.ec2_sites import Sites, Wishes
+from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.options import VmOptions
+from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.errors import BackendUnavailable, LaunchRefused
+from anygpu.events.facts import Offer
+from anygpu.spec.model import Resources
+
+OURS = [{"Name": "tag-key", "Values": [ec2_words.NAME_TAG]}]
+PAGE = 1000
+
+
+class Options(VmOptions):
+    """What an EC2 backend can be told. Credentials left out come from the environment, the profile or the role."""
+
+    profile: str = Field("", description="profile of ~/.aws to use; empty: the environment's, or the role's")
+    access_key_id: str = Field("", description="access key id; empty: ambient credentials")
+    secret_access_key: SecretStr | None = Field(None, description="secret of that access key")
+    session_token: SecretStr | None = Field(None, description="session token of temporary keys")
+    image: str = Field(
+        "", description="AMI, or the name of one of yours (* varies); empty: Deep Learning Base, Ubuntu 22.04"
+    )
+    subnet: str = Field("", description="subnet of the machines; empty: the default one of the region")
+    security_group: str = Field("", description="security group; empty: one named anygpu-ssh is made once")
+    ssh_from: str = Field("0.0.0.0/0", description="addresses that may reach SSH in the group we make")
+    public_address: bool = Field(True, description="reach machines by their public address; else the private")
+    volume_gib: int = Field(
+        100, ge=8, le=16384, description="disk of a machine, gp3; it goes with the machine"
+    )
+    instance_types: tuple[str, ...] = Field(
+        (), description="types to rent (g5.*); empty: every GPU type known"
+    )
+    spot: bool = Field(True, description="offer spot machines too")
+    capacity_reservations: tuple[str, ...] = Field(
+        (), description="capacity reservations and Capacity Blocks to launch into, paid already"
+    )
+    reserved_instances: bool = Field(
+        False, description="price types with unused Reserved Instances at the margin"
+    )
+    meter: str = Field(
+        "", pattern="cost-explorer|", description="'cost-explorer': compare with AWS's own figures"
+    )
+    meter_after_h: float = Field(
+        24, ge=0, description="hours until AWS's figures are complete; asked once, for $0.01"
+    )
+
+
+class Ec2:
+    """Machines of EC2 in the regions of one backend."""
+
+    self_expires = "halt"
+    idempotent = True
+    listing_lag_s = (
+        60.0  # "eventual consistency", EC2 API developer guide: a new instance may be missing at first
+    )
+    notices = "aws"
+
+    def __init__(self, options: Options, aws: Aws, regions: tuple[str, ...]) -> None:
+        self._options = options
+        self._aws = aws
+        self._regions = regions
+        self._sites = Sites(aws, _wishes(options))
+        self._ended_at: dict[str, int] = {}
+        self.user = options.user or "ubuntu"
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        found = await asyncio.gather(*(self._offers(region, need) for region in self._regions))
+        return [offer for offers in found for offer in offers]
+
+    async def create(self, order: Order) -> Machine:
+        region = order.offer.region
+        site = await self._site(order)
+        try:
+            answer = await self._aws.call(region, "run_instances", **ec2_words.native_request(order, site))
+        except NotThere:
+            self._sites.forget(region)  # the image or the group is gone: found anew at the next try
+            raise
+        except LaunchRefused as error:
+            if error.details.get("vendor_code") != "IdempotentParameterMismatch":
+                raise
+            return await self._made_before(order)
+        return self._machine(answer["Instances"][0], region)
+
+    async def native_request(self, order: Order) -> dict[str, Any]:
+        """Exactly what `create` would send now."""
+        return ec2_words.native_request(order, await self._site(order))
+
+    async def machines(self) -> Sequence[Machine]:
+        found = await asyncio.gather(*(self._listed(region, OURS) for region in self._regions))
+        return [machine for machines in found for machine in machines]
+
+    async def destroy(self, machine: Machine) -> None:
+        try:
+            await self._aws.call(machine.region, "terminate_instances", InstanceIds=[machine.id])
+        except NotThere:
+            return
+
+    async def check(self) -> Account:
+        return await account(self._aws, self._regions)
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        found = await asyncio.gather(*(leftovers(self._aws, region) for region in self._regions))
+        return [left for lefts in found for left in lefts]
+
+    async def remove(self, leftover: Leftover) -> None:
+        await remove(self._aws, leftover)
+
+    async def host_keys(self, machine: Machine) -> Sequence[str]:
+        answer = await self._aws.read(
+            machine.region, "get_console_output", InstanceId=machine.id, Latest=True
+        )
+        keys = ec2_words.host_keys(answer.get("Output", ""))
+        if not keys:
+            raise BackendUnavailable(f"the console of {machine.id} does not show its host keys yet")
+        return keys
+
+    async def close(self) -> None:
+        await self._aws.close()
+
+    # -- offers -----------------------------------------------------------------------------------------------
+
+    async def _offers(self, region: str, need: Resources) -> list[Offer]:
+        goods = Goods(self._aws, region, disk_gib=self._options.volume_gib)
+        machines = await goods.machines(need, self._options.instance_types)
+        on_demand = [*goods.on_demand(machines)]
+        if self._options.reserved_instances:
+            unused = await goods.unused_commitments()
+            on_demand = [at_marginal_price(offer, unused) for offer in on_demand]
+        spot = await goods.spot(machines) if self._options.spot else []
+        return [*await self._paid_for(goods, machines), *on_demand, *spot]
+
+    async def _paid_for(self, goods: Goods, machines: Sequence[Offer]) -> list[Offer]:
+        now, by_name = datetime.now(UTC), {machine.name: machine for machine in machines}
+        reservations = await self._reservations(goods)
+        return [into_reservation(by_name[r.type], r, now) for r in reservations if r.type in by_name]
+
+    async def _reservations(self, goods: Goods) -> list[Reservation]:
+        ids = self._options.capacity_reservations
+        return await goods.reserved_capacity(ids) if ids else []
+
+    # -- launching --------------------------------------------------------------------------------------------
+
+    async def _site(self, order: Order) -> ec2_words.Site:
+        offer = order.offer
+        site = await self._sites.at(offer.region, gpu=offer.gpu_count > 0)
+        if offer.price_microusd_per_hour or offer.interruptible:
+            return site
+        goods = Goods(self._aws, offer.region, disk_gib=site.volume_gib)
+        for paid in await self._reservations(goods):
+            if (paid.type, paid.zone) == (offer.name, offer.zone):
+                return replace(site, reservation=paid.id, block=paid.block)
+        return site
+
+    async def _made_before(self, order: Order) -> Machine:
+        """The token was used with other words (a newer image, say): the machine it made is the one."""
+        named = [{"Name": f"tag:{ec2_words.NAME_TAG}", "Values": [order.name]}]
+        made = await self._listed(order.offer.region, named)
+        if not made:
+            raise BackendUnavailable(f"EC2 made {order.name} before, and does not list it yet")
+        return made[0]
+
+    # -- listing ----------------------------------------------------------------------------------------------
+
+    async def _listed(self, region: str, filters: list[dict[str, Any]]) -> list[Machine]:
+        groups = self._aws.pages(
+            region, "describe_instances", "Reservations", Filters=filters, MaxResults=PAGE
+        )
+        instances = [i async for group in groups for i in group["Instances"]]
+        machines = [self._machine(instance, region) for instance in instances]
+        await self._find_ends(region, instances, machines)
+        return [self._with_end(machine) for machine in machines]
+
+    def _machine(self, instance: dict[str, Any], region: str) -> Machine:
+        return ec2_words.machine(instance, region, public_address=self._options.public_address)
+
+    def _with_end(self, machine: Machine) -> Machine:
+        ended = machine.ended_at_ms or self._ended_at.get(machine.id)
+        return replace(machine, ended_at_ms=ended) if machine.power is Power.ENDED else machine
+
+    async def _find_ends(
+        self, region: str, instances: Sequence[dict[str, Any]], machines: Sequence[Machine]
+    ) -> None:
+        """An instance that was taken back does not always say when; its spot request does."""
+        silent = {m.id for m in machines if m.power is Power.ENDED and m.preempted and not m.ended_at_ms}
+        asked = {
+            i["SpotInstanceRequestId"]: i["InstanceId"]
+            for i in instances
+            if i["InstanceId"] in silent - self._ended_at.keys() and i.get("SpotInstanceRequestId")
+        }
+        if asked:
+            answer = await self._aws.read(
+                region, "describe_spot_instance_requests", SpotInstanceRequestIds=[*asked]
+            )
+            for request in answer["SpotInstanceRequests"]:
+                updated = request["Status"]["UpdateTime"]
+                self._ended_at[asked[request["SpotInstanceRequestId"]]] = round(updated.timestamp() * 1000)
+
+
+class MeteredEc2(Ec2):
+    """EC2 whose figures are compared with Cost Explorer's."""
+
+    def __init__(self, options: Options, aws: Aws, regions: tuple[str, ...]) -> None:
+        super().__init__(options, aws, regions)
+        delay = timedelta(hours=options.meter_after_h)
+        self._ledger = Ledger(aws, delay_s=delay.total_seconds())
+
+    async def metered_microusd(self, machine: Machine) -> int | None:
+        return await self._ledger.metered_microusd(machine, datetime.now(UTC))
+
+
+async def connect(options: Options) -> Provider:
+    """Nothing is asked of AWS yet: wrong credentials or regions are told by `check` and by what fails."""
+    aws = Aws(endpoint=options.endpoint, profile=options.profile, keys=_keys(options))
+    regions = options.regions or (await aws.default_region(),)
+    return MeteredEc2(options, aws, regions) if options.meter else Ec2(options, aws, regions)
+
+
+def ambient(options: Options) -> bool:
+    """Whether it would use the credentials of the server's own environment."""
+    return _keys(options) is None
+
+
+def _keys(options: Options) -> tuple[str, str, str] | None:
+    secret, token = options.secret_access_key, options.session_token
+    if not options.access_key_id or secret is None:
+        return None
+    return options.access_key_id, secret.get_secret_value(), token.get_secret_value() if token else ""
+
+
+def _wishes(options: Options) -> Wishes:
+    return Wishes(
+        image=options.image,
+        subnet=options.subnet,
+        security_group=options.security_group,
+        volume_gib=options.volume_gib,
+        public_address=options.public_address,
+        ssh_port=options.ssh_port,
+        ssh_from=options.ssh_from,
+    )
