@@ -24,6 +24,7 @@ COMMANDS = (
     Entry("queue", "what waits, for what, and where it stands"),
     Entry("ssh", "a shell on the machine of a job"),
     Entry("backend", "places to rent or use machines: clouds, boxes"),
+    Entry("host", "boxes of your own, over SSH"),
     Entry("machine", "machines at the providers, and what they cost"),
     Entry("cloud-sim", "a simulated cloud on this computer, to rehearse with"),
     Entry("up", "run the server in the foreground"),
@@ -43,6 +44,7 @@ SECTIONS = {
     "Jobs": ("run", "ls", "show", "logs", "watch", "cancel", "resume", "fetch", "events", "queue", "ssh"),
     "Machines": (
         "backend",
+        "host",
         "machine",
         "cloud-sim",
     ),

@@ -1,14 +1,17 @@
 """A box of one's own: asked over one kept connection, looked at once for everybody who wants to know."""
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.ssh.connection import Dialer, hang_up
 from anygpu.backends.ssh.door import ask
 from anygpu.backends.ssh.errors import SshUnreachable
 from anygpu.backends.ssh.login import Login
+from anygpu.backends.ssh.pins import Pins
 from anygpu.errors import AnygpuError
 
 if TYPE_CHECKING:
@@ -126,3 +129,13 @@ def _noticed(task: "asyncio.Task[Look]") -> None:
     """A failed look is kept as `trouble`; nobody else need have waited for it."""
     if not task.cancelled():
         task.exception()
+
+
+async def asked_once(login: Login, request: dict[str, Any], *, python: str = "") -> dict[str, Any]:
+    """For a command that looks at one box and leaves. Its host key must be known."""
+    dialer = Dialer(Pins(Path(os.devnull)))
+    box = Box(login, dialer, owner="", python=python)
+    try:
+        return await box.ask(request)
+    finally:
+        await box.close()

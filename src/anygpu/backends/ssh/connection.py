@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Connection = asyncssh.SSHClientConnection
 
 
+DEFAULT_PORT = 22
+
+
 class Dialer:
     """Logs in to machines. One for many links: it bounds how many handshakes are computed at one time."""
 
@@ -65,7 +68,8 @@ class Dialer:
 
         return await asyncssh.connect(
             login.host,
-            login.port if login.port != 22 or not login.own else (),
+            # The usual port is left out for boxes of one's own: ~/.ssh/config may name another.
+            login.port if login.port != DEFAULT_PORT or not login.own else (),
             client_factory=lambda: _client(check),
             known_hosts=([], [], []),  # so that every key is put to our own check
             server_host_key_algs=_preferred(check.expected),
@@ -87,8 +91,23 @@ class HostKeyCheck:
         self.seen = ""
 
     def accepts(self, key: "asyncssh.SSHKey") -> bool:
-        self.seen = " ".join(key.export_public_key().decode().split()[:2])
+        self.seen = _plain(key)
         return not self.expected or self.seen in {" ".join(known.split()[:2]) for known in self.expected}
+
+
+async def shown_key(login: Login, timeout_s: float = 15) -> str:
+    """The host key a machine shows to whoever asks, without logging in."""
+    import asyncssh
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            port = login.port if login.port != DEFAULT_PORT else ()
+            key = await asyncssh.get_server_host_key(login.host, port)
+    except (OSError, TimeoutError, asyncssh.Error) as error:
+        raise _unreachable(login, error) from error
+    if key is None:
+        raise SshUnreachable(f"{login.machine} ({login.host}:{login.port}) shows no host key")
+    return _plain(key)
 
 
 def fingerprint(key: str) -> str:
@@ -96,6 +115,10 @@ def fingerprint(key: str) -> str:
     import asyncssh
 
     return f"{key.split()[0]} {asyncssh.import_public_key(key).get_fingerprint()}"
+
+
+def _plain(key: "asyncssh.SSHKey") -> str:
+    return " ".join(key.export_public_key().decode().split()[:2])
 
 
 def _client(check: HostKeyCheck) -> "asyncssh.SSHClient":

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from anygpu.backends.contract import Account
 from anygpu.backends.ssh.boxes import Box, Look
+from anygpu.backends.ssh.findings import lacking, summary
 from anygpu.backends.ssh.options import Options
 from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
@@ -54,19 +55,9 @@ def free_for(box: Box, look: Look | None, need: Resources) -> tuple[int, str]:
 
 def account(looks: Mapping[str, Look | str]) -> Account:
     """Valid when every box answers; the words are for whoever has to repair one that does not."""
-    lines = [f"{name}: {look if isinstance(look, str) else summary(look)}" for name, look in looks.items()]
+    lines = [f"{name}: {look if isinstance(look, str) else _words(look)}" for name, look in looks.items()]
     return Account(valid=all(isinstance(look, Look) for look in looks.values()), why="\n".join(lines))
 
 
-def summary(look: Look) -> str:
-    facts = look.facts
-    kinds = [f"{card['kind']} {card['memory_gib']:g} GiB" for card in facts["gpus"]]
-    cards = ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
-    parts = [
-        cards or f"no GPU ({facts['gpu_problem'] or 'nvidia-smi lists none'})",
-        f"{facts['cpus']} CPUs",
-        f"{facts['memory_gib']:g} GiB memory",
-        f"{facts['disk_free_gib']:g} GiB free disk",
-        f"Python {facts['python']}",
-    ]
-    return ", ".join(parts)
+def _words(look: Look) -> str:
+    return "; ".join((summary(look.facts), *lacking(look.facts)))

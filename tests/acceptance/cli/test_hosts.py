@@ -1,0 +1,59 @@
+"""A box of one's own, from `host add` to a job that runs there behind a reverse tunnel."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.cli.conftest import Shell
+
+from anygpu.testing.ssh_box import KINDS, Box, a_box
+
+SCRIPT = ("import anygpu, os, pathlib", "anygpu.log(loss=0.5)", "print('ran in', os.environ['HOME'])")
+
+
+@pytest.fixture
+async def box(tmp_path: Path) -> AsyncIterator[Box]:
+    async with a_box(KINDS[-1], tmp_path / "box") as made:
+        (tmp_path / "id").write_text(made.key.private_openssh)
+        (tmp_path / "id").chmod(0o600)
+        yield made
+
+
+async def said(anygpu: Shell, *words: str, code: int = 0) -> str:
+    done = await asyncio.to_thread(anygpu, *words, code=code)
+    return (done.stdout + done.stderr).decode()
+
+
+async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: Box, tmp_path: Path) -> None:
+    where, key = f"{box.user}@127.0.0.1:{box.port}", str(tmp_path / "id")
+    added = await said(anygpu, "host", "add", where, "--name", "lab", "-i", key, "--yes", "--price", "0.25")
+    assert "shows the host key ssh-ed25519 SHA256:" in added
+    assert "lab: no GPU, " in added
+    assert "no GPU: nvidia-smi is not installed. If it has an NVIDIA card" in added
+    assert "lab is there; `anygpu run --on lab train.py` runs there" in added
+    assert f"lab   {where}  open   $0.2500/h" in await said(anygpu, "host", "ls")
+    anygpu.write("train.py", *SCRIPT)
+    assert f"ran in {box.home}" in await said(anygpu, "run", "--on", "lab", "train.py")
+    job: dict[str, Any] = await asyncio.to_thread(anygpu.json, "show", "last")
+    assert job["attempts"][-1]["backend"] == "lab"
+    assert "ok    lab  lab: no GPU, " in await said(anygpu, "host", "check", "lab")
+    assert "removed lab" in await said(anygpu, "host", "rm", "lab")
+    assert "no boxes" in await said(anygpu, "host", "ls")
+
+
+async def test_a_box_that_is_not_what_it_should_be_is_not_added(
+    anygpu: Shell, box: Box, tmp_path: Path
+) -> None:
+    where = f"{box.user}@127.0.0.1:{box.port}"
+    (tmp_path / "other").write_text(Box(tmp_path / "x").host_key.private_openssh)
+    refused = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "other"), "-y", code=1)
+    assert "refused the login" in refused
+    assert "authorized_keys" in refused
+    doubted = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "id"), code=2)
+    assert "Nothing was added. Compare the key" in doubted
+    nowhere = await said(anygpu, "host", "add", "someone@127.0.0.1:1", "-y", code=75)
+    assert "does not answer over SSH" in nowhere
+    assert "is not [user@]box[:port]" in await said(anygpu, "host", "add", "some one@box", "-y", code=2)
+    assert "no boxes" in await said(anygpu, "host", "ls")
