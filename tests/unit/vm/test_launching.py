@@ -102,6 +102,20 @@ def test_where_the_provider_knows_idempotency_keys_nothing_is_waited_for() -> No
     in_virtual_time(story)
 
 
+def test_what_the_provider_refused_is_gone_at_once_so_that_another_place_can_be_tried() -> None:
+    async def story() -> None:
+        place = rented(MemoryProvider(listing_lag_s=60, create_error=NoCapacity("none left")))
+        with pytest.raises(NoCapacity):
+            await launch(place)
+        handle = Handle(name=a_launch(1).name)
+        began = asyncio.get_running_loop().time()
+        await place.backend.terminate(handle)
+        assert (await place.backend.probe(handle)).state is State.GONE
+        assert asyncio.get_running_loop().time() - began < 1
+
+    in_virtual_time(story)
+
+
 def test_a_refusal_is_passed_on_and_the_next_try_does_not_wait() -> None:
     async def story() -> None:
         provider = MemoryProvider(listing_lag_s=0, create_error=NoCapacity("none left"))

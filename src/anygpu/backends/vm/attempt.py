@@ -40,6 +40,7 @@ class VmAttempt:
     present: bool = False  # the newest listing shows it
     may_appear_until: float = float("-inf")  # what was ordered before may be missing from lists until then
     ordering: bool = False  # a launch is under way
+    refused: bool = False  # the provider has said no, and nothing ordered before can show up
     terminated: bool = False
     twins: dict[str, Machine] = field(default_factory=dict)  # further machines of the same name, billed too
     destroyed: dict[str, float] = field(default_factory=dict)  # machines we ended, and when
@@ -70,9 +71,17 @@ class VmAttempt:
     def ended(self) -> bool:
         return self.machine is not None and self.machine.power is Power.ENDED
 
+    @property
+    def never_was(self) -> bool:
+        return self.refused and self.machine is None and not self.present
+
     def over(self, now: float) -> bool:
         """Nothing of it is left to look after."""
-        return self.ended or (self.terminated and not self.present and now >= self.may_appear_until)
+        return (
+            self.ended
+            or self.never_was
+            or (self.terminated and not self.present and now >= self.may_appear_until)
+        )
 
     @property
     def reachable(self) -> bool:

@@ -137,6 +137,9 @@ class VmBackend:
         attempt = self._known(handle)
         attempt.terminated = True
         async with attempt.lock:
+            if attempt.never_was:
+                await self._remove_leftovers(attempt.name)
+                return
             if self._is_being_ended(attempt):
                 return
             await self._rescue(attempt)
@@ -232,7 +235,7 @@ class VmBackend:
         return attempt
 
     async def _look(self, attempt: VmAttempt) -> None:
-        if attempt.ended:
+        if attempt.ended or attempt.never_was:
             return  # nothing can follow, even when the provider forgets it
         oldest = self._clock.time() - self._timing.calm_s - STALE_S
         snapshot = await self._listing.newer_than(max(attempt.look_after, oldest))

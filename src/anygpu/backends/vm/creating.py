@@ -57,6 +57,7 @@ class Maker:
         try:
             machine = await self._machines.create(order)
         except CERTAIN:
+            attempt.refused = attempt.may_appear_until == float("-inf")
             raise
         except BaseException:  # a timeout, a cut connection, our own end: it may have been made
             attempt.may_appear_until = clock.time() + self._lag_s

@@ -30,6 +30,8 @@ def _billed(machines: Iterable[Machine]) -> Iterator[Interval]:
 
 def _observed(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
     machine = attempt.machine
+    if attempt.never_was:
+        return Observation(state=State.GONE, detail="the provider refused it; nothing was made")
     if machine is None or (not attempt.present and not attempt.ended):
         return _unlisted(attempt, now)
     if machine.power in OVER:
