@@ -57,3 +57,15 @@ class Assignment:
         self.telemetry_every_s = float(answer.get("telemetry_every_s", 10))
         self.deliver_s = float(answer.get("deliver_s", 3600))
         self.work = Work(answer["work"])
+        self._said = answer["work"]
+
+    def url_of(self, sha256: str) -> str | None:
+        """The signed address of a file with this content, wherever the work speaks of it."""
+        return _url_of(self._said, sha256)
+
+
+def _url_of(said: Any, sha256: str) -> str | None:
+    if isinstance(said, dict) and said.get("sha256") == sha256 and said.get("url"):
+        return str(said["url"])
+    parts = said.values() if isinstance(said, dict) else said if isinstance(said, list) else ()
+    return next((found for part in parts for found in [_url_of(part, sha256)] if found), None)

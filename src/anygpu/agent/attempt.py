@@ -25,6 +25,7 @@ from anygpu.agent.wire import Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
@@ -40,10 +41,17 @@ class Attempt:
     """Holds what an attempt is made of; `run` is its story."""
 
     def __init__(
-        self, home: Home, place: Place, assignment: Assignment, claimed_at: float, notices: str = ""
+        self,
+        home: Home,
+        place: Place,
+        assignment: Assignment,
+        claimed_at: float,
+        notices: str,
+        claim_again: Callable[[], Assignment],
     ) -> None:
         self.home = home
         self._notices = notices
+        self.claim_again = claim_again
         self.place = place
         self.assignment = assignment
         self.work = assignment.work

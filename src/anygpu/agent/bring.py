@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anygpu.agent.attempt import Attempt
 
 MOST_DATA_BYTES = 2**40
+EXPIRED = (401, 403, 410)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -80,11 +81,22 @@ def _at_hand(attempt: Attempt, file: dict[str, Any], name: str, what: str) -> It
 
 def fetch(attempt: Attempt, url: str, target: str, sha256: str | None, what: str) -> None:
     try:
-        download(attempt.server(), url, target, sha256, lambda: go_on(attempt))
+        _downloaded(attempt, url, target, sha256)
     except Corrupt as error:
         raise CannotStart(f"{what} arrived damaged: {error}") from error
     except (Refused, Unreachable, ValueError) as error:
         raise CannotStart(f"{what} could not be downloaded: {error}") from error
+
+
+def _downloaded(attempt: Attempt, url: str, target: str, sha256: str | None) -> None:
+    """A signed address lives an hour, and much data takes longer: claiming again gives a new one."""
+    try:
+        download(attempt.server(), url, target, sha256, lambda: go_on(attempt))
+    except Refused as refusal:
+        fresh = attempt.claim_again().url_of(sha256) if sha256 and refusal.status in EXPIRED else None
+        if fresh is None or fresh == url:
+            raise
+        download(attempt.server(), fresh, target, sha256, lambda: go_on(attempt))
 
 
 def why(error: OSError, directory: str) -> str:

@@ -82,5 +82,5 @@ def tell_the_end(server: Server, end: dict[str, Any], until: float, home: Home) 
         if refusal.we_are_nobody:
             return NOBODY
         raise
-    home.forget("work.json", "spool", "snapshots")
+    home.forget("work.json", "spool", "snapshots", "dataset")
     return TOLD

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from anygpu.agent import descendants
+from anygpu.agent import descendants, stopping
 from anygpu.agent.loop import Chore
 from anygpu.agent.points import Points
 from anygpu.agent.stream import Stream
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anygpu.agent.checkpoints import Watcher
     from anygpu.agent.frames import Point
     from anygpu.agent.loop import Ending
+    from anygpu.agent.notices import Notice
     from anygpu.agent.process import Process
     from anygpu.agent.uploader import Uploader
 
@@ -89,6 +90,13 @@ class Training:
         publish_outputs(self._cwd, attempt.work.outputs, self._snapshots, self._uploader())
         self._wait_for_uploads(until)
         self._say_troubles()
+        self._notice_what_is_left_behind(ending)
+
+    def _notice_what_is_left_behind(self, ending: Ending) -> None:
+        """A job that ended well is not done when its machine went before its results got away: it goes on elsewhere."""
+        notice, uploader = self._attempt.loop.notice, self._uploader()
+        if notice is not None and ending.stop is None and (uploader.gave_up or not uploader.is_idle()):
+            ending.stop = stopping.by_notice(time.monotonic(), notice)
 
     def last_line(self) -> str:
         return self._stream.last_line()
@@ -107,9 +115,18 @@ class Training:
         while not uploader.is_idle() and time.monotonic() < until and attempt.orders.rejection is None:
             uploader.wait_a_moment(WAIT_EVERY_S)
             attempt.report.flush_when_due()
+            if attempt.loop.notice is not None:
+                until = min(until, self._hurry(attempt.loop.notice))
             wanted = attempt.orders.wanted or {}
             if wanted.get("kind") == "cancel":
                 until = min(until, time.monotonic() + attempt.work.grace_s)
+
+    def _hurry(self, notice: Notice) -> float:
+        """The machine goes while results are published: until when they may be."""
+        until = stopping.by_notice(time.monotonic(), notice).until
+        assert until is not None
+        self._uploader().hurry(until)
+        return until
 
     def _uploader(self) -> Uploader:
         if self._uploader_made is None:

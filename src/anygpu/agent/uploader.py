@@ -67,6 +67,7 @@ class Uploader:
         self._changed = threading.Condition()
         self.until = float("inf")
         self._in_haste = False
+        self.gave_up = False  # something was left behind for want of time
         self.trouble: list[str] = []
         self.published: dict[str, str] = {}
 
@@ -117,6 +118,7 @@ class Uploader:
 
     def _failed(self, upload: Upload, why: str) -> None:
         upload.failed = True
+        self.gave_up = self.gave_up or self._in_haste
         what = f"the checkpoint of step {upload.step}" if upload.name is None else upload.name
         self.trouble.append(f"{what} {why}")
 

@@ -93,6 +93,28 @@ def test_a_damaged_piece_of_a_dataset_is_never_used(away: Play, tmp_path: Path) 
     assert "part 2 of 4 of the dataset arrived damaged" in agent.server.end["message"]
 
 
+def test_an_address_that_has_expired_is_asked_for_anew(away: Play, tmp_path: Path) -> None:
+    agent = away({"argv": ["python", "-c", LISTING]})
+    sent_along(agent, {"digits/a.txt": os.urandom(3000)}, part_bytes=1000)
+    expired = agent.server.work["dataset"]["parts"][2]
+    original = agent.server.answer
+
+    def answer(method: str, target: str, body: bytes, token: str) -> tuple[int, object]:
+        if target.endswith("/claim") and agent.server.claimant is not None:
+            expired["url"] = f"/file/{expired['sha256']}"
+        return (
+            (403, {"code": "expired"})
+            if target == "/file/too-late"
+            else original(method, target, body, token)
+        )
+
+    expired["url"] = "/file/too-late"
+    agent.server.answer = answer  # type: ignore[method-assign]
+    assert agent.run(HOME=str(tmp_path)) == 0
+    assert bytes(agent.server.log) == b"['a.txt']\n"
+    assert not (agent.directory / "dataset").exists(), "what was unpacked for the job goes with it"
+
+
 def test_a_path_that_only_the_submitter_has_is_a_clear_failure(away: Play, tmp_path: Path) -> None:
     agent = away({"code": "print('never')", "dataset": {"path": "/home/me/digits", "url": None}})
     assert agent.run(HOME=str(tmp_path)) == 0

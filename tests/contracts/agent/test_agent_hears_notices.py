@@ -115,6 +115,22 @@ def test_checkpoints_go_before_results_when_time_is_short(play: Play, metadata: 
     assert set(results(agent.server)) == {"big.bin", "last.pt"}
 
 
+def test_a_job_whose_results_did_not_get_away_is_not_told_as_done(
+    play: Play, metadata: MetadataService
+) -> None:
+    agent = play(
+        {"code": "print('on', flush=True)\nopen('big.bin', 'wb').write(b'b' * 1000)", "outputs": ["big.bin"]}
+    )
+    watching(agent, "aws")
+    agent.server.fault = lambda path, count: "500" if path == "/agent/v1/artifacts" else None
+    agent.start(**metadata.env)
+    agent.server.wait_for(is_on(agent))
+    metadata.take_back(4)
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
+
+
 def test_a_notice_during_the_preparation_ends_it(play: Play, metadata: MetadataService) -> None:
     agent = play({"setup": ["echo on; sleep 60"], "code": "print('never')"})
     watching(agent, "gcp")

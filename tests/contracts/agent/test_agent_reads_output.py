@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.test_agent_survives import until
 
 Play = Callable[..., Agent]
 
@@ -87,13 +87,14 @@ line = "x" * 99 + "\\n"
 for i in range(60):
     sys.stdout.write(line * 10_000)
     anygpu.log(i=i, step=i)
+open("written", "w").close()
 print("last line")
 """
     agent = play({"code": code, "spool_limit_bytes": 4_000_000}, lease_s=60)
     agent.start()
     agent.server.wait_for(lambda: bytes(agent.server.log).startswith(b"first line"))
     agent.server.hang_up()
-    time.sleep(2.0)
+    until((agent.directory / "work" / "written").exists, timeout_s=50)
     agent.server.listen()
     assert agent.finish() == 0
     log = bytes(agent.server.log)
