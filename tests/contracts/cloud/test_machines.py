@@ -140,6 +140,8 @@ async def test_preemption_kills_everything_and_breaks_connections(sim: CloudSim)
             await running
     await until(lambda: instance.state is State.ENDED)
     assert processes(sim, instance) == []
+    assert not (sim.directory / "machines" / instance.id).exists()
+    assert instance.host_key in instance.console
     with pytest.raises(OSError):
         await connected(instance)
 

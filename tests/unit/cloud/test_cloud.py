@@ -85,7 +85,7 @@ async def test_an_ended_machine_stops_at_once_and_is_gone_a_little_later() -> No
     assert (instance.state, instance.stopped_at_ms) == (State.ENDING, 8000)
     await world.pass_s(1)
     assert (instance.state, instance.ended_at_ms, instance.cause) == (State.ENDED, 9000, Cause.USER)
-    assert not paper(instance).up
+    assert (paper(instance).up, paper(instance).erased) == (False, True)
     assert world.cloud.disks_of(VENDOR) == []
 
 
@@ -256,6 +256,7 @@ async def test_a_disk_that_is_kept_is_left_behind() -> None:
         world.cloud.disks.remove(VENDOR, disk.id)
     world.cloud.end(instance)
     await world.pass_s(1)
+    assert not paper(instance).erased
     world.cloud.disks.remove(VENDOR, disk.id)
     assert world.cloud.disks_of(VENDOR) == []
 

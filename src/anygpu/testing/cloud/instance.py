@@ -79,6 +79,10 @@ class Body(Protocol):
         """Kills every process, breaks every connection. Twice is the same as once."""
         ...
 
+    async def erase(self) -> None:
+        """Its disk is gone. What its console showed can still be read."""
+        ...
+
     async def listen(self, address: str) -> None:
         """Answers on one more address."""
         ...

@@ -162,6 +162,8 @@ class Lifecycle:
     async def _finish(self, instance: Instance) -> None:
         if instance.body is not None:
             await instance.body.halt()
+            if not instance.order.keeps_disk:
+                await instance.body.erase()
         await self._clock.sleep(self.timing.ending_s)
         instance.state = State.ENDED
         instance.ended_at_ms = self._clock.now_ms()

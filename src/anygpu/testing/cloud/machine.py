@@ -79,6 +79,10 @@ class RealMachine:
         await asyncio.gather(*self._background)  # scripts that were killed are waited for
         await asyncio.to_thread(shutil.rmtree, self._place.directory / "tmp", ignore_errors=True)
 
+    async def erase(self) -> None:
+        self._boot_text = self.console
+        await asyncio.to_thread(shutil.rmtree, self._place.directory, ignore_errors=True)
+
     async def listen(self, address: str) -> None:
         if self._up:
             await self._server.listen(address, self._place.site.ssh_port)

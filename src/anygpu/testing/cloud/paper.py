@@ -11,6 +11,7 @@ class PaperMachine:
         self.console = ""
         self.up = False
         self.connected = True
+        self.erased = False
         self.answers_at: set[str] = set()
         self.file_bytes: int | None = None
 
@@ -20,6 +21,9 @@ class PaperMachine:
     async def halt(self) -> None:
         self.up = False
         self.answers_at.clear()
+
+    async def erase(self) -> None:
+        self.erased = True
 
     async def listen(self, address: str) -> None:
         self.answers_at.add(address)

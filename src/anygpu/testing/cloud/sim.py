@@ -1,5 +1,6 @@
 """The simulator as a program or a test holds it: start it, ask for faults, read its books, stop it."""
 
+import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ class CloudSim:
         await self.clock.stop()
         self._pool.close()
         if self.options.directory is None:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     def url(self, vendor: str = "") -> str:
         """The endpoint to give to a client of this vendor."""
