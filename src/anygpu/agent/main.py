@@ -60,7 +60,8 @@ def run(home: Home, ticket: dict[str, Any]) -> int:
 
     from anygpu.agent.attempt import Attempt
 
-    return Attempt(home, place, assignment, sent_at, ticket.get("notices") or "").run()
+    notices = str(ticket.get("notices") or "")
+    return Attempt(home, place, assignment, sent_at, notices, lambda: claim(home, ticket, place)[1]).run()
 
 
 def deliver(home: Home, ticket: dict[str, Any]) -> int:
