@@ -187,7 +187,8 @@ def _known(name: str, boxes: list[dict[str, Any]]) -> dict[str, Any]:
     for each in boxes:
         if each["name"] == name:
             return each
-    raise click.UsageError(f"There is no box {name!r}.{nearest(name, [each['name'] for each in boxes])}")
+    known = [each["name"] for each in boxes]
+    raise click.UsageError(f"There is no box {name!r}.{nearest(name, known) if known else ''}")
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
