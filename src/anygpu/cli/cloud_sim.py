@@ -105,14 +105,24 @@ async def _serve(options: "SimOptions", as_json: bool) -> None:
 def _announce(sim: "CloudSim", as_json: bool) -> None:
     lines = {name: _backend_add(sim, name) for name in sim.dialects}
     if as_json:
-        endpoints = {name: sim.url(name) for name in sim.dialects}
-        emit_json_line({"control": f"{sim.url('sim')}/v1", "endpoints": endpoints, "backends": lines})
+        emit_json_line({**_places(sim), "backends": lines})
         return
     print(f"simulated cloud at {sim.url()}; its own API at {sim.url('sim')}/v1")
     print(f"machines answer SSH on port {sim.options.ssh_port} of addresses 127.77.x.y\n")
     for line in lines.values():
         print(line)
     print("\nCtrl-C ends it, and every machine with it", flush=True)
+
+
+def _places(sim: "CloudSim") -> dict[str, Any]:
+    return {
+        "control": f"{sim.url('sim')}/v1",
+        "ssh_port": sim.options.ssh_port,
+        "endpoints": {name: sim.url(name) for name in sim.dialects},
+        "credentials": {
+            name: next(iter(dialect.VENDOR.credentials.items())) for name, dialect in sim.dialects.items()
+        },
+    }
 
 
 def _backend_add(sim: "CloudSim", name: str) -> str:

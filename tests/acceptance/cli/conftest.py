@@ -33,7 +33,7 @@ class Shell:
             env=self.environ,
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         said = f"anygpu {' '.join(words)} ended with {done.returncode}:\n"

@@ -1,4 +1,4 @@
-"""`anygpu demo`: a minute's tour. Trains a real model, kills it halfway, and shows that nothing much is lost."""
+"""`anygpu demo`: a minute's tour. Trains on a spot machine, loses it, goes on with another provider."""
 
 import os
 import sys
@@ -20,11 +20,11 @@ class DemoNeedsData(AnygpuError):
 
 
 @click.command(name="demo")
-@click.option("--epochs", default=80, show_default=True, type=click.IntRange(12), help="How long to train.")
+@click.option("--epochs", default=150, show_default=True, type=click.IntRange(60), help="How long to train.")
 @json_option
 @click.pass_context
 def command(context: click.Context, /, epochs: int, as_json: bool) -> None:
-    """A minute's tour: a server of its own, a real model, a kill, a resume; nothing is left behind."""
+    """A minute's tour: a simulated cloud, a spot machine that is taken back, a resume elsewhere; nothing is left."""
     from importlib.util import find_spec
 
     if find_spec("sklearn") is None:

@@ -35,8 +35,11 @@ def main() -> None:
         anygpu.log(loss=loss, accuracy=accuracy, step=epoch)
         anygpu.progress(epoch=epoch, epochs=args.epochs)
         print(f"epoch {epoch}/{args.epochs} loss={loss:.4f} accuracy={accuracy:.4f}", flush=True)
-        if epoch % SAVE_EVERY == 0 or epoch == args.epochs:
+        stopping = anygpu.should_stop()  # the machine will be taken back: save, and go on elsewhere
+        if epoch % SAVE_EVERY == 0 or epoch == args.epochs or stopping:
             save(weights, epoch)
+        if stopping:
+            break
 
 
 def arguments() -> argparse.Namespace:
