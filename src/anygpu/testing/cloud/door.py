@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 BACKLOG = 512
+KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that none is closed under a request
 
 
 class Door:
@@ -23,6 +24,7 @@ class Door:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._config.load()
         self._state = ServerState()

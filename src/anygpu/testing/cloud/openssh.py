@@ -39,7 +39,7 @@ class OpenSshServer:
         await self._gate.open(host, port, lambda: _Bridge(self))
 
     def start(self, end: socket.socket) -> "subprocess.Popen[bytes]":
-        argv = [self._sshd, "-i", "-f", str(self._directory / "config")]
+        argv = [self._sshd, "-i", "-e", "-f", str(self._directory / "config")]
         with (self._directory / "log").open("ab") as log:
             return self._sessions.start(
                 argv, self._place.env(), stdin=end.fileno(), stdout=end.fileno(), stderr=log
