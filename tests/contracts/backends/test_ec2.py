@@ -149,6 +149,11 @@ async def test_wrong_credentials_or_a_wrong_region_are_named_and_rent_nothing(
     assert not sim.alive()
 
 
+async def test_half_of_a_key_is_not_filled_up_with_somebody_elses(connect: Connect) -> None:
+    with pytest.raises(CredentialsRefused, match="one is missing"):
+        await connect(secret_access_key=None)
+
+
 @pytest.mark.parametrize(
     ("fault", "error"), [("no_capacity", NoCapacity), ("quota", QuotaReached), ("throttle", RateLimited)]
 )

@@ -21,6 +21,7 @@ from anygpu.backends.clouds.ec2_goods import Goods, Reservation, at_marginal_pri
 from anygpu.backends.clouds.ec2_leftovers import leftovers, remove
 from anygpu.backends.clouds.ec2_sites import Sites, Wishes
 from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.errors import CredentialsRefused
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import BackendUnavailable, LaunchRefused
@@ -243,8 +244,13 @@ def ambient(options: Options) -> bool:
 
 def _keys(options: Options) -> tuple[str, str, str] | None:
     secret, token = options.secret_access_key, options.session_token
-    if not options.access_key_id or secret is None:
+    if not options.access_key_id and secret is None:
         return None
+    if not options.access_key_id or secret is None:  # else somebody else's ambient account would be used
+        raise CredentialsRefused(
+            "`access_key_id` and `secret_access_key` belong together, and one is missing",
+            hint="Give the backend both, or none to use the AWS credentials of the environment.",
+        )
     return options.access_key_id, secret.get_secret_value(), token.get_secret_value() if token else ""
 
 

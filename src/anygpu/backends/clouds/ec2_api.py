@@ -8,6 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from anygpu.backends.clouds.ec2_errors import refusal, transport
+from anygpu.backends.clouds.ec2_reading import read_quickly
 from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.errors import BackendUnavailable
 
@@ -105,9 +106,11 @@ class Aws:
         session = self._opened()
         with self._making:  # sessions make clients one at a time; clients may be used by all threads
             if (service, region) not in self._clients:
-                self._clients[service, region] = session.client(
+                client = session.client(
                     service, region_name=region, endpoint_url=self._endpoint or None, config=_config()
                 )
+                client.meta.events.register("before-parse.ec2.DescribeInstances", read_quickly)
+                self._clients[service, region] = client
             return self._clients[service, region]
 
 

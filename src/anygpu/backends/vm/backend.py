@@ -213,7 +213,7 @@ class VmBackend:
 
     async def _in_use(self) -> set[str]:
         """Names of machines that exist or are being made."""
-        snapshot = await self._listing.newer_than(self._clock.time() - self._timing.calm_s - STALE_S)
+        snapshot = await self._fresh()
         now = self._clock.time()
         return snapshot.alive() | {a.name for a in self._attempts.values() if a.counts(now)}
 
@@ -237,10 +237,13 @@ class VmBackend:
     async def _look(self, attempt: VmAttempt) -> None:
         if attempt.ended or attempt.never_was:
             return  # nothing can follow, even when the provider forgets it
-        oldest = self._clock.time() - self._timing.calm_s - STALE_S
-        snapshot = await self._listing.newer_than(max(attempt.look_after, oldest))
-        self._take_in(attempt, snapshot)
+        self._take_in(attempt, await self._fresh(attempt.look_after))
         self._watch.begin()
+
+    async def _fresh(self, after: float = float("-inf")) -> Snapshot:
+        """A listing that is not older than the watch lets them become, and not older than `after`."""
+        oldest = self._clock.time() - self._timing.calm_s - STALE_S
+        return await self._listing.newer_than(max(after, oldest))
 
     def _take_in_all(self, snapshot: Snapshot) -> None:
         for attempt in [*self._attempts.values()]:
@@ -296,7 +299,7 @@ class VmBackend:
         return attempt.destroyed.get(machine_id, since) > since
 
     async def _end_all(self, attempt: VmAttempt) -> None:
-        snapshot = await self._listing.newer_than(attempt.look_after)
+        snapshot = await self._fresh(attempt.look_after)
         self._take_in(attempt, snapshot)
         machines = snapshot.of(attempt.name)
         if not machines and attempt.machine is not None and not attempt.listed:
