@@ -151,6 +151,19 @@ class TestSsh(BackendContract):
         await asyncio.sleep(0.3)
         assert launch.name not in processes.marked()
 
+    async def test_what_a_dead_agent_left_is_delivered_through_a_tunnel_of_its_own(
+        self, place: SshPlace
+    ) -> None:
+        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        await eventually(lambda: len(processes.marked().get(handle.name, [])) == 2)
+        await place.backend.terminate(handle)
+        await until(place, handle, State.GONE)
+        assert place.listener.ends == []
+        await place.backend.deliver(Handle(name=handle.name))
+        await eventually(lambda: len(place.listener.ends) == 1)
+        assert place.listener.ends[0]["outcome"] == "agent_lost"
+        assert place.started() == 1
+
     async def test_a_silent_box_does_not_slow_the_others(self, place: SshPlace) -> None:
         backend = place.fresh_backend(hosts=(f"someone@127.0.0.1:{free_port()}",))
         began = time.monotonic()

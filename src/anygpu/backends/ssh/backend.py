@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import getpass
 import hashlib
 import hmac
 import time
@@ -167,9 +168,12 @@ class SshBackend:
         )
 
     def _shell(self, login: Login) -> Shell:
-        keys = login.host_keys or self._dialer.pins.known(login.pin_name)
         return Shell(
-            host=login.host, port=login.port, user=login.user, private_key=login.private_key, host_keys=keys
+            host=login.host,
+            port=login.port,
+            user=login.user or getpass.getuser(),  # as ssh itself would
+            private_key=login.private_key,
+            host_keys=login.host_keys or self._dialer.pins.known(login.pin_name),
         )
 
     def _where(self, handle: Handle) -> Sequence[Box]:
