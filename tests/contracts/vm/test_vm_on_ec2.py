@@ -174,9 +174,7 @@ class TestVmOnEc2(BackendContract):
         assert str(found.stdout).strip()
 
 
-async def until_detail(
-    backend: VmBackend, handle: Handle, words: str, within_s: float = 15
-) -> Observation:
+async def until_detail(backend: VmBackend, handle: Handle, words: str, within_s: float = 15) -> Observation:
     async with asyncio.timeout(within_s):
         while True:
             seen = await backend.probe(handle)
