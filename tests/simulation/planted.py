@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.control import decide, desk, placing, queue, supervisor, verdict
+from anygpu.control import budget, decide, desk, money, placing, queue, supervisor, sweep, verdict
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -18,7 +18,7 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.errors import AnygpuError
 from anygpu.events import fold
-from anygpu.events.facts import Blame, CheckpointRef, Failure
+from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure
 from anygpu.events.types import AttemptClaimed
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
@@ -135,7 +135,7 @@ def terminate_is_called_only_once() -> list[Patch]:
 def released_without_looking() -> list[Patch]:
     return [
         (decide, "_is_gone", lambda seen, policy: seen.terminated),
-        (decide, "_released", lambda attempt, seen: decide.AttemptReleased(attempt=attempt.number)),
+        (decide, "_released", lambda attempt, seen, now_ms: decide.AttemptReleased(attempt=attempt.number)),
     ]
 
 
@@ -143,8 +143,8 @@ def released_without_looking() -> list[Patch]:
 def jobs_end_while_machines_are_left() -> list[Patch]:
     right = decide._after_attempt
 
-    def after(view: Any, *, all_released: bool, policy: Any, jitter: float) -> Any:
-        return right(view, all_released=True, policy=policy, jitter=jitter)
+    def after(view: Any, *, all_released: bool, **options: Any) -> Any:
+        return right(view, all_released=True, **options)
 
     def ended(event: Any, view: Any, at_ms: int, status: Any) -> Any:
         return replace(view, status=status, phase=fold.Phase.ENDED, ended_at_ms=at_ms)
@@ -196,6 +196,80 @@ def user_errors_are_retried() -> list[Patch]:
 @planted(1)
 def every_exit_is_a_success() -> list[Patch]:
     return [(verdict, "_exit", lambda attempt: None)]
+
+
+# -- money ------------------------------------------------------------------------------------------------------
+
+
+@planted(4)
+def minimums_and_steps_are_not_charged() -> list[Patch]:
+    return [(Billing, "billed_s", lambda self, used_s: max(0, used_s))]
+
+
+@planted(4)
+def the_ledger_goes_by_our_own_clock() -> list[Patch]:
+    return [(money, "_began_ms", lambda attempt, observation: attempt.launching_at_ms)]
+
+
+@planted(4)
+def the_price_of_the_offer_is_charged_whatever_the_provider_says() -> list[Patch]:
+    return [(money, "_price", lambda attempt, observation: attempt.offer.price_microusd_per_hour)]
+
+
+@planted(4)
+def machines_that_were_taken_back_are_free() -> list[Patch]:
+    right = decide.usage_of
+
+    def usage_of(attempt: Any, observation: Any, now_ms: int) -> Any:
+        taken = observation is not None and observation.preempted
+        return None if taken else right(attempt, observation, now_ms)
+
+    return [(decide, "usage_of", usage_of)]
+
+
+@planted(5)
+def budgets_are_not_kept() -> list[Patch]:
+    def never(view: Any, billed_s: Any, ahead_s: float) -> bool:
+        return False
+
+    return [(budget, "is_over_budget", never), (decide, "is_over_budget", never)]
+
+
+@planted(5)
+def only_released_machines_count_against_the_budget() -> list[Patch]:
+    def released_only(view: Any, billed_s: Any, *, ahead_s: float = 0) -> int:
+        return int(view.cost_microusd)
+
+    return [(budget, "spent", released_only)]
+
+
+@planted(5)
+def launches_in_flight_are_not_counted() -> list[Patch]:
+    right = placing._paid_in_flight
+
+    def launched(views: Any) -> Any:
+        kept = [replace(v, attempts=tuple(a for a in v.attempts if a.handle is not None)) for v in views]
+        return right(kept)
+
+    return [(placing, "_paid_in_flight", launched)]
+
+
+@planted(5)
+def machines_that_are_ending_are_not_counted() -> list[Patch]:
+    right = placing._paid_in_flight
+
+    def live(views: Any) -> Any:
+        return right([replace(v, attempts=tuple(a for a in v.attempts if not a.over)) for v in views])
+
+    return [(placing, "_paid_in_flight", live)]
+
+
+@planted(3)
+def addresses_are_not_swept() -> list[Patch]:
+    async def none(backend: Any, now_ms: int) -> list[Any]:
+        return []
+
+    return [(sweep, "_leftovers", none)]
 
 
 # -- committing -------------------------------------------------------------------------------------------------

@@ -117,9 +117,11 @@ class Supervisor:
 
     async def _round(self, led: Leadership, keeper: Keeper) -> None:
         await self._list(led)
-        self._start(led, "placing", lambda: self._place(led, keeper))
+        if any(wants_a_place(view) for view in led.views.values()):
+            self._start(led, "placing", lambda: self._place(led, keeper))
         self._start_looks(led, keeper)
-        self._start(led, "sweeping", lambda: self._sweep(led))
+        if self._sweep_is_due(led):
+            self._start(led, "sweeping", lambda: self._sweep(led))
         if keeper.meters.next_at() <= self._clock.monotonic():
             self._start(led, "reading meters", lambda: keeper.meters.run(led.guard, self._report))
         for job_id in sorted(await self._wake.wait(self._pause_s(led))):
@@ -240,11 +242,11 @@ class Supervisor:
         self._sweep_asked = True
         self._wake.set(NUDGE)
 
+    def _sweep_is_due(self, led: Leadership) -> bool:
+        return self._sweep_asked or self._clock.monotonic() - led.swept_at >= self._policy.sweep_every_s
+
     async def _sweep(self, led: Leadership) -> None:
-        now = self._clock.monotonic()
-        if not self._sweep_asked and now - led.swept_at < self._policy.sweep_every_s:
-            return
-        led.swept_at, self._sweep_asked = now, False
+        led.swept_at, self._sweep_asked = self._clock.monotonic(), False
         await self._sweeper.run([*led.views.values()])
         for swept in await self._sweeper.swept():
             await self._charge(swept, led.guard)

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from anygpu.events.types import Event
 from anygpu.testing.faults import Fault
 from anygpu.testing.invariants import Violation, violations
 from anygpu.testing.scenario import Scenario, seeded
+from anygpu.testing.sim_backend import charged as charge
 from anygpu.testing.virtual import NothingLeftToDo, VirtualLoop
 from anygpu.testing.world import Store, World
 
@@ -27,6 +29,8 @@ class History:
     faults: Counter[Fault]
     trace_hash: str
     trace: tuple[str, ...]
+    events: tuple[Event, ...]  # of every job, in the order in which they were written
+    charged_microusd: int  # by the providers' own books
     lasted_s: float
     steps: int
     writes: int  # of the first process
@@ -51,6 +55,7 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
     except NothingLeftToDo as error:
         world.problems.append(str(error))
     problems, lasted_s, steps = tuple(world.problems), loop.time(), loop.steps
+    charged = sum(charge(provider, machine) for provider in world.providers for machine in provider.books)
     loop.finish()
     return History(
         seed=scenario.seed,
@@ -59,6 +64,8 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
         faults=world.faults.counts,
         trace_hash=world.trace_hash(),
         trace=tuple(world.lines),
+        events=tuple(commit.recorded.event for commit in world.witness.commits),
+        charged_microusd=charged,
         lasted_s=lasted_s,
         steps=steps,
         writes=world.processes[0].life.writes,

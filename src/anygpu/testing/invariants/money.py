@@ -97,8 +97,8 @@ def _concurrency(world: World, stories: Stories) -> Iterator[Violation]:
 
 
 def _firsts(world: World, name: str, until: float) -> list[tuple[SimProvider, Machine]]:
-    """One for each name: twins, and what came after the release, are the sweeper's."""
-    return [(p, m) for p, m in machines_of(world, name) if m.launched < until][:1]
+    """One for each name: twins, and what was not listed before the release, are the sweeper's."""
+    return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - SEEN_S][:1]
 
 
 def _at_once(spans: list[tuple[float, float]]) -> int:
