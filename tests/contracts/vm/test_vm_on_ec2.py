@@ -160,18 +160,35 @@ class TestVmOnEc2(BackendContract):
 
     async def test_a_person_gets_a_shell_on_the_machine(self, place: Ec2Place) -> None:
         handle = await place.training()
-        shell = await place.backend.shell(handle)
-        known = asyncssh.import_known_hosts(f"[{shell.host}]:{shell.port} {shell.host_keys[0]}\n")
-        async with asyncssh.connect(
-            shell.host,
-            shell.port,
-            username=shell.user,
-            client_keys=[asyncssh.import_private_key(shell.private_key)],
-            known_hosts=known,
-            config=None,
-        ) as connection:
-            found = await connection.run("echo $HOME", check=True)
-        assert str(found.stdout).strip()
+        assert (await on_machine(place, handle, "echo $((6 * 7))")) == "42"
+
+    async def test_what_an_agent_left_when_it_was_killed_is_sent_before_its_machine_goes(
+        self, place: Ec2Place
+    ) -> None:
+        handle = await place.training()
+        await until_detail(place.backend, handle, "the agent runs")
+        note = f"~/.anygpu/attempts/{handle.name}/agent.json"
+        await on_machine(place, handle, f"kill -9 $(sed 's/.*\"pid\": *\\([0-9]*\\).*/\\1/' {note})")
+        seen = await until(place, handle, State.EXITED)
+        assert "has ended" in seen.detail
+        await place.backend.terminate(handle)
+        assert [end["outcome"] for end in place.listener.ends] == ["agent_lost"]
+        await until(place, handle, State.GONE)
+
+
+async def on_machine(place: Ec2Place, handle: Handle, command: str) -> str:
+    shell = await place.backend.shell(handle)
+    known = asyncssh.import_known_hosts(f"[{shell.host}]:{shell.port} {shell.host_keys[0]}\n")
+    async with asyncssh.connect(
+        shell.host,
+        shell.port,
+        username=shell.user,
+        client_keys=[asyncssh.import_private_key(shell.private_key)],
+        known_hosts=known,
+        config=None,
+    ) as connection:
+        found = await connection.run(command, check=True)
+    return str(found.stdout).strip()
 
 
 async def until_detail(backend: VmBackend, handle: Handle, words: str, within_s: float = 15) -> Observation:

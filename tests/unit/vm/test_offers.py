@@ -21,7 +21,7 @@ def of(offer: Offer, options: VmOptions, *, machines: int = 0, attended: bool = 
 
 def test_an_offer_bears_its_backend_and_a_lease_for_rented_machines() -> None:
     offer = of(replace(SMALL, self_expires="halt"), VmOptions())
-    assert (offer.backend, offer.lease_s, offer.refused, offer.free) == ("cloud", 900, "", None)
+    assert (offer.backend, offer.lease_s, offer.refused, offer.free) == ("cloud", 900, "", 10)
 
 
 def test_a_machine_dearer_than_allowed_is_refused_with_both_prices() -> None:

@@ -20,7 +20,7 @@ def allowed(
         offer,
         backend=backend,
         lease_s=offer.lease_s or timing.lease_s,
-        free=None if offer.free is None and left else free,
+        free=free,
         wait_reason=offer.wait_reason if left else full(machines, options.max_machines),
         refused=offer.refused or refusal(offer, options, attended=attended),
     )

@@ -83,7 +83,7 @@ class Reach:
         )
         courier.start()
         try:
-            await courier.settled()
+            await courier.ended()
         finally:
             await courier.stop()
 
