@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,8 +24,17 @@ def built() -> Archive:
         return Archive(target.read_bytes(), sha256)
 
 
+_building = threading.Lock()
+
+
 async def agent_archive() -> Archive:
-    return await asyncio.to_thread(built)
+    """A thousand links that begin at once build it once, and not in the loop."""
+    return built() if built.cache_info().currsize else await asyncio.to_thread(_built_by_one)
+
+
+def _built_by_one() -> Archive:
+    with _building:
+        return built()
 
 
 @cache

@@ -5,6 +5,7 @@ asyncssh takes half a second to import, so it is imported when the first machine
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -154,8 +155,8 @@ def _preferred(expected: Sequence[str]) -> Sequence[str]:
 async def _reached(host: str, port: int) -> socket.socket:
     """A connected socket. A machine that boots refuses at once and may answer a moment later."""
     loop = asyncio.get_running_loop()
-    family, kind, protocol, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
-    reached = socket.socket(family, kind, protocol)
+    family, address = _numeric(host, port) or await _resolved(host, port)
+    reached = socket.socket(family, socket.SOCK_STREAM)
     reached.setblocking(False)
     try:
         await loop.sock_connect(reached, address)
@@ -164,6 +165,21 @@ async def _reached(host: str, port: int) -> socket.socket:
         reached.close()
         raise
     return reached
+
+
+def _numeric(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
+    """Providers give addresses, not names: no thread is needed to look one up."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return None
+    return (socket.AF_INET if version == 4 else socket.AF_INET6), (host, port)
+
+
+async def _resolved(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, _, _, _, address = found[0]
+    return family, address
 
 
 async def hang_up(connection: "Connection", within_s: float = 1) -> None:

@@ -1,7 +1,7 @@
 """A request to a machine: one SSH command that finds a Python, brings the agent if it is missing, asks, and listens.
 
-Everything goes over that command's standard input and output, so it takes two round trips when the agent is there,
-needs no SFTP server on the machine, and its errors are the machine's own.
+Everything goes over that command's standard input and output, so it takes few round trips, needs no SFTP server on the
+machine, and its errors are the machine's own.
 """
 
 import asyncio
@@ -44,36 +44,32 @@ FIND = (
 class Door:
     """An open conversation. `answer()` gives the machine's answers one by one; None when it has no more to say."""
 
-    def __init__(self, process: "asyncssh.SSHClientProcess[bytes]", machine: str) -> None:
+    def __init__(self, process: "asyncssh.SSHClientProcess[bytes]", machine: str, archive: Archive) -> None:
         self._process = process
+        self._archive = archive
         self._machine = machine
         self._said: deque[str] = deque(maxlen=8)  # what was printed besides our own lines: for messages
 
     @classmethod
     async def open(
-        cls,
-        connection: "asyncssh.SSHClientConnection",
-        request: dict[str, Any],
-        *,
-        machine: str,
-        python: str = "",
-        archive: Archive | None = None,
+        cls, connection: "asyncssh.SSHClientConnection", *, machine: str, python: str = ""
     ) -> "Door":
-        """Asks `request` of the agent on the machine, which is brought there first if need be."""
+        """The machine's Python starts while we may still be finding out what to ask."""
         import asyncssh
 
-        archive = archive or await agent_archive()
+        archive = await agent_archive()
         process: asyncssh.SSHClientProcess[bytes] = await connection.create_process(
             command(python), encoding=None, stderr=asyncssh.STDOUT
         )
-        door = cls(process, machine)
-        draft = str(request.get("target") or request["do"])
-        asked = {"sha256": archive.sha256, "size": len(archive.data), "draft": draft, "request": request}
-        await door._send(doorman() + json.dumps(asked).encode() + b"\n")
-        door._archive = archive
+        door = cls(process, machine, archive)
+        await door._send(doorman())
         return door
 
-    _archive: Archive
+    async def request(self, request: dict[str, Any]) -> None:
+        """Asked of the agent on the machine, which is brought there first if need be. Once for each door."""
+        draft = str(request.get("target") or request["do"])
+        agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
+        await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
 
     async def answer(self) -> dict[str, Any] | None:
         """Sends the agent when the machine asks for it, and raises the machine's errors as ours."""
@@ -162,5 +158,6 @@ async def ask(
 ) -> dict[str, Any]:
     """One request, one answer."""
     async with asyncio.timeout(timeout_s):
-        async with await Door.open(connection, request, machine=machine, python=python) as door:
+        async with await Door.open(connection, machine=machine, python=python) as door:
+            await door.request(request)
             return await door.ask()

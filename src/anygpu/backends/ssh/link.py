@@ -157,11 +157,13 @@ class Link:
 
     async def _through(self, connection: "asyncssh.SSHClientConnection", login: Login) -> None:
         async with asyncio.timeout(self._timing.bootstrap_s):
-            port = await tunnel.opened(connection, self._agent_target, login.machine)
+            port, door = await asyncio.gather(
+                tunnel.opened(connection, self._agent_target, login.machine),
+                Door.open(connection, machine=login.machine, python=self._python),
+            )
             if not self._was_up:
                 self._become(LinkState.STARTING, f"the agent is brought to {login.machine}")
-            request = self._request(f"http://127.0.0.1:{port}")
-            door = await Door.open(connection, request, machine=login.machine, python=self._python)
+            await door.request(self._request(f"http://127.0.0.1:{port}"))
             self._judge(await door.ask(), login)
         if self.state is LinkState.UP:
             ended = await door.answer()

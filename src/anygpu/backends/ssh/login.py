@@ -42,7 +42,7 @@ class SshTiming:
     keepalive_misses: int = 3
     again_first_s: float = 0.2
     again_most_s: float = 10
-    handshakes: int = 32  # at one time: each is a few milliseconds of computing in the server's only loop
+    handshakes: int = 16  # at one time: each is a few milliseconds of computing in the server's only loop
 
     @property
     def patience_s(self) -> float:
