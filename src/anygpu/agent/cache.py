@@ -29,7 +29,8 @@ SEALED_S = 1_000_000_000  # the time a verified file bears; whoever writes to it
 
 class Cache:
     def __init__(self, root: str, most_bytes: int | None = None) -> None:
-        os.makedirs(os.path.join(root, "locks"), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.join(root, "locks"), exist_ok=True)
+        os.chmod(root, 0o700)  # others have accounts here too, and data may be confidential
         disk = os.statvfs(root)
         self._root = root
         self._most_bytes = most_bytes or min(MOST_BYTES, disk.f_blocks * disk.f_frsize // SHARE_OF_DISK)

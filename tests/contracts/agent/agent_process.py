@@ -30,7 +30,8 @@ class Agent:
 
     def start(self, *options: str, **env: str) -> subprocess.Popen[bytes]:
         command = [*self.command(), *options, str(self.directory)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **env})
+        surroundings = {**os.environ, "HOME": str(self.directory.parent), **env}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env=surroundings)
         self._started.append(self.process)
         return self.process
 

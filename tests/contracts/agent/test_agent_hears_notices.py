@@ -125,7 +125,7 @@ def test_a_job_whose_results_did_not_get_away_is_not_told_as_done(
     agent.server.fault = lambda path, count: "500" if path == "/agent/v1/artifacts" else None
     agent.start(**metadata.env)
     agent.server.wait_for(is_on(agent))
-    metadata.take_back(4)
+    metadata.take_back(2)
     assert agent.finish() == 0
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)

@@ -45,6 +45,11 @@ def test_what_is_there_is_not_brought_again(tmp_path: Path) -> None:
     assert shop.brought == ["same"]
 
 
+def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
+    Cache(str(tmp_path / "cache"))
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_file_that_somebody_wrote_to_is_brought_again(tmp_path: Path) -> None:
     cache, shop = Cache(str(tmp_path)), Shop()
     get(cache, shop, b"right")
