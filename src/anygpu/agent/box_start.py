@@ -58,7 +58,7 @@ def _start(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None
     if order.deliver:
         return _deliver(order) if there("work.json") else ({"agent": "dead", "told": True}, None)
     if there("process.json"):
-        return {"agent": "dead", "told": not there("work.json")}, None
+        return {"agent": "dead", "told": told(order.directory)}, None
     if order.ticket is not None:
         write_json(os.path.join(order.directory, "ticket.json"), order.ticket)
     return _with_slots(order) if there("ticket.json") else ({"agent": "unknown"}, None)
@@ -144,6 +144,14 @@ def lives(directory: str) -> bool:
     return fd is None
 
 
+def told(directory: str) -> bool:
+    """An agent that has started the job removes its work order once the end is told."""
+    started, untold = (
+        os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
+    )
+    return started and not untold
+
+
 @contextlib.contextmanager
 def starting(directory: str) -> Iterator[None]:
     """Starting and ending an attempt exclude each other: what was ended does not start a moment later."""
@@ -164,7 +172,7 @@ def watch(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[
             return None
         code = child.wait() if child is not None else None
         child = None  # if it was a twin that left, the one that stayed is watched
-    return {"exited": code, "told": not os.path.exists(os.path.join(directory, "work.json"))}
+    return {"exited": code, "told": told(directory)}
 
 
 def _agent_pid(directory: str) -> int | None:

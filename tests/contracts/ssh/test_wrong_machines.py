@@ -47,6 +47,15 @@ async def test_a_machine_that_never_answers_is_given_up_after_the_tries(line: Li
     assert "does not answer over SSH" in message
 
 
+async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_lease(line: Line) -> None:
+    line.wire.down()
+    link = line.link(patience_s=1.5)
+    await asyncio.sleep(1)
+    assert (link.state, link.failure) == (LinkState.CONNECTING, None)
+    code, _ = await failure_of(line, link)
+    assert code == "ssh_unreachable"
+
+
 async def test_a_machine_that_boots_is_met_soon_after_its_ssh_server_is_up(line: Line) -> None:
     line.wire.down()
     link = line.link(dialer=line.dialer(tries=5, between_s=2))

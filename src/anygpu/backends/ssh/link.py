@@ -19,6 +19,7 @@ from anygpu.backends.ssh.door import Door
 from anygpu.backends.ssh.errors import (
     AttemptUnknown,
     BootstrapFailed,
+    NoPython,
     SshRefused,
     SshUnreachable,
 )
@@ -78,8 +79,13 @@ class Link:
         python: str = "",
         booting: bool = True,
         deliver: bool = False,
+        patience_s: float | None = None,
     ) -> None:
-        """`booting`: a new machine may refuse for a while. `deliver`: only send what a dead agent left."""
+        """`booting`: a new machine may refuse for a while. `deliver`: only send what a dead agent left.
+
+        `patience_s`: how long to go on without a login. For an attempt that an earlier server may have started, its
+        lease: until that has run out the agent may be well, and only the network between is not.
+        """
         self._login = login
         self._launch = launch
         self._dialer = dialer
@@ -90,6 +96,8 @@ class Link:
         self._python = python
         self._booting = booting
         self._deliver = deliver
+        self._inherited = patience_s is not None
+        self._patience_s = dialer.timing.patience_s if patience_s is None else patience_s
         self._timing = dialer.timing
         self._task: asyncio.Task[None] | None = None
         self._tries = self._logins = 0
@@ -105,7 +113,7 @@ class Link:
 
     def start(self) -> None:
         if self._task is None:
-            self._give_up_at = time.monotonic() + self._timing.patience_s
+            self._give_up_at = time.monotonic() + self._patience_s
             self._task = asyncio.create_task(self._keep(), name=f"link {self._launch.name}")
 
     async def stop(self) -> None:
@@ -207,7 +215,8 @@ class Link:
         return self.state in (LinkState.FAILED, LinkState.EXITED)
 
     def _exited(self, answer: dict[str, Any], login: Login) -> None:
-        code = self.exit_code = answer.get("exited")
+        code = answer.get("exited")
+        self.exit_code = 0 if code is None and answer.get("told") else code
         how = "" if code is None else f" with code {code}"
         self._become(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
@@ -221,12 +230,14 @@ class Link:
             self._become(LinkState.BROKEN if self._was_up else LinkState.CONNECTING, str(error))
 
     def _bootstrap_begins(self) -> None:
-        if self._logins == 1:
+        if self._logins == 1 and not self._inherited:
             self._give_up_at = time.monotonic() + self._timing.bootstrap_s
 
     def _is_final(self, error: LaunchError) -> bool:
         time_is_up = time.monotonic() >= self._give_up_at
-        if isinstance(error, SshUnreachable) or (self._booting and isinstance(error, SshRefused)):
+        if self._inherited and not isinstance(error, NoPython):
+            return time_is_up
+        if error.retryable or (self._booting and isinstance(error, SshRefused)):
             return self._tries >= self._timing.tries and time_is_up
         if isinstance(error, BootstrapFailed):
             return self._logins >= self._timing.tries or time_is_up

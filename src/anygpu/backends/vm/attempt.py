@@ -35,6 +35,7 @@ class VmAttempt:
         "-inf"
     )  # our newest act, or a broken connection: a look must be newer than that
     launch: Launch | None = None
+    inherited: bool = False  # an earlier process launched it: its agent may be well and out of reach
     machine: Machine | None = None  # as it was created, or last listed
     listed: bool = False  # the provider has shown it
     present: bool = False  # the newest listing shows it

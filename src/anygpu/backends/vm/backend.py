@@ -226,7 +226,7 @@ class VmBackend:
             handle.name, VmAttempt(name=handle.name, since=now, stirred_at=now)
         )
         if attempt.launch is None and handle.native.get("sealed"):
-            attempt.launch = self._seal.opened(handle.native["sealed"])
+            attempt.launch, attempt.inherited = self._seal.opened(handle.native["sealed"]), True
         if attempt.machine is None and handle.native.get("id"):
             region = handle.native.get("region", "")
             attempt.machine = Machine(

@@ -69,7 +69,11 @@ class Reach:
             agent_target=self._agent_target,
             on_change=on_change,
             notices=self._notices,
+            patience_s=self._lease_s(attempt) if attempt.inherited else None,
         )
+
+    def _lease_s(self, attempt: VmAttempt) -> float:
+        return (attempt.launch.lease_s if attempt.launch else 0) or self._timing.lease_s
 
     async def deliver(self, attempt: VmAttempt) -> None:
         """Send what a dead agent left on its machine; returns when it is sent."""
