@@ -121,8 +121,6 @@ def _interruption(spec: JobSpec, offer: Offer, *, resumable: bool) -> str:
     wanted = spec.placement.interruptible
     if wanted == "no" and offer.interruptible:
         return "can be interrupted"
-    if wanted == "yes" and not offer.interruptible:
-        return "cannot be interrupted, and the job asks for a place that can"
     if wanted == "auto" and offer.interruptible and not (resumable or shows_resume_path(spec)):
         return (
             "can be interrupted, and nothing shows that the job can resume; give checkpoint.paths,"

@@ -21,11 +21,24 @@ from tests.unit.control.jobs_in_states import (
 from anygpu.backends.contract import Observation, State
 from anygpu.control.decide import Probe, Seen, events_due
 from anygpu.control.policy import Policy
-from anygpu.events.facts import Blame, Failure
-from anygpu.events.types import AttemptLost, AttemptReleased, JobCompleted, RecoveryStarted, StopRequested
+from anygpu.events.facts import Blame, Failure, Offer
+from anygpu.events.types import (
+    AttemptLaunching,
+    AttemptLost,
+    AttemptReleased,
+    HoldEnded,
+    HoldStarted,
+    JobCompleted,
+    JobFailed,
+    MachineStarted,
+    MigrateRequested,
+    RecoveryStarted,
+    StopRequested,
+)
 from anygpu.events.view import JobView
 
 POLICY = Policy()
+MOVE = MigrateRequested(to="elsewhere")
 REFUSED = Failure(code="no_capacity", message="full", blame=Blame.LAUNCH)
 
 
@@ -83,6 +96,35 @@ LIVE = [
     ),
     ("cancelled, ending", [*training(), CANCEL], Seen(wanted_end_s=59), []),
     ("cancelled, not ending", [*training(), CANCEL], Seen(wanted_end_s=61), ["AttemptLost"]),
+    (
+        "a step of its start failed for good",
+        launched(),
+        Seen(probe=Probe(observation=Observation(state=State.RUNNING, failure=REFUSED))),
+        ["AttemptLost"],
+    ),
+    (
+        "a step failed, but its agent speaks",
+        training(),
+        Seen(probe=Probe(observation=Observation(state=State.RUNNING, failure=REFUSED))),
+        [],
+    ),
+    (
+        "the provider says since when it bills",
+        training(),
+        Seen(books=Observation(state=State.RUNNING, started_at_ms=7)),
+        ["MachineStarted"],
+    ),
+    ("its backend is gone", training(), Seen(stranded="not configured"), ["AttemptStranded"]),
+    (
+        "its backend is gone before the launch",
+        [launching()],
+        Seen(stranded="not configured"),
+        ["AttemptStranded", "AttemptLost"],
+    ),
+    ("to move, booting", [*launched(), MOVE], Seen(), ["AttemptLost"]),
+    ("to move, training", [*training(), MOVE], Seen(), ["StopRequested"]),
+    ("to move where it is", [*training(), MigrateRequested(to="cloud")], Seen(), []),
+    ("to move, cancelled", [*training(), MOVE, CANCEL], Seen(wanted_end_s=61), ["AttemptLost"]),
     ("asked to stop, not ending", [*training(), stopping("budget")], Seen(wanted_end_s=601), ["AttemptLost"]),
 ]
 
@@ -195,3 +237,89 @@ def test_a_recovery_tells_what_the_interruption_cost() -> None:
     assert isinstance(event, RecoveryStarted)
     assert (event.work_lost_s, event.work_lost_microusd) == (1.0, 1000)
     assert event.resume == checkpoint(6)
+    assert event.evidence == "silent"
+
+
+BUDGET = {"limits": {"max_cost_microusd": 300_000}}  # five minutes at a thousand micro-dollars a second
+SPENDING = [
+    ("far from it", training(), 170, []),
+    ("near it", training(), 181, ["StopRequested"]),
+    ("near it, asked already", [*training(), stopping("budget")], 240, []),
+    ("at it, saved or not", [*training(), stopping("budget")], 281, ["AttemptLost"]),
+    ("near it, booting", launched(), 181, ["AttemptLost"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "billed_s", "expected"), [row[1:] for row in SPENDING], ids=[row[0] for row in SPENDING]
+)
+def test_a_budget_is_kept_by_saving_first_and_ending_at_the_latest(
+    events: list[Any], billed_s: float, expected: list[str]
+) -> None:
+    assert due(view(*events, **BUDGET), Seen(billed_s=billed_s)) == expected
+
+
+def test_a_job_that_used_up_its_budget_fails_and_says_so() -> None:
+    job = view(*training(), stopping("budget"), ended(outcome="stopped"), **BUDGET)
+    gone = Observation(state=State.GONE, started_at_ms=0, ended_at_ms=290_000)
+    seen = Seen(probe=Probe(observation=gone), books=gone, terminated=True)
+    released, failed = events_due(job, {1: seen}, POLICY, 0.5)
+    assert isinstance(released, AttemptReleased)
+    assert isinstance(failed, JobFailed)
+    assert failed.failure.message == "the budget is used up: $0.29 of $0.30 spent"
+
+
+def test_a_machine_near_the_end_of_its_life_is_left_at_a_checkpoint() -> None:
+    offer = Offer(backend="cloud", max_run_s=3600)
+    first = AttemptLaunching(attempt=1, name="a", offer=offer, ticket_sha256="")
+    job = view(first, *training()[1:])
+    assert due(job, Seen(billed_s=3299)) == []
+    (event,) = events_due(job, {1: Seen(billed_s=3301)}, POLICY, 0.5)
+    assert event == StopRequested(attempt=1, reason="handover")
+
+
+def test_the_lease_of_the_offer_decides_how_much_silence_is_too_much() -> None:
+    offer = Offer(backend="cloud", lease_s=900)
+    job = view(AttemptLaunching(attempt=1, name="a", offer=offer, ticket_sha256=""), *training()[1:])
+    assert due(job, Seen(silent_s=909, silent_probes=9)) == []
+    assert due(job, Seen(silent_s=911, silent_probes=9)) == ["AttemptLost"]
+
+
+HOLD = {"placement": {"hold_on_failure_s": 60}}
+KEPT = [*training(), ended(exit_code=1), HoldStarted(attempt=1, until_ms=90_000)]
+HOLDING = [
+    ("the script failed", KEPT[:-1], Seen(), ["HoldStarted"]),
+    ("the script succeeded", [*training(), ended(exit_code=0)], Seen(), []),
+    ("the machine failed", [*training(), lost()], Seen(), ["RecoveryStarted"]),
+    ("kept", KEPT, Seen(held_s=59), []),
+    ("kept long enough", KEPT, Seen(held_s=60), ["HoldEnded"]),
+    ("it went away by itself", KEPT, observed(State.GONE), ["HoldEnded"]),
+    ("cancelled", [*KEPT, CANCEL], Seen(held_s=1), []),
+    ("let go", [*KEPT, HoldEnded(attempt=1, reason="release")], GONE, ["AttemptReleased", "JobFailed"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "seen", "expected"), [row[1:] for row in HOLDING], ids=[row[0] for row in HOLDING]
+)
+def test_the_machine_of_a_failed_script_is_kept_as_long_as_was_asked(
+    events: list[Any], seen: Seen, expected: list[str]
+) -> None:
+    assert due(view(*events, **HOLD), seen) == expected
+
+
+def test_a_kept_machine_is_let_go_when_the_budget_is() -> None:
+    job = view(*KEPT, **HOLD, **BUDGET)
+    (event,) = events_due(job, {1: Seen(held_s=1, billed_s=281)}, POLICY, 0.5)
+    assert event == HoldEnded(attempt=1, reason="budget")
+
+
+def test_a_machine_of_ones_own_is_not_kept() -> None:
+    own = AttemptLaunching(attempt=1, name="a", offer=Offer(backend="local"), ticket_sha256="")
+    assert due(view(own, *training()[1:], ended(exit_code=1), **HOLD), Seen()) == []
+
+
+def test_a_price_that_is_not_the_offers_is_remembered() -> None:
+    books = Observation(state=State.RUNNING, started_at_ms=7, price_microusd_per_hour=9)
+    (event,) = events_due(view(*training()), {1: Seen(books=books)}, POLICY, 0.5)
+    assert event == MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=9)

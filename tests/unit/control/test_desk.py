@@ -18,7 +18,8 @@ from anygpu.errors import (
     Superseded,
     Unauthorized,
 )
-from anygpu.events.types import CancelRequested, Event, JobSubmitted
+from anygpu.events.facts import Offer
+from anygpu.events.types import AttemptLaunching, CancelRequested, Event, JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Batch
@@ -206,3 +207,15 @@ def test_orders_are_the_whole_of_what_is_wanted_now(
 ) -> None:
     assert orders_for(view(*events), KEY) == orders
     assert version_of(orders) == version
+
+
+async def test_an_agent_is_told_the_lease_of_the_place_it_runs_at() -> None:
+    server = await Server().submit()
+    assert (await server.claim())["lease_s"] == Policy().lease_s
+    rented = Server()
+    await rented.journal.submit(LAB, "job", JobSubmitted(spec=from_mapping({"script": "t.py"})), at_ms=1)
+    offer = Offer(backend="cloud", lease_s=900)
+    await rented.write(AttemptLaunching(attempt=1, name="a", offer=offer, ticket_sha256=""))
+    claimed = await rented.claim()
+    heartbeat, orders = await rented.desk.heartbeat(KEY), await rented.desk.orders(KEY)
+    assert (claimed["lease_s"], heartbeat["lease_s"], orders["lease_s"]) == (900, 900, 900)

@@ -1,11 +1,12 @@
 """Where a job could run, and why not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from anygpu.events.facts import Offer
-from anygpu.plan.route import rank, route
+from anygpu.plan.route import Circumstances, rank, route
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 
@@ -33,6 +34,13 @@ UNFIT = [
     (A100, {"placement": {"region": "us"}}, "is in region eu, not us"),
     (A100, {"placement": {"instance_type": "p4d"}}, "is a a2, not a p4d"),
     (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
+    (replace(A100, refused="over its limit"), {}, "over its limit"),
+    (
+        A100,
+        {"checkpoint": {}},
+        "can be interrupted, and nothing shows that the job can resume; give checkpoint.paths,"
+        " or say interruptible: yes",
+    ),
     (BOX, {"resources": {"gpu": 1}}, "has no GPU, the job needs 1"),
     (A100, {"resources": {"gpu": 2}}, "has 1 GPUs, the job needs 2"),
     (A100, {"resources": {"gpu": "H100"}}, "has NVIDIA A100, the job needs H100"),
@@ -73,3 +81,38 @@ def test_a_job_nobody_can_ever_take_is_told_all_the_reasons() -> None:
     plan = route(spec(resources={"gpu": "H100"}), [BOX, A100])
     assert plan.reason == "box: has no GPU, the job needs 1; cloud: has NVIDIA A100, the job needs H100"
     assert route(spec(), []).reason == "no backend is configured"
+
+
+RESUMABLE = [{"checkpoint": {"resume_args": ["--resume", "{path}"]}}, {"placement": {"interruptible": "yes"}}]
+
+
+@pytest.mark.parametrize("fields", RESUMABLE)
+def test_an_interruptible_place_is_taken_when_the_job_says_that_it_may(fields: dict[str, Any]) -> None:
+    assert rank(spec(**{"checkpoint": {}, **fields}), A100).rejected == ""
+
+
+def test_a_job_that_has_a_checkpoint_and_every_trainer_may_be_interrupted() -> None:
+    assert rank(spec(checkpoint={}), A100, Circumstances(resumable=True)).rejected == ""
+    assert rank(from_mapping({"trainer": "mlp"}), A100).rejected == ""
+
+
+def test_a_job_that_may_be_interrupted_takes_a_place_of_its_own_all_the_same() -> None:
+    assert route(spec(placement={"interruptible": "yes"}), [A100, BOX]).choice == BOX
+
+
+def test_a_closed_place_waits_and_an_avoided_one_comes_last() -> None:
+    other = replace(A100, backend="other", price_microusd_per_hour=9_000_000)
+    closed = Circumstances(closed=((A100.place, "refused"),))
+    avoided = Circumstances(avoided=frozenset({A100.place}))
+    assert route(spec(), [A100], closed).reason == "refused"
+    assert route(spec(), [A100, other], closed).choice == other
+    assert route(spec(), [A100, other], avoided).choice == other
+    assert route(spec(), [A100], avoided).choice == A100
+
+
+def test_only_a_budget_in_the_way_is_told_apart_from_other_reasons() -> None:
+    poor = Circumstances(left_microusd=1, least_s=60)
+    assert route(spec(), [A100], poor).beyond_budget
+    assert not route(spec(resources={"gpu": "H100"}), [A100], poor).beyond_budget
+    assert route(spec(), [A100, BOX], poor).choice == BOX
+    assert not route(spec(), [A100, FULL], poor).beyond_budget

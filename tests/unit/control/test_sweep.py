@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tests.unit.control.jobs_in_states import launched, view
 
-from anygpu.backends.contract import Launch, Observation, State
+from anygpu.backends.contract import Launch, Leftover, Observation, State
 from anygpu.control.policy import Policy
-from anygpu.control.sweep import Sweeper
+from anygpu.control.sweep import Orphan, Sweeper, Swept
 from anygpu.events.facts import Handle, Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
@@ -41,6 +41,24 @@ class Inventory:
 
     async def probe(self, handle: Handle) -> Observation:
         return Observation(state=State.RUNNING)
+
+
+class Landlord(Inventory):
+    """A place whose machines leave things behind, and that tells what an ended one has cost."""
+
+    def __init__(self, name: str, *listed: str, left: Sequence[Leftover] = ()) -> None:
+        super().__init__(name, *listed)
+        self.left, self.removed = list(left), list[str]()
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        return self.left
+
+    async def remove(self, leftover: Leftover) -> None:
+        self.removed.append(leftover.id)
+
+    async def probe(self, handle: Handle) -> Observation:
+        state = State.GONE if handle.name in self.ended else State.RUNNING
+        return Observation(state=state, started_at_ms=1000, ended_at_ms=2000)
 
 
 def swept(*places: Inventory, pause_s: float = 60.0) -> list[str]:
@@ -82,3 +100,47 @@ def test_a_place_that_does_not_answer_does_not_shield_the_next() -> None:
     silent, box = Inventory("silent", silent=True), Inventory("box", "anygpu-a-1")
     assert len(swept(silent, box)) == 2
     assert box.ended == ["anygpu-a-1"]
+
+
+ADDRESSES = [
+    Leftover(kind="address", id="a1", name="anygpu-job-1"),
+    Leftover(kind="address", id="a2", name="anygpu-other-1"),
+    Leftover(kind="group", id="g1", name=""),
+]
+
+
+def test_what_machines_leave_behind_is_removed_unless_its_attempt_lives_or_all_share_it() -> None:
+    cloud = Landlord("cloud", left=ADDRESSES)
+    assert swept(cloud) == []
+    assert cloud.removed == ["a2"]
+
+
+def test_orphans_are_shown_with_what_they_are_and_since_when() -> None:
+    async def story(loop: VirtualLoop) -> list[Orphan]:
+        clock = VirtualClock(loop, start_ms=5_000)
+        cloud = Landlord("cloud", "anygpu-other-1", left=ADDRESSES)
+        sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
+        await sweeper.run([view(*launched())])
+        return sweeper.orphans()
+
+    address, machine = run(story)
+    assert (address.kind, address.id, address.name) == ("address", "a2", "anygpu-other-1")
+    assert machine == Orphan(backend="cloud", kind="machine", name="anygpu-other-1", since_ms=5_000)
+
+
+def test_a_machine_that_was_swept_is_looked_for_until_its_cost_is_known() -> None:
+    async def story(loop: VirtualLoop) -> list[list[Swept]]:
+        clock = VirtualClock(loop)
+        cloud = Landlord("cloud", "anygpu-other-1")
+        sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
+        told = []
+        for _ in range(3):
+            await sweeper.run([])
+            told.append(await sweeper.swept())
+            await clock.sleep(60)
+            cloud.listed = [name for name in cloud.listed if name not in cloud.ended]
+        return told
+
+    nothing, gone, after = run(story)
+    assert (nothing, after) == ([], [])
+    assert [(swept.name, swept.observation.ended_at_ms) for swept in gone] == [("anygpu-other-1", 2000)]

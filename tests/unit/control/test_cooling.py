@@ -1,0 +1,67 @@
+"""A place that failed is left alone for a while, longer each time; the others are not."""
+
+import asyncio
+
+from tests.unit.control.jobs_in_states import launching, lost, recovering, stopping, training, view
+
+from anygpu.control.cooling import Cooling
+from anygpu.control.policy import Policy
+from anygpu.events.facts import Blame, Place
+from anygpu.events.types import AttemptEnded, Event
+from anygpu.events.view import JobView
+from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+
+POLICY = Policy(cool_base_s=10, cool_most_s=35)
+CLOUD: Place = ("cloud", "", "", "", False)
+
+
+def times(number: int) -> JobView:
+    """A job that was refused so many times."""
+    events: list[Event] = []
+    for attempt in range(1, number + 1):
+        refusal = lost(attempt, code="no_capacity", blame=Blame.LAUNCH)
+        events += [launching(attempt), refusal, recovering(attempt, counts=False)]
+    return view(*events)
+
+
+def test_a_place_that_refuses_is_closed_for_longer_each_time_up_to_a_bound() -> None:
+    async def story(loop: VirtualLoop) -> list[float]:
+        cooling, pauses = Cooling(VirtualClock(loop), POLICY), []
+        for number in range(1, 5):
+            cooling.learn([times(number)])
+            began = loop.time()
+            while CLOUD in cooling.closed():
+                cooling.learn([times(number)])  # seen again at every pass, counted once
+                await asyncio.sleep(1)
+            pauses.append(loop.time() - began)
+        return pauses
+
+    assert run(story) == [10, 20, 35, 35]
+
+
+def test_a_start_that_worked_makes_up_for_the_failures_before() -> None:
+    async def story(loop: VirtualLoop) -> bool:
+        cooling = Cooling(VirtualClock(loop), POLICY)
+        for number in (1, 2, 3):
+            cooling.learn([times(number)])
+        await asyncio.sleep(100)
+        cooling.learn([view(*training())])
+        cooling.learn([times(1)])
+        await asyncio.sleep(11)
+        return CLOUD in cooling.closed()
+
+    assert run(story) is False
+
+
+def test_a_place_that_took_a_machine_back_comes_last_but_is_not_closed() -> None:
+    cooling = Cooling(VirtualClock(VirtualLoop()), POLICY)
+    cooling.learn([view(*training(), lost(code="preempted", blame=Blame.PREEMPTION))])
+    assert cooling.avoided() == {CLOUD}
+    assert cooling.closed() == {}
+
+
+def test_a_planned_move_is_not_held_against_the_place() -> None:
+    cooling = Cooling(VirtualClock(VirtualLoop()), POLICY)
+    cooling.learn([view(*training(), stopping("migrate"), AttemptEnded(attempt=1, outcome="stopped"))])
+    assert not cooling.avoided()
+    assert not cooling.closed()

@@ -1,0 +1,202 @@
+"""Who gets a place, and what those are told who do not."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from anygpu.backends.contract import Launch, Observation, State
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.tickets import Tickets
+from anygpu.events.facts import Billing, Blame, Failure, Handle, Offer, Usage
+from anygpu.events.types import (
+    AttemptLaunching,
+    AttemptLost,
+    AttemptReleased,
+    Event,
+    JobSubmitted,
+    MigrateRequested,
+    RecoveryStarted,
+)
+from anygpu.events.view import JobView
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import Resources
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+
+CHEAP = Offer(backend="cheap", price_microusd_per_hour=360_000)
+DEAR = Offer(backend="dear", price_microusd_per_hour=3_600_000)
+TAKEN = Failure(code="preempted", message="taken back", blame=Blame.PREEMPTION)
+FULL = Failure(code="no_capacity", message="no capacity", blame=Blame.LAUNCH)
+
+
+class Shelf:
+    """A place that offers what it is told to."""
+
+    probe_every_s = 0.0
+
+    def __init__(self, *offers: Offer) -> None:
+        self.name, self._offers = offers[0].backend, offers
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        return self._offers
+
+    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+        return Handle(name=launch.name)
+
+    async def probe(self, handle: Handle) -> Observation:
+        return Observation(state=State.RUNNING)
+
+    async def terminate(self, handle: Handle) -> None:
+        return None
+
+
+class Office:
+    """A journal with jobs, and a placing that sees them all."""
+
+    def __init__(self, loop: VirtualLoop, *offers: Offer, visible: Any = None, **policy: Any) -> None:
+        clock = VirtualClock(loop, start_ms=1_000_000)
+        shelves = {offer.backend: Shelf(offer) for offer in offers}
+        self.clock, self.journal = clock, MemoryJournal(now_s=loop.time)
+        checkpoints = Checkpoints(MemoryBlobs(clock.wall_ms))
+        more = {"visible": visible} if visible else {}
+        self._placing = Placing(
+            self.journal, shelves, checkpoints, Tickets(b"s"), clock, Policy(**policy), **more
+        )
+
+    async def submit(self, name: str, *events: Event, organisation: str = "lab", **spec: Any) -> None:
+        scope = Scope(organisation=organisation, project="p")
+        asked = JobSubmitted(spec=from_mapping({"script": "train.py", **spec}))
+        await self.journal.submit(scope, name, asked, at_ms=self.clock.wall_ms())
+        if events:
+            await self.journal.transact(SYSTEM, name, lambda _: events, at_ms=self.clock.wall_ms())
+
+    async def place(self) -> dict[str, str]:
+        """One pass: where each job went, or what it was told."""
+        views = await self.journal.live()
+        guard = await self.journal.acquire("control", "me", ttl_s=60)
+        assert guard is not None
+        await self._placing.run(views, views, guard)
+        return {view.id: _outcome(await self.journal.view(SYSTEM, view.id)) for view in views}
+
+
+def _outcome(view: JobView) -> str:
+    if view.failure is not None:
+        return f"{view.failure.code}: {view.failure.message}"
+    live = view.live_attempt
+    return view.reason if live is None else live.offer.backend
+
+
+def placed(story: Callable[[VirtualLoop], Any]) -> dict[str, str]:
+    outcome: dict[str, str] = run(story)
+    return outcome
+
+
+def interrupted(offer: Offer, failure: Failure, cost: int = 0) -> list[Event]:
+    """One attempt that ended so, was released, and has cost this much."""
+    usage = Usage(started_at_ms=0, ended_at_ms=1, cost_microusd=cost) if cost else None
+    return [
+        AttemptLaunching(attempt=1, name="a-1", offer=offer, ticket_sha256=""),
+        AttemptLost(attempt=1, evidence=failure.message, failure=failure),
+        AttemptReleased(attempt=1, usage=usage),
+        RecoveryStarted(attempt=1, failure=failure, delay_s=0, work_lost_s=0, counts=False),
+    ]
+
+
+def test_paid_attempts_of_an_organisation_are_limited_launches_included() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP, paid_attempts=2)
+        for name in ("a", "b", "c"):
+            await office.submit(name)
+        await office.submit("d", organisation="other")
+        return await office.place()
+
+    wait = "2 paid attempts of lab are in flight, as many as may be at a time"
+    assert placed(story) == {"a": "cheap", "b": "cheap", "c": wait, "d": "cheap"}
+
+
+def test_a_place_of_ones_own_is_not_limited() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, Offer(backend="box"), paid_attempts=0)
+        await office.submit("a")
+        return await office.place()
+
+    assert placed(story) == {"a": "box"}
+
+
+def test_a_backend_another_organisation_configured_is_not_seen() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        def visible(backend: str, organisation: str) -> bool:
+            return backend == "dear" or organisation == "lab"
+
+        office = Office(loop, CHEAP, DEAR, visible=visible)
+        await office.submit("ours")
+        await office.submit("theirs", organisation="other")
+        return await office.place()
+
+    assert placed(story) == {"ours": "cheap", "theirs": "dear"}
+
+
+def test_after_a_refusal_the_next_place_is_taken_at_once() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP, DEAR)
+        await office.submit("a", *interrupted(CHEAP, FULL))
+        return await office.place()
+
+    assert placed(story) == {"a": "dear"}
+
+
+def test_when_every_place_refused_the_job_waits_and_says_why() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP)
+        await office.submit("a", *interrupted(CHEAP, FULL))
+        return await office.place()
+
+    assert placed(story) == {"a": "cheap: no capacity"}
+
+
+def test_after_a_preemption_another_place_comes_first_and_the_same_one_if_there_is_no_other() -> None:
+    async def story(loop: VirtualLoop, *offers: Offer) -> dict[str, str]:
+        office = Office(loop, *offers)
+        await office.submit("a", *interrupted(CHEAP, TAKEN))
+        return await office.place()
+
+    assert placed(lambda loop: story(loop, CHEAP, DEAR)) == {"a": "dear"}
+    assert placed(lambda loop: story(loop, CHEAP)) == {"a": "cheap"}
+
+
+def test_a_job_that_is_to_move_goes_there_first() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, CHEAP, DEAR)
+        await office.submit("a", MigrateRequested(to="dear"))
+        return await office.place()
+
+    assert placed(story) == {"a": "dear"}
+
+
+def test_nothing_is_launched_that_could_not_pay_for_its_minimum_and_some_use() -> None:
+    hourly = replace(CHEAP, billing=Billing(step_s=3600, minimum_s=3600))
+
+    async def story(loop: VirtualLoop, *offers: Offer, cost: int = 0) -> dict[str, str]:
+        office = Office(loop, *offers, useful_s=60, stop_allowance_s=40)
+        earlier = interrupted(DEAR, TAKEN, cost) if cost else []
+        await office.submit("a", *earlier, limits={"max_cost_microusd": 100_000})
+        return await office.place()
+
+    too_dear = "cheap: would cost $0.3600 before it is of use, more than is left of the budget"
+    assert placed(lambda loop: story(loop, CHEAP)) == {"a": "cheap"}
+    assert placed(lambda loop: story(loop, DEAR)) == {"a": "dear"}
+    assert placed(lambda loop: story(loop, hourly)) == {"a": too_dear}
+    assert placed(lambda loop: story(loop, CHEAP, DEAR, cost=1)) == {"a": "cheap"}
+
+
+def test_a_job_whose_budget_pays_for_nothing_any_more_fails_and_says_what_it_spent() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, DEAR, useful_s=60, stop_allowance_s=40)
+        await office.submit("a", *interrupted(DEAR, TAKEN, 50_000), limits={"max_cost_microusd": 100_000})
+        return await office.place()
+
+    assert placed(story) == {"a": "budget: the budget is used up: $0.0500 of $0.10 spent"}

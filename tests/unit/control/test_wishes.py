@@ -1,0 +1,83 @@
+"""Moving a job, and letting a kept machine go: what is accepted, and what is refused with a reason."""
+
+from typing import Any
+
+import pytest
+from tests.unit.control.jobs_in_states import CANCEL, ended, training
+
+from anygpu.control.jobs import Jobs
+from anygpu.errors import Conflict
+from anygpu.events.types import (
+    AttemptReleased,
+    Event,
+    HoldEnded,
+    HoldStarted,
+    JobCompleted,
+    JobSubmitted,
+    MigrateRequested,
+)
+from anygpu.spec.load import from_mapping
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.virtual import SeededChance, SimWake, VirtualClock, VirtualLoop
+
+LAB = Scope(organisation="lab", project="p", person="ada")
+HELD = [*training(), ended(exit_code=1), HoldStarted(attempt=1, until_ms=9)]
+
+
+async def a_job(*events: Event, **placement: Any) -> tuple[Jobs, MemoryJournal]:
+    loop = VirtualLoop()
+    journal = MemoryJournal(now_s=loop.time)
+    spec = from_mapping({"script": "train.py", "placement": placement})
+    await journal.submit(LAB, "job", JobSubmitted(spec=spec), at_ms=1)
+    await journal.transact(SYSTEM, "job", lambda _: events, at_ms=2)
+    return Jobs(journal, VirtualClock(loop), SeededChance("x"), SimWake(loop)), journal
+
+
+async def last(journal: MemoryJournal) -> Event:
+    return (await journal.events(LAB, after=0, limit=99))[-1].event
+
+
+async def test_a_wish_to_move_is_written_once_with_who_wished_it() -> None:
+    jobs, journal = await a_job(*training())
+    view = await jobs.migrate(LAB, "job", "other")
+    again = await jobs.migrate(LAB, "job", "other")
+    assert view.migrate_to == "other"
+    assert again.position == view.position
+    assert await last(journal) == MigrateRequested(to="other", person="ada")
+
+
+@pytest.mark.parametrize(
+    ("events", "placement", "to", "said"),
+    [
+        (training(), {}, "cloud", "at cloud already"),
+        (training(), {"forbidden": ["other"]}, "other", "may not run at other"),
+        (training(), {"allowed": ["cloud"]}, "other", "may not run at other"),
+        ([*training(), CANCEL], {}, "other", "is being cancelled"),
+        (
+            [*training(), ended(exit_code=0), AttemptReleased(attempt=1), JobCompleted()],
+            {},
+            "other",
+            "is completed",
+        ),
+    ],
+)
+async def test_a_move_that_cannot_be_is_refused_with_the_reason(
+    events: list[Event], placement: dict[str, Any], to: str, said: str
+) -> None:
+    jobs, _ = await a_job(*events, **placement)
+    with pytest.raises(Conflict, match=said):
+        await jobs.migrate(LAB, "job", to)
+
+
+async def test_a_kept_machine_is_let_go_once() -> None:
+    jobs, journal = await a_job(*HELD)
+    view = await jobs.release(LAB, "job")
+    assert await last(journal) == HoldEnded(attempt=1, reason="release", person="ada")
+    assert (await jobs.release(LAB, "job")).position == view.position
+
+
+async def test_a_job_that_holds_nothing_has_nothing_to_let_go() -> None:
+    jobs, _ = await a_job(*training())
+    with pytest.raises(Conflict, match="holds no machine; it is training"):
+        await jobs.release(LAB, "job")
