@@ -1,0 +1,37 @@
+"""The whole way: a simulated spot machine, real SSH, the shipped agent, and the provider's own notice."""
+
+import time
+from pathlib import Path
+
+from tests.contracts.backends import ec2_simulated
+from tests.contracts.vm.test_vm_on_ec2 import Ec2Place
+
+from anygpu.testing.agent_listener import AgentListener
+from anygpu.testing.cloud import CloudSim
+from anygpu.testing.contracts.backend import eventually
+
+SAVING = """
+import anygpu, time
+print("on", flush=True)
+while not anygpu.should_stop():
+    time.sleep(0.02)
+print("saved")
+"""
+
+
+async def test_a_script_on_a_spot_machine_is_asked_to_save_when_the_notice_comes(tmp_path: Path) -> None:
+    with AgentListener({"code": SAVING}) as listener:
+        async with CloudSim(ec2_simulated.QUICK) as sim:
+            place = Ec2Place(sim, listener, tmp_path)
+            await place.open()
+            handle = await place.training(spot=True)
+            await eventually(lambda: b"on\n" in listener.output)
+            told_at = time.monotonic()
+            sim.preempt(handle.native["id"], notice_s=60)
+            await eventually(lambda: bool(listener.ends))
+            took_s = time.monotonic() - told_at
+            await place.close()
+    assert b"saved\n" in listener.output
+    assert (listener.ends[0]["outcome"], listener.ends[0]["exit_code"]) == ("stopped", 0)
+    assert "AWS spot/instance-action says" in listener.ends[0]["message"]
+    assert took_s < 10  # the notice is looked for every two seconds
