@@ -10,7 +10,7 @@ class VmTiming:
     """How often to list, how long each step may take, how long a machine may live."""
 
     offers_s: float = 60  # how long prices and types are remembered
-    hurry_s: float = 1  # between two listings while something has just changed
+    hurry_s: float = 0.5  # between two listings while something has just changed
     doubt_s: float = 120  # how long such a hurry lasts
     doubt_every_s: float = 5  # between two listings while a machine comes or goes for longer than that
     calm_s: float = 30  # between two listings when nothing is expected to change

@@ -1,0 +1,139 @@
+"""The simulated cloud as a process, and a server that rents there and can be killed."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+EMBEDDED = {"ANYGPU_LOCAL__ENABLED": "false", "ANYGPU_LIMITS__REQUESTS_PER_S": "0"}
+
+
+class Cloud:
+    """`anygpu cloud-sim`, ended by `stop` with everything it rents."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [sys.executable, "-c", "from anygpu.cli.main import main; main()", "cloud-sim", "--json"]
+        self._log = (folder / "cloud.log").open("wb")
+        self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=self._log)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, (folder / "cloud.log").read_text()
+        self.about: dict[str, Any] = json.loads(line)
+
+    def ask(self, what: str, body: Mapping[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.about['control']}/{what}", data=data)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def running(self) -> list[dict[str, Any]]:
+        return [each for each in self.ask("instances") if each["state"] == "running"]
+
+    def settings(self, **options: Mapping[str, Any]) -> str:
+        """One table for each vendor named, with what it needs and the options given."""
+        return "\n".join(self._table(vendor, given) for vendor, given in options.items())
+
+    def _table(self, vendor: str, given: Mapping[str, Any]) -> str:
+        key, secret = self.about["credentials"][vendor]
+        credentials = {"access_key_id": key, "secret_access_key": secret} if secret else {"api_key": key}
+        endpoint = self.about["endpoints"][vendor]
+        every = {
+            "kind": vendor,
+            "endpoint": endpoint,
+            "ssh_port": self.about["ssh_port"],
+            **credentials,
+            **given,
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in every.items()]
+        return "\n".join([f"[backends.{vendor}]", *lines, ""])
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+
+class Server:
+    """A real server on fixed ports: killed and started again, it is the same one."""
+
+    def __init__(self, folder: Path, settings: str, **environment: str) -> None:
+        self.folder, self.port = folder, free_port()
+        self.state = folder / "state"
+        (folder / "config.toml").write_text(settings)
+        self._environ = {
+            **os.environ,
+            **EMBEDDED,
+            "ANYGPU_STATE": str(self.state),
+            "ANYGPU_CONFIG": str(folder / "config.toml"),
+            "ANYGPU_SERVER__PORT": str(self.port),
+            **environment,
+        }
+        self.start()
+
+    def start(self) -> None:
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "anygpu.server"], env=self._environ, stdout=log, stderr=log
+            )
+        end = time.monotonic() + 30
+        while True:
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < end, self.log()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text()[-4000:]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        token = (self.state / "token").read_text().strip()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def submit(self, **spec: Any) -> str:
+        return str(self.ask("POST", "training", spec)["id"])
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("GET", f"training/{job_id}")
+        return found
+
+    def events(self, job_id: str) -> list[dict[str, Any]]:
+        return list(self.ask("GET", f"training/{job_id}/events?limit=1000")["events"])
+
+    def wait(self, job_id: str, *statuses: str, within_s: float = 60) -> dict[str, Any]:
+        end = time.monotonic() + within_s
+        while (job := self.job(job_id))["status"] not in statuses:
+            assert time.monotonic() < end, f"{job}\n{self.log()}"
+            time.sleep(0.1)
+        return job
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
