@@ -10,6 +10,7 @@ from tests.contracts.backends.provider_contract import (
     rented_beside,
     until,
 )
+from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import canopywave
 from anygpu.backends.vm.provider import Power, Provider
@@ -59,3 +60,7 @@ class TestCanopyWave(ProviderContract):
         await after.destroy(machine)
         await gone(after, made.id)
         assert (rented_beside(sim), list(await after.leftovers())) == ([], [])
+
+
+class TestCanopyWaveBackend(RentedBackendContract):
+    module = canopywave

@@ -11,6 +11,7 @@ from tests.contracts.backends.provider_contract import (
     order,
     until,
 )
+from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import lambda_
 from anygpu.backends.vm.provider import Power, Provider
@@ -46,3 +47,8 @@ class TestLambda(ProviderContract):
     async def test_a_region_that_is_not_wanted_is_not_offered(self, connect: Connects) -> None:
         provider = await connect(regions=("us-west-1",))
         assert (await cheapest(provider)).region == "us-west-1"
+
+
+class TestLambdaBackend(RentedBackendContract):
+    module = lambda_
+    told: ClassVar = {"launch_every_s": 0}

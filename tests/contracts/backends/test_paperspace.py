@@ -1,6 +1,7 @@
 """Paperspace's adapter on the simulator."""
 
 from tests.contracts.backends.provider_contract import ProviderContract, cheapest, order, until
+from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import paperspace
 from anygpu.backends.vm.provider import Power, Provider
@@ -17,3 +18,7 @@ class TestPaperspace(ProviderContract):
         await until(provider, made.id, Power.RUNNING)
         sim.advance(36_001)
         assert (await until(provider, made.id, Power.STOPPED)).detail == "off"
+
+
+class TestPaperspaceBackend(RentedBackendContract):
+    module = paperspace

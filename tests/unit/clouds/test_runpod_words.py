@@ -35,7 +35,7 @@ MACHINE = Machine(id="p1", name=NAME, power=Power.RUNNING)
 def pod(**more: Any) -> dict[str, Any]:
     direct = {"host": "198.51.100.5", "port": 22001, "username": "root", "command": "ssh"}
     known = {"id": "p1", "name": NAME, "status": "RUNNING", "dataCenterId": "US-TX-3", "cost": 0.69}
-    times = {"createdAt": "2025-05-24T01:16:09Z", "startedAt": "2025-05-24T01:17:09Z"}
+    times = {"createdAt": "2025-05-24T01:17:09Z", "startedAt": "2025-05-24T01:18:09Z"}
     return {**known, **times, "ssh": {"proxy": None, "direct": direct}, **more}
 
 

@@ -157,7 +157,7 @@ class RunPod:
             address=direct.get("host", ""),
             port=direct.get("port", self._options.ssh_port),
             detail=pod["status"].lower(),
-            started_at_ms=unix_ms(pod.get("startedAt") or pod.get("createdAt")),
+            started_at_ms=unix_ms(pod.get("createdAt")),
         )
 
 
