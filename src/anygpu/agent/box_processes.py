@@ -13,18 +13,21 @@ import subprocess
 import sys
 import time
 
+from anygpu.agent.spare import UNNAMED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK = b"ANYGPU_NAME="
+NOBODY = ("", UNNAMED)  # an agent that was started ahead belongs to no attempt yet
 
 
 def marked() -> dict[str, list[int]]:
     """Attempt name -> ids of its living processes."""
     found: dict[str, list[int]] = {}
     for pid, name in _marks_in_proc() if os.path.isdir("/proc/self") else _marks_by_ps():
-        if pid != os.getpid() and name:
+        if pid != os.getpid() and name not in NOBODY:
             found.setdefault(name, []).append(pid)
     return found
 

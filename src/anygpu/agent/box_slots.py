@@ -7,12 +7,13 @@ collide. The agent and the user's process inherit the open lock, so a slot stays
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by everybody on the machine on purpose
 
@@ -29,13 +30,13 @@ class Slot:
 class Held:
     """Slots locked by us, until they are passed on to an agent and closed here."""
 
-    def __init__(self, labels: list[str], fds: list[int]) -> None:
-        self.labels, self.fds = labels, fds
+    def __init__(self, labels: Sequence[str], fds: Sequence[int]) -> None:
+        self.labels, self.fds = list(labels), tuple(fds)
 
     def close(self) -> None:
         for fd in self.fds:
             os.close(fd)
-        self.fds = []
+        self.fds = ()
 
 
 def cpu_slots(directory: str, count: int) -> list[Slot]:
@@ -43,37 +44,40 @@ def cpu_slots(directory: str, count: int) -> list[Slot]:
     return [Slot(str(number), os.path.join(directory, f"cpu-{number}.lock")) for number in range(count)]
 
 
-def gpu_slots(uuids: list[str], directory: str = "") -> list[Slot]:
+def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
     directory = directory or os.environ.get("ANYGPU_GPU_LOCKS") or GPU_LOCKS
     with _shared_umask():
         os.makedirs(directory, mode=0o777, exist_ok=True)
     return [Slot(uuid, os.path.join(directory, f"gpu-{_plain(uuid)}.lock")) for uuid in uuids]
 
 
-def free(slots: list[Slot]) -> list[str]:
+def free(slots: Sequence[Slot]) -> list[str]:
     """The labels of slots nobody holds."""
     return [slot.label for slot in slots if _is_free(slot)]
 
 
-def hold(slots: list[Slot], count: int) -> Held | None:
+def hold(slots: Sequence[Slot], count: int) -> Held | None:
     """Lock `count` of the slots, or none of them."""
-    taken = Held([], [])
+    taken: list[tuple[str, int]] = []
     for slot in slots:
-        if len(taken.fds) == count:
-            break
-        fd = try_lock(slot.path)
+        fd = try_lock(slot.path) if len(taken) < count else None
         if fd is not None:
-            taken.labels.append(slot.label)
-            taken.fds.append(fd)
-    if len(taken.fds) == count:
-        return taken
-    taken.close()
+            taken.append((slot.label, fd))
+    held = Held([label for label, _ in taken], [fd for _, fd in taken])
+    if len(taken) == count:
+        return held
+    held.close()
     return None
 
 
 def try_lock(path: str) -> int | None:
-    with _shared_umask():
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        with _shared_umask():
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP):
+            return None  # somebody else keeps it from us: as good as taken
+        raise
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -87,7 +87,7 @@ def _with_slots(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] |
 
 
 def _deliver(order: Order) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
-    child = _spawn(order, ["--deliver", order.directory], {}, [])
+    child = _spawn(order, ["--deliver", order.directory], {}, ())
     return {"agent": "started", "pid": child.pid}, child
 
 
@@ -103,7 +103,7 @@ def wanted_slots(order: Order) -> tuple[list[box_slots.Slot], int]:
 
 
 def _spawn(
-    order: Order, arguments: list[str], env: dict[str, str], fds: list[int]
+    order: Order, arguments: list[str], env: dict[str, str], fds: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
     """Detached: it survives the connection that started it. Waits until it holds its directory, or has left."""
     with open(os.path.join(order.directory, "agent.log"), "ab") as log:

@@ -15,26 +15,31 @@ TOLD_S = 1 * DAY_S
 UNTOLD_S = 30 * DAY_S  # its agent could not deliver everything; what it left may still be wanted
 
 
-def tidy(attempts: str, alive: Container[str]) -> list[str]:
+def tidy(attempts: str, alive: Container[str], now: float | None = None) -> list[str]:
     """The names whose directories were removed."""
-    names = [name for name in _names(attempts) if name not in alive and _is_old(os.path.join(attempts, name))]
-    for name in names:
+    now = time.time() if now is None else now
+    dead = [name for name in _names(attempts) if name not in alive]
+    old = [name for name in dead if now - _touched(os.path.join(attempts, name)) > _kept_s(attempts, name)]
+    for name in old:
         shutil.rmtree(os.path.join(attempts, name), ignore_errors=True)
-    return names
+    return old
 
 
 def _names(attempts: str) -> list[str]:
     try:
-        return [name for name in os.listdir(attempts) if name.startswith("anygpu-")]
+        found = [name for name in os.listdir(attempts) if name.startswith("anygpu-")]
     except FileNotFoundError:
         return []
+    return [name for name in found if os.path.isdir(os.path.join(attempts, name))]
 
 
-def _is_old(directory: str) -> bool:
+def _kept_s(attempts: str, name: str) -> float:
     """An agent removes its work order once the end is told."""
-    kept_s = UNTOLD_S if os.path.exists(os.path.join(directory, "work.json")) else TOLD_S
-    times = [os.stat(path).st_mtime for path in (directory, *_jsons(directory))]
-    return time.time() - max(times) > kept_s
+    return UNTOLD_S if os.path.exists(os.path.join(attempts, name, "work.json")) else TOLD_S
+
+
+def _touched(directory: str) -> float:
+    return max(os.stat(path).st_mtime for path in (directory, *_jsons(directory)))
 
 
 def _jsons(directory: str) -> list[str]:

@@ -32,6 +32,13 @@ def test_gpu_locks_can_be_taken_by_everybody_on_the_machine(tmp_path: Path) -> N
     assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "gpus").iterdir()] == [0o666]
 
 
+def test_a_lock_that_somebody_turned_into_a_link_is_as_good_as_taken(tmp_path: Path) -> None:
+    slots = box_slots.gpu_slots(["GPU-1"], str(tmp_path))
+    Path(slots[0].path).symlink_to(tmp_path / "elsewhere")
+    assert box_slots.free(slots) == []
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_directories_of_ended_attempts_go_after_a_day_and_untold_ones_after_a_month(tmp_path: Path) -> None:
     for name, days, untold in (
         ("new", 0.5, False),

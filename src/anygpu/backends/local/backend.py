@@ -227,7 +227,7 @@ class LocalBackend:
     def _agent_lives(self, directory: Path) -> bool:
         """The agent holds a lock for as long as it lives."""
         lock = directory / "agent.lock"
-        return lock.exists() and not slots.count_free([slots.Slot("agent", lock)])
+        return lock.exists() and not slots.count_free([slots.Slot("agent", str(lock))])
 
     def _reap(self, name: str) -> None:
         child = self._children.get(name)
