@@ -35,7 +35,9 @@ def download(
         between_blocks()
         server.place.rest(wait_s)
 
-    persist(lambda: _once(server, url, part, between_blocks), time.monotonic() + FETCH_FOR_S, patiently)
+    # Our own server is waited for as long as the lease lasts, which `between_blocks` knows.
+    until = float("inf") if url.startswith("/") else time.monotonic() + FETCH_FOR_S
+    persist(lambda: _once(server, url, part, between_blocks), until, patiently)
     found = sha256_of_file(part) if sha256 else None
     if found != sha256:
         os.unlink(part)
