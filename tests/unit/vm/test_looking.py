@@ -8,7 +8,9 @@ from tests.unit.vm.rented import SMALL, MemoryProvider, Rented, a_launch, in_vir
 
 from anygpu.backends.contract import State
 from anygpu.backends.ssh.link import LinkState
+from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Power
+from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.errors import BackendUnavailable
 from anygpu.events.facts import Blame, Failure, Handle
 
@@ -236,3 +238,9 @@ def test_a_handle_sealed_by_another_server_is_no_reason_to_fail() -> None:
         assert stranger.links == []
 
     in_virtual_time(story)
+
+
+def test_how_long_each_step_may_take_is_an_option_of_the_backend() -> None:
+    timing = timing_of(VmOptions(ready_s=20, ssh_s=10, bootstrap_s=5))
+    assert (timing.address_s, timing.ssh.patience_s, timing.ssh.bootstrap_s) == (20, 10, 5)
+    assert timing_of(VmOptions()) == VmTiming()

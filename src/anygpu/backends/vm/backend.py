@@ -22,7 +22,7 @@ from anygpu.backends.vm.provider import Machine, Meters, Order, Power, Provider
 from anygpu.backends.vm.reaching import Reach
 from anygpu.backends.vm.sealing import Seal
 from anygpu.backends.vm.startup import startup_script
-from anygpu.backends.vm.timing import VmTiming
+from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.backends.vm.watching import Watch
 from anygpu.errors import LaunchRefused, NoCapacity, NotFound
 from anygpu.events.facts import Handle, Offer
@@ -63,7 +63,7 @@ class VmBackend:
         self._attended = attended
         self._secret = secret
         self._on_change = on_change
-        self._timing = timing or VmTiming()
+        self._timing = timing or timing_of(options)
         self._clock = asyncio.get_running_loop()
         self._seal = Seal(secret)
         self._machines = OwnedMachines(provider, owner_mark(secret))

@@ -17,6 +17,11 @@ class VmOptions(BaseModel):
     ssh_port: int = Field(22, ge=1, le=65535, description="port of the machines' SSH server")
     max_machines: int = Field(10, ge=0, description="machines of this backend at one time")
     max_price_microusd_per_hour: int | None = Field(None, ge=0, description="dearest machine allowed")
+    ready_s: float = Field(
+        600, gt=0, description="seconds from the order to a running machine with an address"
+    )
+    ssh_s: float = Field(300, gt=0, description="seconds a running machine has until it lets us log in")
+    bootstrap_s: float = Field(300, gt=0, description="seconds from the first login to the running agent")
     unattended: bool = Field(
         False, description="consent: machines that cannot end by themselves may be rented by this server"
     )

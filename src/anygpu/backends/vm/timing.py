@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 
 from anygpu.backends.ssh.login import SshTiming
+from anygpu.backends.vm.options import VmOptions
+
+SSH_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +27,15 @@ class VmTiming:
     life_margin_s: float = 3_600  # how much later a machine that nobody ended ends by itself
 
     # A machine counts as running long before its SSH server does: 300 s of tries, none of them costs anything.
-    ssh: SshTiming = field(default_factory=lambda: SshTiming(tries=5, between_s=60))
+    ssh: SshTiming = field(default_factory=lambda: SshTiming(tries=SSH_TRIES, between_s=60))
 
     def life_s(self, max_run_s: float | None) -> float:
         return (max_run_s or self.run_s) + self.life_margin_s
+
+
+def timing_of(options: VmOptions) -> VmTiming:
+    """As a backend's configuration has it."""
+    patience = SshTiming(
+        tries=SSH_TRIES, between_s=options.ssh_s / SSH_TRIES, bootstrap_s=options.bootstrap_s
+    )
+    return VmTiming(address_s=options.ready_s, ssh=patience)
