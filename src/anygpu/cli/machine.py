@@ -45,6 +45,16 @@ def remove(name: str, force: bool, as_json: bool, context_name: str) -> None:
     emit_json({"name": name, "ending": True}) if as_json else emit([f"ending {name}"])
 
 
+@command.command(name="release")
+@click.argument("job", default="last")
+@json_option
+@context_option
+def release(job: str, as_json: bool, context_name: str) -> None:
+    """Give up the machine that is kept after JOB failed (`hold_on_failure`)."""
+    answer = connect(context_name).release(job)
+    emit_json(answer) if as_json else emit([f"the machine of {answer['name'] or answer['id']} is given up"])
+
+
 @command.command(name="ssh")
 @click.argument("job", default="last")
 @click.argument("words_after", nargs=-1, metavar="[COMMAND]...")

@@ -116,6 +116,15 @@ class Client:
         query = {"force": "true"} if force else None
         self.http.request("DELETE", f"{ROOT}/machines/{quote(name, safe='')}", query=query)
 
+    def sweep(self) -> Json:
+        return self._post(f"{ROOT}/sweep", repeatable=True)
+
+    def migrate(self, job_id: str, to: str) -> Json:
+        return self._post(_training(job_id, "migrate"), {"to": to}, repeatable=True)
+
+    def release(self, job_id: str) -> Json:
+        return self._post(_training(job_id, "release"), repeatable=True)
+
     def shell(self, job_id: str) -> Json:
         return self._get(_training(job_id, "shell"))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from anygpu.backends.contract import Backend, Leftover, ListsLeftovers, ListsResources
 from anygpu.events.facts import Handle
 from anygpu.events.view import AttemptView, JobView
+from anygpu.store.journal import Journal
 from anygpu.store.scope import Scope
 
 HERE = "local"
@@ -41,10 +42,15 @@ class Found:
     silent: Mapping[str, str]  # backends that did not answer, and why
 
 
-async def look(backends: Mapping[str, Backend], live: Sequence[JobView]) -> Found:
-    """Machines elsewhere: what runs on this one is nobody's bill."""
+async def look(backends: Mapping[str, Backend], journal: Journal) -> Found:
+    """Machines elsewhere: what runs on this one is nobody's bill.
+
+    The journal is read last: an attempt is written down before its machine is made, so what it does not know then
+    has no owner.
+    """
     elsewhere = {name: backend for name, backend in backends.items() if name != HERE}
     answers = await asyncio.gather(*(_asked(backend) for backend in elsewhere.values()))
+    live = await journal.live()
     listed = dict(zip(elsewhere, answers, strict=True))
     names = {
         (backend, handle.name)
@@ -105,5 +111,5 @@ def _leftovers(listed: Mapping[str, Answer], names: set[str]) -> list[tuple[str,
         for backend, answer in listed.items()
         if not isinstance(answer, str)
         for leftover in answer[1]
-        if leftover.name not in names
+        if leftover.name and leftover.name not in names  # what carries no name is shared, and stays
     ]

@@ -1,21 +1,23 @@
 """Machines at the providers: whose they are, what they cost, and how to end or enter one."""
 
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from anygpu.backends.contract import Leftover, OpensShell
-from anygpu.errors import Conflict, NotFound
+from anygpu.backends.contract import Leftover, ListsLeftovers, OpensShell
+from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import Handle
 from anygpu.events.view import AttemptView
 from anygpu.server import machines_look, render
-from anygpu.server.bodies import Json
-from anygpu.server.documented import answers, nothing
+from anygpu.server.bodies import Json, only_fields, read_object, text_field
+from anygpu.server.documented import answers, fields, nothing, takes
 from anygpu.server.hub import iso
 from anygpu.server.machines_look import Found, Orphan, Owned
 from anygpu.server.resolve import resolve
-from anygpu.server.routes.examples import JOB_ID
+from anygpu.server.routes.examples import JOB, JOB_ID
+from anygpu.server.routes.training import whole
 from anygpu.server.services import Asking, Served, Services
 from anygpu.tenancy.access import Role
 
@@ -41,13 +43,14 @@ MACHINE = {
 }
 LEFTOVER = {"backend": "aws", "kind": "address", "id": "eipalloc-1", "name": NAME, "region": "us-east-1"}
 EVERYTHING = {"machines": [MACHINE], "leftovers": [LEFTOVER], "silent": {}}
+SWEPT = {"machines": [], "leftovers": [LEFTOVER], "troubles": {}}
 SHELL = {"host": "203.0.113.7", "port": 22, "user": "ubuntu", "private_key": "…", "host_keys": []}
 
 
 @router.get("/machines", responses=answers("As the providers list them now.", EVERYTHING))
 async def every(served: Served, asking: Asking) -> Json:
     """The project's machines; administrators also see those that no job owns, and what machines left behind."""
-    found = await machines_look.look(served.backends, await served.queue.live())
+    found = await machines_look.look(served.backends, served.journal)
     now_ms = served.clock.wall_ms()
     shown = [_owned(each, now_ms) for each in machines_look.theirs(found, asking.scope)]
     rest = asking.role.covers(Role.OPERATOR)
@@ -67,10 +70,63 @@ async def end(
     name: Name, served: Served, asking: Asking, force: Annotated[bool, Query()] = False
 ) -> Response:
     """End a machine. One that a job uses only with `force`: the job then goes on elsewhere."""
-    found = await machines_look.look(served.backends, await served.queue.live())
+    found = await machines_look.look(served.backends, served.journal)
     backend, handle = _to_end(found, name, asking.role.covers(Role.OPERATOR), force, asking.scope)
     await served.backends[backend].terminate(handle)
     return Response(None, 204)
+
+
+@router.post("/sweep", responses=answers("What was found without an owner, and is being ended.", SWEPT))
+async def sweep(served: Served, asking: Asking) -> Json:
+    """End every machine no attempt owns and everything machines left behind, now. The server does so by itself too."""
+    asking.require(Role.OPERATOR)
+    found = await machines_look.look(served.backends, served.journal)
+    troubles = dict(found.silent)
+    for orphan in found.orphans:
+        await _tried(served.backends[orphan.backend].terminate(orphan.handle), orphan.handle.name, troubles)
+    for name, leftover in found.leftovers:
+        backend = served.backends[name]
+        if isinstance(backend, ListsLeftovers):
+            await _tried(backend.remove(leftover), leftover.id, troubles)
+    return Json(
+        {
+            "machines": [_orphan(each) for each in found.orphans],
+            "leftovers": [_leftover(backend, each) for backend, each in found.leftovers],
+            "troubles": troubles,
+        }
+    )
+
+
+async def _tried(work: Awaitable[None], what: str, troubles: dict[str, str]) -> None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001  whatever an adapter raises must not shield the rest
+        troubles[what] = str(error) or type(error).__name__
+
+
+@router.post(
+    "/training/{ref}/migrate",
+    status_code=202,
+    responses=answers("Asked to move.", JOB, status=202),
+    openapi_extra=takes({"to": "lambda"}, schema=fields(to="string") | {"required": ["to"]}),
+)
+async def migrate(ref: Ref, request: Request, served: Served, asking: Asking) -> Json:
+    """Save, stop, and go on at another backend; where that cannot take it now, its plan decides."""
+    view = await resolve(served.journal, asking.scope, ref)
+    body = await read_object(request)
+    only_fields(body, "to")
+    to = text_field(body, "to")
+    known = [name for name in served.backends if served.backends.visible(name, asking.scope.organisation)]
+    if to not in known:
+        raise InvalidSpec([Problem("to", to, "is not a backend here", f"known: {', '.join(known)}", "body")])
+    return Json(await whole(served, await served.jobs.migrate(asking.scope, view.id, to)), 202)
+
+
+@router.post("/training/{ref}/release", status_code=202, responses=answers("Given up.", JOB, status=202))
+async def release(ref: Ref, served: Served, asking: Asking) -> Json:
+    """Give up the machine that is kept after a failure."""
+    view = await resolve(served.journal, asking.scope, ref)
+    return Json(await whole(served, await served.jobs.release(asking.scope, view.id)), 202)
 
 
 @router.get("/training/{ref}/shell", responses=answers("How to log in.", SHELL))
