@@ -28,7 +28,8 @@ class RunCommand(click.Command):
     def _reordered(self, ctx: click.Context, args: list[str]) -> list[str]:
         parser = self.make_parser(ctx)
         options, _, _ = parser.parse_args(list(args))
-        tail = list(options.get("target") or ())
+        given = options.get("target")  # what is not given is None, or a mark of click's own
+        tail = list(given) if isinstance(given, tuple | list) else []
         head = args[: len(args) - len(tail)]
         if head and head[-1] == "--":
             ctx.meta[COMMAND] = True

@@ -15,7 +15,7 @@ from anygpu.backends.registry import Kind
 from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import Offer
 from anygpu.events.view import JobView
-from anygpu.spec.model import Resources
+from anygpu.spec.model import Gpu, Resources
 from anygpu.spec.nearest import did_you_mean
 from anygpu.spec.shorthand import STRATEGIES
 from anygpu.store.profiles import Profile, Profiles
@@ -126,7 +126,7 @@ class ConfiguredBackends:
         try:
             async with asyncio.timeout(CHECK_WITHIN_S):
                 account = await _account(entry.backend)
-                offers = await entry.backend.offers(Resources()) if account.valid else ()
+                offers = await _every_offer(entry.backend) if account.valid else ()
         except TimeoutError:
             return Checked(account=Account(valid=False, why=f"no answer within {CHECK_WITHIN_S:.0f} s"))
         except Exception as error:  # noqa: BLE001  whatever an adapter raises is the answer
@@ -220,6 +220,12 @@ def _require_own(caller: Caller, kind: Kind, given: Given, known: Profile | None
         raise Forbidden(
             f"the option {changed[0]!r} is for the server's operator", hint="Leave it out, or ask."
         )
+
+
+async def _every_offer(backend: Backend) -> Sequence[Offer]:
+    """Some backends offer no GPU to who needs none."""
+    needs = Resources(), Resources(gpu=Gpu())
+    return [*{offer.place: offer for need in needs for offer in await backend.offers(need)}.values()]
 
 
 async def _account(backend: Backend) -> Account:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from anygpu.cli.jobfile import asked, blamed
 from anygpu.cli.run import COMMAND, command
@@ -134,3 +135,8 @@ def test_a_missing_job_file_is_said() -> None:
 )
 def test_a_job_without_a_name_is_called_like_what_it_runs(words: list[str], name: str | None) -> None:
     assert parsed(*words).get("name") == name
+
+
+def test_help_is_given_to_who_asks_for_it() -> None:
+    asked = CliRunner().invoke(command, ["--help"])
+    assert (asked.exit_code, "Run a script, a command or a job file" in asked.output) == (0, True)

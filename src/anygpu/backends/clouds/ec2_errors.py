@@ -68,7 +68,7 @@ def refusal(error: Any, *, what: str, region: str, who: str) -> AnygpuError | Ou
     if code in THROTTLED:
         return RateLimited(said, vendor_code=code)
     if code in CREDENTIALS:
-        hint = f"Check {who}, what they may do, and that region {region} is enabled for the account."
+        hint = f"Check the credentials ({who}), what they may do, and that region {region} is enabled for it."
         return CredentialsRefused(said, hint=hint, vendor_code=code)
     if code.endswith(MISSING):
         return NotThere(said, vendor_code=code)
