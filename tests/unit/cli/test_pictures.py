@@ -123,15 +123,23 @@ def test_the_demos_report_is_content_only_when_everything_happened() -> None:
     good = Report(
         status="completed",
         accuracy=0.98,
-        killed_at_epoch=42,
-        resumed_from_epoch=40,
-        attempts=2,
+        noticed_at_epoch=42,
+        resumed_from_epoch=44,
         work_lost_s=0.4,
         recovery_s=2.0,
         points_lost=0,
         model_bytes=10,
         epochs=80,
+        ledger_microusd=12_000,
+        meter_microusd=12_000,
+        machines_left=0,
     )
+    good.took_place("anygpu-1-1", {"backend": "aws", "name": "g4dn.xlarge", "interruptible": True})
+    good.took_place("anygpu-1-2", {"backend": "lambda", "name": "gpu_1x_a10"})
     assert good.troubles() == []
     assert "98.0 %" in good.text()
-    assert len(Report().troubles()) == 8
+    assert "aws g4dn.xlarge spot, then lambda gpu_1x_a10" in good.text()
+    assert replace(good, meter_microusd=12_001).troubles() == [
+        "the ledger says 12000, the provider's meter 12001 micro-dollars"
+    ]
+    assert len(Report().troubles()) == 10
