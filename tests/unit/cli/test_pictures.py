@@ -1,5 +1,6 @@
 """What people see: lists, a job in words, the dashboard, events, the demo's report."""
 
+from dataclasses import replace
 from typing import Any
 
 from anygpu.cli import jobs
