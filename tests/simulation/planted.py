@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.control import budget, decide, desk, money, placing, queue, supervisor, sweep, verdict
+from anygpu.control import budget, death, decide, desk, money, placing, queue, supervisor, sweep, verdict
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -90,13 +90,13 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
 
 @planted(2)
 def the_next_attempt_starts_before_the_lease_has_run_out() -> list[Patch]:
-    right = decide._silent_death
+    right = death._silent_death
 
     def soon(attempt: Any, seen: Any, policy: Any) -> Failure | None:
         return right(attempt, seen, replace(policy, lease_s=1, grace_s=0, probes_before_lost=1))
 
     return [
-        (decide, "_silent_death", soon),
+        (death, "_silent_death", soon),
         (Supervisor, "_may_start", lambda self, led, keeper, view: True),
     ]
 
@@ -162,12 +162,12 @@ def nobody_sweeps() -> list[Patch]:
 
 @planted(12)
 def lost_at_the_first_silent_look() -> list[Patch]:
-    def death(attempt: Any, seen: Any, policy: Any) -> Failure | None:
+    def silent(attempt: Any, seen: Any, policy: Any) -> Failure | None:
         if attempt.claimant is None or not seen.silent_probes:
             return None
         return Failure(code="silent", message="did not speak", blame=Blame.INFRASTRUCTURE)
 
-    return [(decide, "_silent_death", death)]
+    return [(death, "_silent_death", silent)]
 
 
 @planted(1)

@@ -1,25 +1,25 @@
 """Given what a job is and what was seen of it: which facts follow, and which calls to make. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from anygpu.backends.contract import Observation, State
+from anygpu.backends.contract import State
 from anygpu.control.budget import budget_failure, is_over_budget
+from anygpu.control.death import death, is_absent, is_to_move
 from anygpu.control.hold import hold_s, wants_hold
 from anygpu.control.money import spent, usage_of
 from anygpu.control.policy import Policy
+from anygpu.control.seen import NOTHING, Seen
 from anygpu.control.verdict import (
     Cancelled,
     Completed,
     Failed,
     Retry,
-    blame_for_stopping,
     resume_point,
     retry_delay_s,
     verdict,
     work_lost_s,
 )
-from anygpu.events.facts import Blame, Failure, Marks
+from anygpu.events.facts import Failure
 from anygpu.events.types import (
     AttemptLost,
     AttemptReleased,
@@ -37,46 +37,12 @@ from anygpu.events.types import (
 from anygpu.events.view import AttemptView, JobView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """The newest look at an attempt through its provider."""
-
-    observation: Observation | None = None  # None: the look itself failed
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What this control process has seen of one attempt, by its own monotonic clock."""
-
-    silent_s: float = 0  # since the last sign of life, or since we began to watch
-    silent_probes: int = 0  # looks since the last sign of life
-    claimed: bool = True  # whether it had an agent whose silence could be seen
-    probe: Probe | None = None
-    books: Observation | None = None  # the newest look in which the provider said since when it bills
-    absent_s: float = 0  # how long the provider has not listed it
-    absent_probes: int = 0  # in how many looks in a row
-    state_s: float = 0  # since the attempt's state was first seen as it is
-    wanted_end_s: float = 0  # since cancel or stop was first seen
-    training_s: float = 0
-    billed_s: float = 0  # since its machine may have begun to cost
-    held_s: float = 0  # since it was first seen to be held
-    launch_failures: int = 0  # calls whose outcome is unknown
-    refusal: Failure | None = None  # the provider definitely did not launch it
-    terminated: bool = False  # terminate was called and returned
-    stranded: str = ""  # why nobody can look after it
-    marks: Marks = field(default_factory=Marks)
-
-
-NOTHING = Seen()
-
-
 def events_due(
     view: JobView, seen: dict[int, Seen], policy: Policy, jitter: float, now_ms: int = 0
 ) -> list[Event]:
     """The facts that follow from what was seen. Evaluated inside the journal's transaction.
 
-    `now_ms` only ever becomes part of an event: what is due is decided by what was seen.
+    The wall clock (`now_ms`) is for what events say of time; it may end a hold sooner, and decides nothing else.
     """
     if view.terminal:
         return []
@@ -121,7 +87,7 @@ def _holding(
     if newest is None or newest in gone or not wants_hold(view, newest):
         return
     look = seen.get(newest.number, NOTHING)
-    observation = look.probe.observation if look.probe else None
+    observation = look.observation
     if newest.held_until_ms is None:
         yield HoldStarted(attempt=newest.number, until_ms=now_ms + round(hold_s(view) * 1000))
     elif observation is not None and observation.state is State.GONE:
@@ -136,7 +102,7 @@ def _live_events(
     view: JobView, attempt: AttemptView, seen: dict[int, Seen], policy: Policy
 ) -> Iterator[Event]:
     look = seen.get(attempt.number, NOTHING)
-    failure = _death(view, attempt, look, policy) or _spent(view, attempt, seen, policy)
+    failure = death(view, attempt, look, policy) or _spent(view, attempt, seen, policy)
     if failure is not None:
         yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=look.marks)
     elif attempt.stop_reason is None and (reason := _why_stop(view, attempt, seen, policy)):
@@ -162,13 +128,9 @@ def _why_stop(view: JobView, attempt: AttemptView, seen: dict[int, Seen], policy
         return "preempt"
     if attempt.price and is_over_budget(view, billed(seen), policy.stop_allowance_s):
         return "budget"
-    if _is_to_move(view, attempt):
+    if is_to_move(view, attempt):
         return "migrate"
     return "handover" if _is_old(attempt, look, policy) else ""
-
-
-def _is_to_move(view: JobView, attempt: AttemptView) -> bool:
-    return view.migrate_to not in ("", attempt.offer.backend)
 
 
 def _is_old(attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
@@ -177,65 +139,6 @@ def _is_old(attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
     if longest_s is None:
         return False
     return seen.billed_s > longest_s - min(policy.handover_s, longest_s / 4)
-
-
-def _death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
-    """Why the attempt counts as over without its agent's word, or None while it may be alive."""
-    if seen.refusal is not None:
-        return seen.refusal
-    if view.cancel_requested and (attempt.claimant is None or seen.wanted_end_s > policy.cancel_limit_s):
-        return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
-    if attempt.claimant is None and _is_to_move(view, attempt):
-        text = f"it is to go on at {view.migrate_to}"
-        return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
-    if seen.stranded and attempt.handle is None and attempt.claimant is None:
-        return Failure(code="backend_missing", message=seen.stranded, blame=Blame.LAUNCH)
-    if seen.launch_failures >= policy.launch_tries:
-        text = f"{seen.launch_failures} launch calls without an answer"
-        return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
-    return _observed_death(attempt, seen, policy) or _silent_death(attempt, seen, policy)
-
-
-def _observed_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
-    observation = seen.probe.observation if seen.probe else None
-    if observation is None or (attempt.handle is None and attempt.claimant is None):
-        return None
-    if observation.failure is not None and attempt.claimant is None:
-        return observation.failure
-    # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
-    absent = _is_absent(seen, policy) and seen.silent_s >= policy.absence_s
-    if observation.state not in (State.GONE, State.EXITED) and not absent:
-        return None
-    blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
-    code = "preempted" if observation.preempted else "machine_lost"
-    return Failure(
-        code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame
-    )
-
-
-def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure | None:
-    enough = seen.silent_probes >= policy.probes_before_lost
-    if attempt.claimant is None:
-        if attempt.handle is not None and seen.state_s > policy.claim_limit_s and enough:
-            text = f"no word from the agent in {seen.state_s:.0f} s after launch"
-            return Failure(code="never_started", message=text, blame=Blame.LAUNCH)
-        return None
-    if attempt.stop_reason is not None and seen.wanted_end_s > policy.stop_limit_s:
-        text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
-        blame = blame_for_stopping(attempt.stop_reason)
-        return Failure(code=attempt.stop_reason, message=text, blame=blame)
-    if seen.claimed and seen.silent_s > policy.silence_for(attempt.offer) and enough:
-        text = f"silent for {seen.silent_s:.0f} s and {seen.silent_probes} probes; {_words(seen.probe)}"
-        return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
-    return None
-
-
-def _words(probe: Probe | None) -> str:
-    if probe is None:
-        return "not probed"
-    if probe.observation is None:
-        return f"the last probe failed: {probe.detail}"
-    return f"the provider says {probe.observation.state}"
 
 
 def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
@@ -248,25 +151,20 @@ def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy
 
 def _has_notice(seen: Seen) -> bool:
     """The provider will take the machine back: what was trained can still be saved."""
-    observation = seen.probe.observation if seen.probe else None
+    observation = seen.observation
     return observation is not None and observation.preempted
 
 
 def _is_gone(seen: Seen, policy: Policy) -> bool:
-    observation = seen.probe.observation if seen.probe else None
+    observation = seen.observation
     if observation is None or not seen.terminated:
         return False
-    return observation.state is State.GONE or _is_absent(seen, policy)
-
-
-def _is_absent(seen: Seen, policy: Policy) -> bool:
-    """Lists lag, and leave things out now and then: it takes both time and a number of looks."""
-    return seen.absent_s >= policy.absence_s and seen.absent_probes >= policy.probes_before_lost
+    return observation.state is State.GONE or is_absent(seen, policy)
 
 
 def _released(attempt: AttemptView, seen: Seen, now_ms: int) -> AttemptReleased:
     usage = usage_of(attempt, seen.books, now_ms - round(seen.absent_s * 1000))
-    return AttemptReleased(attempt=attempt.number, evidence=_words(seen.probe), usage=usage)
+    return AttemptReleased(attempt=attempt.number, evidence=seen.words, usage=usage)
 
 
 def _cost(released: AttemptReleased) -> int:

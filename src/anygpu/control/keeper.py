@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
-from anygpu.control.decide import Seen, events_due
+from anygpu.control.decide import events_due
 from anygpu.control.hold import wants_hold
 from anygpu.control.memory import AttemptMemory
 from anygpu.control.meters import Meters
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Chance, Clock
+from anygpu.control.seen import Seen
 from anygpu.control.tickets import Tickets
 from anygpu.errors import LaunchError
 from anygpu.events.facts import Blame, Failure, Handle
@@ -46,12 +47,16 @@ class Keeper:
         self.meters = Meters(journal, backends, clock, policy)
 
     async def look(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
-        """One look at a job: the view after it, and in how many seconds to look again."""
-        view = await self._journal.view(SYSTEM, job_id)
-        for attempt in _unfinished(view):
-            await self._notice(view, attempt)
-            await self._act(view, attempt, guard)
-        view, changed = await self._record(job_id, guard)
+        """One look at a job: the view after it, and in how many seconds to look again.
+
+        What is known already is written first: the next attempt need not wait until the last machine has ended.
+        """
+        view, changed = await self._record(await self._notice(job_id), guard)
+        if not changed:
+            for attempt in _unfinished(view):
+                await self._act(view, attempt, guard)
+            # Provider calls take their time: take in what the agent said meanwhile, then decide.
+            view, changed = await self._record(await self._notice(job_id), guard)
         return view, 0.0 if changed and not view.terminal else self._pace(view)
 
     def over_for_s(self, view: JobView) -> float:
@@ -67,12 +72,16 @@ class Keeper:
         for attempt in view.attempts:
             self._memory.pop((view.id, attempt.number), None)
 
-    async def _notice(self, view: JobView, attempt: AttemptView) -> None:
-        row = await self._evidence.attempt(view.id, attempt.number)
-        now = self._clock.monotonic()
-        key = (view.id, attempt.number)
-        memory = self._memory.setdefault(key, AttemptMemory.begin(attempt, row, now))
-        memory.notice(view, attempt, row, now, self._clock.wall_ms())
+    async def _notice(self, job_id: str) -> JobView:
+        """The job as it is now, with the evidence its agents left."""
+        view = await self._journal.view(SYSTEM, job_id)
+        for attempt in _unfinished(view):
+            row = await self._evidence.attempt(view.id, attempt.number)
+            now = self._clock.monotonic()
+            key = (view.id, attempt.number)
+            memory = self._memory.setdefault(key, AttemptMemory.begin(attempt, row, now))
+            memory.notice(view, attempt, row, now, self._clock.wall_ms())
+        return view
 
     async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
         """The calls to the provider that are due, outside any transaction."""
@@ -160,14 +169,10 @@ class Keeper:
         last = memory.probed_at if memory.probed_at is not None else memory.state_since
         return self._clock.monotonic() - last >= backend.probe_every_s
 
-    async def _record(self, job_id: str, guard: Guard) -> tuple[JobView, bool]:
-        """Provider calls take their time: take in what the agent said meanwhile, then decide."""
-        view = await self._journal.view(SYSTEM, job_id)
-        for attempt in _unfinished(view):
-            await self._notice(view, attempt)
+    async def _record(self, view: JobView, guard: Guard) -> tuple[JobView, bool]:
+        """Write the facts that follow from what was seen, if there are any."""
         seen = self._seen(view)
-        jitter = self._jitter.setdefault(job_id, self._chance.uniform(0, 1))
-
+        jitter = self._jitter.setdefault(view.id, self._chance.uniform(0, 1))
         at_ms = self._clock.wall_ms()
 
         def decide(fresh: JobView) -> list[Event]:
@@ -175,7 +180,7 @@ class Keeper:
 
         if not decide(view):
             return view, False
-        written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
+        written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
         return written.view, bool(written.recorded)
 
     def _seen(self, view: JobView) -> dict[int, Seen]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from anygpu.backends.contract import Observation, State
-from anygpu.control.decide import Probe, Seen
+from anygpu.control.seen import Probe, Seen
 from anygpu.events.facts import Failure
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.evidence import AttemptRow

@@ -53,10 +53,15 @@ class Placing:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()
         self._cooling.learn(views)
+        usual = Circumstances(
+            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
+            avoided=self._cooling.avoided(),
+            closed=tuple(sorted(self._cooling.closed().items())),
+        )
         places = _Places(views, self._quotes.offers, self._visible, self._policy.paid_attempts)
         changed = []
         for view in in_order(ready, now_ms, self._policy):
-            plan = await places.plan(view, self._circumstances(view, places, now_ms))
+            plan = await places.plan(view, _circumstances(view, usual, places, now_ms))
             after = await self._settle(view, plan, guard)
             if after is not None:
                 changed.append(after)
@@ -65,17 +70,6 @@ class Placing:
             elif is_impatient(view, now_ms, self._policy):
                 places.reserve(plan)
         return changed
-
-    def _circumstances(self, view: JobView, places: "_Places", now_ms: int) -> Circumstances:
-        return Circumstances(
-            resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
-            left_microusd=left_microusd(view, now_ms),
-            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
-            prefer=view.migrate_to,
-            paid_waits=places.paid_waits(view.organisation),
-            avoided=self._cooling.avoided(),
-            closed=tuple(sorted(self._cooling.closed().items())),
-        )
 
     async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         """Write the intent, or why the job waits; nothing when neither is new."""
@@ -126,6 +120,16 @@ class Placing:
             return None
         written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
         return written.view if written.recorded else None
+
+
+def _circumstances(view: JobView, usual: Circumstances, places: "_Places", now_ms: int) -> Circumstances:
+    return replace(
+        usual,
+        resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
+        left_microusd=left_microusd(view, now_ms),
+        prefer=view.migrate_to,
+        paid_waits=places.paid_waits(view.organisation),
+    )
 
 
 class _Places:

@@ -139,9 +139,10 @@ def _asked(chance: random.Random, number: int, places: tuple[Place, ...]) -> Ask
     max_cost = chance.choice(BUDGETS) if chance.random() < 0.25 else None
     paid = all(place.price for place in places)  # a budget ends only what costs
     if max_cost and paid and chance.random() < 0.6:
-        script = replace(script, ends=False, fails_at=0)
+        script, max_cost = replace(script, ends=False, fails_at=0), BUDGETS[0]
     keyed = not script.ends or chance.random() < 0.7
-    cancelled = (not script.ends and not (max_cost and paid)) or chance.random() < 0.25
+    lasts = not script.ends and not (paid and max_cost == BUDGETS[0])
+    cancelled = lasts or chance.random() < 0.25
     return Asked(
         at=at,
         script=script,

@@ -19,8 +19,9 @@ from tests.unit.control.jobs_in_states import (
 )
 
 from anygpu.backends.contract import Observation, State
-from anygpu.control.decide import Probe, Seen, events_due
+from anygpu.control.decide import events_due
 from anygpu.control.policy import Policy
+from anygpu.control.seen import Probe, Seen
 from anygpu.events.facts import Blame, Failure, Offer
 from anygpu.events.types import (
     AttemptLaunching,
