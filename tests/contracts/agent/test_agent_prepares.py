@@ -16,7 +16,7 @@ from tests.contracts.agent.test_agent_moves_files import archive_of
 Play = Callable[..., Agent]
 
 UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-TOOLS = ["pip", "uv"] if UV else ["pip"]
+TOOLS = ["pip", "uv"]
 SAYING = "import tinything; print(tinything.said)"
 
 
