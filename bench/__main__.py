@@ -10,13 +10,20 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, overhead, pages, start, watching
+from bench import ingest, machines, overhead, pages, start, watching
 from bench.peers import ROOT
 from bench.stage import Figure, Stage, stage
 
 METHOD = Path(__file__).with_name("method.md")  # what a table cannot say
 SKYPILOT_IDLE_MB = 553  # its API server, idle, on a machine of this kind
-SECTIONS = {"start": start, "overhead": overhead, "watching": watching, "ingest": ingest, "pages": pages}
+SECTIONS = {
+    "start": start,
+    "overhead": overhead,
+    "watching": watching,
+    "ingest": ingest,
+    "pages": pages,
+    "machines": machines,
+}
 
 
 def main() -> None:

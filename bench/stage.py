@@ -61,10 +61,21 @@ class Stage:
             return json.loads(text)
 
     def rss_mb(self) -> float:
+        return self._memory_mb("VmRSS")
+
+    def peak_mb(self) -> float:
+        return self._memory_mb("VmHWM")
+
+    def cpu_s(self) -> float:
+        """Processor time it has used so far, in all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _memory_mb(self, name: str) -> float:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
+            if line.startswith(name):
                 return int(line.split()[1]) / 1024
-        raise RuntimeError("no VmRSS")
+        raise RuntimeError(f"no {name}")
 
 
 @contextlib.contextmanager

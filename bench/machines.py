@@ -1,0 +1,161 @@
+"""A thousand machines under one server, each with an SSH server and an agent; then 300 are taken at once."""
+
+import sqlite3
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.cloud import STUBS, Cloud, rented
+from bench.stage import Figure, Stage, quantile_ms
+
+MACHINES, TAKEN = 1000, 300
+ALL_TRAIN_S, AGAIN_S, SETTLE_S = 120.0, 60.0, 12.0
+REGIONS = ["us-east-1", "us-west-2"]
+JOB = {"command": "train", "checkpoint": {"paths": ["state.pt"]}}  # a way to resume: spot is for such jobs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What one run showed."""
+
+    all_train_s: float
+    lags_s: list[float]
+    again_s: list[float]
+    peak_mb: float
+    busy: float  # processors the server used while everything trained and nothing happened
+
+
+def measure(stage: Stage) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as directory:
+        options = {"max_machines": 2 * MACHINES, "regions": REGIONS}
+        with rented(Path(directory), STUBS, paid_attempts=2 * MACHINES, **options) as (cloud, server):
+            return figures(run(cloud, server))
+
+
+def run(cloud: Cloud, server: Stage) -> Found:
+    with Journal(server.state / "anygpu.db") as journal:
+        began = time.time()
+        submit(server)
+        journal.wait("TrainingStarted", MACHINES, ALL_TRAIN_S)
+        trained = time.time()
+        busy = settled(server)
+        cloud.tell(f"preempt {TAKEN}")
+        journal.wait("AttemptLost", TAKEN, AGAIN_S)
+        journal.wait("TrainingStarted", MACHINES + TAKEN, AGAIN_S)
+        taken = taken_at(cloud)
+        return Found(
+            all_train_s=trained - began,
+            lags_s=[lost - taken[job] for job, lost in journal.last("AttemptLost").items()],
+            again_s=[at - taken[job] for job, at in journal.last("TrainingStarted").items() if job in taken],
+            peak_mb=server.peak_mb(),
+            busy=busy,
+        )
+
+
+def submit(server: Stage) -> None:
+    with ThreadPoolExecutor(4) as clients:
+        names = [{**JOB, "name": f"machine-{n}"} for n in range(MACHINES)]
+        list(clients.map(lambda spec: server.call("POST", "/api/v1/training", spec), names))
+
+
+def settled(server: Stage) -> float:
+    before = server.cpu_s()
+    time.sleep(SETTLE_S)
+    return (server.cpu_s() - before) / SETTLE_S
+
+
+def taken_at(cloud: Cloud) -> dict[str, float]:
+    """By job: when its machine was taken, by the simulator."""
+    instances = [each for each in cloud.ask("instances") if each["taken_at_ms"] is not None]
+    return {job_of(each["name"]): each["taken_at_ms"] / 1000 for each in instances}
+
+
+def job_of(machine: str) -> str:
+    """`anygpu-<job>-<attempt>-<owner>`, the job's id without dashes."""
+    return machine.split("-")[1]
+
+
+class Journal:
+    """Watches the journal from beside the server: an event counts from when it can be read by others."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: dict[str, list[tuple[str, float]]] = {}
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Journal":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def wait(self, kind: str, count: int, within_s: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._seen.get(kind, ())) >= count, within_s):
+                found = {name: len(seen) for name, seen in self._seen.items()}
+                raise RuntimeError(f"{count} {kind} were expected within {within_s:g} s; there are {found}")
+
+    def last(self, kind: str) -> dict[str, float]:
+        """By job: when its newest event of this kind was first seen."""
+        with self._changed:
+            return dict(self._seen[kind])
+
+    def _watch(self) -> None:
+        database = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True)
+        position = 0
+        while not self._stop.wait(0.01):
+            rows = database.execute(
+                "SELECT position, kind, job_id FROM events WHERE position > ? ORDER BY position", (position,)
+            ).fetchall()
+            position = rows[-1][0] if rows else position
+            self._note(rows)
+        database.close()
+
+    def _note(self, rows: list[Any]) -> None:
+        now = time.time()
+        with self._changed:
+            for _, kind, job in rows:
+                self._seen.setdefault(kind, []).append((job.replace("-", ""), now))
+            self._changed.notify_all()
+
+
+def figures(found: Found) -> list[Figure]:
+    lag_ms, again_ms = quantile_ms(found.lags_s, 0.99), quantile_ms(found.again_s, 0.5)
+    what = f"{MACHINES:,} machines"
+    return [
+        Figure(
+            what=f"{what}, all submitted to all training",
+            ours=f"{found.all_train_s:.0f} s",
+            against="",
+            ratio="",
+            target="",
+            met=True,
+            how="stub agents over real SSH and HTTP on the cloud simulator, boot delay 2 s, one server process",
+        ),
+        Figure(
+            what=f"{what}, {TAKEN} taken at once: decision lag",
+            ours=f"p50 {quantile_ms(found.lags_s, 0.5):.0f} ms, p99 {lag_ms:.0f} ms",
+            against=f"all train again: median {again_ms / 1000:.1f} s, last {max(found.again_s):.1f} s",
+            ratio="",
+            target="p99 under 1 s",
+            met=lag_ms < 1000,
+            how="from the simulator's taking a machine, without notice, to the journal's AttemptLost, commit included",
+        ),
+        Figure(
+            what=f"{what}, server memory",
+            ours=f"peak {found.peak_mb:.0f} MB",
+            against=f"{found.busy:.2f} processors while all train",
+            ratio="",
+            target="under 1 GiB",
+            met=found.peak_mb < 1024,
+            how="VmHWM after it all",
+        ),
+    ]
