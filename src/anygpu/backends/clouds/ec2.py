@@ -149,7 +149,9 @@ class Ec2:
             unused = await goods.unused_commitments()
             on_demand = [at_marginal_price(offer, unused) for offer in on_demand]
         spot = await goods.spot(machines) if self._options.spot else []
-        return [*await self._paid_for(goods, machines), *on_demand, *spot]
+        found = [*await self._paid_for(goods, machines), *on_demand, *spot]
+        # AWS's Deep Learning images come with docker and NVIDIA's toolkit; of another image its owner must say so.
+        return [replace(offer, containers=not self._options.image) for offer in found]
 
     async def _paid_for(self, goods: Goods, machines: Sequence[Offer]) -> list[Offer]:
         now, by_name = datetime.now(UTC), {machine.name: machine for machine in machines}

@@ -21,6 +21,7 @@ def allowed(
         backend=backend,
         lease_s=offer.lease_s or timing.lease_s,
         free=free,
+        containers=offer.containers or options.containers,
         wait_reason=offer.wait_reason if left else full(machines, options.max_machines),
         refused=offer.refused or refusal(offer, options, attended=attended),
     )

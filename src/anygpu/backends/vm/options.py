@@ -22,6 +22,9 @@ class VmOptions(BaseModel):
     )
     ssh_s: float = Field(300, gt=0, description="seconds a running machine has until it lets us log in")
     bootstrap_s: float = Field(300, gt=0, description="seconds from the first login to the running agent")
+    containers: bool = Field(
+        False, description="the machines' image has docker or podman, so they can run a job's image"
+    )
     unattended: bool = Field(
         False, description="consent: machines that cannot end by themselves may be rented by this server"
     )
