@@ -61,6 +61,23 @@ async def test_a_write_without_an_answer_is_sent_once_and_its_outcome_unknown(an
     assert not isinstance(raised.value, LaunchError), "a LaunchError would say that nothing was launched"
 
 
+async def test_a_write_that_came_too_soon_is_made_again_because_it_was_not_done() -> None:
+    sleeps = Sleeps()
+    http, far = edge(
+        {"POST /a": [(429, {}), (200, {"id": 1})], "DELETE /a/1": [(429, {}), (200, {})]}, sleeps
+    )
+    assert await http.post("/a", {}) == {"id": 1}
+    await http.delete("/a/1")
+    assert (len(far.asked), sleeps) == (4, [0.5, 0.5])
+
+
+async def test_a_launch_that_came_too_soon_is_told_at_once() -> None:
+    http, far = edge({"POST /a": (429, {})})
+    with pytest.raises(RateLimited):
+        await http.post("/a", {}, patient=False)
+    assert len(far.asked) == 1
+
+
 async def test_a_write_that_never_left_is_a_provider_out_of_reach() -> None:
     http, _ = edge({"POST /a": httpx.ConnectError("refused")})
     with pytest.raises(BackendUnavailable, match="Acme cannot be reached"):
@@ -118,6 +135,14 @@ async def test_without_a_key_nothing_is_sent_and_the_variable_is_named(
     far = FarEnd({"GET /a": (200, {})})
     with pytest.raises(LaunchRefused, match="Set ACME_KEY"):
         await Http(VENDOR, transport=far.transport).get("/a")
+    assert far.asked == []
+
+
+async def test_an_empty_key_is_not_replaced_by_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_KEY", "ambient")
+    far = FarEnd({"GET /a": (200, {})})
+    with pytest.raises(LaunchRefused):
+        await Http(VENDOR, key=SecretStr(""), transport=far.transport).get("/a")
     assert far.asked == []
 
 

@@ -106,7 +106,7 @@ class CanopyWave:
             key = {**where, "name": order.name, "publicKey": order.public_key}
             await self._http.post("/api/v1/ssh-keys", key)
         request = self.native_request(order, password=secrets.token_urlsafe(24))
-        answer = await self._http.post("/api/v1/instance-operations/launch", request)
+        answer = await self._http.post("/api/v1/instance-operations/launch", request, patient=False)
         made_id = answer["data"]["id"]
         self._help_at[made_id] = self._clock()
         return Machine(id=made_id, name=order.name, power=Power.STARTING, region=order.offer.region)

@@ -1,8 +1,8 @@
 """The HTTP edge the small providers share: one key, bounded waits, reads tried again, refusals in our words.
 
-A read is tried again; a write never, because a write without an answer may have been done: such a write raises
-`OutcomeUnknown`, which is no `LaunchError`, so that nobody takes it for a refusal. The key is sent to the one address
-this edge was made for, and appears in no message.
+A read is tried again; a write only when it was turned away for coming too often, because a write without an answer
+may have been done: such a write raises `OutcomeUnknown`, which is no `LaunchError`, so that nobody takes it for a
+refusal. The key is sent to the one address this edge was made for, and appears in no message.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from pydantic import SecretStr
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, RateLimited
 
 OURS = "anygpu-"  # what the name of every resource of an attempt begins with
-READ_TRIES = 3
-READ_BACKOFF_S = 0.5
+TRIES = 3
+BACKOFF_S = 0.5
 LONGEST_WAIT_S = 10.0
 GPUS = re.compile(r"(?:(?P<count>\d+)x )?(?P<kind>.+?) \((?P<memory_gib>\d+) GB")
 
@@ -34,6 +34,9 @@ class NotThere(LaunchRefused):
     """The provider does not know this resource. Nothing to do when it was to be removed."""
 
     code = "resource_gone"
+
+
+UNANSWERED = (BackendUnavailable, OutcomeUnknown, RateLimited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,8 @@ class Http:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._vendor, self._sleep = vendor, sleep
-        self._key = key.get_secret_value() if key else os.environ.get(vendor.variable, "")
+        # An empty key is somebody's mistake or trick, not a wish for the server's own.
+        self._key = os.environ.get(vendor.variable, "") if key is None else key.get_secret_value()
         # The environment's proxies are for the provider; another address is given as it is to be reached.
         self._client = httpx.AsyncClient(
             base_url=endpoint or vendor.base_url,
@@ -70,28 +74,39 @@ class Http:
         )
 
     async def get(self, path: str, **params: Any) -> Any:
-        for left in range(READ_TRIES - 1, -1, -1):
-            try:
-                return await self._ask("GET", path, params=params)
-            except (BackendUnavailable, OutcomeUnknown, RateLimited) as error:
-                if not left:
-                    raise _as_read(error) from error
-                await self._sleep(_wait_s(error, READ_TRIES - left))
-        raise AssertionError("unreachable")
+        try:
+            return await self._again(UNANSWERED, lambda: self._ask("GET", path, params=params))
+        except OutcomeUnknown as error:  # reading changes nothing: it is only out of reach
+            raise BackendUnavailable(str(error)) from error
 
-    async def post(self, path: str, body: Mapping[str, Any], **params: Any) -> Any:
-        return await self._ask("POST", path, params=params, body=body)
+    async def post(self, path: str, body: Mapping[str, Any], *, patient: bool = True) -> Any:
+        """A call that was turned away because there were too many was not done: a patient one is made again."""
+        when = (RateLimited,) if patient else ()
+        return await self._again(when, lambda: self._ask("POST", path, body=body))
 
     async def delete(self, path: str, **params: Any) -> None:
         """What is not there is deleted."""
         with suppress(NotThere):
-            await self._ask("DELETE", path, params=params)
+            await self._again((RateLimited,), lambda: self._ask("DELETE", path, params=params))
 
     async def close(self) -> None:
         await self._client.aclose()
 
+    async def _again(self, when: tuple[type[Exception], ...], ask: Callable[[], Awaitable[Any]]) -> Any:
+        for tried in range(1, TRIES):
+            try:
+                return await ask()
+            except when as error:
+                await self._sleep(_wait_s(error, tried))
+        return await ask()
+
     async def _ask(
-        self, method: str, path: str, *, params: Mapping[str, Any], body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> Any:
         what = f"{method} {path}"
         try:
@@ -140,14 +155,9 @@ class Http:
                 return LaunchRefused(full, hint=hint, vendor_code=code)
 
 
-def _as_read(error: Exception) -> Exception:
-    """Reading changes nothing, so a read without an answer is only a provider that is out of reach."""
-    return BackendUnavailable(str(error)) if isinstance(error, OutcomeUnknown) else error
-
-
 def _wait_s(error: Exception, tried: int) -> float:
     asked = error.details.get("retry_after_s", 0) if isinstance(error, AnygpuError) else 0
-    return min(max(asked, READ_BACKOFF_S * tried), LONGEST_WAIT_S)
+    return min(max(asked, BACKOFF_S * tried), LONGEST_WAIT_S)
 
 
 def _seconds(text: str) -> float:

@@ -78,7 +78,9 @@ class Lambda:
         async with self._launching:
             await self._sleep(max(0, self._next_launch - self._clock()))
             self._next_launch = self._clock() + self._options.launch_every_s
-            answer = await self._http.post("/api/v1/instance-operations/launch", self.native_request(order))
+            answer = await self._http.post(
+                "/api/v1/instance-operations/launch", self.native_request(order), patient=False
+            )
         (machine_id,) = answer["data"]["instance_ids"]
         return Machine(id=machine_id, name=order.name, power=Power.STARTING, region=order.offer.region)
 

@@ -116,7 +116,7 @@ class Paperspace:
         script = await self._script(order)
         template = self._options.template or await self._template(order.offer.name)
         request = self.native_request(order, template=template, script=script)
-        return self._machine((await self._http.post("/v1/machines", request))["data"])
+        return self._machine((await self._http.post("/v1/machines", request, patient=False))["data"])
 
     def native_request(
         self, order: Order, *, template: str = "(one that fits)", script: str = "(made before)"

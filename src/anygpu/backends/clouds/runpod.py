@@ -71,7 +71,7 @@ class RunPod:
         return [offer for kind in kinds for offer in self._offers(kind, count)]
 
     async def create(self, order: Order) -> Machine:
-        return self._machine(await self._http.post("/v2/pods", self.native_request(order)))
+        return self._machine(await self._http.post("/v2/pods", self.native_request(order), patient=False))
 
     def native_request(self, order: Order) -> dict[str, Any]:
         """Exactly what a launch sends."""
