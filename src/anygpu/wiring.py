@@ -183,7 +183,8 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         collect_garbage=retention.collect,
         ready=_ready(stores.journal),
     )
-    supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to)
+    leader = state.leader(settings.state, alone=settings.embedded)
+    supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to, leader)
     return Parts(services=services, supervisor=supervisor, retention=retention, backends=backends)
 
 
@@ -224,6 +225,7 @@ def _supervisor(
     world: World,
     policy: Policy,
     agent_url: str,
+    leader: str,
 ) -> Supervisor:
     journal, clock = stores.journal, world.clock
 
@@ -240,7 +242,7 @@ def _supervisor(
         clock,
         world.wake,
         policy,
-        f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+        leader,
         log.failure,
     )
 

@@ -5,6 +5,8 @@ import sys
 from functools import cache
 from typing import Any
 
+from anygpu.errors import AnygpuError, Internal
+
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 _chosen = {"level": "info", "format": "auto"}
@@ -27,8 +29,11 @@ def warning(event: str, **details: Any) -> None:
 
 
 def failure(event: str, error: BaseException, **details: Any) -> None:
-    """Something failed and the server goes on."""
-    _logger().error(event, exc_info=error, **details)
+    """Something failed and the server goes on. Errors that say what to do need no trace; any other may be a bug."""
+    if isinstance(error, AnygpuError) and not isinstance(error, Internal):
+        _logger().error(event, error=str(error), code=error.code, **details)
+    else:
+        _logger().error(event, exc_info=error, **details)
 
 
 def _level() -> str:

@@ -52,6 +52,11 @@ def owned(state: Path) -> Iterator[None]:
         yield
 
 
+def leader(state: Path, *, alone: bool) -> str:
+    """The name a server leads under. Who owns the state alone need not wait until its predecessor's lease runs out."""
+    return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
+
+
 def _in_use(state: Path) -> StateInUse:
     told = read_address(state)
     if not told:
