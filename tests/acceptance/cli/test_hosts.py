@@ -1,6 +1,8 @@
 """A box of one's own, from `host add` to a job that runs there behind a reverse tunnel."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -57,3 +59,26 @@ async def test_a_box_that_is_not_what_it_should_be_is_not_added(
     assert "does not answer over SSH" in nowhere
     assert "is not [user@]box[:port]" in await said(anygpu, "host", "add", "some one@box", "-y", code=2)
     assert "no boxes" in await said(anygpu, "host", "ls")
+
+
+async def test_training_on_a_box_goes_on_while_the_server_is_dead(
+    alone: Shell, box: Box, tmp_path: Path
+) -> None:
+    where = f"{box.user}@127.0.0.1:{box.port}"
+    await said(alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "--yes")
+    alone.write("train.py", "import time", "for n in range(1, 41):", "    print('step', n); time.sleep(0.1)")
+    job = (await said(alone, "run", "--detach", "--on", "lab", "train.py")).split()[-1]
+    await until_printed(alone, job, "step 3")
+    os.kill(alone.server_pid(), signal.SIGKILL)
+    await asyncio.sleep(1)
+    await said(alone, "up", "-d")
+    assert "step 40" in await said(alone, "logs", "--follow", job)
+    shown: dict[str, Any] = await asyncio.to_thread(alone.json, "show", job)
+    lines = (await said(alone, "logs", job)).splitlines()
+    assert (len(shown["attempts"]), lines) == (1, [f"step {n}" for n in range(1, 41)])
+
+
+async def until_printed(anygpu: Shell, job: str, words: str) -> None:
+    async with asyncio.timeout(30):
+        while words not in await said(anygpu, "logs", job):
+            await asyncio.sleep(0.1)

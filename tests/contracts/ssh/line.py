@@ -16,7 +16,7 @@ from anygpu.spec.model import Resources
 from anygpu.testing.agent_listener import AgentListener
 from anygpu.testing.ssh_box import Box, Wire
 
-QUICK = SshTiming(tries=3, between_s=0.1, connect_s=5, keepalive_s=0.3, keepalive_misses=2, again_most_s=0.4)
+QUICK = SshTiming(tries=3, between_s=0.1, connect_s=5, keepalive_s=0.3, keepalive_misses=2, again_most_s=0.2)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import getpass
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.contract import Account, Launch, Observation, Shell, State
@@ -32,7 +32,7 @@ COMING = (LinkState.CONNECTING, LinkState.BOOTSTRAPPING, LinkState.STARTING)
 
 
 async def open_backend(name: str, options: Options, around: "Around") -> "SshBackend":
-    return SshBackend(
+    opened = SshBackend(
         name,
         options,
         secret=around.secret,
@@ -40,6 +40,8 @@ async def open_backend(name: str, options: Options, around: "Around") -> "SshBac
         pins=Pins(around.pins),
         on_change=around.on_change,
     )
+    opened.begin()
+    return opened
 
 
 class SshBackend:
@@ -67,7 +69,11 @@ class SshBackend:
         self._boxes = {box.name: box for box in self._opened(options)}
         self._links: dict[str, Link] = {}
         self._touched: dict[str, float] = {}
-        self._couriers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """After a restart: what still runs on the boxes is looked at now, not when its turn comes."""
+        self._beside(self._remind())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         """A box that does not answer is offered as it was, with the reason why it must wait."""
@@ -124,9 +130,7 @@ class SshBackend:
         """Send what a dead agent left on its box; goes on after we return."""
         for box in self._where(handle):
             link = self._made(box, known_by_name(handle.name), lambda: None, deliver=True)
-            courier = asyncio.create_task(_delivered(link))
-            self._couriers.add(courier)
-            courier.add_done_callback(self._couriers.discard)
+            self._beside(_delivered(link))
 
     async def check(self) -> Account:
         looks = await self._looks(list(self._boxes.values()), newer_than=time.monotonic())
@@ -140,12 +144,21 @@ class SshBackend:
 
     async def close(self) -> None:
         """Let go of the agents, which go on without us."""
-        for courier in self._couriers:
-            courier.cancel()
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(
-            *self._couriers, *(link.stop() for link in self._links.values()), return_exceptions=True
+            *self._tasks, *(link.stop() for link in self._links.values()), return_exceptions=True
         )
         await asyncio.gather(*(box.close() for box in self._boxes.values()))
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _remind(self) -> None:
+        for handle in await self.inventory():
+            self._on_change(handle.name)
 
     # -- boxes ------------------------------------------------------------------------------------------------
 
@@ -172,7 +185,7 @@ class SshBackend:
             host=login.host,
             port=login.port,
             user=login.user or getpass.getuser(),  # as ssh itself would
-            private_key=login.private_key,
+            private_key="",  # the server's key is a credential; whoever may log in has a key of their own
             host_keys=login.host_keys or self._dialer.pins.known(login.pin_name),
         )
 
