@@ -92,6 +92,9 @@ class ControlSettings:
         10.0, "how often jobs on this machine are looked at without being woken", least=0.1
     )
     sweep_every_s: float = setting(60.0, "how often what nobody owns is looked for", least=1)
+    paid_timeout_s: float = setting(
+        25_200.0, "time limit of jobs that name none, on machines that cost", least=60
+    )
     paid_attempts: int = setting(3, "attempts of one organisation on paid machines at a time", least=0)
     leader_ttl_s: float = setting(15.0, "how long a control process leads without renewing", least=1)
     poll_events_s: float = setting(

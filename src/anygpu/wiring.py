@@ -312,6 +312,7 @@ def _policy(settings: Settings) -> Policy:
         telemetry_every_s=agent.telemetry_every_s,
         probe_every_s=control.safety_net_s,
         leader_ttl_s=control.leader_ttl_s,
+        paid_timeout_s=control.paid_timeout_s,
         paid_attempts=control.paid_attempts,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,

@@ -143,7 +143,7 @@ def _is_old(attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
 
 def _out_of_time(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> bool:
     """The agent keeps the time limit itself; this is the net under it."""
-    limit_s = view.spec.limits.timeout_s
+    limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None or attempt.training_at_ms is None:
         return False
     return seen.training_s > limit_s + policy.silence_for(attempt.offer)

@@ -109,7 +109,7 @@ class Keeper:
             ticket=self._tickets.ticket(view.id, attempt.number),
             agent_url=self._agent_url(),
             resources=view.spec.resources,
-            max_run_s=_longest_s(view, attempt),
+            max_run_s=_longest_s(view, attempt, self._policy),
             lease_s=self._policy.lease_for(attempt.offer),
         )
         try:
@@ -227,9 +227,9 @@ def _stranded(attempt: AttemptView) -> str:
     )
 
 
-def _longest_s(view: JobView, attempt: AttemptView) -> float | None:
+def _longest_s(view: JobView, attempt: AttemptView, policy: Policy) -> float | None:
     """How long the machine may be wanted at most."""
-    limits = (view.spec.limits.timeout_s, attempt.offer.max_run_s)
+    limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
     return min((limit for limit in limits if limit is not None), default=None)
 
 

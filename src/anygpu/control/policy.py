@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from anygpu.events.facts import Offer
+from anygpu.spec.model import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Policy:
     account_age_s: float = 300  # how long a provider's word on balance and credentials is used
     cool_base_s: float = 5  # a place that refused a launch is left alone this long, then twice as long, ...
     cool_most_s: float = 300
+    paid_timeout_s: float = 25_200  # a job that names no time limit has this one on machines that cost
     paid_attempts: int = 3  # of one organisation, in flight at a time
     useful_s: float = 60  # a launch that cannot afford this much work and its stop is not made
     stop_allowance_s: float = 120  # before the budget is used up: for saving and stopping
@@ -43,6 +45,11 @@ class Policy:
     meter_every_s: float = 30  # then twice as long, ...: how often a provider is asked what it charged
     meter_for_s: float = 172_800
     meter_tolerance_microusd: int = 10
+
+    def time_limit_s(self, spec: JobSpec, offer: Offer) -> float | None:
+        """How long the job may train when it runs there."""
+        own = spec.limits.timeout_s
+        return self.paid_timeout_s if own is None and offer.paid else own
 
     def lease_for(self, offer: Offer) -> float:
         """How long an agent there may be out of reach before it stops by itself."""

@@ -42,7 +42,7 @@ def work_order(
             "resume_args": list(spec.checkpoint.resume_args),
         },
         "resume": resume,
-        "timeout_s": _time_left_s(view, attempt),
+        "timeout_s": _time_left_s(view, attempt, policy),
         "grace_s": policy.grace_s,
         "log_line_limit": LOG_LINE_LIMIT,
         "spool_limit_bytes": SPOOL_LIMIT_BYTES,
@@ -82,9 +82,9 @@ def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any
     return {"path": dataset.path, "url": dataset.url, "sha256": None, "parts": [dict(part) for part in parts]}
 
 
-def _time_left_s(view: JobView, attempt: AttemptView) -> float | None:
+def _time_left_s(view: JobView, attempt: AttemptView, policy: Policy) -> float | None:
     """The time limit is the job's: what earlier attempts trained is used up."""
-    limit_s = view.spec.limits.timeout_s
+    limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None:
         return None
     used_ms = sum(

@@ -159,6 +159,15 @@ def test_a_time_limit_the_agent_did_not_keep_is_kept_by_the_loop() -> None:
     assert event == StopRequested(attempt=1, reason="timeout")
 
 
+def test_a_job_that_names_no_time_limit_has_the_platforms_on_machines_that_cost() -> None:
+    free, paid = Offer(backend="box"), Offer(backend="cloud", price_microusd_per_hour=1)
+    spec = view(*training()).spec
+    assert POLICY.time_limit_s(spec, free) is None
+    assert POLICY.time_limit_s(spec, paid) == 25_200
+    limited = view(*training(), limits={"timeout_s": 100}).spec
+    assert POLICY.time_limit_s(limited, free) == POLICY.time_limit_s(limited, paid) == 100
+
+
 GONE = observed(State.GONE, terminated=True)
 OVER = [
     ("not terminated yet", [*training(), ended(exit_code=0)], Seen(), []),
