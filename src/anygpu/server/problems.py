@@ -63,6 +63,7 @@ STATUS: dict[str, int] = {
     "rate_limited": 429,
     "blob_corrupt": 500,
     "launch_error": 502,
+    "meter_differs": 502,
     "no_capacity": 503,
     "backend_unavailable": 503,
     "backend_not_open": 503,
