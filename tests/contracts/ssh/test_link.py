@@ -88,7 +88,7 @@ class TestCuts:
     ) -> None:
         link = line.link()
         await line.settled(link)
-        await eventually(lambda: len(agents(line)) == 1)
+        await eventually(lambda: b"tick" in line.listener.output)
         line.wire.freeze()
         await eventually(lambda: line.states[-1] is LinkState.BROKEN, within_s=5)
         await eventually(lambda: link.state is LinkState.UP)
