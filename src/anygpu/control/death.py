@@ -17,7 +17,7 @@ def death(view: JobView, attempt: AttemptView, seen: Seen, policy: Policy) -> Fa
     if attempt.claimant is None and is_to_move(view, attempt):
         text = f"it is to go on at {view.migrate_to}"
         return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
-    if seen.stranded and attempt.handle is None and attempt.claimant is None:
+    if is_stranded(seen, policy) and attempt.handle is None and attempt.claimant is None:
         return Failure(code="backend_missing", message=seen.stranded, blame=Blame.LAUNCH)
     if seen.launch_failures >= policy.launch_tries:
         text = f"{seen.launch_failures} launch calls without an answer"
@@ -62,6 +62,11 @@ def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure |
 def is_absent(seen: Seen, policy: Policy) -> bool:
     """Lists lag, and leave things out now and then: it takes both time and a number of looks."""
     return seen.absent_s >= policy.absence_s and seen.absent_probes >= policy.probes_before_lost
+
+
+def is_stranded(seen: Seen, policy: Policy) -> bool:
+    """A backend that is not configured now may be in a moment: servers start, profiles are changed."""
+    return bool(seen.stranded) and seen.stranded_s >= policy.absence_s
 
 
 def is_to_move(view: JobView, attempt: AttemptView) -> bool:

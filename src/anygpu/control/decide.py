@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from anygpu.backends.contract import State
 from anygpu.control.budget import budget_failure, is_over_budget
-from anygpu.control.death import death, is_absent, is_to_move
+from anygpu.control.death import death, is_absent, is_stranded, is_to_move
 from anygpu.control.hold import hold_s, wants_hold
 from anygpu.control.money import spent, usage_of
 from anygpu.control.policy import Policy
@@ -50,7 +50,7 @@ def events_due(
     over = [a for a in view.attempts if a.over and not a.released]
     gone = [a for a in over if _is_gone(seen.get(a.number, NOTHING), policy)]
     released = [_released(a, seen[a.number], now_ms) for a in gone]
-    events: list[Event] = [*_noticed(view, gone, seen), *released]
+    events: list[Event] = [*_noticed(view, gone, seen, policy), *released]
     if live is not None:
         return [*events, *_live_events(view, live, seen, policy)]
     all_released, cost = len(gone) == len(over), view.cost_microusd + sum(map(_cost, released))
@@ -58,13 +58,15 @@ def events_due(
     return [*events, *_holding(view, gone, seen, policy, now_ms), *after]
 
 
-def _noticed(view: JobView, gone: list[AttemptView], seen: dict[int, Seen]) -> Iterator[Event]:
+def _noticed(
+    view: JobView, gone: list[AttemptView], seen: dict[int, Seen], policy: Policy
+) -> Iterator[Event]:
     """What is worth remembering of machines that are still there."""
     for attempt in (a for a in view.attempts if not a.released and a not in gone):
-        yield from _billing(attempt, seen.get(attempt.number, NOTHING))
-        reason = seen.get(attempt.number, NOTHING).stranded
-        if reason and attempt.stranded != reason:
-            yield AttemptStranded(attempt=attempt.number, reason=reason)
+        look = seen.get(attempt.number, NOTHING)
+        yield from _billing(attempt, look)
+        if is_stranded(look, policy) and attempt.stranded != look.stranded:
+            yield AttemptStranded(attempt=attempt.number, reason=look.stranded)
 
 
 def _billing(attempt: AttemptView, seen: Seen) -> Iterator[MachineStarted]:

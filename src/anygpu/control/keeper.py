@@ -87,7 +87,7 @@ class Keeper:
         """The calls to the provider that are due, outside any transaction."""
         memory = self._memory[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
-        memory.stranded = _stranded(attempt) if backend is None else ""
+        memory.strand(_stranded(attempt) if backend is None else "", self._clock.monotonic())
         if backend is None:
             memory.probed(None, memory.stranded, self._clock.monotonic())
         elif attempt.over and wants_hold(view, attempt):

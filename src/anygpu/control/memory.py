@@ -30,6 +30,7 @@ class AttemptMemory:
     terminated: bool = False
     delivery_tries: int = 0
     stranded: str = ""
+    stranded_since: float | None = None
     held_since: float | None = None
     met_at: float | None = None  # when it was seen before anything was launched
     began_ms: int | None = None
@@ -75,6 +76,14 @@ class AttemptMemory:
             self.absent_since = now if self.absent_since is None else self.absent_since
             self.absent_probes += 1
 
+    def strand(self, reason: str, now: float) -> None:
+        """Nobody can be asked about it now, for this reason; or somebody can again, for none."""
+        self.stranded = reason
+        if not reason:
+            self.stranded_since = None
+        elif self.stranded_since is None:
+            self.stranded_since = now
+
     def ended(self) -> None:
         """Terminate returned: what was not listed before tells nothing about what is left now."""
         self.terminated = True
@@ -96,6 +105,7 @@ class AttemptMemory:
             refusal=self.refusal,
             terminated=self.terminated,
             stranded=self.stranded,
+            stranded_s=_since(self.stranded_since, now),
             billed_s=_since(self.billed_since, now),
             held_s=_since(self.held_since, now),
             marks=self.row.marks,

@@ -34,6 +34,7 @@ class Seen:
     refusal: Failure | None = None  # the provider definitely did not launch it
     terminated: bool = False  # terminate was called and returned
     stranded: str = ""  # why nobody can look after it
+    stranded_s: float = 0  # and for how long
     marks: Marks = field(default_factory=Marks)
 
     @property

@@ -1,5 +1,6 @@
 """Which facts follow from what was seen: tables over `events_due`."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from anygpu.events.types import (
 from anygpu.events.view import JobView
 
 POLICY = Policy()
+GONE_BACKEND = Seen(stranded="not configured", stranded_s=60)
 MOVE = MigrateRequested(to="elsewhere")
 REFUSED = Failure(code="no_capacity", message="full", blame=Blame.LAUNCH)
 
@@ -115,11 +117,12 @@ LIVE = [
         Seen(books=Observation(state=State.RUNNING, started_at_ms=7)),
         ["MachineStarted"],
     ),
-    ("its backend is gone", training(), Seen(stranded="not configured"), ["AttemptStranded"]),
+    ("its backend is gone", training(), GONE_BACKEND, ["AttemptStranded"]),
+    ("its backend is gone for a moment", [launching()], replace(GONE_BACKEND, stranded_s=59), []),
     (
         "its backend is gone before the launch",
         [launching()],
-        Seen(stranded="not configured"),
+        GONE_BACKEND,
         ["AttemptStranded", "AttemptLost"],
     ),
     ("to move, booting", [*launched(), MOVE], Seen(), ["AttemptLost"]),
