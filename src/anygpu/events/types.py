@@ -163,7 +163,7 @@ class HoldEnded(Event):
     """The kept machine is no longer wanted."""
 
     attempt: int
-    reason: str  # time | budget | release
+    reason: str  # time | budget | release | gone
     person: str = ""
 
 
