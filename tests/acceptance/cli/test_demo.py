@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.slow
 def test_the_demo_loses_its_spot_machine_goes_on_elsewhere_and_the_bills_agree(alone) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("anygpu-*"))
+    before = set(Path(tempfile.gettempdir()).glob("anygpu-demo-*"))
     report = json.loads(alone("demo", "--json").stdout)
     assert report["troubles"] == []
     assert report["accuracy"] >= 0.95
@@ -18,4 +18,4 @@ def test_the_demo_loses_its_spot_machine_goes_on_elsewhere_and_the_bills_agree(a
     assert 0 < report["noticed_at_epoch"] <= report["resumed_from_epoch"] < report["epochs"]
     assert report["ledger_microusd"] == report["meter_microusd"] > 0
     assert report["machines_left"] == 0
-    assert set(Path(tempfile.gettempdir()).glob("anygpu-*")) <= before
+    assert set(Path(tempfile.gettempdir()).glob("anygpu-demo-*")) <= before

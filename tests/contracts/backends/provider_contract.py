@@ -10,7 +10,7 @@ import pytest
 
 from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
-from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
+from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.cloud import CloudSim, SimOptions, Timing
@@ -101,7 +101,7 @@ class ProviderContract:
         assert not sim.alive()
 
     @pytest.mark.parametrize(
-        ("fault", "error"), [("no_capacity", NoCapacity), ("quota", LaunchRefused), ("throttle", RateLimited)]
+        ("fault", "error"), [("no_capacity", NoCapacity), ("quota", NoQuota), ("throttle", RateLimited)]
     )
     async def test_a_refusal_is_told_apart(
         self, sim: CloudSim, provider: Provider, fault: str, error: type[Exception]

@@ -12,9 +12,9 @@ from tests.contracts.backends.provider_contract import NAME, gone, order, said, 
 
 from anygpu.backends.clouds import ec2
 from anygpu.backends.clouds.http import OutcomeUnknown
-from anygpu.backends.vm.errors import CredentialsRefused, QuotaReached
+from anygpu.backends.vm.errors import CredentialsRefused
 from anygpu.backends.vm.provider import Machine, Meters, Power
-from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, RateLimited
+from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Billing, Offer
 from anygpu.spec.model import Gpu, Resources
 from anygpu.testing.cloud import CloudSim
@@ -155,7 +155,7 @@ async def test_half_of_a_key_is_not_filled_up_with_somebody_elses(connect: Conne
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [("no_capacity", NoCapacity), ("quota", QuotaReached), ("throttle", RateLimited)]
+    ("fault", "error"), [("no_capacity", NoCapacity), ("quota", NoQuota), ("throttle", RateLimited)]
 )
 async def test_a_refusal_is_told_apart(
     sim: CloudSim, provider: ec2.Ec2, fault: str, error: type[Exception]

@@ -139,20 +139,6 @@ print(few <= 3, anygpu.should_stop())
     assert script(code, ANYGPU_DIR=str(tmp_path)).stdout == "True True\n"
 
 
-def test_a_log_call_costs_less_than_fifteen_microseconds(tmp_path: Path) -> None:
-    """The best of several rounds: a busy machine is not what is measured."""
-    code = """
-import anygpu, time
-best = 1.0
-for _ in range(30):
-    began = time.perf_counter()
-    for i in range(200): anygpu.log(loss=0.25, acc=0.5, step=i)
-    best = min(best, (time.perf_counter() - began) / 200)
-print(best)
-"""
-    assert float(script(code, ANYGPU_DIR=str(tmp_path)).stdout) < 15e-6
-
-
 def test_importing_anygpu_loads_nothing_heavy() -> None:
     code = "import sys; before = set(sys.modules); import anygpu; print(sorted(set(sys.modules) - before))"
     assert script(code).stdout == "['__future__', 'anygpu']\n"

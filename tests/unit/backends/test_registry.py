@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.server.plugged import install
 
 from anygpu.backends import registry
-from anygpu.errors import InvalidSpec, KindUnusable
+from anygpu.errors import AnygpuError, InvalidSpec, KindUnusable
 
 VENDORS = ("boto3", "botocore", "httpx", "asyncssh", "anygpu.backends.vm.backend", "anygpu.backends.ssh.link")
 
@@ -47,7 +47,9 @@ def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
 def test_a_kind_knows_when_it_would_use_what_is_the_servers() -> None:
     ec2, cloud = registry.find("ec2"), registry.find("lambda")
     half = ec2.options.model_validate({"session_token": "t", "secret_access_key": "s"})
-    assert ec2.ambient(half)
+    with pytest.raises(AnygpuError, match="belong together"):
+        ec2.ambient(half)
+    assert ec2.ambient(ec2.options.model_validate({}))
     assert not ec2.ambient(half.model_copy(update={"access_key_id": "AKIA"}))
     assert cloud.ambient(cloud.options.model_validate({}))
     assert cloud.ambient(cloud.options.model_validate({"api_key": ""}))

@@ -20,8 +20,9 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.clouds.http import OURS, Http, NotThere, OutcomeUnknown, Vendor, gpus, unix_ms
+from anygpu.backends.clouds.http import OURS, Http, OutcomeUnknown, Vendor, gpus, unix_ms
 from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.vm.errors import NotThere
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import AnygpuError, LaunchRefused

@@ -16,12 +16,11 @@ from pydantic import Field, SecretStr
 from anygpu.backends.clouds import ec2_words
 from anygpu.backends.clouds.ec2_account import Ledger, account
 from anygpu.backends.clouds.ec2_api import Aws
-from anygpu.backends.clouds.ec2_errors import NotThere
 from anygpu.backends.clouds.ec2_goods import Goods, Reservation, at_marginal_price, into_reservation
 from anygpu.backends.clouds.ec2_leftovers import leftovers, remove
 from anygpu.backends.clouds.ec2_sites import Sites, Wishes
 from anygpu.backends.contract import Account, Leftover
-from anygpu.backends.vm.errors import CredentialsRefused
+from anygpu.backends.vm.errors import CredentialsRefused, NotThere
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import BackendUnavailable, LaunchRefused

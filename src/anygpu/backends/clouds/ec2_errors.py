@@ -3,8 +3,8 @@
 from typing import Any
 
 from anygpu.backends.clouds.http import OutcomeUnknown
-from anygpu.backends.vm.errors import CredentialsRefused, QuotaReached
-from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, RateLimited
+from anygpu.backends.vm.errors import CredentialsRefused, NotThere
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 
 NO_CAPACITY = {
     "InsufficientInstanceCapacity",
@@ -48,12 +48,6 @@ CREDENTIALS = {
 MISSING = ("NotFound", "NoSuchEntity")
 
 
-class NotThere(LaunchRefused):
-    """AWS does not know this resource. Nothing to do when it was to be removed."""
-
-    code = "resource_gone"
-
-
 def refusal(error: Any, *, what: str, region: str, who: str) -> AnygpuError | OutcomeUnknown:
     """What a botocore ClientError means for us. `who` names the credentials, never shows them."""
     code = str(error.response.get("Error", {}).get("Code", ""))
@@ -64,7 +58,7 @@ def refusal(error: Any, *, what: str, region: str, who: str) -> AnygpuError | Ou
         return NoCapacity(f"EC2 in {region} has no such machine now: {words}", vendor_code=code)
     if code in QUOTA:
         hint = f"Ask for more in Service Quotas of region {region}, or end some machines."
-        return QuotaReached(said, hint=hint, vendor_code=code)
+        return NoQuota(said, hint=hint, vendor_code=code)
     if code in THROTTLED:
         return RateLimited(said, vendor_code=code)
     if code in CREDENTIALS:

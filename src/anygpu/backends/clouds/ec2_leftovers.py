@@ -4,9 +4,9 @@ what is here was left by a launch that failed half way, or by a hand."""
 import contextlib
 
 from anygpu.backends.clouds.ec2_api import Aws
-from anygpu.backends.clouds.ec2_errors import NotThere
 from anygpu.backends.clouds.ec2_words import NAME_TAG, name_of
 from anygpu.backends.contract import Leftover
+from anygpu.backends.vm.errors import NotThere
 
 OURS = {"Name": "tag-key", "Values": [NAME_TAG]}
 FREE = {"Name": "status", "Values": ["available"]}

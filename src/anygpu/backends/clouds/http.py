@@ -17,23 +17,19 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, RateLimited
+from anygpu.backends.vm.errors import CredentialsRefused, NotThere
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 
 OURS = "anygpu-"  # what the name of every resource of an attempt begins with
 TRIES = 3
 BACKOFF_S = 0.5
 LONGEST_WAIT_S = 10.0
+QUOTA = ("quota", "reached its limit", "limit reached", "limit exceeded", "spend limit")
 GPUS = re.compile(r"(?:(?P<count>\d+)x )?(?P<kind>.+?) \((?P<memory_gib>\d+) GB")
 
 
 class OutcomeUnknown(Exception):
     """The provider may or may not have done what was asked: look at its list before asking again."""
-
-
-class NotThere(LaunchRefused):
-    """The provider does not know this resource. Nothing to do when it was to be removed."""
-
-    code = "resource_gone"
 
 
 UNANSWERED = (BackendUnavailable, OutcomeUnknown, RateLimited)
@@ -141,9 +137,12 @@ class Http:
         match answer.status_code:
             case status if any(sign in f"{code} {words}".lower() for sign in self._vendor.no_capacity):
                 return NoCapacity(f"{self._vendor.name} has no such machine now: {words}", status=status)
+            case status if status != 429 and any(sign in f"{code} {words}".lower() for sign in QUOTA):
+                hint = f"Ask {self._vendor.name} for more, or end some machines."
+                return NoQuota(full, hint=hint, vendor_code=code)
             case 401 | 403:
                 hint = f"Check {self._vendor.variable} or the backend's `api_key`, and what that key may do."
-                return LaunchRefused(full, hint=hint, vendor_code=code)
+                return CredentialsRefused(full, hint=hint, vendor_code=code)
             case 404:
                 return NotThere(full, hint="Check the region and the type.", vendor_code=code)
             case 429:

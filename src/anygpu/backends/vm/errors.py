@@ -3,13 +3,13 @@
 from anygpu.errors import LaunchRefused
 
 
-class QuotaReached(LaunchRefused):
-    """The provider's quota for this account is used up. Ask the provider for more, or end some machines."""
-
-    code = "quota"
-
-
 class CredentialsRefused(LaunchRefused):
     """The provider does not accept the credentials. Check them with `anygpu backend check`, and what they may do."""
 
     code = "credentials_refused"
+
+
+class NotThere(LaunchRefused):
+    """The provider does not know this resource. Nothing to do when it was to be removed."""
+
+    code = "resource_gone"
