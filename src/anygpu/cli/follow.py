@@ -77,7 +77,8 @@ def _recovery(data: Mapping[str, Any]) -> str:
     resume = data.get("resume")
     point = f"resuming from step {resume['step']}" if resume else "starting again from the beginning"
     lost = words.duration(data.get("work_lost_s") or 0)
-    return f"attempt {data['attempt']}: {data['failure']['message']}; {point}, {lost} of work lost"
+    why = data["failure"]["message"].rstrip(".")
+    return f"attempt {data['attempt']}: {why}; {point}, {lost} of work lost"
 
 
 class Follower:

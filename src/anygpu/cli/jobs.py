@@ -115,7 +115,7 @@ def _attempt(each: Mapping[str, Any]) -> tuple[str, ...]:
         words.duration(words.since(start, each.get("ended_at"))),
         "-" if each.get("resume_step") is None else str(each["resume_step"]),
         words.money(each.get("cost_microusd")),
-        each.get("message") or "",
+        " ".join((each.get("message") or "").split()),
     )
 
 

@@ -42,4 +42,5 @@ def _cell(text: str, size: int) -> str:
 def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """`name   value` lines with the values under each other."""
     longest = max((len(name) for name, _ in pairs), default=0)
-    return [f"{name:<{longest}}  {value}" for name, value in pairs]
+    under = "\n" + " " * (longest + len(GAP))
+    return [f"{name:<{longest}}{GAP}{under.join(value.splitlines())}" for name, value in pairs]

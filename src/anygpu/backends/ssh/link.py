@@ -224,10 +224,20 @@ class Link:
         """A connection that breaks says nothing of the agent: once it was up, we try for ever."""
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error
-            self.failure = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
+            self.failure = Failure(code=error.code, message=self._step_and(error), blame=Blame.LAUNCH)
             self._become(LinkState.FAILED, str(error))
         else:
             self._become(LinkState.BROKEN if self._was_up else LinkState.CONNECTING, str(error))
+
+    def _step_and(self, error: LaunchError) -> str:
+        if isinstance(error, AttemptUnknown | NoCapacity):
+            return str(error)
+        step = (
+            "preparing the machine"
+            if self._logins and not isinstance(error, SshUnreachable)
+            else "logging in"
+        )
+        return f"{step}: {error}"
 
     def _bootstrap_begins(self) -> None:
         if self._logins == 1 and not self._inherited:

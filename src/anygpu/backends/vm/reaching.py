@@ -116,7 +116,10 @@ class Reach:
             async with asyncio.timeout(self._timing.ssh.connect_s):
                 _, writer = await asyncio.open_connection(host, port)
         except (OSError, TimeoutError) as error:
-            raise SshUnreachable(f"{name} ({host}:{port}) does not answer over SSH yet: {error}") from error
+            raise SshUnreachable(
+                f"{name} ({host}:{port}) does not answer over SSH: {error or 'no answer in time'}",
+                hint="Its image may run no SSH server, or a firewall may be in between.",
+            ) from error
         writer.close()
 
     async def _keys_of(self, machine: Machine) -> tuple[str, ...]:
