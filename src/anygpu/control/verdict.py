@@ -56,7 +56,7 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     return Retry(failure, counts)
 
 
-FREE_CODES = {"no_capacity", "quota", "migrate"}
+FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # the job waits, or goes elsewhere
 
 
 def why(attempt: AttemptView) -> Failure | None:

@@ -21,6 +21,7 @@ class Circumstances:
 
 
 ORDINARY = Circumstances()
+NOT_ALLOWED = "not among the allowed backends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,10 @@ class Plan:
     def reason(self) -> str:
         """Why nothing can start now, in words for the person who waits."""
         waits = [r.waits for r in self.ranked if r.waits]
-        rejected = [f"{r.offer.backend}: {r.rejected}" for r in self.ranked if r.rejected]
         if waits:
             return waits[0]
+        told = [r for r in self.ranked if r.rejected not in ("", NOT_ALLOWED)] or self.ranked
+        rejected = dict.fromkeys(f"{r.offer.backend}: {r.rejected}" for r in told if r.rejected)
         return "; ".join(rejected) or "no backend is configured"
 
 
@@ -103,7 +105,7 @@ def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
     """Why the offer can never take the job; empty when it can."""
     placement = spec.placement
     if placement.allowed and offer.backend not in placement.allowed:
-        return "not among the allowed backends"
+        return NOT_ALLOWED
     if offer.backend in placement.forbidden:
         return "forbidden by the job"
     if offer.refused:

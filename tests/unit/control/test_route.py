@@ -116,3 +116,10 @@ def test_only_a_budget_in_the_way_is_told_apart_from_other_reasons() -> None:
     assert not route(spec(resources={"gpu": "H100"}), [A100], poor).beyond_budget
     assert route(spec(), [A100, BOX], poor).choice == BOX
     assert not route(spec(), [A100, FULL], poor).beyond_budget
+
+
+def test_the_reason_says_each_thing_once_and_leaves_out_what_nobody_asked_for() -> None:
+    other = replace(A100, backend="other")
+    wanted = spec(placement={"allowed": ["cloud"], "instance_type": "none"})
+    assert route(wanted, [A100, A100, other]).reason == "cloud: is a a2, not a none"
+    assert "not among the allowed" in route(wanted, [other]).reason

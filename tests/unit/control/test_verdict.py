@@ -40,6 +40,7 @@ TABLE = [
     ("silent after progress", [saved(10), lost()], "Retry silent free"),
     ("preempted", [lost(code="preempted", blame=Blame.PREEMPTION)], "Retry preempted free"),
     ("no capacity", [lost(code="no_capacity", blame=Blame.LAUNCH)], "Retry no_capacity free"),
+    ("no key", [lost(code="credentials_refused", blame=Blame.LAUNCH)], "Retry credentials_refused free"),
     ("no quota", [lost(code="quota", blame=Blame.LAUNCH)], "Retry quota free"),
     ("launch refused", [lost(code="launch_refused", blame=Blame.LAUNCH)], "Retry launch_refused"),
     ("cancelled", [CANCEL, ended(outcome="cancelled")], "Cancelled"),
