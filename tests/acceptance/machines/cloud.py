@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,26 @@ class Cloud:
     def running(self) -> list[dict[str, Any]]:
         return [each for each in self.ask("instances") if each["state"] == "running"]
 
-    def settings(self, **options: Mapping[str, Any]) -> str:
-        """One table for each vendor named, with what it needs and the options given."""
-        return "\n".join(self._table(vendor, given) for vendor, given in options.items())
+    def fault(self, kind: str, **where: Any) -> str:
+        return str(self.ask("faults", {"kind": kind, **where})["id"])
 
-    def _table(self, vendor: str, given: Mapping[str, Any]) -> str:
+    def lift(self, fault: str = "") -> None:
+        """Without one: all."""
+        where = "/".join(part for part in (self.about["control"], "faults", fault) if part)
+        request = urllib.request.Request(where, method="DELETE")
+        urllib.request.urlopen(request, timeout=20).close()
+
+    def of(self, job_id: str) -> list[dict[str, Any]]:
+        """What the books say of a job's machines."""
+        mark = job_id.replace("-", "")
+        return [entry for entry in self.ask("books") if mark in entry["name"]]
+
+    def settings(self, **options: Mapping[str, Any]) -> str:
+        """One table for each name, which is its vendor's unless `kind` says so, with the options given."""
+        return "\n".join(self._table(name, given) for name, given in options.items())
+
+    def _table(self, name: str, given: Mapping[str, Any]) -> str:
+        vendor = str(given.get("kind", name))
         key, secret = self.about["credentials"][vendor]
         credentials = {"access_key_id": key, "secret_access_key": secret} if secret else {"api_key": key}
         endpoint = self.about["endpoints"][vendor]
@@ -50,8 +65,8 @@ class Cloud:
             **credentials,
             **given,
         }
-        lines = [f"{name} = {json.dumps(value)}" for name, value in every.items()]
-        return "\n".join([f"[backends.{vendor}]", *lines, ""])
+        lines = [f"{option} = {json.dumps(value)}" for option, value in every.items()]
+        return "\n".join([f"[backends.{name}]", *lines, ""])
 
     def stop(self) -> None:
         self._process.terminate()
@@ -115,6 +130,24 @@ class Server:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read() or b"null")
 
+    def anygpu(self, *words: str, code: int | None = 0, cwd: Path | None = None) -> str:
+        """What a person who types `anygpu …` reads."""
+        program = "from anygpu.cli.main import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            env=self._environ | {"COLUMNS": "400"},
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert code is None or done.returncode == code, (
+            f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        )
+        return done.stdout + done.stderr
+
     def submit(self, **spec: Any) -> str:
         return str(self.ask("POST", "training", spec)["id"])
 
@@ -130,6 +163,15 @@ class Server:
         while (job := self.job(job_id))["status"] not in statuses:
             assert time.monotonic() < end, f"{job}\n{self.log()}"
             time.sleep(0.1)
+        return job
+
+    def until(
+        self, job_id: str, holds: Callable[[dict[str, Any]], bool], within_s: float = 30
+    ) -> dict[str, Any]:
+        end = time.monotonic() + within_s
+        while not holds(job := self.job(job_id)):
+            assert time.monotonic() < end, f"{job}\n{self.log()}"
+            time.sleep(0.05)
         return job
 
 
