@@ -96,6 +96,9 @@ class ControlSettings:
         25_200.0, "time limit of jobs that name none, on machines that cost", least=60
     )
     paid_attempts: int = setting(3, "attempts of one organisation on paid machines at a time", least=0)
+    useful_s: float = setting(60.0, "least training a launch must be able to pay for", least=0)
+    stop_allowance_s: float = setting(120.0, "kept of a budget for saving and stopping", least=0)
+    end_allowance_s: float = setting(20.0, "kept of a budget for ending the machine, saved or not", least=0)
     leader_ttl_s: float = setting(15.0, "how long a control process leads without renewing", least=1)
     poll_events_s: float = setting(
         1.0, "how often events of other server processes are looked for", least=0.05

@@ -314,6 +314,9 @@ def _policy(settings: Settings) -> Policy:
         leader_ttl_s=control.leader_ttl_s,
         paid_timeout_s=control.paid_timeout_s,
         paid_attempts=control.paid_attempts,
+        useful_s=control.useful_s,
+        stop_allowance_s=control.stop_allowance_s,
+        end_allowance_s=control.end_allowance_s,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
     )

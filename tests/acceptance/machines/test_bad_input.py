@@ -13,7 +13,13 @@ from tests.acceptance.machines.cloud import Cloud, Server
 pytestmark = pytest.mark.timeout(120)
 TRAINEE = Path(__file__).with_name("trainee.py").read_text()
 SHORT = {"ready_s": 4, "ssh_s": 2, "bootstrap_s": 10}
-BRISK = {"ANYGPU_CONTROL__PAID_ATTEMPTS": "8", "ANYGPU_CONTROL__SAFETY_NET_S": "0.5"}
+BRISK = {
+    "ANYGPU_CONTROL__PAID_ATTEMPTS": "8",
+    "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
+    "ANYGPU_CONTROL__USEFUL_S": "3",
+    "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "6",
+    "ANYGPU_CONTROL__END_ALLOWANCE_S": "3",
+}
 WRONG_KEYS = {
     "wrongec2": {"kind": "ec2", "secret_access_key": "wrong"},
     "wronglambda": {"kind": "lambda", "api_key": "wrong", "unattended": True},
@@ -243,6 +249,24 @@ def test_a_failed_machine_is_held_for_a_look_and_ended_when_the_time_is_over(
     job = server.wait(held, "failed", within_s=20)
     assert job["failure"]["code"] == "exit_code"
     assert job["cost_microusd"] > before
+    assert_settled(cloud, job)
+
+
+def test_a_budget_is_kept_by_saving_first_and_never_exceeded(server: Server, cloud: Cloud) -> None:
+    job_id = submit(
+        server,
+        "thrifty",
+        "runpod",
+        steps=2000,
+        limits={"max_cost": 0.001},
+        checkpoint={"paths": ["state.txt"]},
+    )
+    job = server.wait(job_id, "failed", within_s=40)
+    assert job["failure"]["code"] == "budget"
+    assert "the budget is used up: $" in server.anygpu("show", job_id)
+    assert "budget" in [e["data"]["reason"] for e in server.events(job_id) if e["type"] == "StopRequested"]
+    assert job["checkpoint"]["step"] > 10
+    assert sum(entry["billed_microusd"] for entry in cloud.of(job_id)) <= job["cost_microusd"] <= 1_000
     assert_settled(cloud, job)
 
 
