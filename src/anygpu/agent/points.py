@@ -75,8 +75,12 @@ class Points:
                 self._take_line(json.loads(line), points)
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
                 self.malformed += 1
+        self._tell(points)
+
+    def _tell(self, points: list[Point]) -> None:
         if points:
-            self.on_points(points)
+            self.on_points(points[:])
+            points.clear()
 
     def _take_line(self, said: dict[str, Any], points: list[Point]) -> None:
         if not said.keys() & KINDS:
@@ -86,6 +90,7 @@ class Points:
         if "p" in said:
             self._progress(said["p"])
         if "c" in said:
+            self._tell(points)  # what led to the checkpoint comes before it
             self.on_checkpoint(said["c"])
         if "b" in said:
             self.on_artifact(said["b"])

@@ -133,7 +133,10 @@ class Training:
             from anygpu.agent.uploader import Uploader
 
             size = int(self._attempt.work.env.get("WORLD_SIZE") or 1)
-            self._uploader_made = Uploader(self._attempt.server, self._attempt.orders, world_size=size)
+            spool = self._attempt.spool
+            self._uploader_made = Uploader(
+                self._attempt.server, self._attempt.orders, world_size=size, reported=lambda: spool.acked
+            )
         return self._uploader_made
 
     def _watcher(self) -> Watcher:
@@ -195,7 +198,9 @@ class Training:
         snapshot = self._snapshot_of(said, "checkpoints")
         prefix = os.path.dirname(self._relative(path))
         prefix = f"{prefix}/" if prefix else ""
-        self._uploader().add(Upload("said", snapshot, step=int(step), prefix=prefix))
+        self._attempt.report.flush()
+        after = self._attempt.spool.last_seq
+        self._uploader().add(Upload("said", snapshot, step=int(step), prefix=prefix, after=after))
 
     def _take_artifact(self, said: dict[str, Any]) -> None:
         from anygpu.agent.uploader import Upload

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Take = Callable[[], str]
 
 
+REPORT_FIRST_S = 2.0
+
+
 class Postponed(Exception):
     """Something more important came while this was being uploaded."""
 
@@ -33,7 +36,7 @@ class Postponed(Exception):
 class Upload:
     """Something to publish: a snapshot already made, or `take`, which makes it in the uploader's thread."""
 
-    __slots__ = ("at", "failed", "key", "name", "prefix", "snapshot", "step", "take")
+    __slots__ = ("after", "at", "failed", "key", "name", "prefix", "snapshot", "step", "take")
 
     def __init__(
         self,
@@ -43,8 +46,11 @@ class Upload:
         step: int = 0,
         prefix: str = "",
         name: str | None = None,
+        after: int = 0,
     ) -> None:
+        """`after`: the report that must have arrived first, so that no curve ends before its checkpoint."""
         self.key = key
+        self.after = after
         self.snapshot = snapshot
         self.take = take
         self.failed = False
@@ -57,7 +63,14 @@ class Upload:
 class Uploader:
     """Its thread begins with the first thing to do. Of two uploads with one key, only the newer is made."""
 
-    def __init__(self, server: Callable[[], Server], orders: Orders, world_size: int) -> None:
+    def __init__(
+        self,
+        server: Callable[[], Server],
+        orders: Orders,
+        world_size: int,
+        reported: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._reported = reported
         self._make_server = server
         self._orders = orders
         self._world_size = world_size
@@ -169,7 +182,14 @@ class Uploader:
             "world_size": self._world_size,
             "files": [one.file for one in described],
         }
+        self._wait_for_report(upload.after)
         publish(server, "/agent/v1/checkpoints", offer, _pieces(described), self.until)
+
+    def _wait_for_report(self, seq: int) -> None:
+        """What led to a checkpoint is told before it; a moment is all that is given for that."""
+        give_up_at = min(time.monotonic() + REPORT_FIRST_S, self.until)
+        while self._reported() < seq and time.monotonic() < give_up_at:
+            time.sleep(0.005)
 
     def _publish_artifact(self, server: Server, name: str, snapshot: str) -> None:
         for relative, path in files_of(snapshot):
