@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK = b"ANYGPU_NAME="
+CLEAN_LOOKS = 2
 NOBODY = ("", UNNAMED)  # an agent that was started ahead belongs to no attempt yet
 
 
@@ -33,11 +34,15 @@ def marked() -> dict[str, list[int]]:
 
 
 def kill_all(name: str, within_s: float = 10.0) -> bool:
-    """SIGKILL until nothing is left; new children of a forking script are caught by the next round."""
-    end = time.monotonic() + within_s
+    """SIGKILL until nothing is left; new children of a forking script are caught by the next round.
+
+    A process that is just being replaced by another program shows no environment for a moment: one look is not enough.
+    """
+    end, clean = time.monotonic() + within_s, 0
     while time.monotonic() < end:
         left = marked().get(name, [])
-        if not left:
+        clean = 0 if left else clean + 1
+        if clean >= CLEAN_LOOKS:
             return True
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
