@@ -8,8 +8,9 @@ from tests.unit.vm.rented import SMALL, MemoryProvider, Rented, a_launch, in_vir
 
 from anygpu.backends.contract import State
 from anygpu.backends.ssh.link import LinkState
+from anygpu.backends.vm.listing import Listing
 from anygpu.backends.vm.options import VmOptions
-from anygpu.backends.vm.provider import Power
+from anygpu.backends.vm.provider import Machine, Power
 from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.errors import BackendUnavailable
 from anygpu.events.facts import Blame, Failure, Handle
@@ -85,6 +86,49 @@ def test_nothing_is_listed_when_nothing_of_ours_lives() -> None:
     in_virtual_time(story)
 
 
+def test_who_comes_just_as_a_listing_is_over_gets_the_next_one() -> None:
+    """That listing is done and has not been cleared away yet: waiting for it would not wait at all."""
+
+    async def story() -> None:
+        listing = Listing(no_machines, pause_s=0, on_listed=lambda snapshot: late())
+        clock, found = asyncio.get_running_loop(), []
+
+        def late() -> None:
+            if not found:
+                found.append(asyncio.create_task(listing.newer_than(clock.time() + 1)))
+
+        first = await listing.newer_than(clock.time())
+        await asyncio.sleep(2)
+        assert (await found[0]).began_at > first.began_at
+
+    in_virtual_time(story)
+
+
+async def no_machines() -> list[Machine]:
+    await asyncio.sleep(0.5)
+    return []
+
+
+def test_a_machine_that_was_taken_is_told_by_the_first_listing_that_shows_it() -> None:
+    async def story() -> None:
+        place, handle = await running()
+        await asyncio.sleep(100)
+        place.links[0].become(LinkState.BROKEN, "connection lost")
+        place.provider.change("m-1", power=Power.ENDING, preempted=True)
+        listing = asyncio.create_task(place.backend.inventory())
+        await asyncio.sleep(0.01)
+        place.links[0].become(LinkState.BROKEN, "still lost")  # newer than the listing that is under way
+        before = place.provider.listings
+        seen = await place.backend.probe(handle)
+        assert (seen.state, seen.preempted) == (State.EXITED, True)
+        assert place.provider.listings == before
+        assert handle.name in place.changes
+        assert not place.links[0].running  # nobody dials what is gone
+        await listing
+
+    in_virtual_time(story)
+
+
 def test_a_broken_link_asks_the_provider_at_once_and_is_no_verdict_by_itself() -> None:
     async def story() -> None:
         place, handle = await running()
@@ -95,7 +139,7 @@ def test_a_broken_link_asks_the_provider_at_once_and_is_no_verdict_by_itself() -
         seen = await place.backend.probe(handle)
         assert place.provider.listings == before + 1
         assert (seen.state, seen.detail) == (State.RUNNING, "connection lost")
-        assert handle.name in place.changes
+        assert place.changes == []  # the provider had nothing to tell
 
     in_virtual_time(story)
 

@@ -199,7 +199,7 @@ class Link:
     def _judge(self, answer: dict[str, Any], login: Login) -> None:
         agent = answer["agent"]
         if agent in ("started", "alive"):
-            self._was_up, self._waited_s = True, self._timing.again_first_s
+            self._was_up, self._waited_s = True, self._timing.broken_first_s
             self._become(LinkState.UP, f"the agent runs on {login.machine}")
         elif agent in ("dead", "ended"):
             self._exited(answer, login)

@@ -41,6 +41,7 @@ class SshTiming:
     keepalive_s: float = 5
     keepalive_misses: int = 3
     again_first_s: float = 0.2
+    broken_first_s: float = 0.8  # after a break: by then a provider has told which machines are gone for good
     again_most_s: float = 10
     handshakes: int = 16  # at one time: each is a few milliseconds of computing in the server's only loop
 

@@ -73,6 +73,22 @@ class VmAttempt:
         return self.machine is not None and self.machine.power is Power.ENDED
 
     @property
+    def taken(self) -> bool:
+        """It is ending, and not by our doing: no newer listing takes that back."""
+        ending = self.machine is not None and self.machine.power is Power.ENDING
+        return ending and self.present and not self.terminated
+
+    @property
+    def cut_off(self) -> bool:
+        """It was taken together with its connection: there is nothing left to dial."""
+        return self.taken and self.broken
+
+    @property
+    def broken(self) -> bool:
+        """It was connected and is not."""
+        return self.link is not None and self.link.state is LinkState.BROKEN
+
+    @property
     def never_was(self) -> bool:
         return self.refused and self.machine is None and not self.present
 
@@ -104,7 +120,7 @@ class VmAttempt:
     @property
     def troubled(self) -> bool:
         """The agent is out of reach or over: the provider may know why."""
-        return self.link is not None and self.link.state in (LinkState.BROKEN, LinkState.EXITED)
+        return self.broken or (self.link is not None and self.link.state is LinkState.EXITED)
 
     def counts(self, now: float) -> bool:
         """It is one of the machines its backend has, or is about to have."""

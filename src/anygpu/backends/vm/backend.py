@@ -235,15 +235,18 @@ class VmBackend:
         return attempt
 
     async def _look(self, attempt: VmAttempt) -> None:
-        if attempt.ended or attempt.never_was:
-            return  # nothing can follow, even when the provider forgets it
-        self._take_in(attempt, await self._fresh(attempt.look_after))
+        if attempt.ended or attempt.never_was or attempt.taken:
+            return  # no later listing says otherwise; what has ended may even be forgotten
+        oldest = max(attempt.look_after, self._oldest())
+        self._take_in(attempt, await self._listing.newer_than(oldest, enough=lambda: attempt.taken))
         self._watch.begin()
 
     async def _fresh(self, after: float = float("-inf")) -> Snapshot:
         """A listing that is not older than the watch lets them become, and not older than `after`."""
-        oldest = self._clock.time() - self._timing.calm_s - STALE_S
-        return await self._listing.newer_than(max(after, oldest))
+        return await self._listing.newer_than(max(after, self._oldest()))
+
+    def _oldest(self) -> float:
+        return self._clock.time() - self._timing.calm_s - STALE_S
 
     def _take_in_all(self, snapshot: Snapshot) -> None:
         for attempt in [*self._attempts.values()]:
@@ -262,7 +265,7 @@ class VmBackend:
         for twin in twins(snapshot.of(attempt.name), attempt.machine.id if attempt.machine else ""):
             if not self._was_told_to_end(attempt, twin.id):
                 self._chore(self._end(attempt, twin))
-        if attempt.terminated or attempt.ended:
+        if attempt.terminated or attempt.ended or attempt.cut_off:
             self._let_go(attempt)
         elif attempt.reachable and attempt.link is None:
             attempt.link = self._link(attempt, lambda: self._stirred(attempt))
@@ -276,7 +279,8 @@ class VmBackend:
         if attempt.troubled:
             attempt.look_after = attempt.stirred_at
             self._watch.nudge()
-        self._on_change(attempt.name)
+        if not attempt.broken:  # what there is to decide then comes with the listing
+            self._on_change(attempt.name)
 
     # -- ending -----------------------------------------------------------------------------------------------
 

@@ -41,21 +41,25 @@ class Listing:
         self._flight: asyncio.Task[None] | None = None
         self.latest: Snapshot | None = None
 
-    async def newer_than(self, moment: float) -> Snapshot:
-        """A listing that did not begin before `moment`. Raises what the provider raised when there is none."""
-        while self.latest is None or self.latest.began_at < moment:
+    async def newer_than(self, moment: float, *, enough: Callable[[], bool] = lambda: False) -> Snapshot:
+        """A listing that did not begin before `moment`. Raises what the provider raised when there is none.
+
+        `enough`: whether an older one has told by now what there is to know.
+        """
+        while self.latest is None or (self.latest.began_at < moment and not enough()):
             await self._joined()
         return self.latest
 
     async def _joined(self) -> None:
-        if self._flight is None:
+        if self._flight is None or self._flight.done():  # waiting for what is over would never let others run
             self._flight = asyncio.create_task(self._list())
             self._flight.add_done_callback(self._landed)
         # Shielded: one who no longer waits must not take the answer away from the others.
         await asyncio.shield(self._flight)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
-        self._flight = None
+        if self._flight is flight:
+            self._flight = None
         if not flight.cancelled():
             flight.exception()  # each who waited was told; when nobody waited, nobody needs to be
 
