@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PORT = 22
+# Processors have instructions for AES; asyncssh's first choice takes four times as long for what goes through tunnels.
+CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
 class Dialer:
@@ -139,7 +141,8 @@ def _identity(login: Login) -> dict[str, Any]:
     if login.private_key:
         key = asyncssh.import_private_key(login.private_key)
         # Nothing of the person who runs the server takes part: no agent, no configuration, no other key.
-        return {**user, "client_keys": [key], "agent_path": None, "config": None}
+        plain = {"agent_path": None, "config": None, "encryption_algs": CIPHERS}
+        return {**user, "client_keys": [key], **plain}
     return {**user, "client_keys": [login.identity]} if login.identity else user
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class KeyPair:
         return f"KeyPair({self.public_openssh!r})"
 
 
+@lru_cache(maxsize=4096)  # writing one down takes a millisecond, and a link that is broken asks at every try
 def attempt_key(secret: bytes, name: str) -> KeyPair:
     """The same secret and name always give the same key: a restarted server can log in again."""
     # Imported here: the library takes longer to load than most commands take to run.
