@@ -1,7 +1,6 @@
 """Settings -> running objects: the only place that assembles."""
 
 import asyncio
-import gc
 import getpass
 import hashlib
 import hmac
@@ -26,7 +25,7 @@ from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
 from anygpu.events.view import JobView
-from anygpu.server import log, state
+from anygpu.server import log, process, state
 from anygpu.server.agent_app import agent_app
 from anygpu.server.app import api, gated
 from anygpu.server.gate import GateRules, known_hosts
@@ -131,8 +130,7 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
             await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
         address = _address(settings, api_socket, services)
         stack.enter_context(state.announced(settings.state, address))
-        gc.freeze()  # what is here now stays; a collection need not look at it again
-        gc.enable()
+        process.settle()
         yield address
         services.sources.hub.close()
 
