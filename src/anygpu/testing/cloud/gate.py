@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 BACKLOG = 128
 
@@ -60,8 +60,7 @@ class _Line(asyncio.Protocol):
         self.host = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
         self.host = str((transport.get_extra_info("sockname") or ("",))[0])
         self._gate.add(self)
         self._inner.connection_made(_Held(self))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from anygpu.testing.cloud.cloud import Cloud
 from anygpu.testing.cloud.dialects.ec2.goods import VENDOR
+from anygpu.testing.cloud.dialects.ec2.wire import Rendered
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -46,6 +47,7 @@ class Region:
         )
         self.groups: dict[str, Group] = {self.default_group.id: self.default_group}
         self.reservations: dict[str, Reservation] = {}
+        self.rendered: dict[str, tuple[tuple[object, ...], Rendered]] = {}  # instances, as last listed
 
 
 class Account:

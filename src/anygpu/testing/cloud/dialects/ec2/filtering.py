@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TypeVar
 
 from anygpu.testing.cloud.dialects.ec2.failure import Failure
@@ -21,20 +22,24 @@ def matching(
     return [
         item
         for item in items
-        if all(_passes(name, values, facts(item), tags(item)) for name, values in wanted.items())
+        if all(_passes(name, values, partial(facts, item), tags(item)) for name, values in wanted.items())
     ]
 
 
 def _passes(
-    name: str, values: list[str], facts: Mapping[str, str | Iterable[str]], tags: Mapping[str, str]
+    name: str,
+    values: list[str],
+    facts: Callable[[], Mapping[str, str | Iterable[str]]],
+    tags: Mapping[str, str],
 ) -> bool:
     if name.startswith("tag:"):
         return _any(tags.get(name.removeprefix("tag:")), values)
     if name == "tag-key":
         return _any(list(tags), values)
-    if name not in facts:
+    known = facts()
+    if name not in known:
         raise Failure("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return _any(facts[name], values)
+    return _any(known[name], values)
 
 
 def _any(fact: str | Iterable[str] | None, values: list[str]) -> bool:

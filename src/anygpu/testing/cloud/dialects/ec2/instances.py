@@ -43,7 +43,17 @@ async def describe_instances(region: Region, fields: Fields) -> Fields:
     chosen = [found[id] for id in wanted] if wanted else listed
     passing = matching(chosen, fields, lambda each: instance_facts(region, each), lambda each: each.tags)
     some, token = wire.page(passing, fields)
-    return {"reservationSet": [_reservation(region, each) for each in some], "nextToken": token}
+    return {"reservationSet": [_listed(region, each) for each in some], "nextToken": token}
+
+
+def _listed(region: Region, instance: Instance) -> wire.Rendered:
+    """As it was written for the last list, unless something that changes has changed."""
+    changes = (instance.state, instance.address, instance.cause, instance.stopped_at_ms)
+    version = (*changes, *instance.tags.items(), *instance.disks)
+    known = region.rendered.get(instance.id)
+    if known is None or known[0] != version:
+        known = region.rendered[instance.id] = version, wire.rendered(_reservation(region, instance))
+    return known[1]
 
 
 async def terminate_instances(region: Region, fields: Fields) -> Fields:

@@ -31,6 +31,16 @@ def _listed(node: Any) -> Any:
     return {name: _listed(value) for name, value in node.items()}
 
 
+class Rendered(str):
+    """XML already: a thousand instances that did not change are not written anew for every list."""
+
+    __slots__ = ()
+
+
+def rendered(value: Fields) -> Rendered:
+    return Rendered(_content(value))
+
+
 def xml(name: str, value: Any) -> str:
     """Lists become `<item>`s; None is left out; booleans are lower case."""
     if value is None:
@@ -39,12 +49,14 @@ def xml(name: str, value: Any) -> str:
 
 
 def _content(value: Any) -> str:
-    if isinstance(value, Mapping):
+    if isinstance(value, str):
+        return value if isinstance(value, Rendered) else escape(value)
+    if isinstance(value, dict | Mapping):  # a dict by itself, since asking an abstract class is slow
         return "".join(xml(key, inner) for key, inner in value.items())
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str | int | float):
-        return escape(str(value))
+    if isinstance(value, int | float):
+        return str(value)
     return "".join(xml("item", inner) for inner in value)
 
 
