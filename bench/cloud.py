@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.stage import Stage, stage
+from bench.stage import Stage, ended, stage
 
 STUBS = ("-m", "bench.stub_machines")
 REAL = ("-c", "from anygpu.cli.main import main; main()", "cloud-sim", "--json")
@@ -73,5 +73,4 @@ def _simulator(directory: Path, command: Sequence[str]) -> Iterator[Cloud]:
             raise RuntimeError((directory / "cloud.log").read_text())
         yield Cloud(process, json.loads(line))
     finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        ended(process, within_s=60)

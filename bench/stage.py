@@ -111,8 +111,17 @@ def stage(directory: Path, **settings: str) -> Iterator[Stage]:
             token=(state / "token").read_text().strip(),
         )
     finally:
-        process.terminate()
-        process.wait(timeout=20)
+        ended(process, within_s=20)
+
+
+def ended(process: "subprocess.Popen[bytes]", within_s: float) -> None:
+    """Asked to end, and killed when it does not: nothing outlives the measurement."""
+    process.terminate()
+    try:
+        process.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def median_ms(samples: Sequence[float]) -> float:

@@ -5,15 +5,17 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import random
 import re
-import shutil
 import signal
 import sys
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, cast
+
+import asyncssh
+import uvloop
 
 from anygpu.testing.cloud import CloudSim, SimOptions, Timing, userdata
 from anygpu.testing.cloud.cloud import Limits
@@ -21,13 +23,7 @@ from anygpu.testing.cloud.console import host_key_block
 from anygpu.testing.cloud.gate import Gate
 from anygpu.testing.cloud.hostkey import new_host_key
 from anygpu.testing.cloud.instance import Instance
-from anygpu.testing.cloud.place import Place, Site
-from anygpu.testing.cloud.sessions import Sessions
-from anygpu.testing.cloud.sshserver import SshServer
 from bench.stub_agent import StubAgent
-
-if TYPE_CHECKING:
-    import asyncssh
 
 SSH_PORT, BOOT_S = 2422, 2.0
 PLENTY = 1_000_000
@@ -35,31 +31,45 @@ DOORMAN_BYTES = re.compile(r"' anygpu (\d+) ")
 
 
 class StubMachine:
-    """The body of an instance. One agent at most, as on a real one."""
+    """The body of an instance: nothing of it is on a disk."""
 
-    def __init__(self, instance: Instance, site: Site) -> None:
+    def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._place = Place(site, instance)
         self._gate = Gate()
-        self._doors = Doors(self._place)
+        self._doors = Doors()
         self.host_key = self.console = ""
 
     async def boot(self) -> None:
         start = userdata.read(self._instance.order.user_data)
-        self._place.make((*self._instance.order.public_keys, *start.keys))
+        self._keys = {tuple(key.split()[:2]) for key in (*self._instance.order.public_keys, *start.keys)}
         private, self.host_key = new_host_key(f"root@{self._instance.id}")
+        self._private = asyncssh.import_private_key(private)
         self.console = host_key_block(self.host_key, self._instance.id)
-        self._server = SshServer(self._place, self._gate, self._doors, private)
 
     async def halt(self) -> None:
         self._gate.close()
         await self._doors.end()
 
     async def erase(self) -> None:
-        shutil.rmtree(self._place.directory, ignore_errors=True)
+        """There is no disk."""
 
     async def listen(self, address: str) -> None:
-        await self._server.listen(address, self._place.site.ssh_port)
+        await asyncssh.listen(
+            address,
+            SSH_PORT,
+            tunnel=cast("Any", self),
+            server_factory=lambda: Login(self._keys),
+            server_host_keys=[self._private],
+            process_factory=self._doors.serve,
+            encoding=None,
+            config=None,
+        )
+
+    async def create_server(
+        self, factory: Callable[[str, int], asyncio.Protocol], host: str, port: int
+    ) -> asyncio.Server:
+        """As asyncssh asks a tunnel for one: the gate stands before it."""
+        return await self._gate.open(host, port, lambda: factory("", 0))
 
     async def silence(self, address: str) -> None:
         self._gate.shut(address)
@@ -68,14 +78,35 @@ class StubMachine:
         self._gate.connect(connected)
 
     def limit_files(self, file_bytes: int | None) -> None:
-        self._doors.limit_files(file_bytes)
+        """There are no files."""
 
 
-class Doors(Sessions):
+class Login(asyncssh.SSHServer):
+    """Lets in the keys that were ordered, and forwards its loopback ports to the server."""
+
+    def __init__(self, keys: set[tuple[str, ...]]) -> None:
+        self._keys = keys
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return tuple(key.export_public_key().decode().split()[:2]) in self._keys
+
+    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
+        return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
+
+
+class Doors:
     """Answers what a server asks of a new machine (agent/box_door.py, agent/box.py), without starting anything."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self) -> None:
         self._has_archive = False
         self._agent: StubAgent | None = None
         self._running: asyncio.Task[None] | None = None
@@ -119,19 +150,15 @@ def _say(process: "asyncssh.SSHServerProcess[bytes]", facts: dict[str, Any]) -> 
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        site = Site(directory=Path(directory), ssh_port=SSH_PORT, metadata_port=0, env={})
-        options = SimOptions(
-            ssh_port=SSH_PORT,
-            timing=Timing(boot_s=BOOT_S),
-            limits=Limits(vcpus={"ec2": PLENTY}),
-            directory=Path(directory),
-        )
-        async with CloudSim(options, make_body=lambda instance: StubMachine(instance, site)) as sim:
-            print(json.dumps(_places(sim)), flush=True)
-            orders = await _standard_input()
-            while line := await orders.readline():
-                _preempt(sim, int(line.removeprefix(b"preempt ")))
+    options = SimOptions(
+        ssh_port=SSH_PORT, timing=Timing(boot_s=BOOT_S), limits=Limits(vcpus={"ec2": PLENTY})
+    )
+    gc.set_threshold(100_000, 50, 100)  # what it measures is the server: this process shall not be in its way
+    async with CloudSim(options, make_body=StubMachine) as sim:
+        print(json.dumps(_places(sim)), flush=True)
+        orders = await _standard_input()
+        while line := await orders.readline():
+            _preempt(sim, int(line.removeprefix(b"preempt ")))
 
 
 async def _standard_input() -> asyncio.StreamReader:
@@ -159,4 +186,4 @@ def _places(sim: CloudSim) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())
