@@ -1,10 +1,8 @@
 """Gives waiting jobs a place: asks for offers, plans, and writes the intent. The keeper then acts on it."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from anygpu.backends.contract import Backend
 from anygpu.control.budget import budget_failure, left_microusd
@@ -61,16 +59,17 @@ class Placing:
             closed=tuple(sorted(self._cooling.closed().items())),
         )
         places = _Places(views, self._quotes.offers, self._visible, self._policy.paid_attempts)
-        settling = []
+        changed = []
         for view in in_order(ready, now_ms, self._policy):
             plan = await places.plan(view, _circumstances(view, usual, places, now_ms))
-            # Written beside each other, in this order: each by itself would wait for the disk alone.
-            settling.append(asyncio.ensure_future(self._settle(view, plan, guard)))
+            after = await self._settle(view, plan, guard)
+            if after is not None:
+                changed.append(after)
             if plan.choice is not None:
                 places.take(plan.choice, view.organisation)
             elif is_impatient(view, now_ms, self._policy):
                 places.reserve(plan)
-        return [view for view in await _settled(settling) if view is not None]
+        return changed
 
     async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         """Write the intent, or why the job waits; nothing when neither is new."""
@@ -171,17 +170,9 @@ class _Places:
         return f"{self._paid_attempts} paid attempts of {organisation} are in flight, as many as may be at a time"
 
     def take(self, offer: Offer, organisation: str) -> None:
-        """Plans stand until a place is full; `paid_waits` is a part of what they were made for."""
         self._taken[offer.place] = self._taken.get(offer.place, 0) + 1
         self._paid[organisation] += offer.paid
-        if any(self._is_full(other) for other in self._all() if other.place == offer.place):
-            self._plans.clear()
-
-    def _all(self) -> Iterator[Offer]:
-        return chain.from_iterable(self._offers.values())
-
-    def _is_full(self, offer: Offer) -> bool:
-        return offer.free is not None and offer.free <= self._taken.get(offer.place, 0)
+        self._plans.clear()
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""
@@ -189,15 +180,6 @@ class _Places:
         if not wanted <= self._blocked:
             self._blocked |= wanted
             self._plans.clear()
-
-
-async def _settled(settling: Sequence[Awaitable[JobView | None]]) -> list[JobView | None]:
-    """All of them have ended when this returns or raises: what one pass writes, the next one sees."""
-    outcomes = await asyncio.gather(*settling, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def _stuck(view: JobView, plan: Plan) -> list[Event]:

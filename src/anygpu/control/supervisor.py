@@ -124,8 +124,9 @@ class Supervisor:
             self._start(led, "sweeping", lambda: self._sweep(led))
         if keeper.meters.next_at() <= self._clock.monotonic():
             self._start(led, "reading meters", lambda: keeper.meters.run(led.guard, self._report))
-        woken = sorted(await self._wake.wait(self._pause_s(led)))
-        await asyncio.gather(*(self._refresh(led, job_id) for job_id in woken if job_id != NUDGE))
+        for job_id in sorted(await self._wake.wait(self._pause_s(led))):
+            if job_id != NUDGE:
+                await self._refresh(led, job_id)
 
     def _start(self, led: Leadership, chore: str, work: Callable[[], Awaitable[None]]) -> None:
         """What waits for providers goes on beside the rounds, one of each kind at a time."""
@@ -163,12 +164,11 @@ class Supervisor:
             self._know(led, view)
 
     async def _refresh(self, led: Leadership, job_id: str) -> None:
-        """A job that is known is read by the look that follows; a new one has to be known to be placed."""
-        if job_id not in led.views:
-            try:
-                self._know(led, await self._journal.view(SYSTEM, job_id))
-            except NotFound:
-                return
+        try:
+            view = await self._journal.view(SYSTEM, job_id)
+        except NotFound:
+            return
+        self._know(led, view)
         led.due[job_id] = self._clock.monotonic()
         if job_id in led.looking:
             led.again.add(job_id)
