@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, machines, overhead, pages, start, watching
+from bench import ingest, machines, overhead, pages, recovery, start, watching
 from bench.peers import ROOT
 from bench.stage import Figure, Stage, stage
 
@@ -22,6 +22,7 @@ SECTIONS = {
     "watching": watching,
     "ingest": ingest,
     "pages": pages,
+    "recovery": recovery,
     "machines": machines,
 }
 

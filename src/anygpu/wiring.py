@@ -192,7 +192,7 @@ async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStac
     blobs = open_blobs(settings.blobs_url, secret=keys.blobs, options=_blob_options(settings))
     return Stores(
         database=database,
-        journal=SqlJournal(database, on_commit=hub.committed),
+        journal=SqlJournal(database, on_commit=hub.committed, alone=settings.embedded),
         evidence=SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes),
         blobs=blobs,
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),

@@ -30,6 +30,7 @@ class Leadership:
     renewed_at: float
     views: dict[str, JobView] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
+    wanting: set[str] = field(default_factory=set)  # jobs without a place
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     chores: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)  # what was due once more while it was being done
@@ -117,7 +118,7 @@ class Supervisor:
 
     async def _round(self, led: Leadership, keeper: Keeper) -> None:
         await self._list(led)
-        if any(wants_a_place(view) for view in led.views.values()):
+        if led.wanting:
             self._start(led, "placing", lambda: self._place(led, keeper))
         self._start_looks(led, keeper)
         if self._sweep_is_due(led):
@@ -178,6 +179,10 @@ class Supervisor:
         if known is not None and known.position > view.position:
             return
         led.views[view.id] = view
+        if wants_a_place(view):
+            led.wanting.add(view.id)
+        else:
+            led.wanting.discard(view.id)
         led.due.setdefault(view.id, self._clock.monotonic())
         if view.recovering_since_ms is None:
             led.recovering.pop(view.id, None)
@@ -189,10 +194,12 @@ class Supervisor:
     def _drop(self, led: Leadership, job_id: str) -> None:
         led.views.pop(job_id, None)
         led.due.pop(job_id, None)
+        led.wanting.discard(job_id)
         led.recovering.pop(job_id, None)
 
     async def _place(self, led: Leadership, keeper: Keeper) -> None:
-        ready = [v for v in led.views.values() if wants_a_place(v) and self._may_start(led, keeper, v)]
+        wanting = [view for view in led.views.values() if view.id in led.wanting]
+        ready = [view for view in wanting if self._may_start(led, keeper, view)]
         if not ready:
             return
         for view in await self._placing.run([*led.views.values()], ready, led.guard):

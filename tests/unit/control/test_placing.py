@@ -118,6 +118,16 @@ def test_paid_attempts_of_an_organisation_are_limited_launches_included() -> Non
     assert placed(story) == {"a": "cheap", "b": "cheap", "c": wait, "d": "cheap"}
 
 
+def test_jobs_that_ask_for_the_same_go_on_to_the_next_place_when_one_is_full() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, replace(CHEAP, free=2), DEAR, paid_attempts=9)
+        for name in ("a", "b", "c", "d"):
+            await office.submit(name)
+        return await office.place()
+
+    assert placed(story) == {"a": "cheap", "b": "cheap", "c": "dear", "d": "dear"}
+
+
 def test_a_place_of_ones_own_is_not_limited() -> None:
     async def story(loop: VirtualLoop) -> dict[str, str]:
         office = Office(loop, Offer(backend="box"), paid_attempts=0)

@@ -71,7 +71,7 @@ class Listing:
             machines = await self._fetch()
         finally:
             took_s = clock.time() - began_at
-            self._next_at = began_at + max(self._pause_s, 2 * took_s)  # a slow provider is asked less often
+            self._next_at = began_at + max(self._pause_s, 4 * took_s)  # a slow provider is asked less often
         self.latest = Snapshot(began_at=began_at, machines=by_name(machines))
         self._on_listed(self.latest)
 

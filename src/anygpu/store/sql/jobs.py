@@ -35,7 +35,14 @@ class Views:
         view = self._views.get(job_id)
         return view if view is not None and view.position == position else None
 
+    def newest(self, job_id: str) -> JobView | None:
+        """The newest that came by here; how the job is, where nobody else writes."""
+        return self._views.get(job_id)
+
     def put(self, view: JobView) -> None:
+        known = self._views.get(view.id)
+        if known is not None and known.position > view.position:
+            return  # read before, and told after, a newer one was committed
         self._views[view.id] = view
         if len(self._views) > CACHED_VIEWS:
             for oldest in list(islice(self._views, CACHED_VIEWS // 4)):

@@ -8,7 +8,7 @@ from anygpu.events.fold import Recorded, step
 from anygpu.events.types import JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
-from anygpu.store.scope import SYSTEM, AnyScope, Scope
+from anygpu.store.scope import SYSTEM, AnyScope, Scope, SystemScope
 from anygpu.store.sql import finding, jobs, leases
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import row, rows
@@ -17,8 +17,10 @@ from anygpu.store.sql.statements import row, rows
 class SqlJournal:
     """A `Journal`. Every method is one transaction."""
 
-    def __init__(self, database: Database, *, on_commit: OnCommit | None = None) -> None:
+    def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
+        """`alone`: nothing but this object writes jobs, so that what it committed last is how they are."""
         self._database = database
+        self._alone = alone
         self._on_commit = on_commit
         self._views = jobs.Views()
 
@@ -48,6 +50,10 @@ class SqlJournal:
         return await self._database.write(work, then=self._committed)
 
     async def view(self, scope: AnyScope, job_id: str) -> JobView:
+        known = self._views.newest(job_id) if self._alone else None
+        if known is not None and _is_within(scope, known):
+            return known
+
         def work(connection: Connection) -> JobView:
             return jobs.load(connection, self._views, scope, job_id).view
 
@@ -110,3 +116,10 @@ class SqlJournal:
     def _seen(self, view: JobView) -> JobView:
         self._views.put(view)
         return view
+
+
+def _is_within(scope: AnyScope, view: JobView) -> bool:
+    return isinstance(scope, SystemScope) or (scope.organisation, scope.project) == (
+        view.organisation,
+        view.project,
+    )

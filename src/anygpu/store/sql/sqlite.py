@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,15 +19,16 @@ from anygpu.store.sql.schema import ensure_schema
 
 READERS = 4
 GROUP = 512  # most writes in one commit: bounds how long the first of them waits
+HANDFUL = 16  # most reads one reader takes at once: a wake-up costs more than a small read
 
 
 @dataclass(slots=True)
 class _Task:
-    """A write somebody waits for, and what came of it."""
+    """Work somebody waits for, and what came of it."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
-    then: Callable[[Any], None] | None
+    then: Callable[[Any], None] | None = None
     result: Any = None
     error: Exception | None = None
 
@@ -58,13 +58,11 @@ class SqliteDatabase:
     def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
         self._engine = file_engine(path, busy_timeout_s)
         ensure_schema(self._engine)
-        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
-        self._writer = threading.Thread(target=self._write_all, name="anygpu-writer", daemon=True)
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="anygpu-reader")
-        self._reading = threading.local()
-        self._opened: list[Connection] = []
+        self._writes: SimpleQueue[_Task | None] = SimpleQueue()
+        self._reads: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = [_started(self._write_all, "anygpu-writer")]
+        self._threads += [_started(self._read_all, f"anygpu-reader-{number}") for number in range(READERS)]
         self._closed = False
-        self._writer.start()
 
     @classmethod
     async def open(cls, path: Path, *, busy_timeout_s: float = 5.0) -> "SqliteDatabase":
@@ -77,69 +75,82 @@ class SqliteDatabase:
         return await asyncio.to_thread(make)
 
     async def read(self, work: Work[T]) -> T:
-        self._check_open()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        return await self._asked(self._reads, work)
 
     async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
-        self._check_open()
+        return await self._asked(self._writes, work, then)
+
+    async def _asked(
+        self, queue: "SimpleQueue[_Task | None]", work: Work[T], then: Callable[[T], None] | None = None
+    ) -> T:
+        if self._closed:
+            raise Internal("the database is closed")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Task(work, future, then))
+        queue.put(_Task(work, future, then))
         return await future
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        self._queue.put(None)
+        self._writes.put(None)
+        self._reads.put(None)
         await asyncio.to_thread(self._let_go)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Internal("the database is closed")
-
     def _let_go(self) -> None:
-        self._writer.join()
-        self._readers.shutdown()
-        for connection in self._opened:
-            connection.close()
+        for thread in self._threads:
+            thread.join()
         self._engine.dispose()
-
-    def _read(self, work: Work[T]) -> T:
-        try:
-            with _reading(self._reader()) as connection:
-                return work(connection)
-        except Exception as error:
-            raise translated(error) from error
-
-    def _reader(self) -> Connection:
-        if not hasattr(self._reading, "connection"):
-            connection = self._engine.connect()
-            connection.exec_driver_sql("PRAGMA query_only = ON")
-            self._opened.append(connection)
-            self._reading.connection = connection
-        found: Connection = self._reading.connection
-        return found
 
     def _write_all(self) -> None:
         with self._engine.connect() as connection:
-            while tasks := self._take():
+            while tasks := _take(self._writes, GROUP):
                 commit_group(connection, tasks)
                 _answer(tasks)
 
-    def _take(self) -> list[_Task]:
-        """Everything that waits, once something does; nothing when the database is closing."""
-        first = self._queue.get()
-        taken = [] if first is None else [first]
-        while taken and len(taken) < GROUP:
-            try:
-                task = self._queue.get_nowait()
-            except Empty:
-                break
-            if task is None:
-                self._queue.put(None)
-                break
-            taken.append(task)
-        return taken
+    def _read_all(self) -> None:
+        """Reads that wait are shared out among the readers; one that waits alone is answered alone."""
+        with contextlib.ExitStack() as stack:
+            connection: Connection | None = None
+            while tasks := _take(self._reads, HANDFUL, among=READERS):
+                try:
+                    connection = connection or stack.enter_context(self._reader())
+                except Exception as error:  # noqa: BLE001 - the next who asks may have more luck
+                    _refuse(tasks, translated(error))
+                else:
+                    _read_each(connection, tasks)
+                _answer(tasks)
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA query_only = ON")
+            yield connection
+
+
+def _started(work: Callable[[], None], name: str) -> threading.Thread:
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _take(queue: "SimpleQueue[_Task | None]", most: int, *, among: int = 1) -> list[_Task]:
+    """A share of what waits, once something does; nothing when the database is closing."""
+    first = queue.get()
+    if first is None:
+        queue.put(None)  # for the other threads
+        return []
+    taken, share = [first], min(most, 1 + queue.qsize() // among)
+    while len(taken) < share:
+        try:
+            task = queue.get_nowait()
+        except Empty:
+            break
+        if task is None:
+            queue.put(None)
+            break
+        taken.append(task)
+    return taken
 
 
 def file_engine(path: Path, busy_timeout_s: float) -> Engine:
@@ -196,9 +207,13 @@ def _all_refused(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
     refused = translated(error)
     if not isinstance(refused, StoreBusy):
         return False
-    for task in tasks:
-        task.error = refused
+    _refuse(tasks, refused)
     return True
+
+
+def _refuse(tasks: Sequence[_Task], error: Exception) -> None:
+    for task in tasks:
+        task.error = error
 
 
 def _commit_alone(connection: Connection, task: _Task) -> None:
@@ -241,11 +256,13 @@ def _finish(tasks: Sequence[_Task]) -> None:
         task.finish()
 
 
-@contextlib.contextmanager
-def _reading(connection: Connection) -> Any:
+def _read_each(connection: Connection, tasks: Sequence[_Task]) -> None:
+    """Each in a transaction of its own, as new as its turn."""
     driver: Any = connection.connection.driver_connection
-    driver.execute("BEGIN")
-    try:
-        yield connection
-    finally:
+    for task in tasks:
+        try:
+            driver.execute("BEGIN")
+            task.result = task.work(connection)
+        except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
+            task.error = translated(error)
         _roll_back(driver)
