@@ -157,18 +157,20 @@ class Desk:
         await self._commit(key.job_id, decide)
 
     async def _answer(self, key: AttemptKey, row: AttemptRow) -> dict[str, Any]:
-        view = await self._recent_view(key.job_id)
+        view = await self._recent_view(key)
         return {"acked": row.acked, "lease_s": self._lease_s(view, key), "orders": orders_for(view, key)}
 
     def _lease_s(self, view: JobView, key: AttemptKey) -> float:
-        return self._policy.lease_for(view.attempts[key.attempt - 1].offer)
+        known = key.attempt <= len(view.attempts)
+        return self._policy.lease_for(view.attempts[key.attempt - 1].offer) if known else self._policy.lease_s
 
-    async def _recent_view(self, job_id: str) -> JobView:
-        """The long poll brings orders at once; reports may answer from a view a second old."""
-        known = self._recent.get(job_id)
-        if known is not None and self._clock.monotonic() - known[0] < ORDERS_AGE_S:
-            return known[1]
-        view = await self._journal.view(SYSTEM, job_id)
+    async def _recent_view(self, key: AttemptKey) -> JobView:
+        """The long poll brings orders at once; reports may answer from a view a second old that has their attempt."""
+        at, known = self._recent.get(key.job_id, (0.0, None))
+        fresh = self._clock.monotonic() - at < ORDERS_AGE_S
+        if known is not None and fresh and key.attempt <= len(known.attempts):
+            return known
+        view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         return view
 

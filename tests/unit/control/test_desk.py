@@ -219,3 +219,18 @@ async def test_an_agent_is_told_the_lease_of_the_place_it_runs_at() -> None:
     claimed = await rented.claim()
     heartbeat, orders = await rented.desk.heartbeat(KEY), await rented.desk.orders(KEY)
     assert (claimed["lease_s"], heartbeat["lease_s"], orders["lease_s"]) == (900, 900, 900)
+
+
+async def test_a_report_of_an_attempt_newer_than_the_remembered_view_is_answered_with_its_own_lease() -> None:
+    server = await Server().submit()
+    await server.desk.heartbeat(KEY)  # remembers a view with one attempt
+    offer = Offer(backend="cloud", lease_s=900)
+    await server.write(lost(), recovering())
+    await server.write(AttemptLaunching(attempt=2, name="anygpu-job-2", offer=offer, ticket_sha256=""))
+    assert (await server.desk.heartbeat(AttemptKey("job", 2, "agent")))["lease_s"] == 900
+
+
+async def test_a_report_of_an_attempt_the_journal_does_not_know_is_evidence_all_the_same() -> None:
+    server = await Server().submit()
+    answer = await server.desk.heartbeat(AttemptKey("job", 7, "agent"))
+    assert answer["lease_s"] == Policy().lease_s

@@ -1,0 +1,41 @@
+"""When to save: as often as asked, or as often as costs at most one part in a hundred of the time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from anygpu.trainers.progress import Progress
+
+SHARE = 0.01
+SOONEST_S = 5.0  # with a model that is saved in no time, no more often than this
+
+
+class Cadence:
+    """Knows how long saving took, and how long training has run."""
+
+    def __init__(self, every_s: float | None) -> None:
+        self._every_s = every_s
+        self._began = self._saved_at = time.monotonic()
+        self._earlier_s = self._stood_s = self._cost_s = 0.0
+
+    def is_due(self) -> bool:
+        pause_s = max(SOONEST_S, self._cost_s / SHARE) if self._every_s is None else self._every_s
+        return time.monotonic() - self._saved_at >= pause_s
+
+    @contextlib.contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Training waits meanwhile."""
+        began = time.monotonic()
+        yield
+        self._saved_at = time.monotonic()
+        self._cost_s = self._saved_at - began
+        self._stood_s += self._cost_s
+
+    def spent(self) -> tuple[float, float]:
+        """Seconds of training in all, and how many of them it stood still."""
+        return self._earlier_s + time.monotonic() - self._began, self._stood_s
+
+    def resumed(self, progress: Progress) -> None:
+        self._earlier_s, self._stood_s = progress.training_s, progress.checkpoint_s

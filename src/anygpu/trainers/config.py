@@ -1,0 +1,202 @@
+"""One configuration for every trainer: the settings all have, and by name what only one framework has."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from anygpu.trainers.errors import BadConfig
+
+# How people and frameworks spell the same setting.
+ALIASES = {
+    "variant": "model",
+    "model_name": "model",
+    "model_variant": "model",
+    "batch": "batch_size",
+    "imgsz": "image_size",
+    "img_size": "image_size",
+    "lr": "learning_rate",
+    "lr0": "learning_rate",
+    "optimiser": "optimizer",
+    "lr_scheduler": "scheduler",
+    "random_state": "seed",
+    "num_workers": "workers",
+    "early_stopping": "patience",
+    "mixed_precision": "amp",
+    "export_formats": "export",
+    "num_epochs": "epochs",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """What to train and how. None: the trainer's own default."""
+
+    model: str = ""  # which model of the framework: yolo11n, resnet18, random-forest
+    weights: str = ""  # to start from: a file, or a name the framework knows; empty: from scratch
+    task: str = ""
+    epochs: int = 10
+    batch_size: int = 16
+    image_size: int | None = None
+    learning_rate: float | None = None
+    optimizer: str = ""
+    scheduler: str = ""
+    seed: int = 0
+    amp: bool = False
+    workers: int = 0  # processes that load data
+    device: str = "auto"
+    patience: int = 0  # epochs without improvement after which training ends; 0: never
+    export: tuple[str, ...] = ("onnx",)
+    val_fraction: float = 0.2  # of the data, where the dataset has no split of its own
+    checkpoint_every_s: float | None = None  # None: as often as costs at most 1 % of the time; 0: every step
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the framework, by its own names
+
+    def option(self, name: str, default: Any = None) -> Any:
+        return self.options.get(name, default)
+
+
+UNIVERSAL = {each.name for each in fields(TrainingConfig)} - {"options"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepts:
+    """What one trainer takes. An empty list of names means: whatever the framework knows."""
+
+    tasks: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
+    optimizers: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    ignores: frozenset[str] = frozenset()  # universal settings that mean nothing here: refused when given
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_config(trainer: str, accepts: Accepts, given: Mapping[str, Any]) -> TrainingConfig:
+    """Everything that is wrong is said at once."""
+    trouble: list[str] = []
+    settings, options = _sorted_out(trainer, accepts, given, trouble)
+    merged = {**accepts.defaults, **settings}
+    values = {name: _value(name, value, trouble) for name, value in merged.items()}
+    if trouble:
+        raise BadConfig("\n".join(trouble))
+    config = replace(TrainingConfig(**values), options=options)
+    trouble += _misfits(config, accepts)
+    if trouble:
+        raise BadConfig("\n".join(trouble))
+    return config
+
+
+def _sorted_out(
+    trainer: str, accepts: Accepts, given: Mapping[str, Any], trouble: list[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    settings: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for spelled, value in {**given, **_nested(given, trouble)}.items():
+        name = spelled if spelled in accepts.options else ALIASES.get(spelled, spelled)
+        if name in accepts.ignores:
+            trouble.append(f"{spelled}: means nothing to trainer {trainer!r}")
+        elif name in UNIVERSAL:
+            settings[name] = value
+        elif name in accepts.options:
+            options[name] = value
+        elif spelled != "options":
+            trouble.append(_unknown(trainer, spelled, accepts))
+    return settings, options
+
+
+def _nested(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
+    nested = given.get("options") or {}
+    if isinstance(nested, Mapping):
+        return nested
+    trouble.append(f"options: {nested!r} is not a mapping of names to values")
+    return {}
+
+
+def _unknown(trainer: str, name: str, accepts: Accepts) -> str:
+    known = (UNIVERSAL - accepts.ignores) | accepts.options
+    return f"{name}: trainer {trainer!r} has no such setting{_nearest(name, known)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _value(name: str, value: Any, trouble: list[str]) -> Any:
+    kind, check, wanted = KINDS[name]
+    try:
+        made = kind(value)
+    except (TypeError, ValueError):
+        made = None
+    if made is None or not check(made):
+        trouble.append(f"{name}: {value!r} is not {wanted}")
+    return made
+
+
+def _misfits(config: TrainingConfig, accepts: Accepts) -> list[str]:
+    named = (
+        ("task", (config.task,), accepts.tasks),
+        ("optimizer", (config.optimizer,), accepts.optimizers),
+        ("scheduler", (config.scheduler,), accepts.schedulers),
+        ("export", config.export, accepts.exports),
+    )
+    return [
+        f"{name}: {value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
+        for name, values, known in named
+        for value in values
+        if value and known and value not in known
+    ]
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or int(value) != float(value):
+        raise ValueError(value)
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value.strip()
+
+
+def _flag(value: Any) -> bool:
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    found = value if isinstance(value, bool) else words.get(str(value).lower())
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    several = value.split(",") if isinstance(value, str) else value
+    return tuple(_text(each) for each in several)
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+_TEXT = (_text, _always, "text")
+KINDS: Mapping[str, tuple[Any, Any, str]] = {
+    **dict.fromkeys(("model", "weights", "task", "optimizer", "scheduler", "device"), _TEXT),
+    "epochs": (_whole, lambda n: 1 <= n <= 1_000_000, "a whole number from 1 to 1,000,000"),
+    "batch_size": (_whole, lambda n: 1 <= n <= 1_000_000, "a whole number from 1 to 1,000,000"),
+    "image_size": (_whole, lambda n: 8 <= n <= 16_384, "a whole number of pixels from 8 to 16,384"),
+    "learning_rate": (_number, lambda x: 0 < x < 1_000, "a number above 0"),
+    "seed": (_whole, lambda n: 0 <= n < 2**32, "a whole number from 0 to 4,294,967,295"),
+    "amp": (_flag, _always, "true or false"),
+    "workers": (_whole, lambda n: 0 <= n <= 1_000, "a whole number from 0 to 1,000"),
+    "patience": (_whole, lambda n: n >= 0, "a whole number of epochs"),
+    "export": (_names, _always, "a list of formats"),
+    "val_fraction": (_number, lambda x: 0 < x < 1, "a number between 0 and 1"),
+    "checkpoint_every_s": (_number, lambda x: x >= 0, "a number of seconds"),
+}

@@ -1,0 +1,154 @@
+"""The world around a training: where its numbers go, where its checkpoints are kept, whether it should stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from anygpu import job
+
+
+@runtime_checkable
+class Context(Protocol):
+    """What a trainer may tell, and ask."""
+
+    def report(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        step: int,
+        steps: int | None = None,
+        epoch: int | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        """Numbers measured at `step`; `epoch` counts completed epochs."""
+        ...
+
+    def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
+        """`path`, a directory, is a whole checkpoint. It may be overwritten when this returns."""
+        ...
+
+    def restore(self) -> Path | None:
+        """The checkpoint to go on from; None: start afresh."""
+        ...
+
+    def should_stop(self) -> bool: ...
+
+    def best(self, path: Path) -> None:
+        """These are the best weights so far."""
+        ...
+
+    def artifact(self, path: Path) -> None:
+        """A result worth keeping."""
+        ...
+
+
+class JobContext:
+    """Inside an anygpu job: the agent is told, and keeps the checkpoints."""
+
+    def report(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        step: int,
+        steps: int | None = None,
+        epoch: int | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        job.progress(step=step, steps=steps, epoch=epoch, epochs=epochs)
+        if metrics:
+            job.log(metrics, step=step)
+
+    def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
+        job.checkpoint(path, step=step, wait=wait)
+
+    def restore(self) -> Path | None:
+        found = job.resume_path()
+        return Path(found) if found else None
+
+    def should_stop(self) -> bool:
+        return job.should_stop()
+
+    def best(self, path: Path) -> None:
+        job.best(path)
+
+    def artifact(self, path: Path) -> None:
+        job.artifact(path)
+
+
+class LocalContext:
+    """A notebook or a plain script: everything stays in the output directory, and `last` is what to resume from."""
+
+    def __init__(self, output_dir: Path, *, resume: bool = False, bar: bool | None = None) -> None:
+        """`resume`: go on from this directory's last checkpoint. `bar`: None: when somebody is looking."""
+        places = output_dir / "checkpoints"
+        self._checkpoints = (places / "last", places / "previous")
+        self._resume = resume
+        self._bar = sys.stderr.isatty() if bar is None else bar
+
+    def report(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        step: int,
+        steps: int | None = None,
+        epoch: int | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        if self._bar:
+            sys.stderr.write(_bar(metrics, step, steps, epoch, epochs))
+            sys.stderr.flush()
+
+    def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
+        """It lies where it was written: the trainer's own directory is the place to resume from."""
+
+    def restore(self) -> Path | None:
+        whole = (place for place in self._checkpoints if place.is_dir())
+        return next(whole, None) if self._resume else None
+
+    def should_stop(self) -> bool:
+        return False
+
+    def best(self, path: Path) -> None:
+        """It is in the output directory already."""
+
+    def artifact(self, path: Path) -> None:
+        """It is in the output directory already."""
+
+
+class PrintingContext(LocalContext):
+    """A script run by hand on any machine: progress as lines of JSON on standard output."""
+
+    def report(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        step: int,
+        steps: int | None = None,
+        epoch: int | None = None,
+        epochs: int | None = None,
+    ) -> None:
+        said = {"step": step, "total_steps": steps, "epoch": epoch, "total_epochs": epochs, **metrics}
+        data = {name: value for name, value in said.items() if value is not None}
+        sys.stdout.write(json.dumps({"type": "progress", "data": data}) + "\n")
+        sys.stdout.flush()
+
+
+def surrounding(output_dir: Path, *, resume: bool = False) -> Context:
+    """The job's, inside one; else the output directory's."""
+    return JobContext() if os.environ.get("ANYGPU_DIR") else LocalContext(output_dir, resume=resume)
+
+
+def _bar(
+    metrics: Mapping[str, float], step: int, steps: int | None, epoch: int | None, epochs: int | None
+) -> str:
+    width = 24
+    done = min(1.0, step / steps) if steps else 0.0
+    drawn = "━" * round(width * done) + "─" * (width - round(width * done))
+    numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:4])
+    end = "\n" if epoch is not None and metrics else ""
+    return f"\r\x1b[K{drawn} {done:4.0%}  epoch {epoch or 0}/{epochs or '?'}  step {step}  {numbers}{end}"

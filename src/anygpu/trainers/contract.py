@@ -1,0 +1,251 @@
+"""The contract of a trainer, and the loop that drives it: restore, epochs, checkpoints, best weights, exports.
+
+Killed anywhere, a training goes on from its last checkpoint: the loop keeps its own place (`Progress`) beside what the
+trainer saves, and `train_epoch` goes on from `progress.step_in_epoch`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from anygpu.trainers import card
+from anygpu.trainers.cadence import Cadence
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.context import Context
+from anygpu.trainers.errors import MissingExtra, Stopped
+from anygpu.trainers.progress import Progress
+from anygpu.trainers.result import Export, Timing, TrainingResult
+
+LAST, PREVIOUS = "last", "previous"
+
+
+class Trainer(ABC):
+    """Knows how to train one kind of model.
+
+    A framework that owns its loop overrides `fit` (or `train`, altogether) and calls `step_done` and `epoch_done`
+    from its callbacks.
+    """
+
+    name: ClassVar[str]
+    extra: ClassVar[str] = ""  # what to install: pip install 'anygpu[<extra>]'
+    needs: ClassVar[tuple[str, ...]] = ()  # modules that have to be there
+    licence: ClassVar[str] = "Apache-2.0"  # of the framework that trains
+    accepts: ClassVar[Accepts] = Accepts()
+    goal: ClassVar[tuple[str, str]] = ("loss", "min")  # which metric makes an epoch the best one
+
+    def __init__(
+        self, config: TrainingConfig, *, dataset_path: Path | None, output_dir: Path, context: Context
+    ) -> None:
+        self.config = config
+        self.dataset_path = dataset_path
+        self.output_dir = output_dir
+        self.context = context
+        self.progress = Progress()
+        self.data_hash = ""  # set by `prepare_dataset`: what the model card says it was trained on
+        self._cadence = Cadence(config.checkpoint_every_s)
+        self._best: Path | None = None
+        self._best_untold = False
+
+    # -- what a trainer knows ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare_dataset(self) -> None:
+        """Check and load the data; BadDataset says what is wrong with it."""
+
+    @abstractmethod
+    def create_model(self) -> None:
+        """The model, its optimiser and whatever else has a state."""
+
+    @abstractmethod
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        """Train from `progress.step_in_epoch` to the end of the epoch (from 0), calling `step_done` after each step.
+
+        What it sums up on the way belongs in `progress.totals`, which comes back with a checkpoint.
+        """
+
+    @abstractmethod
+    def validate(self, epoch: int) -> Mapping[str, float]: ...
+
+    @abstractmethod
+    def save_checkpoint(self, directory: Path) -> None:
+        """Everything `load_checkpoint` needs to go on as if nothing had happened, into an empty directory."""
+
+    @abstractmethod
+    def load_checkpoint(self, directory: Path) -> None: ...
+
+    @abstractmethod
+    def save_weights(self, directory: Path, stem: str) -> Path:
+        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole."""
+
+    @abstractmethod
+    def load_weights(self, path: Path) -> None:
+        """What `save_weights` wrote: the best epoch's model is exported, not the last one's."""
+
+    @abstractmethod
+    def export_model(self, format: str, directory: Path) -> Export:
+        """Write the model in another format and check it against this one; BadExport when they differ."""
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def train(self) -> TrainingResult:
+        """From the last checkpoint, or from nothing, to the exported model."""
+        self.require()
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            self.prepare_dataset()
+            self.create_model()
+            self.restore()
+            self.fit()
+            self.checkpoint(wait=True)
+        except Stopped:
+            return self._result(stopped=True)
+        return self._finished()
+
+    def fit(self) -> None:
+        """Every epoch that is left."""
+        while self.progress.epoch < self.config.epochs and not self.is_stale():
+            epoch = self.progress.epoch
+            self.epoch_done({**self.train_epoch(epoch), **self.validate(epoch)})
+
+    def step_done(self, metrics: Mapping[str, float], *, steps_per_epoch: int | None = None) -> None:
+        """One step more. Saves when it is time to; raises Stopped, saved, when training shall stop."""
+        progress = self.progress
+        progress.step += 1
+        progress.step_in_epoch += 1
+        steps = steps_per_epoch * self.config.epochs if steps_per_epoch else None
+        self.context.report(metrics, step=progress.step, steps=steps, epochs=self.config.epochs)
+        self._save_or_stop()
+
+    def epoch_done(self, metrics: Mapping[str, float]) -> None:
+        """One epoch more, measured."""
+        progress = self.progress
+        progress.finish_epoch(metrics, self.goal)
+        self.context.report(metrics, step=progress.step, epoch=progress.epoch, epochs=self.config.epochs)
+        if progress.best_epoch == progress.epoch:
+            self._keep_best()
+        self._save_or_stop()
+
+    def is_stale(self) -> bool:
+        """Nothing has become better for as many epochs as the configuration has patience for."""
+        patience = self.config.patience
+        return patience > 0 and self.progress.epoch - self.progress.best_epoch >= patience
+
+    def checkpoint(self, *, wait: bool = False) -> None:
+        """Save now. What is being written replaces the last one only when it is whole."""
+        with self._cadence.standstill():
+            place = self._checkpoints()
+            draft = place / "draft"
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
+            self.save_checkpoint(draft)
+            self._save_place(draft)
+            _replace(draft, place / LAST, place / PREVIOUS)
+            self.context.checkpoint(place / LAST, step=self.progress.step, wait=wait)
+            self._tell_best()
+
+    def restore(self) -> None:
+        found = self.context.restore()
+        if found is None:
+            return
+        self.progress = Progress.load(found / "progress.json")
+        self._cadence.resumed(self.progress)
+        self._best = self._brought_back(found)
+        self.load_checkpoint(found)
+
+    def require(self) -> None:
+        """MissingExtra names what to install."""
+        for module in self.needs:
+            if importlib.util.find_spec(module) is None:
+                raise MissingExtra(self.name, module, self.extra)
+
+    # -- keeping ----------------------------------------------------------------------------------------------
+
+    def _checkpoints(self) -> Path:
+        return self.output_dir / "checkpoints"
+
+    def _save_or_stop(self) -> None:
+        if self.context.should_stop():
+            self.checkpoint(wait=True)
+            raise Stopped
+        if self._cadence.is_due():
+            self.checkpoint()
+
+    def _keep_best(self) -> None:
+        with self._cadence.standstill():
+            self._best = self.save_weights(self.output_dir, "best")
+            self._best_untold = True
+
+    def _tell_best(self) -> None:
+        if self._best is not None and self._best_untold:
+            self.context.best(self._best)
+            self._best_untold = False
+
+    def _save_place(self, draft: Path) -> None:
+        self.progress.training_s, self.progress.checkpoint_s = self._cadence.spent()
+        self.progress.save(draft / "progress.json")
+        if self._best is not None:
+            _copy(self._best, draft / self._best.name)
+
+    def _brought_back(self, checkpoint: Path) -> Path | None:
+        """The best weights so far, which came with the checkpoint."""
+        found = next(iter(sorted(checkpoint.glob("best*"))), None)
+        if found is None:
+            return None
+        _copy(found, self.output_dir / found.name)
+        return self.output_dir / found.name
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _finished(self) -> TrainingResult:
+        last = self.save_weights(self.output_dir, "last")
+        if self._best is not None:
+            self.load_weights(self._best)
+        exports = self.output_dir / "exports"
+        exports.mkdir(exist_ok=True)
+        made = tuple(self.export_model(format, exports) for format in self.config.export)
+        result = self._result(last=last, exports=made)
+        card.write(self, result, self.output_dir / "model-card.md")
+        result.save(self.output_dir / "result.json")
+        for path in (*(each.path for each in made), self.output_dir / "model-card.md"):
+            self.context.artifact(path)
+        return result
+
+    def _result(
+        self, *, last: Path | None = None, exports: tuple[Export, ...] = (), stopped: bool = False
+    ) -> TrainingResult:
+        progress = self.progress
+        training_s, checkpoint_s = self._cadence.spent()
+        return TrainingResult(
+            trainer=self.name,
+            metrics=progress.best_metrics(),
+            history=tuple(progress.history),
+            best=self._best,
+            last=last,
+            exports=exports,
+            timing=Timing(training_s=training_s, checkpoint_s=checkpoint_s, steps=progress.step),
+            epochs=progress.epoch,
+            stopped=stopped,
+            card=None if stopped else self.output_dir / "model-card.md",
+        )
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _replace(draft: Path, last: Path, previous: Path) -> None:
+    """At every moment one of the two is whole."""
+    shutil.rmtree(previous, ignore_errors=True)
+    if last.exists():
+        last.rename(previous)
+    draft.rename(last)
+    shutil.rmtree(previous, ignore_errors=True)

@@ -1,0 +1,52 @@
+"""Where a training is: a few numbers that go with every checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Progress:
+    """`epoch` and `step` count what is completed; a float written as JSON comes back bit for bit."""
+
+    epoch: int = 0
+    step: int = 0
+    step_in_epoch: int = 0
+    totals: dict[str, float] = field(default_factory=dict)  # of the epoch that runs; the trainer's to use
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int = 0
+    training_s: float = 0.0
+    checkpoint_s: float = 0.0
+
+    def finish_epoch(self, metrics: Mapping[str, float], goal: tuple[str, str]) -> None:
+        self.epoch += 1
+        self.step_in_epoch = 0
+        self.totals = {}
+        self.history.append({name: float(value) for name, value in metrics.items()})
+        if self._is_best(goal):
+            self.best_epoch = self.epoch
+
+    def best_metrics(self) -> dict[str, float]:
+        return dict(self.history[self.best_epoch - 1]) if self.best_epoch else {}
+
+    def _is_best(self, goal: tuple[str, str]) -> bool:
+        """The first epoch is the best so far, whatever it measured; NaN never beats a number."""
+        name, direction = goal
+        if not self.best_epoch:
+            return True
+        new, old = (self.history[at - 1].get(name) for at in (self.epoch, self.best_epoch))
+        if new is None or new != new:
+            return False
+        if old is None or old != old:
+            return True
+        return new > old if direction == "max" else new < old
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> Progress:
+        return cls(**json.loads(path.read_text()))

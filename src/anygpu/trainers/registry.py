@@ -1,0 +1,93 @@
+"""Trainers by name: the built-in ones, those of installed packages, and one in a file of yours."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from anygpu.trainers.contract import Trainer
+from anygpu.trainers.errors import NoSuchTrainer
+
+ENTRY_POINTS = "anygpu.trainers"
+# Where each lives; nothing of it is imported before it is asked for.
+BUILT_IN = {
+    "tabular": "anygpu.trainers.tabular.trainer:Tabular",
+    "nanogpt": "anygpu.trainers.nanogpt.trainer:NanoGpt",
+    "torch-classifier": "anygpu.trainers.torch.classifier:TorchClassifier",
+    "huggingface": "anygpu.trainers.huggingface.trainer:HuggingFace",
+    "yolo": "anygpu.trainers.yolo.trainer:Yolo",
+    "rtdetr": "anygpu.trainers.rtdetr.trainer:RtDetr",
+    "rfdetr": "anygpu.trainers.rfdetr.trainer:RfDetr",
+}
+ALIASES = {
+    "ultralytics": "yolo",
+    "rt-detr": "rtdetr",
+    "rf-detr": "rfdetr",
+    "hf": "huggingface",
+    "transformers": "huggingface",
+    "classifier": "torch-classifier",
+    "pytorch": "torch-classifier",
+    "sklearn": "tabular",
+    "scikit-learn": "tabular",
+    "xgboost": "tabular",
+    "lightgbm": "tabular",
+}
+
+
+def find(name: str) -> type[Trainer]:
+    """`yolo`, a name of an installed package's, or `./my_trainer.py:Mine`."""
+    if ".py" in name:
+        return as_trainer(_from_file(name), name)
+    known = ALIASES.get(name.lower(), name.lower())
+    if known in BUILT_IN:
+        return as_trainer(_imported(BUILT_IN[known]), name)
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            return as_trainer(entry.load(), name)
+    raise NoSuchTrainer(f"there is no trainer {name!r}{_nearest(name)}")
+
+
+def names() -> list[str]:
+    return [*BUILT_IN, *sorted(entry.name for entry in metadata.entry_points(group=ENTRY_POINTS))]
+
+
+def as_trainer(found: object, name: str) -> type[Trainer]:
+    if isinstance(found, type) and issubclass(found, Trainer):
+        return found
+    raise NoSuchTrainer(f"{name} is {found!r}, which is no Trainer (anygpu.trainers.Trainer)")
+
+
+def _imported(place: str) -> object:
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _from_file(place: str) -> object:
+    written, _, attribute = place.partition(":")
+    path = Path(written)
+    if not path.is_file():
+        raise NoSuchTrainer(f"there is no file {written} (in {Path.cwd()})")
+    if not attribute:
+        raise NoSuchTrainer(f"{place}: say which class of the file, as in {written}:MyTrainer")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = (
+        module  # so that what it defines can be pickled, and sent to data loader processes
+    )
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    if not hasattr(module, attribute):
+        raise NoSuchTrainer(f"{written} has no {attribute}")
+    return getattr(module, attribute)
+
+
+def _nearest(name: str) -> str:
+    known = [*names(), *ALIASES]
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names())}"
