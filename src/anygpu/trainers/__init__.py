@@ -47,6 +47,7 @@ __all__ = [
     "TrainingResult",
     "find",
     "get_trainer",
+    "make_config",
     "names",
 ]
 

@@ -230,6 +230,7 @@ class Trainer(ABC):
             timing=Timing(training_s=training_s, checkpoint_s=checkpoint_s, steps=progress.step),
             epochs=progress.epoch,
             stopped=stopped,
+            samples_sha256=progress.samples_sha256,
             card=None if stopped else self.output_dir / "model-card.md",
         )
 

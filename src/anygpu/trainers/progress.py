@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,8 +19,16 @@ class Progress:
     totals: dict[str, float] = field(default_factory=dict)  # of the epoch that runs; the trainer's to use
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int = 0
+    samples_sha256: str = (
+        ""  # of every sample that was trained on, in order: two runs that saw the same agree
+    )
     training_s: float = 0.0
     checkpoint_s: float = 0.0
+
+    def saw(self, samples: Iterable[int | str]) -> None:
+        """Call it once a step, with the ids of the samples the step used."""
+        told = f"{self.samples_sha256} {' '.join(map(str, samples))}"
+        self.samples_sha256 = hashlib.sha256(told.encode()).hexdigest()
 
     def finish_epoch(self, metrics: Mapping[str, float], goal: tuple[str, str]) -> None:
         self.epoch += 1

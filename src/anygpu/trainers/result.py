@@ -44,6 +44,7 @@ class TrainingResult:
     epochs: int
     stopped: bool = False  # asked to, before the end: resume from the checkpoint
     card: Path | None = None
+    samples_sha256: str = ""  # of all samples seen, in order; empty where the framework does not tell
 
     def save(self, path: Path) -> None:
         data: dict[str, Any] = asdict(self)

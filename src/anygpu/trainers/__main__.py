@@ -1,0 +1,67 @@
+"""`python -m anygpu.trainers yolo '{"epochs": 3}'`: how a job's agent, or a person, starts a trainer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import Context, PrintingContext, TrainerError, get_trainer, surrounding
+
+USAGE_ERROR = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    try:
+        trainer = get_trainer(
+            args.trainer,
+            dataset_path=args.dataset or None,
+            output_dir=args.output,
+            context=_context(args),
+            **_config(args.config),
+        )
+        result = trainer.train()
+    except TrainerError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE_ERROR
+    summary = "  ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
+    end = "stopped and saved" if result.stopped else "done"
+    sys.stderr.write(f"{end} after {result.epochs} epochs  {summary}\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m anygpu.trainers", description="Train a model.")
+    parser.add_argument("trainer", help="yolo, tabular, ... or ./file.py:Class")
+    parser.add_argument("config", nargs="?", default="{}", help="settings, as JSON")
+    parser.add_argument("--dataset", default=os.environ.get("ANYGPU_DATASET", ""))
+    parser.add_argument("--output", default=os.environ.get("ANYGPU_OUTPUT_DIR", "outputs"))
+    parser.add_argument("--resume", action="store_true", help="go on from the output's last checkpoint")
+    parser.add_argument("--json", action="store_true", help="print progress as lines of JSON")
+    return parser
+
+
+def _context(args: argparse.Namespace) -> Context:
+    output = Path(args.output)
+    return (
+        PrintingContext(output, resume=args.resume) if args.json else surrounding(output, resume=args.resume)
+    )
+
+
+def _config(text: str) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise TrainerError(f"the settings are not JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise TrainerError(f"the settings have to be a JSON object, not {text[:50]}")
+    return config
+
+
+if __name__ == "__main__":
+    sys.exit(main())
