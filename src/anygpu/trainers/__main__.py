@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers import Context, PrintingContext, TrainerError, get_trainer, surrounding
+from anygpu.trainers import Context, PrintingContext, TrainerError, get_trainer
+from anygpu.trainers.context import surrounding
 
 USAGE_ERROR = 2
 
