@@ -71,6 +71,13 @@ def test_a_check_says_what_the_provider_says(server: Server) -> None:
     assert (found["valid"], found["why"]) == (False, "the key is wrong")
 
 
+def test_what_has_a_price_is_one_row_of_the_queue_however_many_offers_there_are(server: Server) -> None:
+    add(server, "wide")
+    slots = server.ask("GET", "/api/v1/queue").json["slots"]
+    names = [slot["name"] for slot in slots if slot["backend"] == "wide"]
+    assert names == ["vm", "huge", "1 offer from $2.50/h"]
+
+
 def test_the_settings_file_configures_one_that_the_api_does_not_remove(server: Server) -> None:
     lab = listed(server)["lab"]
     assert (lab["source"], lab["credentials"], lab["state"]) == ("settings", "settings", "open")

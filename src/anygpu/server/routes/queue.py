@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from anygpu.errors import AnygpuError
+from anygpu.events.facts import MICROUSD, Offer
 from anygpu.events.view import JobView
 from anygpu.server.bodies import Json
 from anygpu.server.documented import answers
@@ -76,16 +77,27 @@ async def _slots(served: Services, scope: Scope) -> list[dict[str, Any]]:
         except AnygpuError as error:
             found.append({"backend": backend.name, "name": "", "free": 0, "reason": str(error)})
             continue
-        found.extend(
-            {
-                "backend": offer.backend,
-                "name": offer.name,
-                "free": offer.free,
-                "gpus": offer.gpu_count,
-                "gpu": offer.gpu_kind,
-                "cpus": offer.cpus,
-                "reason": offer.wait_reason,
-            }
-            for offer in offers
-        )
+        found += [_slot(offer) for offer in offers if not offer.paid]
+        found += _rented([offer for offer in offers if offer.paid])
     return found
+
+
+def _slot(offer: Offer) -> dict[str, Any]:
+    return {
+        "backend": offer.backend,
+        "name": offer.name,
+        "free": offer.free,
+        "gpus": offer.gpu_count,
+        "gpu": offer.gpu_kind,
+        "cpus": offer.cpus,
+        "reason": offer.wait_reason,
+    }
+
+
+def _rented(offers: list[Offer]) -> list[dict[str, Any]]:
+    """A cloud is one place with many offers: the cheapest speaks for it."""
+    if not offers:
+        return []
+    cheapest = min(offers, key=lambda offer: (bool(offer.refused), offer.price_microusd_per_hour))
+    price = f"{len(offers)} offer{'s'[: len(offers) > 1]} from ${cheapest.price_microusd_per_hour / MICROUSD:.2f}/h"
+    return [{**_slot(cheapest), "name": price, "reason": cheapest.refused or cheapest.wait_reason}]
