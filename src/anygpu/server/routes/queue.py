@@ -99,5 +99,6 @@ def _rented(offers: list[Offer]) -> list[dict[str, Any]]:
     if not offers:
         return []
     cheapest = min(offers, key=lambda offer: (bool(offer.refused), offer.price_microusd_per_hour))
-    price = f"{len(offers)} offer{'s'[: len(offers) > 1]} from ${cheapest.price_microusd_per_hour / MICROUSD:.2f}/h"
+    noun = "offer" if len(offers) == 1 else "offers"
+    price = f"{len(offers)} {noun} from ${cheapest.price_microusd_per_hour / MICROUSD:.2f}/h"
     return [{**_slot(cheapest), "name": price, "reason": cheapest.refused or cheapest.wait_reason}]
