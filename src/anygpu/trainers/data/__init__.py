@@ -1,0 +1,20 @@
+"""Datasets: opened, checked before anything is trained on them, split, counted and converted.
+
+dataset = data.load("helmets")         # BadDataset says everything that is wrong, with file and line
+for item in dataset.splits["train"]: print(item.image, item.boxes)
+"""
+
+from __future__ import annotations
+
+from anygpu.trainers.data.loading import load
+from anygpu.trainers.data.shapes import Box, Dataset, Item
+from anygpu.trainers.errors import BadDataset, Finding
+
+__all__ = [
+    "BadDataset",
+    "Box",
+    "Dataset",
+    "Finding",
+    "Item",
+    "load",
+]

@@ -1,0 +1,147 @@
+"""From a path to a checked dataset: which layout it is, everything that is wrong with it, and its splits."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from anygpu.trainers.data import folder, yolo
+from anygpu.trainers.data.checks import check_task
+from anygpu.trainers.data.images import BadImage, Picture, inspected
+from anygpu.trainers.data.shapes import TRAIN, VAL, Dataset, Draft, Item, Reading
+from anygpu.trainers.data.split import split_items
+from anygpu.trainers.errors import BadDataset, Finding
+
+READERS = ((yolo.looks_like, yolo.read), (folder.looks_like, folder.read))
+ACCEPTED = (
+    "no dataset found here; accepted are YOLO (data.yaml, or images/ and labels/), COCO (annotations/*.json)"
+    " and image folders (train/<class>/x.jpg)"
+)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    task: str = "",
+    val_fraction: float = 0.2,
+    seed: int = 0,
+    decode: bool = True,
+) -> Dataset:
+    """Read and check a dataset: a folder or a data.yaml. BadDataset has every finding.
+
+    Without a split of its own, `val_fraction` of it validates. `decode`: decode every image, where Pillow is installed.
+    """
+    reading = read(Path(path))
+    check_task(reading, task)
+    items = _items(reading, decode)
+    _check_splits(reading, items)
+    splits = _split(items, val_fraction, seed)
+    if not reading.findings and not splits.get(VAL):
+        reading.wrong(reading.root, "one image cannot be split; add images, or give train and val")
+    if reading.findings:
+        raise BadDataset(sorted(reading.findings, key=lambda each: (str(each.path), each.line or 0)))
+    return _dataset(reading, splits)
+
+
+def read(path: Path) -> Reading:
+    """The dataset by the layout it has, no image looked at yet."""
+    if not path.exists():
+        raise BadDataset([Finding(path, "does not exist")])
+    if path.suffix in (".yaml", ".yml"):
+        return yolo.read_file(path.resolve())
+    if not path.is_dir():
+        raise BadDataset([Finding(path, "is no folder; " + ACCEPTED)])
+    root = path.resolve()
+    for looks_like, read_layout in READERS:
+        if looks_like(root):
+            return read_layout(root)
+    raise BadDataset([Finding(path, ACCEPTED)])
+
+
+def _items(reading: Reading, decode: bool) -> dict[str, list[Item]]:
+    paths = list(dict.fromkeys(draft.image for drafts in reading.drafts.values() for draft in drafts))
+    pictures = inspected(paths, decode=decode)
+    for path, picture in pictures.items():
+        if isinstance(picture, BadImage):
+            reading.wrong(path, str(picture))
+    return {split: list(_whole(drafts, pictures, reading)) for split, drafts in reading.drafts.items()}
+
+
+def _whole(
+    drafts: Sequence[Draft], pictures: Mapping[Path, Picture | BadImage], reading: Reading
+) -> Iterator[Item]:
+    for draft in drafts:
+        picture = pictures[draft.image]
+        if isinstance(picture, Picture):
+            width, height = _size(draft, picture, reading)
+            yield Item(
+                id=_id(draft.image, reading.root),
+                image=draft.image,
+                width=width,
+                height=height,
+                label=draft.label,
+                boxes=draft.boxes,
+                sha256=picture.sha256,
+            )
+
+
+def _size(draft: Draft, picture: Picture, reading: Reading) -> tuple[int, int]:
+    """What the annotations say, for boxes are meant in it; a picture stored lying on its side is as large."""
+    real, stated = (picture.width, picture.height), draft.stated_size
+    if stated is not None and sorted(stated) != sorted(real):
+        what = f"the annotations say {stated[0]} by {stated[1]} pixels, the image is {real[0]} by {real[1]}"
+        reading.wrong(draft.image, what)
+    return stated or real
+
+
+def _id(image: Path, root: Path) -> str:
+    return os.path.relpath(image, root).replace(os.sep, "/")
+
+
+def _check_splits(reading: Reading, items: Mapping[str, Sequence[Item]]) -> None:
+    for split, drafts in reading.drafts.items():
+        if not drafts:
+            reading.wrong(reading.root, f"the split {split!r} is empty: there is no image in it")
+    if TRAIN not in reading.drafts and not reading.findings:
+        reading.wrong(reading.root, "there is no train split")
+    seen: dict[str, str] = {}
+    twice = 0
+    for split, part in items.items():
+        twice += sum(seen.setdefault(item.sha256, split) != split for item in part)
+    if twice:
+        reading.note(reading.root, f"{twice:,} images are in more than one split: scores will look too good")
+
+
+def _split(items: dict[str, list[Item]], val_fraction: float, seed: int) -> dict[str, tuple[Item, ...]]:
+    given = {split: tuple(part) for split, part in items.items()}
+    if VAL in given or TRAIN not in given:
+        return given
+    return {**split_items(given[TRAIN], val_fraction=val_fraction, seed=seed), **_without_train(given)}
+
+
+def _without_train(given: Mapping[str, tuple[Item, ...]]) -> dict[str, tuple[Item, ...]]:
+    return {split: part for split, part in given.items() if split != TRAIN}
+
+
+def _dataset(reading: Reading, splits: Mapping[str, tuple[Item, ...]]) -> Dataset:
+    return Dataset(
+        root=reading.root,
+        layout=reading.layout,
+        classes=reading.classes,
+        splits=splits,
+        sha256=_sha256(reading, splits),
+        keypoint_shape=reading.keypoint_shape,
+        notes=tuple(reading.notes),
+    )
+
+
+def _sha256(reading: Reading, splits: Mapping[str, Sequence[Item]]) -> str:
+    """Independent of where the dataset lies, and of the order in which files were found."""
+    digest = hashlib.sha256(repr((reading.classes, reading.keypoint_shape)).encode())
+    for split in sorted(splits):
+        digest.update(repr(split).encode())
+        for item in sorted(splits[split], key=lambda each: each.id):
+            digest.update(repr((item.id, item.sha256, item.label, tuple(map(tuple, item.boxes)))).encode())
+    return digest.hexdigest()

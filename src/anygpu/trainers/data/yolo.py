@@ -1,0 +1,178 @@
+"""YOLO datasets: a data.yaml as Ultralytics has it, or a plain tree of images/ and labels/."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from anygpu.trainers.data.images import SUFFIXES
+from anygpu.trainers.data.listing import (
+    files_below,
+    folders_in,
+    images_below,
+    is_within,
+    lines_of,
+    split_name,
+)
+from anygpu.trainers.data.shapes import TRAIN, Draft, Reading
+from anygpu.trainers.data.yolo_config import Config, load_config, read_keypoint_shape, read_names
+from anygpu.trainers.data.yolo_labels import read_boxes
+from anygpu.trainers.errors import BadDataset
+
+NAME = "yolo"
+CONFIGS = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
+CLASS_FILES = (
+    "classes.txt",
+    "obj.names",
+    "labels/classes.txt",
+    "train/labels/classes.txt",
+    "labels/train/classes.txt",
+)
+NO_LABELS = frozenset(
+    {"classes.txt", "train.txt", "val.txt", "valid.txt", "test.txt", "readme.txt", "notes.txt"}
+)
+
+
+def config_in(root: Path) -> Path | None:
+    """Its data.yaml, whatever it is called."""
+    for name in CONFIGS:
+        if (root / name).is_file():
+            return root / name
+    others = sorted(path for path in root.glob("*.y*ml") if path.is_file())
+    return next((path for path in others if "names:" in path.read_text(errors="replace")), None)
+
+
+def looks_like(root: Path) -> bool:
+    return config_in(root) is not None or bool(_plain_splits(root))
+
+
+def read(root: Path) -> Reading:
+    file = config_in(root)
+    return _read_configured(load_config(file), root.resolve()) if file else _read_plain(root.resolve())
+
+
+def read_file(file: Path) -> Reading:
+    """From the data.yaml itself, whose `path` may be elsewhere."""
+    config = load_config(file)
+    return _read_configured(config, config.folder)
+
+
+def _read_configured(config: Config, root: Path) -> Reading:
+    reading = Reading(root, NAME)
+    reading.classes = read_names(config, reading)
+    reading.keypoint_shape = read_keypoint_shape(config, reading)
+    images: dict[str, list[Path]] = {}
+    for split, places in config.splits.items():
+        images[split] = [path for place in places for path in _images_at(place, config, split, reading)]
+    if not images:
+        reading.wrong(config.file, "train is missing: the folder with the images to train on")
+    _read_labels(images, reading, len(reading.classes) or None)
+    return reading
+
+
+def _images_at(written: str, config: Config, split: str, reading: Reading) -> list[Path]:
+    place = _found(written, config)
+    if place is None:
+        reading.wrong(config.file, f"{split}: {written} does not exist", config.line_of(split))
+        return []
+    if not is_within(place, reading):
+        return []
+    return images_below(place, reading) if place.is_dir() else _listed(place, config, reading)
+
+
+def _found(written: str, config: Config) -> Path | None:
+    """Relative to `path`, or to the file; with a leading ../ left out, as Ultralytics does for exported datasets."""
+    shorter = written.removeprefix("../")
+    tried = (
+        base / each for each in (written, shorter) for base in (config.folder, config.file.parent.resolve())
+    )
+    found = next((path for path in tried if path.exists()), None)
+    return None if found is None else Path(os.path.normpath(found))
+
+
+def _listed(file: Path, config: Config, reading: Reading) -> list[Path]:
+    """The images a .txt names, one in a line."""
+    found = []
+    try:
+        for number, line in lines_of(file):
+            base = file.parent if line.startswith("./") else config.folder
+            path = Path(os.path.normpath(base / line))
+            if not path.is_file():
+                reading.wrong(file, f"the image {line} does not exist", number)
+            elif is_within(path, reading):
+                found.append(path)
+    except BadDataset as error:
+        reading.findings += error.findings
+    return found
+
+
+def _read_plain(root: Path) -> Reading:
+    reading = Reading(root, NAME)
+    images = {split: images_below(place, reading) for split, place in _plain_splits(root).items()}
+    named = next((root / name for name in CLASS_FILES if (root / name).is_file()), None)
+    reading.classes = tuple(line for _, line in lines_of(named)) if named else ()
+    _read_labels(images, reading, len(reading.classes) or None)
+    if not named:
+        _number_classes(reading)
+    return reading
+
+
+def _plain_splits(root: Path) -> dict[str, Path]:
+    """images/train and labels/train; train/images and train/labels; or images/ and labels/ alone."""
+    images = root / "images"
+    if images.is_dir() and (root / "labels").is_dir():
+        named = {split_name(each.name): each for each in folders_in(images)}
+        named.pop("", None)
+        return named or {TRAIN: images}
+    inner = {
+        split_name(each.name): each / "images" for each in folders_in(root) if (each / "images").is_dir()
+    }
+    inner.pop("", None)
+    return inner
+
+
+def _number_classes(reading: Reading) -> None:
+    seen = [box.class_index for drafts in reading.drafts.values() for draft in drafts for box in draft.boxes]
+    reading.classes = tuple(str(index) for index in range(max(seen, default=-1) + 1))
+    reading.note(reading.root, "no data.yaml and no classes.txt: the classes have numbers for names")
+
+
+def _read_labels(images: dict[str, list[Path]], reading: Reading, classes: int | None) -> None:
+    for split, paths in images.items():
+        reading.drafts[split] = [_draft(path, reading, classes) for path in dict.fromkeys(paths)]
+        unlabelled = sum(not _label_of(path).is_file() for path in paths)
+        if paths and unlabelled == len(paths):
+            reading.wrong(_label_of(paths[0]), f"no image of {split} has labels; they are expected here")
+        elif unlabelled:
+            reading.note(
+                paths[0].parent, f"{unlabelled:,} images of {split} have no label file: nothing is in them"
+            )
+    _check_stray_labels([path for paths in images.values() for path in paths], reading)
+
+
+def _draft(image: Path, reading: Reading, classes: int | None) -> Draft:
+    label = _label_of(image)
+    usable = label.is_file() and (not label.is_symlink() or is_within(label, reading))
+    return Draft(image, boxes=read_boxes(label, reading, classes) if usable else ())
+
+
+def _label_of(image: Path) -> Path:
+    """The last `images` of the path is `labels`; without one, the label lies beside the image."""
+    head, found, tail = str(image).rpartition(f"{os.sep}images{os.sep}")
+    place = f"{head}{os.sep}labels{os.sep}{tail}" if found else str(image)
+    return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - ten thousand times a Path costs a second
+
+
+def _check_stray_labels(images: list[Path], reading: Reading) -> None:
+    """Labels whose image is gone."""
+    labelled = {os.path.splitext(path)[0] for path in images}  # noqa: PTH122
+    folders = {folder for path in images if (folder := _label_of(path).parent).is_dir()}
+    for label in sorted({path for folder in folders for path in files_below(folder, reading)}):
+        if label.suffix == ".txt" and label.name.lower() not in NO_LABELS and not _has_image(label, labelled):
+            reading.wrong(label, "a label without an image; add the image, or remove the label")
+
+
+def _has_image(label: Path, labelled: set[str]) -> bool:
+    head, found, tail = str(label.with_suffix("")).rpartition(f"{os.sep}labels{os.sep}")
+    stem = f"{head}{os.sep}images{os.sep}{tail}" if found else str(label.with_suffix(""))
+    return stem in labelled or any(Path(stem + suffix).is_file() for suffix in SUFFIXES)

@@ -1,0 +1,115 @@
+"""data.yaml, as Ultralytics reads it: where the splits are, and what the classes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.data.listing import text_of
+from anygpu.trainers.data.shapes import Reading
+from anygpu.trainers.errors import BadDataset, Finding
+
+SPLIT_KEYS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    file: Path
+    values: Mapping[str, Any]
+    text: str
+
+    def line_of(self, key: str) -> int | None:
+        lines = enumerate(self.text.splitlines(), 1)
+        return next((number for number, line in lines if line.lstrip("'\" ").startswith(key)), None)
+
+    @property
+    def folder(self) -> Path:
+        """What relative places in it start from: `path` where it exists, else the file's own folder."""
+        named = self.values.get("path")
+        place = (self.file.parent / str(named)) if named else self.file.parent
+        return (place if place.is_dir() else self.file.parent).resolve()
+
+    @property
+    def splits(self) -> dict[str, list[str]]:
+        given = {name: self.values[key] for key, name in SPLIT_KEYS.items() if self.values.get(key)}
+        return {
+            name: [str(each) for each in (value if isinstance(value, list) else [value])]
+            for name, value in given.items()
+        }
+
+
+def load_config(file: Path) -> Config:
+    """BadDataset when it is not there, or is not a YAML mapping."""
+    if not file.is_file():
+        raise BadDataset(
+            [Finding(file, "data.yaml is missing: it says where the images are and names the classes")]
+        )
+    text = text_of(file)
+    values = _parsed(file, text)
+    if not isinstance(values, dict):
+        raise BadDataset([Finding(file, "has to be a mapping with train, val and names")])
+    return Config(file=file, values=values, text=text)
+
+
+def _parsed(file: Path, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise BadDataset([Finding(file, "reading it needs PyYAML: pip install pyyaml")]) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = str(getattr(error, "problem", None) or error)
+        raise BadDataset([Finding(file, f"is not YAML: {what}", mark.line + 1 if mark else None)]) from None
+
+
+def read_names(config: Config, reading: Reading) -> tuple[str, ...]:
+    """The classes, from `names` (a list, or a mapping from 0 on) or from `nc` alone."""
+    names, count = config.values.get("names"), config.values.get("nc")
+    if names is None and isinstance(count, int) and count > 0:
+        return tuple(f"class_{index}" for index in range(count))
+    found = _names(config, names, reading)
+    if found and count is not None and count != len(found):
+        what = f"nc is {count!r}, but there are {len(found)} names; correct one of them"
+        reading.wrong(config.file, what, config.line_of("nc"))
+    return found
+
+
+def _names(config: Config, names: Any, reading: Reading) -> tuple[str, ...]:
+    wrong = _what_is_wrong(names)
+    if wrong:
+        reading.wrong(config.file, wrong, config.line_of("names"))
+        return ()
+    return tuple(
+        str(name) for name in (names if isinstance(names, list) else [names[i] for i in range(len(names))])
+    )
+
+
+def _what_is_wrong(names: Any) -> str:
+    if names is None:
+        return "names is missing: the classes, as a list or as 0: first, 1: second"
+    if not isinstance(names, list | dict) or not names:
+        return "names has to be a list of classes, or a mapping from 0 on"
+    if isinstance(names, dict) and set(names) != set(range(len(names))):
+        return f"names has to count from 0 to {len(names) - 1} without a gap"
+    values = list(names.values()) if isinstance(names, dict) else names
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return f"the class {value!r} has to be a text; put it in quotes"
+    twice = next((value for value in values if values.count(value) > 1), None)
+    return f"the class {twice!r} is named twice" if twice is not None else ""
+
+
+def read_keypoint_shape(config: Config, reading: Reading) -> tuple[int, int] | None:
+    shape = config.values.get("kpt_shape")
+    if shape is None:
+        return None
+    match shape:
+        case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
+            return count, numbers
+    what = f"kpt_shape has to be [how many, 2 or 3], not {shape!r}"
+    reading.wrong(config.file, what, config.line_of("kpt_shape"))
+    return None

@@ -1,0 +1,83 @@
+"""YOLO's label files: a line for each object, numbers as fractions of the image.
+
+<class> <x> <y> <w> <h>                       a box: its centre and size
+<class> <x1> <y1> <x2> <y2> <x3> <y3> ...     a polygon
+<class> <x> <y> <w> <h> <px1> <py1> [<v1>]... a box and keypoints, as kpt_shape says
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anygpu.trainers.data.checks import around, problems
+from anygpu.trainers.data.listing import lines_of
+from anygpu.trainers.data.shapes import Box, Reading
+from anygpu.trainers.errors import BadDataset
+
+BOX = 5  # numbers in a line: the class, and four of the box
+
+
+def read_boxes(path: Path, reading: Reading, classes: int | None) -> tuple[Box, ...]:
+    """The objects of one image; what is wrong with a line becomes a finding."""
+    boxes: dict[Box, None] = {}
+    try:
+        for number, line in lines_of(path):
+            box = _checked(line, path, number, reading, classes)
+            if box is not None:
+                boxes[box] = None
+    except BadDataset as error:
+        reading.findings += error.findings
+    return tuple(boxes)  # a line written twice is one object
+
+
+def _checked(line: str, path: Path, number: int, reading: Reading, classes: int | None) -> Box | None:
+    try:
+        box = parse(line, reading.keypoint_shape)
+    except ValueError as error:
+        reading.wrong(path, str(error), number)
+        return None
+    wrong = list(problems(box, classes))
+    for what in wrong:
+        reading.wrong(path, what, number)
+    return None if wrong else box
+
+
+def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
+    """ValueError says what is wrong with the line."""
+    words = line.split()
+    try:
+        numbers = tuple(map(float, words))
+    except ValueError:
+        raise ValueError(f"malformed line {_shortened(line)}: only numbers, separated by spaces") from None
+    index = _class_index(words[0], numbers[0])
+    if keypoint_shape is not None:
+        return _posed(index, numbers, keypoint_shape)
+    if len(numbers) == BOX:
+        _, x, y, w, h = numbers
+        return Box(index, x, y, w, h)
+    if len(numbers) < 7 or len(numbers) % 2 == 0:
+        raise ValueError(
+            f"malformed line {_shortened(line)}: {len(numbers)} numbers; a box has 5 (class x y w h),"
+            " a polygon a class and three or more pairs"
+        )
+    return Box(index, *around(numbers[1:]), polygon=numbers[1:])
+
+
+def _posed(index: int, numbers: tuple[float, ...], shape: tuple[int, int]) -> Box:
+    expected = BOX + shape[0] * shape[1]
+    if len(numbers) != expected:
+        raise ValueError(
+            f"malformed line: {len(numbers)} numbers, where kpt_shape {list(shape)} means {expected}"
+        )
+    _, x, y, w, h = numbers[:BOX]
+    return Box(index, x, y, w, h, keypoints=numbers[BOX:])
+
+
+def _class_index(word: str, number: float) -> int:
+    if number != number or abs(number) > 1e9 or number != int(number):
+        raise ValueError(f"malformed line: the class has to be a whole number, not {word}")
+    return int(number)
+
+
+def _shortened(line: str) -> str:
+    return repr(line if len(line) <= 40 else line[:39] + "…")
