@@ -66,6 +66,7 @@ class Accepts:
 
     tasks: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
+    any_option: bool = False  # a plugin's settings are its own: none is unknown
     optimizers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
@@ -99,9 +100,11 @@ def _sorted_out(
             trouble.append(f"{spelled}: means nothing to trainer {trainer!r}")
         elif name in UNIVERSAL:
             settings[name] = value
-        elif name in accepts.options:
+        elif spelled == "options":
+            continue
+        elif name in accepts.options or accepts.any_option:
             options[name] = value
-        elif spelled != "options":
+        else:
             trouble.append(_unknown(trainer, spelled, accepts))
     return settings, options
 

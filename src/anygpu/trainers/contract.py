@@ -11,11 +11,11 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from anygpu.trainers import card
 from anygpu.trainers.cadence import Cadence
-from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.config import Accepts, TrainingConfig, make_config
 from anygpu.trainers.context import Context
 from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
@@ -51,6 +51,18 @@ class Trainer(ABC):
         self._best: Path | None = None
         self._best_untold = False
 
+    @classmethod
+    def configured(cls, settings: Mapping[str, Any]) -> TrainingConfig:
+        """The settings, checked. Needs no framework: a job's are checked before a machine is rented for it."""
+        config = make_config(cls.name, cls.accepts, settings)
+        cls.check(config)
+        return config
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        """What no setting shows alone; BadConfig says all that is wrong. Most have nothing to add."""
+        return
+
     # -- what a trainer knows ---------------------------------------------------------------------------------
 
     @abstractmethod
@@ -79,8 +91,8 @@ class Trainer(ABC):
     def load_checkpoint(self, directory: Path) -> None: ...
 
     @abstractmethod
-    def save_weights(self, directory: Path, stem: str) -> Path:
-        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole."""
+    def save_weights(self, directory: Path, stem: str) -> Path | None:
+        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: there is nothing to save."""
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
