@@ -11,11 +11,14 @@ from pathlib import Path
 
 from anygpu.trainers.contract import Trainer
 from anygpu.trainers.errors import NoSuchTrainer
+from anygpu.trainers.plugins import adapted, lend_names, registry
 
 ENTRY_POINTS = "anygpu.trainers"
 # Where each lives; nothing of it is imported before it is asked for.
 BUILT_IN = {
     "tabular": "anygpu.trainers.tabular.trainer:Tabular",
+    "xgboost": "anygpu.trainers.tabular.trainer:XGBoost",
+    "lightgbm": "anygpu.trainers.tabular.trainer:LightGBM",
     "nanogpt": "anygpu.trainers.nanogpt.trainer:NanoGpt",
     "torch-classifier": "anygpu.trainers.torch.classifier:TorchClassifier",
     "huggingface": "anygpu.trainers.huggingface.trainer:HuggingFace",
@@ -33,21 +36,26 @@ ALIASES = {
     "pytorch": "torch-classifier",
     "sklearn": "tabular",
     "scikit-learn": "tabular",
-    "xgboost": "tabular",
-    "lightgbm": "tabular",
 }
 
 
 def find(name: str) -> type[Trainer]:
-    """`yolo`, a name of an installed package's, or `./my_trainer.py:Mine`."""
+    """`yolo`, a name of an installed package's, a registered plugin's, or `./my_trainer.py:Mine`."""
+    return as_trainer(found(name), name)
+
+
+def found(name: str) -> object:
+    """What goes by this name, be it a trainer or a model plugin."""
     if ".py" in name:
-        return as_trainer(_from_file(name), name)
+        return _from_file(name)
     known = ALIASES.get(name.lower(), name.lower())
     if known in BUILT_IN:
-        return as_trainer(_imported(BUILT_IN[known]), name)
+        return _imported(BUILT_IN[known])
+    if name in registry.list_models():
+        return registry.get_model(name)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry.name == name:
-            return as_trainer(entry.load(), name)
+            return entry.load()
     raise NoSuchTrainer(f"there is no trainer {name!r}{_nearest(name)}")
 
 
@@ -58,7 +66,13 @@ def names() -> list[str]:
 def as_trainer(found: object, name: str) -> type[Trainer]:
     if isinstance(found, type) and issubclass(found, Trainer):
         return found
-    raise NoSuchTrainer(f"{name} is {found!r}, which is no Trainer (anygpu.trainers.Trainer)")
+    adapter = adapted(found)
+    if adapter is not None:
+        return adapter
+    raise NoSuchTrainer(
+        f"{name} is {found!r}, which is neither a Trainer (anygpu.trainers.Trainer) nor a model plugin:"
+        " a class with train(train_loader, val_loader, callbacks)"
+    )
 
 
 def _imported(place: str) -> object:
@@ -81,10 +95,13 @@ def _from_file(place: str) -> object:
         module  # so that what it defines can be pickled, and sent to data loader processes
     )
     sys.path.insert(0, str(path.resolve().parent))
+    lend_names()
     spec.loader.exec_module(module)
-    if not hasattr(module, attribute):
-        raise NoSuchTrainer(f"{written} has no {attribute}")
-    return getattr(module, attribute)
+    if hasattr(module, attribute):
+        return getattr(module, attribute)
+    if attribute in registry.list_models():
+        return registry.get_model(attribute)
+    raise NoSuchTrainer(f"{written} has no {attribute}")
 
 
 def _nearest(name: str) -> str:

@@ -1,0 +1,235 @@
+"""A model plugin as a trainer: loaders go in, and what it tells its callbacks comes out as metrics and checkpoints."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from anygpu.trainers.config import Accepts
+from anygpu.trainers.contract import Trainer
+from anygpu.trainers.errors import BadConfig, Stopped
+from anygpu.trainers.plugins.given import given_config, goal_among
+from anygpu.trainers.plugins.loaders import Loaders, built, own_loaders
+from anygpu.trainers.plugins.saved import Saved
+from anygpu.trainers.result import Export
+
+RESUMING = ("load_checkpoint", "load", "resume")
+
+
+def adapted(found: object) -> type[Trainer] | None:
+    """The trainer around a plugin; None when this is no plugin."""
+    if not isinstance(found, type) or not _is_plugin(found):
+        return None
+    return type(
+        found.__name__,
+        (PluginTrainer,),
+        {"plugin": found, "name": getattr(found, "name", found.__name__), "accepts": _accepts(found)},
+    )
+
+
+def _is_plugin(found: type[Any]) -> bool:
+    train = getattr(found, "train", None)
+    if not callable(train):
+        return False
+    try:
+        inspect.signature(train).bind(None, None, None, callbacks=None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _accepts(plugin: type[Any]) -> Accepts:
+    """A plugin that lists its `options` has the others refused; without a list, all of them are its own."""
+    listed = getattr(plugin, "options", None)
+    return Accepts(
+        options=frozenset(listed or ()),
+        any_option=listed is None,
+        defaults={"export": ()},
+    )
+
+
+class PluginTrainer(Trainer):
+    """Saves whenever the plugin says it has saved; a resumed plugin gets that file back."""
+
+    plugin: ClassVar[type[Any]]
+    licence: ClassVar[str] = "the plugin's own"
+
+    def prepare_dataset(self) -> None:
+        self._saved = Saved(self.output_dir / "plugin")
+        self._first_epoch: int | None = None  # what the plugin calls its first: 0 or 1
+        self._ended = False
+        self._loaders = Loaders()
+        if not own_loaders(self.plugin):
+            self._loaders = built(self.dataset_path, self.config)
+            self.data_hash = self._loaders.sha256
+
+    def create_model(self) -> None:
+        """Made in `fit`, when it is known what to go on from."""
+
+    def fit(self) -> None:
+        resume_from = self._saved.path
+        self._loaders.go_on_after(self.progress.epoch)
+        config = given_config(self.config, self._loaders, self.dataset_path, self.output_dir, resume_from)
+        self.model = _resumed(self.plugin(config), resume_from)
+        own = own_loaders(self.plugin)
+        train, val = own(self.model, self.dataset_path, config) if own else self._loaders.pair
+        self.model.train(train, val, callbacks=_Told(self))
+        self._check_running()
+
+    # -- what the plugin tells ----------------------------------------------------------------------------------
+
+    def batch_told(self, metrics: Mapping[str, float]) -> None:
+        self.progress.step += 1
+        self.progress.step_in_epoch += 1
+        self.context.report(metrics, step=self.progress.step, epochs=self.config.epochs)
+
+    def epoch_told(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        self._check_running()
+        self._go_back_to(epoch)
+        progress = self.progress
+        progress.step += 0 if progress.step_in_epoch else 1
+        progress.finish_epoch(metrics, goal_among(metrics, self.plugin))
+        self.context.report(metrics, step=progress.step, epoch=progress.epoch, epochs=self.config.epochs)
+        if self._saved.epoch == epoch:
+            self._keep_saved()
+        elif self.context.should_stop() and not self._saved.follows(epoch):
+            self._stop()
+
+    def checkpoint_told(self, epoch: int, path: Path) -> None:
+        self._check_running()
+        self._saved.take(path, epoch)
+        if self._count(epoch) == self.progress.epoch:  # else its epoch is still to be told
+            self._keep_saved()
+
+    def _keep_saved(self) -> None:
+        if self.progress.best_epoch == self.progress.epoch:
+            self._keep_best()
+        stop = self.context.should_stop()
+        self.checkpoint(wait=stop)
+        if stop:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._ended = True
+        raise Stopped
+
+    def _check_running(self) -> None:
+        """A plugin that catches everything may have caught the end."""
+        if self._ended:
+            raise Stopped
+
+    def _count(self, epoch: int) -> int:
+        """Completed epochs after the plugin's `epoch`, whether it counts from 0 or from 1."""
+        if self._first_epoch is None:
+            self._first_epoch = epoch
+        return epoch - self._first_epoch + 1
+
+    def _go_back_to(self, epoch: int) -> None:
+        """A plugin that did not go on from its checkpoint trains earlier epochs again: they count again."""
+        before = self._count(epoch) - 1
+        progress = self.progress
+        if 0 <= before < progress.epoch:
+            progress.epoch, progress.history = before, progress.history[:before]
+            progress.best_epoch = progress.best_epoch if progress.best_epoch <= before else 0
+
+    # -- the contract ---------------------------------------------------------------------------------------------
+
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        raise NotImplementedError("the plugin owns the loop")
+
+    def validate(self, epoch: int) -> Mapping[str, float]:
+        raise NotImplementedError("the plugin owns the loop")
+
+    def save_checkpoint(self, directory: Path) -> None:
+        (directory / "plugin.json").write_text(
+            json.dumps({"first_epoch": self._first_epoch, "saved": self._saved.epoch})
+        )
+        self._saved.copy_to(directory / "plugin")
+
+    def load_checkpoint(self, directory: Path) -> None:
+        state = json.loads((directory / "plugin.json").read_text())
+        self._first_epoch = state["first_epoch"]
+        self._saved.bring_back(directory / "plugin", state["saved"])
+        if self._saved.path is None:
+            sys.stderr.write(f"{self.name} has saved nothing to go on from: it starts again\n")
+
+    def save_weights(self, directory: Path, stem: str) -> Path | None:
+        if self._saved.path is not None:
+            return self._saved.copy_as(directory, stem)
+        save = getattr(self.model, "save", None)
+        if not callable(save):
+            return None
+        save(str(directory / f"{stem}.model"))
+        written = directory / f"{stem}.model"
+        return written if written.exists() else None
+
+    def load_weights(self, path: Path) -> None:
+        """A plugin exports what it has: only it knows how its files are read."""
+
+    def export_model(self, format: str, directory: Path) -> Export:
+        export = getattr(self.model, "export_model", None) or getattr(self.model, "export", None)
+        if not callable(export):
+            raise BadConfig(
+                f"export: {self.name} has no export_model(format, directory), so it cannot export {format}"
+            )
+        made = export(format, str(directory))
+        if made is None or not Path(made).exists():
+            raise BadConfig(
+                f"export: {self.name}.export_model({format!r}, ...) has to return the file it wrote"
+            )
+        return Export(format=format, path=Path(made))
+
+
+class _Told:
+    """The callbacks a plugin is given. Others named on_... may be called, and do nothing."""
+
+    def __init__(self, trainer: PluginTrainer) -> None:
+        self._trainer = trainer
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self._trainer.epoch_told(int(epoch), _numbers({**(metrics or {}), **more}))
+
+    def on_checkpoint_save(self, epoch: int, path: Any, **_: Any) -> None:
+        self._trainer.checkpoint_told(int(epoch), Path(path))
+
+    def on_batch_end(self, batch: int, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self._trainer.batch_told(_numbers({**(metrics or {}), **more}))
+
+    on_step_end = on_batch_end
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            return _nothing
+        raise AttributeError(name)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Nobody is told of this."""
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Tensors and numpy's numbers are numbers too; what is none is left out."""
+    found = {}
+    for name, value in metrics.items():
+        try:
+            found[str(name)] = float(value)
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+def _resumed(model: Any, path: Path | None) -> Any:
+    """By its own method, if it has one; `config["resume_from"]` it may read itself."""
+    load = next((getattr(model, name) for name in RESUMING if callable(getattr(model, name, None))), None)
+    if path is None or load is None:
+        return model
+    try:
+        inspect.signature(load).bind(str(path))
+    except TypeError:
+        return model
+    loaded = load(str(path))
+    return loaded if isinstance(loaded, type(model)) else model

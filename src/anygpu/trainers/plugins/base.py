@@ -1,0 +1,78 @@
+"""What a model plugin is written against: a base class, a registry, and the callbacks it is given."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar, overload
+
+from anygpu.trainers.errors import NoSuchTrainer
+
+__all__ = ["BaseModel", "Callbacks", "ModelRegistry", "registry"]
+
+Model = TypeVar("Model", bound="type[Any]")
+
+
+class Callbacks(Protocol):
+    """Whom a plugin tells how far it is."""
+
+    def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None: ...
+
+    def on_checkpoint_save(self, epoch: int, path: str) -> None:
+        """`path`, a file or a directory, is all the plugin needs to go on after `epoch`."""
+        ...
+
+
+class BaseModel(ABC):
+    """A model that trains itself.
+
+    `config` holds the job's settings, `num_classes`, `classes`, `output_dir`, and in `resume_from` the checkpoint to
+    go on from, or None.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+
+    @abstractmethod
+    def train(self, train_loader: Any, val_loader: Any, callbacks: Any = None) -> Any: ...
+
+
+class ModelRegistry:
+    """Model plugins by name."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, type[Any]] = {}
+
+    @overload
+    def register(self, name: str) -> Callable[[Model], Model]: ...
+    @overload
+    def register(self, name: str, model: Model) -> Model: ...
+    @overload
+    def register(self, name: Model) -> Model: ...
+    def register(self, name: Any, model: Any = None) -> Any:
+        """`@registry.register("mine")`, `@registry.register`, or `registry.register("mine", Mine)`."""
+        if isinstance(name, type):
+            return self.register(name.__name__, name)
+        if model is None:
+            return lambda decorated: self.register(name, decorated)
+        self._models[name] = model
+        return model
+
+    register_model = register
+
+    def get_model(self, name: str) -> type[Any]:
+        """One that was registered, one of an installed package, or `./my_model.py:MyModel`."""
+        if name in self._models:
+            return self._models[name]
+        from anygpu.trainers.registry import found  # which imports this module
+
+        model = found(name)
+        if not isinstance(model, type):
+            raise NoSuchTrainer(f"{name} is {model!r}, which is no class")
+        return model
+
+    def list_models(self) -> list[str]:
+        return sorted(self._models)
+
+
+registry = ModelRegistry()

@@ -1,0 +1,146 @@
+"""A dataset as pairs of (input, target), whatever its layout: images, boxes, a table, or arrays in an .npz file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import data
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadDataset, Finding, MissingExtra
+
+TABLES = (".csv", ".parquet")
+PIXELS = 224  # the side of an image, unless the settings say otherwise
+
+
+@dataclass(frozen=True)
+class Samples:
+    train: Sequence[tuple[Any, Any]]
+    val: Sequence[tuple[Any, Any]]
+    classes: tuple[str, ...]
+    sha256: str
+
+
+def read(dataset: Path, config: TrainingConfig) -> Samples:
+    if dataset.suffix == ".npz":
+        return _arrays(dataset, config)
+    return _images(dataset, config)
+
+
+# -- images -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Images(Sequence[Any]):
+    """Each image as channels x height x width of 0..1, with its class, or with its boxes."""
+
+    items: Sequence[data.Item]
+    pixels: int
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+        item = self.items[index]
+        return _pixels(item.image, self.pixels), _boxes(item) if item.label is None else item.label
+
+
+def _images(dataset: Path, config: TrainingConfig) -> Samples:
+    for module in ("PIL", "numpy"):
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtra("plugin", module, "data")
+    loaded = data.load(dataset, val_fraction=config.val_fraction, seed=config.seed)
+    pixels = config.image_size or PIXELS
+    return Samples(
+        Images(loaded.splits["train"], pixels),
+        Images(loaded.splits["val"], pixels),
+        tuple(loaded.classes),
+        loaded.sha256,
+    )
+
+
+def _pixels(path: Path, side: int) -> Any:
+    import numpy
+    from PIL import Image
+
+    with Image.open(path) as image:
+        scaled = image.convert("RGB").resize((side, side))
+    return numpy.asarray(scaled, dtype="float32").transpose(2, 0, 1) / 255
+
+
+def _boxes(item: data.Item) -> Mapping[str, Any]:
+    """Boxes as x1, y1, x2, y2, in parts of the image."""
+    import numpy
+
+    corners = [(b.x - b.w / 2, b.y - b.h / 2, b.x + b.w / 2, b.y + b.h / 2) for b in item.boxes]
+    return {
+        "boxes": numpy.asarray(corners, dtype="float32").reshape(-1, 4),
+        "labels": numpy.asarray([box.class_index for box in item.boxes], dtype="int64"),
+    }
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows(Sequence[Any]):
+    inputs: Sequence[Any]
+    targets: Sequence[Any]
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+        return self.inputs[index], self.targets[index]
+
+
+def _arrays(path: Path, config: TrainingConfig) -> Samples:
+    """`x` and `y`, split here, or `x_train`, `y_train`, `x_val`, `y_val` (or `..._test`)."""
+    import numpy
+
+    with numpy.load(path, allow_pickle=False) as file:
+        arrays = {name.lower(): file[name] for name in file.files}
+    if {"x_train", "y_train"} <= set(arrays):
+        held = "val" if "x_val" in arrays else "test"
+        train, val = Rows(arrays["x_train"], arrays["y_train"]), _held(path, arrays, held)
+    elif {"x", "y"} <= set(arrays):
+        train, val = _split(arrays["x"], arrays["y"], config)
+    else:
+        raise BadDataset(
+            [Finding(path, f"has {', '.join(arrays)}; x and y are needed, or x_train and y_train")]
+        )
+    return Samples(train, val, _named([*train.targets, *val.targets]), _sha256(path))
+
+
+def _held(path: Path, arrays: Mapping[str, Any], name: str) -> Rows:
+    if not {f"x_{name}", f"y_{name}"} <= set(arrays):
+        raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val to measure with")])
+    return Rows(arrays[f"x_{name}"], arrays[f"y_{name}"])
+
+
+def _split(inputs: Sequence[Any], targets: Sequence[Any], config: TrainingConfig) -> tuple[Rows, Rows]:
+    order = random.Random(config.seed).sample(range(len(targets)), len(targets))
+    held = set(order[: max(1, round(len(order) * config.val_fraction))])
+    kept = [index for index in range(len(targets)) if index not in held]
+    return _chosen(inputs, targets, kept), _chosen(inputs, targets, sorted(held))
+
+
+def _chosen(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) -> Rows:
+    return Rows([inputs[at] for at in part], [targets[at] for at in part])
+
+
+def _named(targets: Sequence[Any]) -> tuple[str, ...]:
+    """Whole numbers from 0 are classes; anything else is a quantity."""
+    seen = {float(each) for each in targets}
+    if seen == {float(each) for each in range(len(seen))}:
+        return tuple(str(each) for each in range(len(seen)))
+    return ()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
