@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TRAINERS := .venv-trainers
 N ?= 10000
 WORKERS ?= 2
 
-.PHONY: help demo test check bench simulate docs clean format
+.PHONY: help demo test test-trainers check bench simulate docs clean format
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +20,13 @@ demo: $(VENV)/.installed  ## train a small model, kill it, watch it resume
 
 test: $(VENV)/.installed  ## every test; under ten minutes on two cores
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+$(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py scripts/torchvision_operators.py
+	$(PYTHON) scripts/setup_trainers_venv.py $(TRAINERS)
+	@touch $@
+
+test-trainers: $(TRAINERS)/.installed  ## the trainers that need torch and other frameworks
+	@$(TRAINERS)/bin/python -m pytest -n $(WORKERS) --dist loadfile tests/trainers $(ARGS)
 
 check: $(VENV)/.installed  ## lint, types, import contracts
 	@$(BIN)/ruff format --check src tests bench scripts
@@ -38,4 +46,4 @@ bench: $(VENV)/.installed  ## measure against peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(TRAINERS) build dist
