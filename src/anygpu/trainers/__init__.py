@@ -66,10 +66,9 @@ def get_trainer(
     `settings` are those of TrainingConfig, and the framework's own by its own names.
     """
     kind = find(framework)
-    config = make_config(kind.name, kind.accepts, settings)
     output = Path(output_dir)
     return kind(
-        config,
+        kind.configured(settings),
         dataset_path=None if dataset_path is None else Path(dataset_path),
         output_dir=output,
         context=context or surrounding(output, resume=resume),

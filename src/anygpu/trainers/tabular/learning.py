@@ -1,0 +1,99 @@
+"""How each model learns, an epoch at a time.
+
+An epoch is a function of what was learnt before it, the data and the epoch's number, and of nothing else: from a
+checkpoint it goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import warnings
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, Model
+
+
+def new(config: TrainingConfig, task: str) -> Any:
+    """The estimator that is to learn."""
+    model = MODELS[config.model]
+    module, _, name = model.place(task).partition(":")
+    given = {name: value for name, value in config.options.items() if name not in OWN}
+    if config.learning_rate is not None:
+        given[model.rate] = config.learning_rate
+    kind = getattr(importlib.import_module(module), name)
+    return kind(**{**_ours(config, model, task), **_tidied(given)})
+
+
+def _ours(config: TrainingConfig, model: Model, task: str) -> dict[str, Any]:
+    chance = {"random_state": config.seed}
+    if model.epoch == "grow":
+        return {**chance, "warm_start": True}
+    if model.epoch == "iterate":
+        return {**chance, "warm_start": True, "early_stopping": False}
+    if model.epoch == "solve":
+        return {**chance, **({"max_iter": 1000} if task == CLASSIFICATION else {})}
+    if model.epoch == "xgboost":
+        return {**chance, **({"device": config.device} if config.device.startswith("cuda") else {})}
+    if model.epoch == "lightgbm":
+        return {**chance, "deterministic": True, "force_row_wise": True, "verbose": -1}
+    return {**chance, **_of_batches(config, task)}
+
+
+def _of_batches(config: TrainingConfig, task: str) -> dict[str, Any]:
+    if config.model == "mlp":
+        return {"batch_size": config.batch_size}
+    return {"loss": "log_loss"} if task == CLASSIFICATION else {}
+
+
+def _tidied(given: dict[str, Any]) -> dict[str, Any]:
+    """`eta0` alone would be ignored by the default schedule; layers come as a list, or as 64,32."""
+    if "eta0" in given:
+        given = {"learning_rate": "invscaling", **given}
+    layers = given.get("hidden_layer_sizes")
+    if isinstance(layers, str):
+        layers = [int(each) for each in layers.split(",")]
+    return {**given, "hidden_layer_sizes": tuple(layers)} if isinstance(layers, list) else given
+
+
+def epoch(
+    model: Model, estimator: Any, inputs: Any, target: Any, *, number: int, rounds: int, seed: int
+) -> None:
+    """Epoch `number` (from 0) of a model that learns from all rows at once: `rounds` trees or rounds more."""
+    if model.epoch == "grow":
+        estimator.set_params(n_estimators=(number + 1) * rounds).fit(inputs, target)
+    elif model.epoch == "iterate":
+        estimator.set_params(max_iter=(number + 1) * rounds).fit(inputs, target)
+    elif model.epoch == "solve":
+        estimator.fit(inputs, target)
+    elif model.epoch == "xgboost":
+        before = estimator.get_booster() if number else None
+        estimator.set_params(n_estimators=rounds, random_state=(seed + number) % 2**31)
+        estimator.fit(inputs, target, xgb_model=before)
+    elif model.epoch == "lightgbm":
+        before = estimator.booster_ if number else None
+        estimator.set_params(n_estimators=rounds, random_state=(seed + number) % 2**31)
+        estimator.fit(inputs, target, init_model=before)
+
+
+def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
+    """One batch more of a model that learns in passes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a batch is smaller than a batch
+        if classes is None:
+            estimator.partial_fit(inputs, target)
+        else:
+            estimator.partial_fit(inputs, target, classes=classes)
+
+
+def in_units(estimator: Any, centre: float, scale: float) -> Any:
+    """A copy that predicts in the target's own units: its last layer undoes what was done to the target."""
+    done = copy.deepcopy(estimator)
+    if hasattr(done, "coefs_"):
+        done.coefs_[-1] = done.coefs_[-1] * scale
+        done.intercepts_[-1] = done.intercepts_[-1] * scale + centre
+    else:
+        done.coef_ = done.coef_ * scale
+        done.intercept_ = done.intercept_ * scale + centre
+    return done

@@ -1,0 +1,178 @@
+"""What the tabular trainer takes: its own options, and of each model the settings by the framework's own names.
+
+Nothing is imported here, so that a setting can be checked where no framework is installed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.errors import BadConfig
+
+CLASSIFICATION, REGRESSION = "classification", "regression"
+TASKS = (CLASSIFICATION, REGRESSION)
+OWN = frozenset({"target", "features", "drop", "test_fraction", "rounds", "max_categories"})
+
+_TREE = (
+    "max_depth min_samples_split min_samples_leaf max_features max_leaf_nodes min_impurity_decrease criterion"
+)
+_FOREST = f"{_TREE} bootstrap max_samples class_weight n_jobs"
+_LINEAR = "alpha penalty l1_ratio class_weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """One kind of model: where its classes are, how an epoch carries it on, and what can be set."""
+
+    classifier: str = ""  # module:Class; empty: it cannot
+    regressor: str = ""
+    epoch: str = "grow"  # how an epoch carries it on: see `learning`
+    settings: str = ""
+    rate: str = ""  # what the learning rate is called; empty: it has none
+    is_scaled: bool = False  # wants numbers, and a target, of similar size
+    module: str = "sklearn"
+    extra: str = "tabular"
+
+    def place(self, task: str) -> str:
+        return self.classifier if task == CLASSIFICATION else self.regressor
+
+
+def _ensemble(name: str, **more: str) -> Model:
+    return Model(
+        classifier=f"sklearn.ensemble:{name}Classifier", regressor=f"sklearn.ensemble:{name}Regressor", **more
+    )
+
+
+def _boosting(module: str, name: str, settings: str) -> Model:
+    return Model(
+        classifier=f"{module}:{name}Classifier",
+        regressor=f"{module}:{name}Regressor",
+        epoch=module,
+        settings=settings,
+        rate="learning_rate",
+        module=module,
+        extra="boosting",
+    )
+
+
+MODELS: Mapping[str, Model] = {
+    "random-forest": _ensemble("RandomForest", settings=_FOREST),
+    "extra-trees": _ensemble("ExtraTrees", settings=_FOREST),
+    "gradient-boosting": _ensemble(
+        "GradientBoosting", settings=f"{_TREE} subsample loss", rate="learning_rate"
+    ),
+    "hist-gradient-boosting": _ensemble(
+        "HistGradientBoosting",
+        epoch="iterate",
+        settings="max_depth max_leaf_nodes min_samples_leaf l2_regularization max_bins max_features class_weight loss",
+        rate="learning_rate",
+    ),
+    "logistic-regression": Model(
+        classifier="sklearn.linear_model:LogisticRegression",
+        epoch="solve",
+        settings="C solver class_weight max_iter tol l1_ratio",
+        is_scaled=True,
+    ),
+    "ridge": Model(
+        regressor="sklearn.linear_model:Ridge", epoch="solve", settings="alpha solver tol", is_scaled=True
+    ),
+    "sgd": Model(
+        classifier="sklearn.linear_model:SGDClassifier",
+        regressor="sklearn.linear_model:SGDRegressor",
+        epoch="batches",
+        settings=f"{_LINEAR} power_t",
+        rate="eta0",
+        is_scaled=True,
+    ),
+    "mlp": Model(
+        classifier="sklearn.neural_network:MLPClassifier",
+        regressor="sklearn.neural_network:MLPRegressor",
+        epoch="batches",
+        settings="hidden_layer_sizes activation alpha beta_1 beta_2 epsilon",
+        rate="learning_rate_init",
+        is_scaled=True,
+    ),
+    "xgboost": _boosting(
+        "xgboost",
+        "XGB",
+        "max_depth max_leaves min_child_weight gamma subsample colsample_bytree colsample_bylevel reg_alpha "
+        "reg_lambda max_bin grow_policy scale_pos_weight n_jobs",
+    ),
+    "lightgbm": _boosting(
+        "lightgbm",
+        "LGBM",
+        "max_depth num_leaves min_child_samples min_child_weight min_split_gain subsample subsample_freq "
+        "colsample_bytree reg_alpha reg_lambda class_weight n_jobs",
+    ),
+}
+DEFAULT_MODEL = "hist-gradient-boosting"
+
+ACCEPTS = Accepts(
+    tasks=TASKS,
+    options=OWN | {name for model in MODELS.values() for name in model.settings.split()},
+    exports=("onnx",),
+    ignores=frozenset({"weights", "image_size", "optimizer", "scheduler", "amp", "workers"}),
+    defaults={"model": DEFAULT_MODEL, "epochs": 100, "batch_size": 256},
+)
+
+
+def check(config: TrainingConfig) -> None:
+    """What no setting shows alone: that there is a target, and that the model has what is set."""
+    trouble = [*_unknown_model(config), *_no_target(config), *_fractions(config)]
+    model = MODELS.get(config.model)
+    if model is not None:
+        trouble += [*_misplaced(config, model), *_wrong_task(config, model)]
+    if trouble:
+        raise BadConfig("\n".join(trouble))
+
+
+def _unknown_model(config: TrainingConfig) -> list[str]:
+    if config.model in MODELS:
+        return []
+    close = difflib.get_close_matches(config.model, MODELS, n=1)
+    said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MODELS)}"
+    return [f"model: {config.model!r} is none; {said}"]
+
+
+def _no_target(config: TrainingConfig) -> list[str]:
+    target = config.option("target")
+    if isinstance(target, str) and target:
+        return []
+    return ["target: say which column is to be predicted"]
+
+
+def _fractions(config: TrainingConfig) -> list[str]:
+    try:
+        test = float(config.option("test_fraction", 0))
+        fits = 0 <= test < 1 and test + config.val_fraction < 1
+    except (TypeError, ValueError):
+        fits = False
+    wrong = [] if fits else ["test_fraction: has to be from 0 to 1, and leave something to train on"]
+    counts = {name: config.option(name, 1) for name in ("rounds", "max_categories")}
+    return wrong + [
+        f"{name}: {value!r} is not a whole number above 0"
+        for name, value in counts.items()
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1
+    ]
+
+
+def _misplaced(config: TrainingConfig, model: Model) -> list[str]:
+    known = {*OWN, *model.settings.split()}
+    found = [
+        f"{name}: model {config.model!r} has no such setting; it has {', '.join(sorted(known - OWN))}"
+        for name in config.options
+        if name not in known
+    ]
+    if config.learning_rate is not None and not model.rate:
+        found.append(f"learning_rate: model {config.model!r} has none")
+    return found
+
+
+def _wrong_task(config: TrainingConfig, model: Model) -> list[str]:
+    if not config.task or config.task not in TASKS or model.place(config.task):
+        return []
+    able = [name for name, each in MODELS.items() if each.place(config.task)]
+    return [f"task: model {config.model!r} does no {config.task}; {', '.join(able)} do"]

@@ -1,0 +1,193 @@
+"""The tabular trainer: a table, a target, and one of the models of scikit-learn, XGBoost or LightGBM."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import data
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.contract import Trainer
+from anygpu.trainers.errors import BadConfig, BadDataset, Finding, MissingExtra, TrainerError
+from anygpu.trainers.result import Export
+from anygpu.trainers.tabular import learning, metrics
+from anygpu.trainers.tabular.columns import Columns, chosen
+from anygpu.trainers.tabular.prepared import Part, Prepared, prepared
+from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, check
+
+ONNX = ("onnx", "onnxruntime", "skl2onnx")
+
+
+class Tabular(Trainer):
+    """An epoch is a tree, a boosting round (or `rounds` of them), or a pass over the rows."""
+
+    name = "tabular"
+    extra = "tabular"
+    needs = ("sklearn", "numpy", "joblib")
+    licence = "BSD-3-Clause (scikit-learn), Apache-2.0 (XGBoost), MIT (LightGBM)"
+    accepts = ACCEPTS
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        check(config)
+
+    def require(self) -> None:
+        super().require()
+        model = MODELS[self.config.model]
+        modules = {model.module: model.extra}
+        if "onnx" in self.config.export:
+            modules.update(dict.fromkeys(ONNX, self.extra))
+            modules.update({"onnxmltools": model.extra} if model.extra == "boosting" else {})
+        for module, extra in modules.items():
+            if importlib.util.find_spec(module) is None:
+                raise MissingExtra(self.name, module, extra)
+
+    # -- the data -----------------------------------------------------------------------------------------------
+
+    def prepare_dataset(self) -> None:
+        columns = read(self.dataset_path, self.config)
+        if not self.config.task:
+            sys.stderr.write(f"{_inferred(columns, self.config)}\n")
+        self.config = replace(self.config, task=columns.task)
+        check(self.config)
+        self.data_hash = columns.sha256
+        self.goal = metrics.GOALS[columns.task]  # type: ignore[misc]  # which one depends on the task
+        self.data: Prepared = prepared(columns, self.config)
+
+    def create_model(self) -> None:
+        self.model = MODELS[self.config.model]
+        try:
+            self.estimator = learning.new(self.config, self.config.task)
+        except (TypeError, ValueError) as error:
+            raise BadConfig(f"{self.config.model}: {error}") from error
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        """What is solved at once needs one epoch only."""
+        if self.model.epoch == "solve":
+            self.config = replace(self.config, epochs=1)
+        super().fit()
+
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        if self.model.epoch == "batches":
+            self._pass(epoch)
+        elif not self.progress.step_in_epoch:
+            self._round(epoch)
+        return {}
+
+    def _round(self, epoch: int) -> None:
+        train, rounds = self.data.train, int(self.config.option("rounds", 1))
+        try:
+            learning.epoch(
+                self.model,
+                self.estimator,
+                train.inputs,
+                train.target,
+                number=epoch,
+                rounds=rounds,
+                seed=self.config.seed,
+            )
+        except ValueError as error:  # a setting whose value the framework refuses
+            raise BadConfig(f"{self.config.model}: {error}") from error
+        self.progress.saw(["every row"])
+        self.step_done({}, steps_per_epoch=1)
+
+    def _pass(self, epoch: int) -> None:
+        import numpy
+
+        train, size = self.data.train, self.config.batch_size
+        order = numpy.random.default_rng([self.config.seed, 1, epoch]).permutation(len(train.target))
+        batches = [order[at : at + size] for at in range(0, len(order), size)]
+        for rows in batches[self.progress.step_in_epoch :]:
+            learning.batch(self.estimator, train.inputs[rows], train.target[rows], self.data.labels)
+            self.progress.saw(rows.tolist())
+            self.step_done({}, steps_per_epoch=len(batches))
+
+    def validate(self, epoch: int) -> Mapping[str, float]:
+        found = self._measured(self.data.val)
+        if self.data.test is not None:
+            found |= {f"test_{name}": value for name, value in self._measured(self.data.test).items()}
+        return found
+
+    def _measured(self, part: Part) -> dict[str, float]:
+        model = self._usable()
+        if self.data.labels is None:
+            return metrics.of_numbers(model, part.inputs, part.truth)
+        return metrics.of_classes(model, part.inputs, part.truth, len(self.data.labels))
+
+    def _usable(self) -> Any:
+        if self.data.scale == 1.0 and self.data.centre == 0.0:
+            return self.estimator
+        return learning.in_units(self.estimator, self.data.centre, self.data.scale)
+
+    # -- keeping ------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, directory: Path) -> None:
+        import joblib
+
+        joblib.dump(self.estimator, directory / "estimator.joblib")
+        (directory / "data.json").write_text(json.dumps({"sha256": self.data_hash}))
+
+    def load_checkpoint(self, directory: Path) -> None:
+        import joblib
+
+        if json.loads((directory / "data.json").read_text())["sha256"] != self.data_hash:
+            raise TrainerError("the table is not the one the checkpoint was trained on: start afresh")
+        self.estimator = joblib.load(directory / "estimator.joblib")
+
+    def save_weights(self, directory: Path, stem: str) -> Path:
+        """A scikit-learn Pipeline, preprocessing included: `joblib.load(path).predict(rows)`."""
+        import joblib
+        from sklearn.pipeline import Pipeline
+
+        model = Pipeline([("columns", self.data.transformer), ("model", self._usable())])
+        model.class_names_ = list(self.data.columns.classes)
+        model.column_names_ = [column.name for column in self.data.columns.features]
+        path, draft = directory / f"{stem}.joblib", directory / f"{stem}.joblib.draft"
+        joblib.dump(model, draft)
+        draft.replace(path)
+        return path
+
+    def load_weights(self, path: Path) -> None:
+        import joblib
+
+        self.pipeline = joblib.load(path)
+
+    def export_model(self, format: str, directory: Path) -> Export:
+        from anygpu.trainers.tabular import export
+
+        return export.onnx(self.pipeline, self.data, directory / "model.onnx")
+
+
+class XGBoost(Tabular):
+    """The same, with XGBoost where no model is named."""
+
+    accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "xgboost"})
+
+
+class LightGBM(Tabular):
+    """The same, with LightGBM where no model is named."""
+
+    accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "lightgbm"})
+
+
+def read(path: Path | None, config: TrainingConfig) -> Columns:
+    """The table's columns, checked; BadDataset says what is wrong with them."""
+    if path is None:
+        raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
+    table = data.load_table(path, target=str(config.option("target")))
+    return chosen(path, table.columns, table.rows, config)
+
+
+def _inferred(columns: Columns, config: TrainingConfig) -> str:
+    target = config.option("target")
+    if not columns.classes:
+        return f"task: regression, since {target!r} holds numbers (task=classification to change that)"
+    why = f"since {target!r} has {len(columns.classes)} different values"
+    return f"task: classification, {why} (task=regression to change that)"
