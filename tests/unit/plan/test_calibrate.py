@@ -1,0 +1,76 @@
+"""A forecast from the first steps, on runs whose whole time is known."""
+
+import random
+from itertools import accumulate
+
+from anygpu.plan.calibrate import Forecast, Reported, forecast
+
+
+def run(
+    chance: random.Random, *, steps: int, per_epoch: int, step_s: float, noise: float, pause_s: float
+) -> list[float]:
+    """When each step was completed; the last entry is the end, with its last evaluation."""
+    gaps = []
+    for step in range(1, steps + 1):
+        slow = 4 if step <= 2 else 1  # compiling, filling caches
+        after_epoch = pause_s if step > 1 and (step - 1) % per_epoch == 0 else 0.0
+        gaps.append(step_s * slow * chance.lognormvariate(0, noise) + after_epoch)
+    return [*accumulate([*gaps, pause_s])]
+
+
+def told(times: list[float], seen: int, per_epoch: int, **known: float) -> Forecast:
+    found = forecast(Reported(times_s=times[:seen], steps=len(times) - 1, steps_per_epoch=per_epoch, **known))
+    assert found is not None
+    return found
+
+
+def test_after_fifteen_steps_nineteen_runs_in_twenty_are_forecast_within_fifteen_percent() -> None:
+    chance = random.Random(7)
+    good = covered = 0
+    for _ in range(400):
+        per_epoch = chance.randrange(20, 200)
+        pause_s = chance.uniform(0, 0.3) * per_epoch
+        times = run(
+            chance,
+            steps=per_epoch * chance.randrange(3, 30),
+            per_epoch=per_epoch,
+            step_s=chance.uniform(0.05, 2),
+            noise=chance.uniform(0, 0.3),
+            pause_s=pause_s,
+        )
+        found = told(times, 15 + 3, per_epoch, pause_s=pause_s)
+        good += abs(found.total_s - times[-1]) <= 0.15 * times[-1]
+        covered += found.low_s <= times[-1] <= found.high_s
+    assert good >= 0.95 * 400
+    assert covered >= 0.90 * 400
+
+
+def test_a_pause_that_was_seen_is_counted_for_every_epoch_to_come() -> None:
+    times = run(random.Random(1), steps=100, per_epoch=10, step_s=1, noise=0, pause_s=20)
+    found = told(times, 25, 10)
+    assert (found.pauses, round(found.pause_s)) == (8, 20)
+    assert abs(found.total_s - times[-1]) < 0.01 * times[-1]
+
+
+def test_pauses_are_found_by_their_rhythm_when_nobody_says_where_epochs_end() -> None:
+    times = run(random.Random(2), steps=100, per_epoch=10, step_s=1, noise=0.05, pause_s=20)
+    found = forecast(Reported(times_s=times[:45], steps=100))
+    assert found is not None
+    assert abs(found.total_s - times[-1]) < 0.05 * times[-1]
+
+
+def test_the_interval_is_wide_while_little_is_known_and_narrow_later() -> None:
+    times = run(random.Random(3), steps=1000, per_epoch=1000, step_s=1, noise=0.2, pause_s=0)
+    early, late = told(times, 5, 1000), told(times, 900, 1000)
+    assert early.high_s - early.low_s > 4 * (late.high_s - late.low_s)
+
+
+def test_nothing_is_said_of_a_run_that_has_told_nothing() -> None:
+    assert forecast(Reported(times_s=[], steps=10)) is None
+    assert forecast(Reported(times_s=[1.0], steps=10)) is None
+
+
+def test_a_finished_run_has_nothing_left() -> None:
+    times = run(random.Random(4), steps=50, per_epoch=50, step_s=1, noise=0.1, pause_s=0)
+    found = told(times, 50, 50)
+    assert found.left_s(times[-1]) == 0
