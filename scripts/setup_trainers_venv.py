@@ -12,12 +12,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATORS = ROOT / "scripts" / "torchvision_operators.py"
-WHOLE = """
-    torch numpy pillow safetensors onnx onnxruntime onnxscript scikit-learn skl2onnx onnxmltools xgboost-cpu lightgbm
-    transformers accelerate pandas pyarrow matplotlib pyyaml requests psutil polars opencv-python-headless supervision
-    pyDeprecate pydantic pytorch_lightning torchmetrics pycocotools faster-coco-eval tensorboard mlflow-skinny wandb
-    pytest pytest-timeout pytest-xdist pytest-asyncio
-""".split()
+TORCH = ["torch", "numpy", "pillow", "safetensors", "onnx", "onnxruntime", "onnxscript"]
+TABLES = ["scikit-learn", "skl2onnx", "onnxmltools", "xgboost-cpu", "lightgbm", "pandas", "pyarrow"]
+HUGGINGFACE = ["transformers", "accelerate"]
+ULTRALYTICS = ["matplotlib", "pyyaml", "requests", "psutil", "polars", "opencv-python-headless"]
+RFDETR = [
+    "supervision",
+    "pyDeprecate",
+    "pydantic",
+    "pytorch_lightning",
+    "torchmetrics",
+    "faster-coco-eval",
+    "pycocotools",
+]
+TRACKERS = ["tensorboard", "mlflow-skinny", "wandb"]
+TESTS = ["pytest", "pytest-timeout", "pytest-xdist", "pytest-asyncio"]
 # These name a torchvision or an OpenCV of their own, or a torch with CUDA; what they need is above.
 ALONE = ["torchvision", "ultralytics", "ultralytics-thop", "timm", "rfdetr"]
 
@@ -30,7 +39,7 @@ def main() -> None:
         run(sys.executable, "-m", "venv", str(venv))
     print("installing the trainers' frameworks into", venv.name, "(minutes, once)", flush=True)
     pip(python, "pip>=25.1")
-    pip(python, *WHOLE)
+    pip(python, *TORCH, *TABLES, *HUGGINGFACE, *ULTRALYTICS, *RFDETR, *TRACKERS, *TESTS)
     pip(python, "--no-deps", *ALONE)
     pip(python, "--no-deps", "--editable", str(ROOT))
     give_operators(venv)
