@@ -9,7 +9,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
-from anygpu.events.view import JobView
 from anygpu.server import log, process, state
 from anygpu.server.agent_app import agent_app
 from anygpu.server.app import api, gated
@@ -39,25 +38,14 @@ from anygpu.server.services import Services
 from anygpu.server.stream import Sources
 from anygpu.server.world import LoopWake, RealChance, RealClock
 from anygpu.settings import Settings
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.objects import open_blobs
-from anygpu.store.profiles import Profiles
-from anygpu.store.rotation import Rotated, rotate
-from anygpu.store.scope import SYSTEM, Scope
-from anygpu.store.secrets import Secrets
-from anygpu.store.sql.database import Database, open_database
-from anygpu.store.sql.evidence import SqlEvidence
+from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.retention import prune
-from anygpu.store.sql.statements import rows
 from anygpu.store.sql.tokens import Tokens
-from anygpu.store.uploads import Uploads
-from anygpu.store.vault import Vault
 from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.profiles import ConfiguredBackends
 from anygpu.tenancy.secrets import JobSecrets
 from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
+from anygpu.wiring_stores import Stores, key_file, open_stores, retaining, rotating
 
 ORGANISATION, PROJECT = "local", "default"
 
@@ -84,20 +72,6 @@ class World:
     clock: RealClock
     chance: RealChance
     wake: LoopWake
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stores:
-    """Where facts and bytes live."""
-
-    database: Database
-    journal: SqlJournal
-    evidence: SqlEvidence
-    blobs: Blobs
-    checkpoints: Checkpoints
-    uploads: Uploads
-    secrets: Secrets
-    profiles: Profiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +110,10 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
 
 
 async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) -> Parts:
-    keys = Keys.from_file(_key_file(settings))
+    keys = Keys.from_file(key_file(settings))
     world = World(clock=RealClock(), chance=RealChance(), wake=LoopWake())
     hub = _hub(settings)
-    stores = await _stores(settings, keys, hub, stack)
+    stores = await open_stores(settings, keys.blobs, hub.committed, stack)
     policy, tickets = _policy(settings), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
@@ -150,7 +124,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         wake=world.wake,
         stack=stack,
     )
-    retention = _retention(settings, stores, world.clock)
+    retention = retaining(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
     access = Access(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
@@ -171,7 +145,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         clock=world.clock,
         backends=backends,
         configured=ConfiguredBackends(
-            stores.profiles, backends, stores.journal.live, world.clock.wall_ms, _rotate(settings, stores)
+            stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
         limits=settings.limits,
         blob_secret=keys.blobs,
@@ -184,22 +158,6 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     leader = state.leader(settings.state, alone=settings.embedded)
     supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to, leader)
     return Parts(services=services, supervisor=supervisor, retention=retention, backends=backends)
-
-
-async def _stores(settings: Settings, keys: Keys, hub: Hub, stack: AsyncExitStack) -> Stores:
-    database = await open_database(settings.database_url)
-    stack.push_async_callback(database.close)
-    blobs = open_blobs(settings.blobs_url, secret=keys.blobs, options=_blob_options(settings))
-    return Stores(
-        database=database,
-        journal=SqlJournal(database, on_commit=hub.committed, alone=settings.embedded),
-        evidence=SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes),
-        blobs=blobs,
-        checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
-        uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
-        secrets=Secrets(database, _vault_file(settings)),
-        profiles=Profiles(database, _vault_file(settings)),
-    )
 
 
 def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
@@ -320,19 +278,6 @@ def _policy(settings: Settings) -> Policy:
     )
 
 
-def _blob_options(settings: Settings) -> dict[str, Any]:
-    """`endpoint=http://…` is the provider's; `client.allow_http=true` its HTTP client's."""
-    options: dict[str, Any] = {}
-    for text in settings.store.blob_options:
-        name, _, value = text.partition("=")
-        part, dot, key = name.strip().partition(".")
-        if dot:
-            options.setdefault(part, {})[key] = value.strip()
-        else:
-            options[part] = value.strip()
-    return options
-
-
 async def _ensure_own_token(settings: Settings, access: Access) -> None:
     """The state directory's token belongs to whoever runs the server."""
     token = state.kept_secret(settings.state / "token", _new_token).decode().strip()
@@ -354,15 +299,6 @@ def _person() -> str:
         return str(os.getuid())
 
 
-def _key_file(settings: Settings) -> Path:
-    chosen = settings.server.signing_key
-    return Path(chosen).expanduser() if chosen else settings.state / "signing.key"
-
-
-def _vault_file(settings: Settings) -> Path:
-    return _key_file(settings).with_name("secrets.key")
-
-
 def _address(settings: Settings, api_socket: socket.socket, services: Services) -> dict[str, Any]:
     return {
         "url": url_of(api_socket),
@@ -372,26 +308,6 @@ def _address(settings: Settings, api_socket: socket.socket, services: Services) 
         "version": services.version,
         "state": str(settings.state),
     }
-
-
-def _retention(settings: Settings, stores: Stores, clock: RealClock) -> Retention:
-    database, journal = stores.database, stores.journal
-
-    async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
-        sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
-        for (job_id,) in await database.read(lambda connection: rows(connection, sql, (since_ms,))):
-            yield await journal.view(SYSTEM, job_id)
-
-    async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
-        return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
-
-    keep_days = settings.store.retention_days
-    return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
-
-
-def _rotate(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[Rotated]]:
-    vault = Vault(_vault_file(settings))
-    return lambda new_key: rotate(stores.database, vault, new_key=new_key)
 
 
 def _ready(journal: SqlJournal) -> Callable[[], Awaitable[None]]:
