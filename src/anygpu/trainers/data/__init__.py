@@ -1,20 +1,30 @@
 """Datasets: opened, checked before anything is trained on them, split, counted and converted.
 
-dataset = data.load("helmets")         # BadDataset says everything that is wrong, with file and line
+dataset = data.load("helmets.zip")     # BadDataset says everything that is wrong, with file and line
 for item in dataset.splits["train"]: print(item.image, item.boxes)
 """
 
 from __future__ import annotations
 
+from anygpu.trainers.data.archives import opened
+from anygpu.trainers.data.convert import to_coco, to_yolo
 from anygpu.trainers.data.loading import load
 from anygpu.trainers.data.shapes import Box, Dataset, Item
+from anygpu.trainers.data.statistics import ClassCount, Spread, Statistics, statistics
 from anygpu.trainers.errors import BadDataset, Finding
 
 __all__ = [
     "BadDataset",
     "Box",
+    "ClassCount",
     "Dataset",
     "Finding",
     "Item",
+    "Spread",
+    "Statistics",
     "load",
+    "opened",
+    "statistics",
+    "to_coco",
+    "to_yolo",
 ]

@@ -33,7 +33,8 @@ def files_below(folder: Path, reading: Reading) -> list[Path]:
     """Every file, in the order of names; a link out of the dataset is a finding, hidden files are nobody's data."""
     found: list[Path] = []
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         reading.wrong(folder, f"the folder cannot be read: {error.strerror}")
         return found
@@ -71,13 +72,15 @@ def is_within(path: Path, reading: Reading) -> bool:
 
 def folders_in(folder: Path) -> list[Path]:
     """The folders directly in it, by name, hidden ones left out."""
-    found = (Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
-    return sorted(path for path in found if not path.name.startswith((".", "__MACOSX")))
+    with os.scandir(folder) as listed:
+        names = [entry.name for entry in listed if entry.is_dir()]
+    return [folder / name for name in sorted(names) if not name.startswith((".", "__MACOSX"))]
 
 
 def has_images(folder: Path) -> bool:
     """Whether an image lies directly in the folder."""
-    return any(Path(entry.name).suffix.lower() in SUFFIXES for entry in os.scandir(folder) if entry.is_file())
+    with os.scandir(folder) as listed:
+        return any(os.path.splitext(entry.name)[1].lower() in SUFFIXES for entry in listed)  # noqa: PTH122
 
 
 def text_of(path: Path) -> str:

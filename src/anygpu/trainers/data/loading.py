@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from anygpu.trainers.data import folder, yolo
+from anygpu.trainers.data import coco, folder, yolo
+from anygpu.trainers.data.archives import is_archive, opened
 from anygpu.trainers.data.checks import check_task
 from anygpu.trainers.data.images import BadImage, Picture, inspected
 from anygpu.trainers.data.shapes import TRAIN, VAL, Dataset, Draft, Item, Reading
 from anygpu.trainers.data.split import split_items
 from anygpu.trainers.errors import BadDataset, Finding
 
-READERS = ((yolo.looks_like, yolo.read), (folder.looks_like, folder.read))
 ACCEPTED = (
     "no dataset found here; accepted are YOLO (data.yaml, or images/ and labels/), COCO (annotations/*.json)"
     " and image folders (train/<class>/x.jpg)"
@@ -28,12 +29,25 @@ def load(
     val_fraction: float = 0.2,
     seed: int = 0,
     decode: bool = True,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Read and check a dataset: a folder or a data.yaml. BadDataset has every finding.
+    """Read and check a dataset: a folder, an archive, a data.yaml or a COCO file. BadDataset has every finding.
 
     Without a split of its own, `val_fraction` of it validates. `decode`: decode every image, where Pillow is installed.
+    `cache_dir`: where archives are unpacked to.
     """
-    reading = read(Path(path))
+    given = Path(path)
+    folder_or_file = opened(given, cache_dir)
+    try:
+        return _load(folder_or_file, task, val_fraction, seed, decode)
+    except BadDataset as error:
+        if not is_archive(given):
+            raise
+        raise BadDataset([_within(each, folder_or_file, given) for each in error.findings]) from None
+
+
+def _load(path: Path, task: str, val_fraction: float, seed: int, decode: bool) -> Dataset:
+    reading = read(path, task)
     check_task(reading, task)
     items = _items(reading, decode)
     _check_splits(reading, items)
@@ -45,19 +59,38 @@ def load(
     return _dataset(reading, splits)
 
 
-def read(path: Path) -> Reading:
+def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
+    """In the archive, where a person will look; not in the cache."""
+    root = folder.resolve()
+    if not finding.path.is_relative_to(root):
+        return finding
+    return replace(finding, path=archive / finding.path.relative_to(root))
+
+
+def read(path: Path, task: str = "") -> Reading:
     """The dataset by the layout it has, no image looked at yet."""
     if not path.exists():
         raise BadDataset([Finding(path, "does not exist")])
-    if path.suffix in (".yaml", ".yml"):
-        return yolo.read_file(path.resolve())
-    if not path.is_dir():
-        raise BadDataset([Finding(path, "is no folder; " + ACCEPTED)])
     root = path.resolve()
-    for looks_like, read_layout in READERS:
-        if looks_like(root):
-            return read_layout(root)
-    raise BadDataset([Finding(path, ACCEPTED)])
+    if root.is_dir():
+        return _read_folder(root, task)
+    if root.suffix in (".yaml", ".yml"):
+        return yolo.read_file(root)
+    if root.suffix == ".json":
+        return coco.read_file(root)
+    raise BadDataset([Finding(path, "is no folder and no archive; " + ACCEPTED)])
+
+
+def _read_folder(root: Path, task: str) -> Reading:
+    if yolo.config_in(root) is not None:
+        return yolo.read(root)
+    if coco.looks_like(root):
+        return coco.read(root, task)
+    if yolo.looks_like(root):
+        return yolo.read(root)
+    if folder.looks_like(root):
+        return folder.read(root)
+    raise BadDataset([Finding(root, ACCEPTED)])
 
 
 def _items(reading: Reading, decode: bool) -> dict[str, list[Item]]:

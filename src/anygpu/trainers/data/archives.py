@@ -1,0 +1,217 @@
+"""Datasets in archives: unpacked once, whole or not at all, and never to a place outside."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import stat
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from anygpu.trainers.data.listing import split_name
+from anygpu.trainers.errors import BadDataset, Finding
+
+ZIP = (".zip",)
+TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+GIB = 1 << 30
+ABANDONED_S = 24 * 3600
+_UNSAFE = re.compile(r"[\\\0]|^[A-Za-z]:")  # what other systems take for a separator or a drive
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, RuntimeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What an archive may become. Images hardly shrink: who grows a thousandfold was made to fill a disk."""
+
+    files: int = 5_000_000
+    bytes: int = 4096 * GIB
+    growth: int = 1_000
+
+
+class Refused(Exception):
+    """The archive has something that is not unpacked; the message says what."""
+
+
+def is_archive(path: Path) -> bool:
+    return path.name.lower().endswith((*ZIP, *TAR)) and path.is_file()
+
+
+def default_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "anygpu" / "datasets"
+
+
+def opened(
+    path: str | os.PathLike[str],
+    cache_dir: str | os.PathLike[str] | None = None,
+    limits: Limits | None = None,
+) -> Path:
+    """The folder a dataset is in: itself, or where its archive was unpacked to, by the hash of its content."""
+    archive = Path(path)
+    if not is_archive(archive):
+        return archive
+    cache = Path(cache_dir or default_cache())
+    target = cache / _sha256(archive)
+    if not target.is_dir():
+        _unpack_whole(archive, target, limits or Limits())
+    return _top(target)
+
+
+def _unpack_whole(archive: Path, target: Path, limits: Limits) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target.parent)
+    draft = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
+    try:
+        _unpack(archive, _Room(draft, archive, limits))
+        draft.chmod(0o755)
+        _put_in_place(draft, target)
+    except (Refused, *BROKEN) as error:
+        what = (
+            str(error)
+            if isinstance(error, Refused)
+            else f"the archive is damaged or cannot be unpacked: {error}"
+        )
+        raise BadDataset([Finding(archive, what)]) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _put_in_place(draft: Path, target: Path) -> None:
+    try:
+        draft.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process unpacked the same archive meanwhile
+            raise
+
+
+def _remove_abandoned(cache: Path) -> None:
+    """What a process that was killed had begun."""
+    for draft in cache.glob(".unpacking-*"):
+        if time.time() - draft.stat().st_mtime > ABANDONED_S:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+class _Room:
+    """Where files go, counted against the limits as they are written, whatever the archive says of their sizes."""
+
+    def __init__(self, folder: Path, archive: Path, limits: Limits) -> None:
+        self.folder = folder
+        self._files, self._bytes = limits.files, limits.bytes
+        self._bytes = min(self._bytes, GIB + limits.growth * archive.stat().st_size)
+        self._free = shutil.disk_usage(folder).free
+
+    def put(self, name: str, content: IO[bytes]) -> None:
+        path = self.folder / safe(name)
+        self._files -= 1
+        if self._files < 0:
+            raise Refused("the archive has too many files")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _created(path, name) as file:
+            while chunk := content.read(1 << 20):
+                self._count(len(chunk))
+                file.write(chunk)
+
+    def _count(self, size: int) -> None:
+        self._bytes -= size
+        self._free -= size
+        if self._bytes < 0:
+            raise Refused("the archive becomes too large when it is unpacked: this is not what images do")
+        if self._free < 0:
+            raise Refused(f"there is not enough room to unpack the archive in {self.folder.parent}")
+
+
+@contextmanager
+def _created(path: Path, name: str) -> Iterator[IO[bytes]]:
+    try:
+        file = path.open("xb")
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise Refused(f"{name!r} is in the archive twice") from None
+    with file:
+        yield file
+
+
+def safe(name: str) -> PurePosixPath:
+    """A place within; Refused when the name leads out, or means something else on another system."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
+        raise Refused(f"{name[:80]!r} in the archive leads out of it; pack the dataset anew")
+    return path
+
+
+def _is_noise(name: str) -> bool:
+    """What macOS adds."""
+    parts = PurePosixPath(name).parts
+    return "__MACOSX" in parts or (bool(parts) and (parts[-1].startswith("._") or parts[-1] == ".DS_Store"))
+
+
+def _unpack(archive: Path, room: _Room) -> None:
+    if archive.name.lower().endswith(ZIP):
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                _unzip(zipped, info, room)
+    else:
+        with tarfile.open(archive) as tarred:
+            for member in tarred:
+                _untar(tarred, member, room)
+
+
+def _unzip(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, room: _Room) -> None:
+    if info.is_dir() or _is_noise(info.filename):
+        safe(info.filename)
+        return
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG):
+        raise Refused(f"{info.filename!r} in the archive is a link or a device; pack the files themselves")
+    with zipped.open(info) as content:
+        room.put(info.filename, content)
+
+
+def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _Room) -> None:
+    if member.isdir() or _is_noise(member.name):
+        if member.name not in (".", "./"):
+            safe(member.name)
+        return
+    if not (member.isfile() or member.issym() or member.islnk()):
+        raise Refused(f"{member.name!r} in the archive is a device or a pipe")
+    with _content(tarred, member) as content:
+        room.put(member.name, content)
+
+
+def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    """Of a link, the file it links to, which has to be in the archive too."""
+    if member.issym():
+        safe(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
+    try:
+        content = tarred.extractfile(member)
+    except KeyError:
+        content = None
+    if content is None:
+        raise Refused(f"{member.name!r} links to {member.linkname!r}, which is no file in the archive")
+    return content
+
+
+def _top(folder: Path) -> Path:
+    """Archives often hold one folder that holds the dataset."""
+    inside = [each for each in folder.iterdir() if not each.name.startswith(".")]
+    if len(inside) != 1 or not inside[0].is_dir() or split_name(inside[0].name):
+        return folder
+    return _top(inside[0])
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

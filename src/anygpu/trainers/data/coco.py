@@ -1,0 +1,138 @@
+"""COCO datasets: one JSON file a split, with images, annotations and categories.
+
+annotations/instances_train2017.json + train2017/    train/_annotations.coco.json beside its images    or one file
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.data.coco_file import CocoFile, load_file
+from anygpu.trainers.data.coco_objects import read_objects
+from anygpu.trainers.data.listing import folders_in, is_within, split_name
+from anygpu.trainers.data.shapes import TRAIN, Draft, Reading
+from anygpu.trainers.errors import BadDataset
+
+NAME = "coco"
+BESIDE = ("_annotations.coco.json", "annotations.json", "annotations.coco.json")
+OTHER_TASKS = ("caption", "panoptic", "stuff", "image_info")
+
+
+def looks_like(root: Path) -> bool:
+    return bool(_files_in(root, ""))
+
+
+def read(root: Path, task: str = "") -> Reading:
+    return _read(root, _files_in(root, task))
+
+
+def read_file(file: Path) -> Reading:
+    """One annotation file; its images lie beside it, or below a folder next to it."""
+    return _read(file.parent, [(split_name(_split_word(file)) or TRAIN, file)])
+
+
+def _read(root: Path, files: list[tuple[str, Path]]) -> Reading:
+    reading = Reading(root, NAME)
+    loaded = []
+    for split, path in files:
+        try:
+            loaded.append((split, load_file(path)))
+        except BadDataset as error:
+            reading.findings += error.findings
+    _check_one_file_each(files, reading)
+    _read_categories([file for _, file in loaded], reading)
+    for split, file in loaded:
+        reading.drafts[split] = _drafts(file, split, reading)
+    return reading
+
+
+def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
+    """Which file annotates which split; a file that names no split has what is to be split."""
+    beside = [
+        (split_name(folder.name), folder / name)
+        for folder in folders_in(root)
+        for name in BESIDE
+        if split_name(folder.name) and (folder / name).is_file()
+    ]
+    if beside:
+        return beside
+    found = _preferred([*root.glob("annotations/*.json"), *root.glob("*.json")], task)
+    return [(split_name(_split_word(path)) or TRAIN, path) for path in found]
+
+
+def _preferred(paths: list[Path], task: str) -> list[Path]:
+    """COCO has a file for each task beside the other: keypoints for pose, instances for the rest."""
+    usable = [path for path in sorted(paths) if not path.name.startswith(OTHER_TASKS) and _is_coco(path)]
+    wanted = "keypoints" if "pose" in task or "keypoint" in task else "instances"
+    return [path for path in usable if wanted in path.name] or usable
+
+
+def _is_coco(path: Path) -> bool:
+    return not path.name.startswith(".") and b'"annotations"' in path.read_bytes()
+
+
+def _split_word(path: Path) -> str:
+    """The last part of `instances_train2017`."""
+    words = path.stem.replace("-", "_").replace(".", "_").split("_")
+    return next((word for word in reversed(words) if split_name(word)), "")
+
+
+def _check_one_file_each(files: list[tuple[str, Path]], reading: Reading) -> None:
+    counts = Counter(split for split, _ in files)
+    for split, path in files:
+        if counts[split] > 1:
+            reading.wrong(
+                path, f"{counts[split]} files annotate {split}; keep one, or name them train and val"
+            )
+
+
+def _read_categories(files: list[CocoFile], reading: Reading) -> None:
+    """The first file's count; another file may not call the same id something else."""
+    names: dict[int, str] = {}
+    for file in files:
+        for number, name in file.categories(reading).items():
+            if names.setdefault(number, name) != name:
+                reading.wrong(
+                    file.path, f"category {number} is {name!r} here and {names[number]!r} elsewhere"
+                )
+    reading.classes = tuple(names[number] for number in sorted(names))
+    shapes = {shape for file in files if (shape := file.keypoint_shape) is not None}
+    if len(shapes) > 1:
+        reading.wrong(reading.root, f"categories differ in how many keypoints they have: {sorted(shapes)}")
+    reading.keypoint_shape = next(iter(shapes), None)
+    for file in files:
+        file.index.update({number: place for place, number in enumerate(sorted(names))})
+
+
+def _drafts(file: CocoFile, split: str, reading: Reading) -> list[Draft]:
+    images = file.images(reading)
+    boxes = read_objects(file, images, reading)
+    places = _Places(file.path, split, reading.root)
+    drafts = []
+    for number, image in images.items():
+        path = places.find(image["file_name"])
+        if path is None:
+            reading.wrong(file.path, f"the image {image['file_name']} (id {number}) does not exist")
+        elif is_within(path, reading):
+            drafts.append(Draft(path, None, tuple(boxes[number]), (image["width"], image["height"])))
+    return drafts
+
+
+class _Places:
+    """Where images may lie; the place of the last one is tried first."""
+
+    def __init__(self, file: Path, split: str, root: Path) -> None:
+        folders = [each for each in (root, root / "images") if each.is_dir()]
+        named = [inner for each in folders for inner in folders_in(each) if split_name(inner.name) == split]
+        self._tried = [str(place) for place in (file.parent, *named, *folders)]
+
+    def find(self, name: Any) -> Path | None:
+        for number, place in enumerate(self._tried):
+            path = os.path.normpath(os.path.join(place, str(name)))  # noqa: PTH118 - once for every image
+            if os.path.isfile(path):  # noqa: PTH113
+                self._tried.insert(0, self._tried.pop(number))
+                return Path(path)
+        return None

@@ -1,0 +1,172 @@
+"""A dataset written again in another layout: YOLO or COCO, nothing lost that both can say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.data.shapes import Box, Dataset, Item
+from anygpu.trainers.errors import BadDataset, Finding
+
+COCO_FOLDERS = {
+    "train": "train",
+    "val": "valid",
+    "test": "test",
+}  # as exported datasets, and RF-DETR, call them
+VISIBLE = 2
+
+
+def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
+    """Write data.yaml, images/<split> and labels/<split>; the path of the data.yaml."""
+    folder = _fresh(Path(target), dataset)
+    with_polygons = dataset.has_polygons and dataset.keypoint_shape is None
+    for split, items in dataset.splits.items():
+        for item, name in named(items):
+            _place(item.image, folder / "images" / split / name)
+            label = (folder / "labels" / split / name).with_suffix(".txt")
+            label.parent.mkdir(parents=True, exist_ok=True)
+            label.write_text(
+                "".join(_line(box, dataset, with_polygons) for box in item.boxes), encoding="utf-8"
+            )
+    config = folder / "data.yaml"
+    config.write_text(_config(dataset), encoding="utf-8")
+    return config
+
+
+def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
+    """Write train/, valid/ and test/, each with its images and an _annotations.coco.json; the path of the folder."""
+    folder = _fresh(Path(target), dataset)
+    for split, items in dataset.splits.items():
+        place = folder / COCO_FOLDERS[split]
+        place.mkdir(parents=True)
+        names = list(named(items))
+        for item, name in names:
+            _place(item.image, place / name)
+        content = _content(dataset, names)
+        (place / "_annotations.coco.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def named(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
+    """Each with a file name of its own: the image's, or its whole id where two images would share a label file."""
+    stems = Counter(item.image.stem.lower() for item in items)
+    taken: set[str] = set()
+    for item in items:
+        name = item.image.name if stems[item.image.stem.lower()] == 1 else item.id.replace("/", "__")
+        stem, suffix = os.path.splitext(name)  # noqa: PTH122
+        while stem.lower() in taken:
+            stem += "_" + suffix.lstrip(".")
+        taken.add(stem.lower())
+        yield item, stem + suffix
+
+
+def _fresh(target: Path, dataset: Dataset) -> Path:
+    if dataset.layout == "image-folder":
+        raise BadDataset([Finding(dataset.root, "an image folder has no boxes to convert")])
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BadDataset([Finding(target, "exists already; name an empty folder")])
+    target.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _place(source: Path, target: Path) -> None:
+    """The same file under another name; a copy where the file system cannot do that."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+# -- YOLO -----------------------------------------------------------------------------------------------------------
+
+
+def _config(dataset: Dataset) -> str:
+    """JSON texts are YAML texts, whatever is in them."""
+    lines = [f"{split}: images/{split}" for split in dataset.splits]
+    if dataset.keypoint_shape is not None:
+        lines.append(f"kpt_shape: {list(dataset.keypoint_shape)}")
+    lines += [f"nc: {len(dataset.classes)}", "names:"]
+    lines += [
+        f"  {index}: {json.dumps(name, ensure_ascii=False)}" for index, name in enumerate(dataset.classes)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(box: Box, dataset: Dataset, with_polygons: bool) -> str:
+    numbers: Sequence[float] = (box.x, box.y, box.w, box.h)
+    if dataset.keypoint_shape is not None:
+        count, each = dataset.keypoint_shape
+        numbers = (*numbers, *(box.keypoints or (0.0,) * (count * each)))
+    elif with_polygons:
+        numbers = box.polygon or _rectangle(box)
+    return " ".join((str(box.class_index), *map(repr, map(float, numbers)))) + "\n"
+
+
+def _rectangle(box: Box) -> tuple[float, ...]:
+    """A file has boxes or polygons, not both: beside polygons, a box is one with four corners."""
+    left, top, right, bottom = box.corners
+    return left, top, right, top, right, bottom, left, bottom
+
+
+# -- COCO -----------------------------------------------------------------------------------------------------------
+
+
+def _content(dataset: Dataset, names: Sequence[tuple[Item, str]]) -> dict[str, Any]:
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, (item, name) in enumerate(names, 1):
+        images.append({"id": number, "file_name": name, "width": item.width, "height": item.height})
+        for box in item.boxes:
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    **_annotation(box, item, dataset.keypoint_shape),
+                }
+            )
+    info = {"keypoint_shape": list(dataset.keypoint_shape)} if dataset.keypoint_shape else {}
+    return {"info": info, "images": images, "annotations": annotations, "categories": _categories(dataset)}
+
+
+def _categories(dataset: Dataset) -> list[dict[str, Any]]:
+    shape = dataset.keypoint_shape
+    points = {"keypoints": [f"point_{number}" for number in range(shape[0])], "skeleton": []} if shape else {}
+    return [
+        {"id": number, "name": name, "supercategory": "object", **points}
+        for number, name in enumerate(dataset.classes, 1)
+    ]
+
+
+def _annotation(box: Box, item: Item, shape: tuple[int, int] | None) -> Mapping[str, Any]:
+    width, height = item.width, item.height
+    bbox = [(box.x - box.w / 2) * width, (box.y - box.h / 2) * height, box.w * width, box.h * height]
+    pixels = [number * (width, height)[place % 2] for place, number in enumerate(box.polygon)]
+    return {
+        "category_id": box.class_index + 1,
+        "bbox": bbox,
+        "area": _area(pixels) if pixels else bbox[2] * bbox[3],
+        "iscrowd": 0,
+        "segmentation": [pixels] if pixels else [],
+        **(_points(box, item, shape) if shape and box.keypoints else {}),
+    }
+
+
+def _points(box: Box, item: Item, shape: tuple[int, int]) -> dict[str, Any]:
+    flat: list[float] = []
+    for at in range(0, len(box.keypoints), shape[1]):
+        x, y, *seen = box.keypoints[at : at + shape[1]]
+        flat += [x * item.width, y * item.height, seen[0] if seen else VISIBLE]
+    return {"keypoints": flat, "num_keypoints": sum(seen > 0 for seen in flat[2::3])}
+
+
+def _area(flat: Sequence[float]) -> float:
+    """Of a polygon, by the trapezoids under its sides."""
+    points = list(zip(flat[0::2], flat[1::2], strict=True))
+    after = [*points[1:], points[0]]
+    return abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in zip(points, after, strict=True))) / 2

@@ -1,0 +1,90 @@
+"""What is in a dataset, counted: by class and split, sizes of images and of objects, and how uneven it is."""
+
+from __future__ import annotations
+
+import statistics as numbers
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from anygpu.trainers.data.shapes import Dataset, Item
+
+SMALL, MEDIUM = 32**2, 96**2  # pixels: where COCO's evaluation draws its lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    least: float
+    median: float
+    most: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCount:
+    name: str
+    images: Mapping[str, int]  # by split: images that show it
+    objects: Mapping[str, int]  # by split: boxes; in an image folder, the images again
+    width: Spread | None = None  # of its boxes, as a fraction of the image
+    height: Spread | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    layout: str
+    images: Mapping[str, int]
+    empty: Mapping[str, int]  # images with no object in them
+    classes: tuple[ClassCount, ...]
+    image_width: Spread
+    image_height: Spread
+    object_sizes: Mapping[str, int]  # small, medium, large by COCO's areas
+    imbalance: (
+        float | None
+    )  # how many times as often the most frequent class is in train; None: one has nothing
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def statistics(dataset: Dataset) -> Statistics:
+    items = list(dataset.items)
+    classes = tuple(_class(dataset, index) for index in range(len(dataset.classes)))
+    return Statistics(
+        layout=dataset.layout,
+        images={split: len(part) for split, part in dataset.splits.items()},
+        empty={split: sum(not item.classes for item in part) for split, part in dataset.splits.items()},
+        classes=classes,
+        image_width=_spread([item.width for item in items]),
+        image_height=_spread([item.height for item in items]),
+        object_sizes=_sizes(items),
+        imbalance=_imbalance([each.objects["train"] for each in classes]),
+    )
+
+
+def _class(dataset: Dataset, index: int) -> ClassCount:
+    boxes = [box for item in dataset.items for box in item.boxes if box.class_index == index]
+    return ClassCount(
+        name=dataset.classes[index],
+        images={split: sum(index in item.classes for item in part) for split, part in dataset.splits.items()},
+        objects={split: sum(_times(item, index) for item in part) for split, part in dataset.splits.items()},
+        width=_spread([box.w for box in boxes]) if boxes else None,
+        height=_spread([box.h for box in boxes]) if boxes else None,
+    )
+
+
+def _times(item: Item, index: int) -> int:
+    return (item.label == index) + sum(box.class_index == index for box in item.boxes)
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(least=min(values), median=numbers.median(values), most=max(values))
+
+
+def _sizes(items: Sequence[Item]) -> dict[str, int]:
+    areas = (box.w * item.width * box.h * item.height for item in items for box in item.boxes)
+    counts = Counter("small" if area < SMALL else "medium" if area < MEDIUM else "large" for area in areas)
+    return {name: counts[name] for name in ("small", "medium", "large")}
+
+
+def _imbalance(counts: Sequence[int]) -> float | None:
+    return max(counts) / min(counts) if counts and min(counts) > 0 else None
