@@ -11,6 +11,7 @@ from anygpu.trainers.data.convert import to_coco, to_yolo
 from anygpu.trainers.data.loading import load
 from anygpu.trainers.data.shapes import Box, Dataset, Item
 from anygpu.trainers.data.statistics import ClassCount, Spread, Statistics, statistics
+from anygpu.trainers.data.tables import Table, load_table
 from anygpu.trainers.errors import BadDataset, Finding
 
 __all__ = [
@@ -22,7 +23,9 @@ __all__ = [
     "Item",
     "Spread",
     "Statistics",
+    "Table",
     "load",
+    "load_table",
     "opened",
     "statistics",
     "to_coco",

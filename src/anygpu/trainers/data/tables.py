@@ -1,0 +1,161 @@
+"""Tables: CSV or Parquet, with what kind of values each column holds."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import hashlib
+import io
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+
+from anygpu.trainers.data.archives import opened
+from anygpu.trainers.data.listing import text_of
+from anygpu.trainers.errors import BadDataset, Finding, MissingExtra
+
+NUMBER, CATEGORY, MISSING = "number", "category", "missing"
+CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+ABSENT = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+# 007 and numbers of more digits than a float keeps are names of things, not amounts.
+_NAME_OF_DIGITS = re.compile(r"[+-]?(0\d+|\d{16,})")
+
+Value = Union[float, str, None]  # noqa: UP007 - evaluated on Python 3.10 too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Columns by name, each of one kind: numbers are floats, categories texts, and None is where nothing is known."""
+
+    path: Path
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]  # "number", "category", or "missing" where nothing at all is known
+    rows: tuple[tuple[Value, ...], ...]
+    sha256: str  # of the columns and their values
+
+    def column(self, name: str) -> tuple[Value, ...]:
+        at = self.columns.index(name)
+        return tuple(row[at] for row in self.rows)
+
+
+def load_table(
+    path: str | os.PathLike[str], *, target: str = "", cache_dir: str | os.PathLike[str] | None = None
+) -> Table:
+    """Read a CSV or Parquet file, or the only one of a folder or an archive. BadDataset has every finding."""
+    file = _file(opened(path, cache_dir))
+    names, values = _parquet(file) if file.suffix.lower() in PARQUET else _csv(file)
+    _check_names(file, names, target)
+    typed = [_typed(column) for column in values]
+    rows = tuple(zip(*(column for _, column in typed), strict=True))
+    if not rows:
+        raise BadDataset([Finding(file, "the table has columns but no rows")])
+    return Table(
+        path=file,
+        columns=tuple(names),
+        kinds=tuple(kind for kind, _ in typed),
+        rows=rows,
+        sha256=hashlib.sha256(repr((names, rows)).encode()).hexdigest(),
+    )
+
+
+def _file(place: Path) -> Path:
+    if not place.exists():
+        raise BadDataset([Finding(place, "does not exist")])
+    if not place.is_dir():
+        if place.suffix.lower() in (*CSV, *PARQUET):
+            return place
+        raise BadDataset([Finding(place, "is no table; accepted are .csv, .tsv and .parquet")])
+    found = sorted(path for path in place.rglob("*") if path.suffix.lower() in (".csv", ".tsv", *PARQUET))
+    if len(found) != 1:
+        listed = ", ".join(path.name for path in found[:5]) or "none"
+        raise BadDataset(
+            [Finding(place, f"there has to be one table in it, or name the file; found: {listed}")]
+        )
+    return found[0]
+
+
+def _csv(file: Path) -> tuple[list[str], list[list[Any]]]:
+    text = text_of(file)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+    rows: list[list[str]] = []
+    findings: list[Finding] = []
+    try:
+        for row in reader:
+            if row and rows and len(row) != len(rows[0]):
+                what = f"{len(row)} values, where the first line has {len(rows[0])} columns"
+                findings.append(Finding(file, what, reader.line_num))
+            elif row:
+                rows.append(row)
+    except csv.Error as error:
+        findings.append(Finding(file, f"is not CSV: {error}", reader.line_num))
+    if findings or not rows:
+        raise BadDataset(findings or [Finding(file, "the table is empty")])
+    names, *body = rows
+    return [name.strip() for name in names], [[row[at] for row in body] for at in range(len(names))]
+
+
+def _delimiter(text: str) -> str:
+    """What the first line has most of."""
+    first = text.partition("\n")[0]
+    return max(",;\t|", key=first.count)
+
+
+def _parquet(file: Path) -> tuple[list[str], list[list[Any]]]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("tabular", "pyarrow", "tabular") from None
+    try:
+        table = parquet.read_table(file)
+        return list(table.column_names), [column.to_pylist() for column in table.columns]
+    except (OSError, ValueError) as error:
+        raise BadDataset([Finding(file, f"is no whole Parquet file: {error}")]) from None
+
+
+def _check_names(file: Path, names: Sequence[str], target: str) -> None:
+    findings = [
+        Finding(file, f"column {at} has no name", 1) for at, name in enumerate(names, 1) if not name.strip()
+    ]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    findings += [Finding(file, f"two columns are called {name!r}", 1) for name in twice]
+    if target and target not in names:
+        close = difflib.get_close_matches(target, names, n=1)
+        said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+        findings.append(Finding(file, f"there is no column {target!r}; {said}", 1))
+    if findings:
+        raise BadDataset(findings)
+
+
+def _typed(values: Sequence[Any]) -> tuple[str, list[Value]]:
+    known = [value for value in values if not is_absent(value)]
+    if not known:
+        return MISSING, [None] * len(values)
+    try:
+        numbers: list[Value] = [None if is_absent(value) else _number(value) for value in values]
+        return NUMBER, numbers
+    except (ValueError, TypeError, OverflowError):
+        return CATEGORY, [None if is_absent(value) else _text(value) for value in values]
+
+
+def is_absent(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in ABSENT
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _number(value: Any) -> float:
+    """ValueError for what is no amount."""
+    if isinstance(value, bool) or (isinstance(value, str) and _NAME_OF_DIGITS.fullmatch(value.strip())):
+        raise ValueError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _text(value: Any) -> str:
+    return str(value).strip() if not isinstance(value, bool) else str(value).lower()
