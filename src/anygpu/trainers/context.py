@@ -38,6 +38,10 @@ class Context(Protocol):
 
     def should_stop(self) -> bool: ...
 
+    def workplace(self, output_dir: Path) -> Path:
+        """Where checkpoints are written before they are told of."""
+        ...
+
     def best(self, path: Path) -> None:
         """These are the best weights so far."""
         ...
@@ -72,6 +76,11 @@ class JobContext:
 
     def should_stop(self) -> bool:
         return job.should_stop()
+
+    def workplace(self, output_dir: Path) -> Path:
+        """Not among the outputs: those are all published, and the agent keeps the checkpoints already."""
+        kept = os.environ.get("ANYGPU_CHECKPOINT_DIR")
+        return Path(kept).parent / "training" if kept else output_dir
 
     def best(self, path: Path) -> None:
         job.best(path)
@@ -112,6 +121,9 @@ class LocalContext:
 
     def should_stop(self) -> bool:
         return False
+
+    def workplace(self, output_dir: Path) -> Path:
+        return output_dir
 
     def best(self, path: Path) -> None:
         """It is in the output directory already."""

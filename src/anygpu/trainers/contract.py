@@ -63,6 +63,16 @@ class Trainer(ABC):
         """What no setting shows alone; BadConfig says all that is wrong. Most have nothing to add."""
         return
 
+    @classmethod
+    def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
+        """What has to be installed for these settings, by the names of anygpu's extras."""
+        return (cls.extra,) if cls.extra else ()
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        """BadDataset says what is wrong. Needs no framework: it is asked before the data is sent anywhere."""
+        return
+
     # -- what a trainer knows ---------------------------------------------------------------------------------
 
     @abstractmethod
@@ -178,7 +188,7 @@ class Trainer(ABC):
     # -- keeping ----------------------------------------------------------------------------------------------
 
     def _checkpoints(self) -> Path:
-        return self.output_dir / "checkpoints"
+        return self.context.workplace(self.output_dir) / "checkpoints"
 
     def _save_or_stop(self) -> None:
         if self.context.should_stop():

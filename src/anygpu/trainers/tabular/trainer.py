@@ -36,6 +36,14 @@ class Tabular(Trainer):
     def check(cls, config: TrainingConfig) -> None:
         check(config)
 
+    @classmethod
+    def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((cls.extra, MODELS[config.model].extra)))
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        read(path, config)
+
     def require(self) -> None:
         super().require()
         model = MODELS[self.config.model]
