@@ -1,0 +1,62 @@
+"""YOLO in other formats, compared with the trained model on the same image."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import onnx_check
+from anygpu.trainers.errors import BadExport
+from anygpu.trainers.result import Export
+
+# Boxes are in pixels of the image: a thousandth of a pixel for each one of an image of 640.
+TOLERANCE_PER_PIXEL = 1e-3 / 2
+
+
+def exported(weights: Path, format: str, directory: Path, image_size: int) -> Export:
+    import torch
+    from ultralytics import YOLO
+
+    plain = {"simplify": False} if format == "onnx" else {}  # simplifying needs one package more
+    made = Path(YOLO(str(weights)).export(format=format, imgsz=image_size, device="cpu", **plain))
+    path = directory / f"{weights.stem}{made.suffix}"
+    if made != path:
+        shutil.move(str(made), path)
+    image = torch.rand(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
+    expected = _answers(weights, image)
+    tolerance = max(1.0, image_size) * TOLERANCE_PER_PIXEL
+    if format == "onnx":
+        return onnx_check.checked(path, {"images": image.numpy()}, expected, tolerance=tolerance)
+    return _checked_script(path, image, expected, tolerance)
+
+
+def _answers(weights: Path, image: Any) -> list[Any]:
+    import torch
+    from ultralytics.nn.tasks import load_checkpoint
+
+    model, _ = load_checkpoint(str(weights), fuse=True)
+    with torch.no_grad():
+        return [_first(model(image)).numpy()]
+
+
+def _first(answer: Any) -> Any:
+    """The predictions; what comes after them is for the loss."""
+    while isinstance(answer, (list, tuple)):
+        answer = answer[0]
+    return answer
+
+
+def _checked_script(path: Path, image: Any, expected: list[Any], tolerance: float) -> Export:
+    import numpy
+    import torch
+
+    with torch.no_grad():
+        got = _first(torch.jit.load(str(path))(image)).numpy()
+    difference = float(numpy.abs(got - expected[0]).max()) if got.shape == expected[0].shape else float("inf")
+    if not difference <= tolerance:
+        raise BadExport(f"{path.name} differs from the model by {difference:.3g}; {tolerance:.3g} is allowed")
+    shape = tuple(image.shape)
+    return Export(
+        format="torchscript", path=path, inputs={"images": shape}, difference=difference, tolerance=tolerance
+    )

@@ -1,0 +1,156 @@
+"""The `yolo` trainer: ultralytics' models and its loop, under the contract of every trainer.
+
+Kept in a checkpoint: weights and their average in full precision, optimiser, gradients under way, scaler, schedule, the
+place in the epoch, its order, random states. A resumed run repeats nothing. With data loader processes (`workers`) the
+augmentations after a resume are drawn anew; everything else goes on as it was.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.config import Accepts
+from anygpu.trainers.contract import Trainer
+from anygpu.trainers.errors import BadConfig, TrainerError
+from anygpu.trainers.result import Export
+from anygpu.trainers.yolo import arguments, dataset, home, names
+
+METRICS = {
+    "metrics/precision(B)": "precision",
+    "metrics/recall(B)": "recall",
+    "metrics/mAP50(B)": "mAP50",
+    "metrics/mAP50-95(B)": "mAP50-95",
+    "metrics/mAP50(M)": "mask_mAP50",
+    "metrics/mAP50-95(M)": "mask_mAP50-95",
+    "metrics/mAP50(P)": "pose_mAP50",
+    "metrics/mAP50-95(P)": "pose_mAP50-95",
+    "metrics/accuracy_top1": "accuracy",
+    "metrics/accuracy_top5": "accuracy_top5",
+}
+
+
+class Yolo(Trainer):
+    name = "yolo"
+    extra = "yolo"
+    needs = ("ultralytics", "torch")
+    licence = "AGPL-3.0"
+    goal = (
+        "fitness",
+        "max",
+    )  # ultralytics' own measure of an epoch: mAP50-95 for boxes, accuracy for classes
+    accepts = Accepts(
+        tasks=tuple(names.TASKS),
+        options=arguments.NAMES,
+        optimizers=(*arguments.OPTIMIZERS, *(each.lower() for each in arguments.OPTIMIZERS[1:])),
+        schedulers=arguments.SCHEDULERS,
+        exports=("onnx", "torchscript"),
+    )
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        config = self.config
+        self.model = names.chosen(config.model, config.weights, config.task)
+        if "," in config.device:
+            raise BadConfig(f"device: {config.device!r} names several; this trainer uses one")
+
+    # -- the contract -----------------------------------------------------------------------------------------
+
+    def prepare_dataset(self) -> None:
+        from anygpu.trainers import data
+
+        if self.dataset_path is None:
+            raise BadConfig("dataset: yolo needs one, in YOLO, COCO or image-folder layout")
+        home.settle(self._home() / "settings")
+        folder = data.opened(self.dataset_path, self._home() / "unpacked")
+        config = self.config
+        found = data.load(folder, task=self.model.task, val_fraction=config.val_fraction, seed=config.seed)
+        self.data_hash = found.sha256
+        self.data = dataset.prepared(found, self.model.task, self._home() / "dataset")
+
+    def create_model(self) -> None:
+        from anygpu.trainers.yolo import engine
+
+        told = arguments.overrides(
+            self.config, model=self.model.start, task=self.model.task, data=self.data, output=self.output_dir
+        )
+        hooks = engine.Hooks(step=self._step, epoch=self._epoch)
+        try:
+            self.engine = engine.make(self.model.task, told, hooks)
+        except (TypeError, ValueError, SyntaxError) as error:
+            raise BadConfig(f"ultralytics: {error}") from error
+
+    def fit(self) -> None:
+        from anygpu.trainers.yolo import engine
+
+        if self.progress.epoch >= self.config.epochs or self.is_stale():
+            self.engine._setup_train()  # all trained: only the model is wanted
+            return
+        try:
+            engine.run(self.engine)
+        except RuntimeError as error:
+            raise _explained(error) from error
+
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        raise NotImplementedError("ultralytics owns the loop: see fit")
+
+    def validate(self, epoch: int) -> Mapping[str, float]:
+        return self._measured(self.engine)
+
+    def save_checkpoint(self, directory: Path) -> None:
+        import torch
+
+        progress = self.progress
+        state = self.engine.snapshot(epoch=progress.epoch, done_in_epoch=progress.step_in_epoch)
+        torch.save(state, directory / "state.pt")
+
+    def load_checkpoint(self, directory: Path) -> None:
+        import torch
+
+        self.engine.state = torch.load(directory / "state.pt", map_location="cpu", weights_only=True)
+
+    def save_weights(self, directory: Path, stem: str) -> Path:
+        """As ultralytics writes them: YOLO("best.pt") opens it."""
+        from anygpu.trainers.yolo import weights
+
+        return weights.save(self.engine, directory / f"{stem}.pt")
+
+    def load_weights(self, path: Path) -> None:
+        self.trained = path
+
+    def export_model(self, format: str, directory: Path) -> Export:
+        from anygpu.trainers.yolo.export import exported
+
+        source = shutil.copyfile(self.trained, directory / f"{self.model.name}.pt")
+        try:
+            return exported(source, format, directory, int(self.engine.args.imgsz))
+        finally:
+            source.unlink()
+
+    # -- what the loop tells ----------------------------------------------------------------------------------
+
+    def _step(self, engine: Any) -> None:
+        self.progress.saw(engine.samples())
+        losses = {name: float(value) for name, value in engine.loss_items.items()}
+        self.step_done({**losses, "loss": sum(losses.values())}, steps_per_epoch=len(engine.train_loader))
+
+    def _epoch(self, engine: Any) -> None:
+        self.epoch_done(self._measured(engine))
+        engine.stop = engine.stop or self.is_stale()
+
+    def _measured(self, engine: Any) -> dict[str, float]:
+        losses = {name: float(value) for name, value in engine.tloss.items()}
+        scores = {METRICS.get(name, name): float(value) for name, value in engine.metrics.items()}
+        fitness = {} if engine.fitness is None else {"fitness": float(engine.fitness)}
+        return {"loss": sum(losses.values()), **scores, **fitness}
+
+    def _home(self) -> Path:
+        return self.output_dir / "ultralytics"
+
+
+def _explained(error: RuntimeError) -> Exception:
+    if "NaN" in str(error):
+        return TrainerError(f"{error}: the training diverged; a lower learning_rate helps, or amp: false")
+    return error
