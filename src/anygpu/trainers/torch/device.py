@@ -1,0 +1,55 @@
+"""Where to compute, with how many threads, in which precision."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from anygpu.trainers.errors import BadConfig
+
+
+def chosen(name: str) -> torch.device:
+    """`auto`: the best there is. `0` and `1` are CUDA devices, as many frameworks write them."""
+    wanted = f"cuda:{name}" if name.isdigit() else name
+    if wanted in ("auto", ""):
+        return torch.device(_best())
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise BadConfig(f"device: {name!r} is not auto, cpu, mps, cuda or cuda:<number>") from None
+    if not _is_there(device):
+        raise BadConfig(f"device: torch sees no {wanted} here; {_best()!r} is there, and 'auto' takes it")
+    return device
+
+
+def prepare(*, threads: int = 0, deterministic: bool = False) -> None:
+    """`threads`: 0: torch's own choice. Deterministic kernels cost speed on a GPU; a CPU's are so anyway."""
+    if threads:
+        torch.set_num_threads(threads)
+    if deterministic:
+        torch.backends.cudnn.benchmark = False
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
+    """Half precision: float16 on CUDA, bfloat16, which needs no scaling, elsewhere."""
+    dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
+    return torch.autocast(device.type, dtype=dtype, enabled=enabled)  # type: ignore[no-any-return]
+
+
+def scaler(device: torch.device, enabled: bool) -> Any:
+    return torch.amp.GradScaler(device.type, enabled=enabled and device.type == "cuda")
+
+
+def _best() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _is_there(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return (device.index or 0) < int(torch.cuda.device_count())
+    return device.type == "cpu" or (device.type == "mps" and bool(torch.backends.mps.is_available()))

@@ -1,0 +1,98 @@
+"""Weights as safetensors, and models as ONNX and TorchScript, each compared with the model it came from."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anygpu.trainers import onnx_check
+from anygpu.trainers.errors import BadExport
+from anygpu.trainers.result import Export
+
+TOLERANCE = 1e-4
+OPSET = 17
+
+
+def save_weights(model: Any, path: Path, about: Mapping[str, str]) -> Path:
+    """Replaced whole. `about` goes into the file's header."""
+    from safetensors.torch import save_model
+
+    draft = path.with_name(f".{path.name}.draft")
+    save_model(model, str(draft), metadata={**about, "format": "pt"})
+    draft.replace(path)
+    return path
+
+
+def load_weights(model: Any, path: Path) -> None:
+    from safetensors.torch import load_model
+
+    load_model(model, str(path), device=str(next(model.parameters()).device))
+
+
+def to_onnx(
+    model: Any, example: Any, path: Path, *, inputs: str, output: str, free: Mapping[int, str]
+) -> Export:
+    """`free`: which of the input's sizes may vary, and what they are called."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # the tracer warns of sizes it takes for constants; the check says if it erred
+        torch.onnx.export(
+            model,
+            (example,),
+            str(path),
+            input_names=[inputs],
+            output_names=[output],
+            dynamic_axes={inputs: dict(free), output: dict(free)},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    other = _of_other_size(example, free)
+    return onnx_check.checked(path, {inputs: other.numpy()}, [_answer(model, other)], tolerance=TOLERANCE)
+
+
+def to_torchscript(model: Any, example: Any, path: Path) -> Export:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(model, example).save(str(path))
+        again = torch.jit.load(str(path))
+    other = _of_other_size(example, {0: "batch"})
+    return _compared("torchscript", path, _answer(again, other), _answer(model, other), other)
+
+
+def to_safetensors(
+    model: Any, example: Any, path: Path, *, part: str = "", about: Mapping[str, str]
+) -> Export:
+    """The weights of the model, or of a part of it: put into a copy that lost its own, they must answer the same."""
+    save_weights(model.get_submodule(part), path, about)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for tensor in other.state_dict().values():
+            tensor.zero_()
+    load_weights(other.get_submodule(part), path)
+    return _compared("safetensors", path, _answer(other, example), _answer(model, example), example)
+
+
+def _compared(format: str, path: Path, got: Any, wanted: Any, example: Any) -> Export:
+    difference = float((got.double() - wanted.double()).abs().max())
+    if not difference <= TOLERANCE:
+        raise BadExport(
+            f"{path.name}: an output differs from the model's by {difference:.3g}; {TOLERANCE:.3g} is allowed"
+        )
+    shapes = {"input": ("batch", *example.shape[1:])}
+    return Export(format=format, path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)
+
+
+def _of_other_size(example: Any, free: Mapping[int, str]) -> Any:
+    """The example again, with one more along the first size: what was traced for one size only shows here."""
+    return torch.cat([example, example[:1]]) if 0 in free else example
+
+
+def _answer(model: Any, example: Any) -> Any:
+    with torch.no_grad():
+        return model(example)

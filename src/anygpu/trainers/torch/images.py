@@ -1,0 +1,103 @@
+"""Images as tensors of 0 to 1, augmented by chance that belongs to the sample and not to the process that loads it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image, ImageEnhance, ImageOps
+
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.torch.sampling import Place, chance_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """How far a training image may be moved from what it is."""
+
+    flip: float = 0.5  # probability of a mirror image
+    crop: float = 0.6  # smallest part of the area that is kept
+    rotate: float = 0.0  # degrees, either way
+    jitter: float = 0.2  # of brightness, contrast and colour
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Augmentation:
+        """From a trainer's options; `augment: false` leaves images as they are."""
+        if options.get("augment", True) is False:
+            return cls(flip=0, crop=1, rotate=0, jitter=0)
+        names = [each.name for each in fields(cls) if each.name in options]
+        made = cls(**{name: _number(name, options[name]) for name in names})
+        _check(made)
+        return made
+
+    def apply(self, image: Image.Image, size: int, chance: random.Random) -> Image.Image:
+        image = image.resize((size, size), Image.Resampling.BILINEAR, box=_crop(image, self.crop, chance))
+        if chance.random() < self.flip:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        if self.rotate:
+            image = image.rotate(chance.uniform(-self.rotate, self.rotate), Image.Resampling.BILINEAR)
+        for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+            if self.jitter:
+                image = kind(image).enhance(1 + chance.uniform(-self.jitter, self.jitter))
+        return image
+
+
+class Images(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[misc]
+    """(image, label, index) of a place; `augmentation` None: as they are, cut to a square."""
+
+    def __init__(
+        self, items: Sequence[tuple[Path, int]], size: int, seed: int, augmentation: Augmentation | None
+    ) -> None:
+        self.items, self.size, self.seed, self.augmentation = items, size, seed, augmentation
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: Place) -> tuple[Any, int, int]:
+        path, label = self.items[place[1]]
+        with Image.open(path) as opened:
+            image = ImageOps.exif_transpose(opened).convert("RGB")  # a camera held upright says so
+        if self.augmentation is None:
+            image = squared(image, self.size)
+        else:
+            image = self.augmentation.apply(image, self.size, chance_of(self.seed, place))
+        return as_tensor(image), label, place[1]
+
+
+def squared(image: Image.Image, size: int) -> Image.Image:
+    """The middle of the image."""
+    side = min(image.size)
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    return image.resize((size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side))
+
+
+def as_tensor(image: Image.Image) -> Any:
+    flat = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    return flat.view(image.height, image.width, 3).permute(2, 0, 1).float().div(255)
+
+
+def _crop(image: Image.Image, smallest: float, chance: random.Random) -> tuple[float, float, float, float]:
+    """A part of the image, of a chosen area and nearly the image's shape."""
+    side = math.sqrt(chance.uniform(smallest, 1))
+    slant = math.sqrt(chance.uniform(3 / 4, 4 / 3)) if smallest < 1 else 1.0
+    width, height = image.width * min(1.0, side * slant), image.height * min(1.0, side / slant)
+    left, top = chance.uniform(0, image.width - width), chance.uniform(0, image.height - height)
+    return left, top, left + width, top + height
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadConfig(f"{name}: {value!r} is not a number")
+    return float(value)
+
+
+def _check(made: Augmentation) -> None:
+    bounds = {"flip": (0, 1), "crop": (0.01, 1), "rotate": (0, 180), "jitter": (0, 1)}
+    for name, (low, high) in bounds.items():
+        if not low <= getattr(made, name) <= high:
+            raise BadConfig(f"{name}: {getattr(made, name)} is not between {low} and {high}")

@@ -1,0 +1,147 @@
+"""Classifiers by name: our own small one, and those of torchvision and timm where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from anygpu.trainers.errors import BadConfig, MissingExtra
+
+SMALL = "small-cnn"
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which weights are trained on
+
+
+class Normalised(nn.Module):  # type: ignore[misc]
+    """Takes images of 0 to 1, so that nobody who uses an export needs to know what its network expects."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("spread", torch.tensor(SPREAD).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: Any) -> Any:
+        answer = self.network((images - self.mean) / self.spread)
+        return answer if isinstance(answer, torch.Tensor) else answer[0]  # some add answers of their middle
+
+
+def small_cnn(classes: int, width: int = 16) -> nn.Module:
+    """Four blocks of convolutions: enough for digits, shapes and a first try."""
+    widths = [3, width, 2 * width, 4 * width, 8 * width]
+    blocks = [_block(before, after) for before, after in itertools.pairwise(widths)]
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], classes))
+
+
+def _block(before: int, after: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(before, after, 3, padding=1, bias=False),
+        nn.BatchNorm2d(after),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+    )
+
+
+def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[str]]:
+    """The network, and the names of its parameters that were loaded: the others are new."""
+    if name == SMALL:
+        return _loaded(small_cnn(classes), _from_file(weights) if weights else {})
+    if _installed("torchvision") and name in _torchvision().list_models():
+        return _loaded(_torchvision().get_model(name, num_classes=classes), _of_torchvision(name, weights))
+    if _installed("timm"):
+        return _loaded(_of_timm(name, classes), _weights_of_timm(name, weights))
+    if not _installed("torchvision"):
+        raise MissingExtra("torch-classifier", "torchvision (or timm)", "torch")
+    raise BadConfig(
+        f"model: {name!r} is neither {SMALL} nor one of torchvision; timm, which has more, is not there"
+    )
+
+
+def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
+    if not weights or Path(weights).is_file():
+        return _from_file(weights) if weights else {}
+    try:
+        found = _torchvision().get_model_weights(name)[weights.rpartition(".")[2]]
+    except KeyError:
+        known = ", ".join(each.name for each in _torchvision().get_model_weights(name))
+        raise BadConfig(f"weights: {weights!r} is no file, and {name} of torchvision has {known}") from None
+    return dict(found.get_state_dict())
+
+
+def _of_timm(name: str, classes: int) -> nn.Module:
+    import timm
+
+    if not timm.is_model(name):
+        raise BadConfig(f"model: {name!r} is neither {SMALL} nor one of torchvision or timm")
+    return timm.create_model(name, num_classes=classes)
+
+
+def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
+    import timm
+
+    if not weights or Path(weights).is_file():
+        return _from_file(weights) if weights else {}
+    base = name.partition(".")[0]
+    tagged = name if weights in ("pretrained", "DEFAULT") else f"{base}.{weights}"
+    if not timm.is_model_pretrained(tagged):
+        known = ", ".join(timm.list_pretrained(base)) or "none"
+        raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {known}")
+    return dict(timm.create_model(tagged, pretrained=True).state_dict())
+
+
+def _from_file(place: str) -> dict[str, Any]:
+    if not Path(place).is_file():
+        raise BadConfig(f"weights: there is no file {place}")
+    if place.endswith(".safetensors"):
+        from safetensors.torch import load_file
+
+        return dict(load_file(place))
+    state = torch.load(place, map_location="cpu", weights_only=True)
+    return dict(state.get("state_dict", state))
+
+
+def _loaded(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, frozenset[str]]:
+    """What fits is taken; a head for other classes does not, and stays new."""
+    own = network.state_dict()
+    fitting = {
+        name: value for name, value in weights.items() if name in own and own[name].shape == value.shape
+    }
+    if weights and not fitting:
+        raise BadConfig("weights: nothing in them fits this model; they belong to another one")
+    network.load_state_dict({**own, **fitting})
+    return network, frozenset(fitting)
+
+
+def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
+    """Only what is new is trained."""
+    if not loaded:
+        raise BadConfig("freeze: there is nothing worth keeping without `weights` to start from")
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(name not in loaded)
+    if not any(each.requires_grad for each in network.parameters()):
+        raise BadConfig(
+            "freeze: the weights fit every layer, classes included; nothing would be left to train"
+        )
+
+
+def train_mode(network: nn.Module) -> None:
+    """A module all of whose parameters are frozen keeps its running averages too."""
+    network.train()
+    for module in network.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(each.requires_grad for each in parameters):
+            module.eval()
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _torchvision() -> Any:
+    import torchvision
+
+    return torchvision.models

@@ -1,0 +1,48 @@
+"""Which samples a step sees: a function of seed, epoch and step, so a training picks up in the middle of an epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+Place = tuple[int, int]  # (epoch, index of the sample): all that its augmentation depends on
+
+
+class Batches:
+    """The batches of an epoch from a step on. `start` says which; a data loader iterates it anew each epoch."""
+
+    def __init__(self, samples: int, batch_size: int, seed: int, *, drop_last: bool = False) -> None:
+        self.samples, self.batch_size, self.seed = samples, batch_size, seed
+        self._drop_last = drop_last and samples >= batch_size
+        self._epoch = self._step = 0
+
+    def start(self, epoch: int, step: int) -> None:
+        self._epoch, self._step = epoch, step
+
+    @property
+    def steps_per_epoch(self) -> int:
+        whole, rest = divmod(self.samples, self.batch_size)
+        return whole if self._drop_last or not rest else whole + 1
+
+    def __len__(self) -> int:
+        return self.steps_per_epoch - self._step
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        order = shuffled(self.samples, self.seed, self._epoch)
+        for step in range(self._step, self.steps_per_epoch):
+            yield [(self._epoch, index) for index in self._batch(order, step)]
+
+    def _batch(self, order: Sequence[int], step: int) -> Sequence[int]:
+        return order[step * self.batch_size : (step + 1) * self.batch_size]
+
+
+def shuffled(samples: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(samples))
+    random.Random(f"order {seed} {epoch}").shuffle(order)
+    return order
+
+
+def chance_of(seed: int, place: Place) -> random.Random:
+    """What a sample's augmentation draws from, in whichever process it is loaded."""
+    epoch, index = place
+    return random.Random(f"sample {seed} {epoch} {index}")
