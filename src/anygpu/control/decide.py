@@ -165,7 +165,7 @@ def _is_gone(seen: Seen, policy: Policy) -> bool:
 
 
 def _released(attempt: AttemptView, seen: Seen, now_ms: int) -> AttemptReleased:
-    usage = usage_of(attempt, seen.books, now_ms - round(seen.absent_s * 1000))
+    usage = usage_of(attempt, seen.books, now_ms - round(seen.absent_ago_s * 1000))
     return AttemptReleased(attempt=attempt.number, evidence=seen.words, usage=usage)
 
 

@@ -96,7 +96,9 @@ class AttemptMemory:
             claimed=self.state[1],
             probe=self.probe,
             books=self.books,
-            absent_s=_since(self.absent_since, now),
+            # To the newest look, not to now: while this process stood still nobody looked.
+            absent_s=_since(self.absent_since, self.probed_at or now),
+            absent_ago_s=_since(self.absent_since, now),
             absent_probes=self.absent_probes,
             state_s=now - self.state_since,
             wanted_end_s=_since(self.wanted_end_since, now),

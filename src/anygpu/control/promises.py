@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.spec.model import JobSpec
+from anygpu.spec.training import training_problems
 
 
 def require_keepable(spec: JobSpec) -> None:
-    problems = [*_broken(spec)]
+    problems = [*_broken(spec), *training_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
 

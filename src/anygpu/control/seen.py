@@ -23,7 +23,8 @@ class Seen:
     claimed: bool = True  # whether it had an agent whose silence could be seen
     probe: Probe | None = None
     books: Observation | None = None  # the newest look in which the provider said since when it bills
-    absent_s: float = 0  # how long the provider has not listed it
+    absent_s: float = 0  # from the first to the newest of the looks that did not find it
+    absent_ago_s: float = 0  # since the first of them
     absent_probes: int = 0  # in how many looks in a row
     state_s: float = 0  # since the attempt's state was first seen as it is
     wanted_end_s: float = 0  # since cancel or stop was first seen

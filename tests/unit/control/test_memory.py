@@ -1,0 +1,30 @@
+"""What a control process remembers of an attempt, by its own clock."""
+
+from tests.unit.control.jobs_in_states import launching, view
+
+from anygpu.backends.contract import Observation, State
+from anygpu.control.memory import AttemptMemory
+from anygpu.store.evidence import AttemptRow
+
+ABSENT = Observation(state=State.ABSENT)
+
+
+def memory(at: float) -> AttemptMemory:
+    attempt = view(launching()).attempts[0]
+    return AttemptMemory.begin(attempt, AttemptRow(), at)
+
+
+def test_time_in_which_nobody_looked_does_not_count_as_absence() -> None:
+    remembered = memory(0)
+    for at in (10, 12, 14):
+        remembered.probed(ABSENT, "", at)
+    seen = remembered.seen(now=100)  # the process stood still
+    assert (seen.absent_s, seen.absent_probes, seen.absent_ago_s) == (4, 3, 90)
+
+
+def test_a_look_that_failed_or_found_it_begins_the_absence_anew() -> None:
+    remembered = memory(0)
+    remembered.probed(ABSENT, "", 10)
+    remembered.probed(None, "no answer", 20)
+    remembered.probed(ABSENT, "", 30)
+    assert (remembered.seen(40).absent_s, remembered.seen(40).absent_probes) == (0, 1)
