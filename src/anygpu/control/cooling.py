@@ -34,6 +34,10 @@ class Cooling:
         self._until = {place: known for place, known in self._until.items() if known[0] > now}
         return {place: reason for place, (_, reason) in self._until.items()}
 
+    def opens_at(self) -> float:
+        """When the first of the closed places may be tried again."""
+        return min((until for until, _ in self._until.values()), default=float("inf"))
+
     def avoided(self) -> frozenset[Place]:
         """Took a machine back a moment ago: others first."""
         now = self._clock.monotonic()

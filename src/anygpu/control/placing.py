@@ -49,6 +49,10 @@ class Placing:
         self._clock = clock
         self._policy = policy
 
+    def next_at(self) -> float:
+        """When a job that waits may have more luck, with nothing to tell of it."""
+        return self._cooling.opens_at()
+
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()

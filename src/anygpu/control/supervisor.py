@@ -282,6 +282,7 @@ class Supervisor:
         """Until the next thing is due, if nothing wakes us before."""
         now = self._clock.monotonic()
         times = [led.listed_at + self._policy.poll_s]
+        times += [self._placing.next_at()] if led.wanting else []
         times += [due for job_id, due in led.due.items() if job_id not in led.looking]
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if time > now]

@@ -65,3 +65,13 @@ def test_a_planned_move_is_not_held_against_the_place() -> None:
     cooling.learn([view(*training(), stopping("migrate"), AttemptEnded(attempt=1, outcome="stopped"))])
     assert not cooling.avoided()
     assert not cooling.closed()
+
+
+def test_it_says_when_the_first_closed_place_may_be_tried_again() -> None:
+    async def story(loop: VirtualLoop) -> list[float]:
+        cooling = Cooling(VirtualClock(loop), POLICY)
+        before = cooling.opens_at()
+        cooling.learn([times(1)])
+        return [before, cooling.opens_at() - loop.time()]
+
+    assert run(story) == [float("inf"), 10]
