@@ -1,13 +1,8 @@
-"""A table's columns as a model takes them: what to predict, from what, and which rows are for what.
-
-A column whose values all are numbers is one of numbers; any other is one of categories. Rows without a target are left
-out.
-"""
+"""A table's columns as a model takes them: what to predict, and from what. Rows without a target are left out."""
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.data.tables import MISSING, NUMBER, Table
 from anygpu.trainers.errors import BadDataset, Finding
 from anygpu.trainers.tabular.settings import CLASSIFICATION, REGRESSION
 
 MANY_CLASSES = 20  # a target of whole numbers with at most so many different ones is taken for classes
 MAX_CATEGORIES = 100
 MIN_ROWS = 10
-ABSENT = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+LARGEST = 3e38  # of the 32-bit numbers an exported model takes
 
 
 @dataclass(frozen=True)
@@ -45,36 +41,34 @@ class Columns:
         return CLASSIFICATION if self.classes else REGRESSION
 
 
-def chosen(
-    path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]], config: TrainingConfig
-) -> Columns:
+def chosen(table: Table, config: TrainingConfig) -> Columns:
     """BadDataset says everything that is wrong with them."""
     findings: list[Finding] = []
-    target_name = str(config.option("target"))
-    wanted = _wanted(path, names, config, findings)
+    wanted = _wanted(table, config, findings)
     if findings:
         raise BadDataset(findings)
-    table = [row for row in rows if not _is_absent(row[names.index(target_name)])]
-    features = tuple(_column(name, [row[names.index(name)] for row in table]) for name in wanted)
-    target = _column(target_name, [row[names.index(target_name)] for row in table])
-    findings += _unusable(path, features, len(table), int(config.option("max_categories", MAX_CATEGORIES)))
-    classes = _classes(path, target, config.task, findings)
+    target = table.column(str(config.option("target")))
+    rows = [row for row, value in zip(table.rows, target, strict=True) if value is not None]
+    known = [value for value in target if value is not None]
+    features = tuple(_column(table, name, rows) for name in wanted)
+    findings += _unusable(table.path, features, known, int(config.option("max_categories", MAX_CATEGORIES)))
+    classes = _classes(table.path, known, config, findings)
     if findings:
         raise BadDataset(findings)
-    values = tuple(map(_as_text, target.values)) if classes else target.values
-    return Columns(features, values, classes, _hash(names, rows))
+    return Columns(features, tuple(map(_as_text, known)) if classes else tuple(known), classes, table.sha256)
 
 
-def _wanted(
-    path: Path, names: Sequence[str], config: TrainingConfig, findings: list[Finding]
-) -> tuple[str, ...]:
+def _wanted(table: Table, config: TrainingConfig, findings: list[Finding]) -> tuple[str, ...]:
     target, features = str(config.option("target")), _listed(config.option("features"))
     dropped = _listed(config.option("drop"))
-    for what, given in (("target", [target]), ("features", features), ("drop", dropped)):
-        findings += [Finding(path, _no_column(what, name, names)) for name in given if name not in names]
-    wanted = tuple(name for name in features or names if name != target and name not in dropped)
-    if not wanted:
-        findings.append(Finding(path, f"no column is left to predict {target!r} from"))
+    for what, given in (("features", features), ("drop", dropped)):
+        unknown = [name for name in given if name not in table.columns]
+        findings += [Finding(table.path, _no_column(what, name, table.columns)) for name in unknown]
+    empty = {name for name, kind in zip(table.columns, table.kinds, strict=True) if kind == MISSING}
+    out = {target, *dropped, *empty}
+    wanted = tuple(name for name in features or table.columns if name not in out)
+    if not wanted and not findings:
+        findings.append(Finding(table.path, f"no column is left to predict {target!r} from"))
     return wanted
 
 
@@ -87,44 +81,30 @@ def _listed(given: Any) -> list[str]:
 def _no_column(what: str, name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-    return f"{what}: the table has no column {name!r}; {said}"
+    return f"{what}: there is no column {name!r}; {said}"
 
 
-def _column(name: str, values: list[Any]) -> Column:
-    numbers = [_number(value) for value in values]
-    known = [number for number in numbers if number is not None]
-    if len(known) == len(numbers) and any(number == number for number in known):
-        return Column(name, True, tuple(known))
-    return Column(name, False, tuple(_as_text(value) for value in values))
+def _column(table: Table, name: str, rows: Sequence[Sequence[Any]]) -> Column:
+    at = table.columns.index(name)
+    values = (row[at] for row in rows)
+    if table.kinds[at] == NUMBER:
+        return Column(name, True, tuple(map(_number, values)))
+    return Column(name, False, tuple("" if value is None else str(value) for value in values))
 
 
-def _number(value: Any) -> float | None:
-    """NaN where nothing is known; None for what is no number. Rounded as an exported model takes it."""
-    if isinstance(value, bool):
-        return None
-    if _is_absent(value):
-        return math.nan
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if abs(number) < 3e38 else math.nan
+def _number(value: float | None) -> float:
+    return math.nan if value is None or abs(value) > LARGEST else value
 
 
-def _is_absent(value: Any) -> bool:
-    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in ABSENT)
+def _as_text(value: float | str) -> str:
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _as_text(value: Any) -> str:
-    if _is_absent(value):
-        return ""
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value).strip()
-
-
-def _unusable(path: Path, features: Iterable[Column], rows: int, max_categories: int) -> Iterable[Finding]:
-    if rows < MIN_ROWS:
-        yield Finding(path, f"{rows} rows have a target; at least {MIN_ROWS} are needed")
-        return
+def _unusable(
+    path: Path, features: Iterable[Column], target: Sequence[Any], max_categories: int
+) -> Iterable[Finding]:
+    if len(target) < MIN_ROWS:
+        yield Finding(path, f"{len(target)} rows have a target; at least {MIN_ROWS} are needed")
     for column in features:
         different = 0 if column.is_number else len(set(column.values))
         if different > max_categories:
@@ -132,24 +112,24 @@ def _unusable(path: Path, features: Iterable[Column], rows: int, max_categories:
             yield Finding(path, f"column {column.name!r} {said}")
 
 
-def _classes(path: Path, target: Column, task: str, findings: list[Finding]) -> tuple[str, ...]:
-    if task == REGRESSION and not target.is_number:
-        wrong = next(value for value in target.values if _number(value) is None)
-        findings.append(
-            Finding(path, f"target {target.name!r} holds {wrong!r}, which is no number to predict")
-        )
-    if task == REGRESSION or (not task and not _looks_like_classes(target)):
+def _classes(
+    path: Path, target: Sequence[Any], config: TrainingConfig, findings: list[Finding]
+) -> tuple[str, ...]:
+    name, wrong = config.option("target"), next((x for x in target if isinstance(x, str)), None)
+    if config.task == REGRESSION:
+        if wrong is not None:
+            findings.append(Finding(path, f"target {name!r} holds {wrong!r}, which is no number to predict"))
         return ()
-    found = _in_order(set(map(_as_text, target.values)))
-    if len(found) < 2:
-        findings.append(Finding(path, f"target {target.name!r} has one class only: {found}"))
+    if not config.task and wrong is None and not _looks_like_classes(target):
+        return ()
+    found = _in_order(set(map(_as_text, target)))
+    if len(found) == 1:
+        findings.append(Finding(path, f"target {name!r} has one class only: {found[0]!r}"))
     return tuple(found)
 
 
-def _looks_like_classes(target: Column) -> bool:
-    if not target.is_number:
-        return True
-    different = set(target.values)
+def _looks_like_classes(target: Sequence[float]) -> bool:
+    different = set(target)
     return len(different) <= MANY_CLASSES and all(value.is_integer() for value in different)
 
 
@@ -160,10 +140,3 @@ def _in_order(classes: set[str]) -> list[str]:
 
 def are_whole(classes: Iterable[str]) -> bool:
     return all(each.removeprefix("-").isdecimal() for each in classes)
-
-
-def _hash(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    digest = hashlib.sha256(repr(list(names)).encode())
-    for row in rows:
-        digest.update(repr(list(row)).encode())
-    return digest.hexdigest()

@@ -189,8 +189,7 @@ def read(path: Path | None, config: TrainingConfig) -> Columns:
     """The table's columns, checked; BadDataset says what is wrong with them."""
     if path is None:
         raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
-    table = data.load_table(path, target=str(config.option("target")))
-    return chosen(path, table.columns, table.rows, config)
+    return chosen(data.load_table(path, target=str(config.option("target"))), config)
 
 
 def _inferred(columns: Columns, config: TrainingConfig) -> str:
