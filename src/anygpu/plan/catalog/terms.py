@@ -1,0 +1,68 @@
+"""How each place bills and what it is like: one row per cloud service or kind of machine of one's own."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from anygpu.events.facts import MICROUSD, Billing
+
+TABLE = Path(__file__).with_name("terms.csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for everything a place rents out. None: not known, or no limit."""
+
+    cloud: str
+    provider: str
+    billing: Billing
+    setup_s: float
+    egress_microusd_per_gib: int | None
+    max_run_s: float | None
+    dedicated: bool  # the operating system and the GPU are the job's alone
+    spot: bool
+    priced: str  # list | same:<cloud> | own
+    source: str
+    recorded: str
+
+    @property
+    def owned(self) -> bool:
+        """A machine of the organisation: it costs what the organisation says."""
+        return self.priced == "own"
+
+    @property
+    def same_prices_as(self) -> str:
+        return self.priced.removeprefix("same:") if self.priced.startswith("same:") else ""
+
+
+@cache
+def terms() -> Mapping[str, Terms]:
+    """Every place by its name, which is the name of its kind of backend."""
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {row["cloud"]: _terms(row) for row in rows}
+
+
+def clouds_named(name: str) -> tuple[str, ...]:
+    """The places of that name, or all of that provider (`aws`); none when nobody has it."""
+    wanted = name.strip().lower()
+    return tuple(each.cloud for each in terms().values() if wanted in (each.cloud, each.provider))
+
+
+def _terms(row: Mapping[str, str]) -> Terms:
+    egress, max_run = row["egress_usd_gib"], row["max_run_s"]
+    return Terms(
+        cloud=row["cloud"],
+        provider=row["provider"],
+        billing=Billing(step_s=int(row["billing_step_s"]), minimum_s=int(row["billing_minimum_s"])),
+        setup_s=float(row["setup_s"]),
+        egress_microusd_per_gib=round(float(egress) * MICROUSD) if egress else None,
+        max_run_s=float(max_run) if max_run else None,
+        dedicated=row["dedicated"] == "yes",
+        spot=row["spot"] == "yes",
+        priced=row["priced"],
+        source=row["source"],
+        recorded=row["recorded"],
+    )
