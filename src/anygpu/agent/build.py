@@ -86,10 +86,11 @@ def source_command(python: str) -> list[str]:
 def _members() -> Iterator[tuple[str, bytes]]:
     for name in ("__init__.py", "job.py"):
         yield _read(name)
-    for folder, _, names in os.walk(os.path.join(PACKAGE, "agent")):
-        for name in names:
-            if name.endswith(".py") and name != "build.py":
-                yield _read(os.path.relpath(os.path.join(folder, name), PACKAGE))
+    for room in ("agent", "trainers"):  # the second is not the agent's: any machine can run a trainer's job
+        for folder, _, names in os.walk(os.path.join(PACKAGE, room)):
+            for name in names:
+                if name.endswith(".py") and name != "build.py":
+                    yield _read(os.path.relpath(os.path.join(folder, name), PACKAGE))
 
 
 def _read(relative: str) -> tuple[str, bytes]:

@@ -113,10 +113,10 @@ def _joined(first: str, rest: str | None) -> str:
     return f"{first}{os.pathsep}{rest}" if rest else first
 
 
-def install_library(home: Home) -> None:
-    """The `anygpu` a script imports.
+def install_library(home: Home, in_container: bool = False) -> None:
+    """The `anygpu` a script imports: two files, and the trainers.
 
-    Two files of their own, so that nothing else of ours gets onto its path.
+    In a directory of their own, so that nothing else of ours gets onto its path.
     """
     target = os.path.join(home.library, "anygpu")
     os.makedirs(target, exist_ok=True)
@@ -124,6 +124,32 @@ def install_library(home: Home) -> None:
     for name in ("__init__.py", "job.py"):
         with open(os.path.join(target, name), "wb") as file:
             file.write(_source(os.path.join(package, name)))
+    _lend(os.path.join(package, "trainers"), os.path.join(target, "trainers"), in_container)
+
+
+def _lend(source: str, target: str, in_container: bool) -> None:
+    """A link costs nothing; a container sees the attempt's directory only, and in an archive nothing can be linked."""
+    if os.path.lexists(target):
+        return
+    if not os.path.isdir(source):
+        _extract(source, os.path.dirname(os.path.dirname(target)))
+    elif not in_container:
+        os.symlink(source, target)
+    else:
+        import shutil
+
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _extract(source: str, target: str) -> None:
+    archive = getattr(globals().get("__loader__"), "archive", None)
+    if archive is None:
+        return
+    import zipfile
+
+    with zipfile.ZipFile(archive) as members:
+        inside = [name for name in members.namelist() if name.startswith("anygpu/trainers/")]
+        members.extractall(target, inside)
 
 
 def _source(path: str) -> bytes:

@@ -58,7 +58,7 @@ def _prepared(attempt: Attempt, step: _Step) -> Prepared:
     step("fetching the working directory")
     bring.working_directory(attempt)
     cwd = _working_directory(attempt)
-    environment.install_library(home)
+    environment.install_library(home, in_container=bool(work.image))
     step("requirements")
     python = "python" if work.image else _interpreter(attempt, cwd)
     env = environment.for_the_job(home, attempt.assignment, cwd, python)

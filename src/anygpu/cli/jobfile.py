@@ -7,41 +7,62 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.errors import InvalidSpec, NotFound, Problem
-from anygpu.spec.flags import from_flags, over_document
+from anygpu.spec.flags import FIELDS, from_flags, over_document
 from anygpu.spec.read import SUFFIXES, Document, dotted, read_file
 
 # Our flags by the name the spec's flags have.
 RENAMED = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
-OWN = {"no_workdir", "detach", "dry_run", "sets"}
+OWN = {"no_workdir", "no_check", "detach", "dry_run", "sets"}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     document: Document
     sends_files: bool = True
+    is_checked: bool = True
 
 
 def asked(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) -> Asked:
     """The job that words and flags describe."""
     given = {RENAMED.get(name, name): value for name, value in flags.items() if name not in OWN}
     given["requirements"] = _requirements(flags["requirements"])
-    over = from_flags(given, flags["sets"])
     base = _base(target, is_command)
-    return Asked(_named(over_document(base, over)), sends_files=not flags["no_workdir"])
+    trains = bool(flags["trainer"] or base.data.get("trainer"))
+    over = from_flags(given, [_of_trainer(text) if trains else text for text in flags["sets"]])
+    return Asked(
+        _named(over_document(base, over)),
+        sends_files=not flags["no_workdir"],
+        is_checked=not flags["no_check"],
+    )
+
+
+def _of_trainer(text: str) -> str:
+    """`target=species` is no field of the spec: it is a setting of the trainer."""
+    path = text.partition("=")[0].strip()
+    return text if "." in path or path in FIELDS else f"config.{text}"
 
 
 def _named(document: Document) -> Document:
     """A job without a name is called like what it runs, so that `anygpu logs train` finds it."""
     data = document.data
     command = data.get("command")
-    runs = data.get("script") or (command[0] if isinstance(command, list) and command else "")
+    runs = (
+        data.get("script") or _trainer(data) or (command[0] if isinstance(command, list) and command else "")
+    )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(str(runs)).stem).strip("._-")[:100]
     if data.get("name") or not name or name == "last":
         return document
     return replace(document, data={**data, "name": name})
 
 
+def _trainer(data: Mapping[str, Any]) -> str:
+    """Its name, or the file it lies in."""
+    return str(data.get("trainer") or "").partition(":")[0]
+
+
 def _base(target: Sequence[str], is_command: bool) -> Document:
+    if not target:
+        return Document({}, "command line")
     first, rest = target[0], list(target[1:])
     if is_command:
         return Document({"command": list(target)}, "command line")
@@ -65,7 +86,8 @@ def _file(path: Path, args: list[str]) -> Document:
 
 
 def _runs_files(data: Mapping[str, Any]) -> bool:
-    return bool(data.get("script") or data.get("command") or data.get("workdir"))
+    own = _trainer(data).endswith(".py")
+    return bool(data.get("script") or data.get("command") or data.get("workdir") or own)
 
 
 def _beside(path: Path, workdir: Any) -> Any:

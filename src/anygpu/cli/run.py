@@ -84,6 +84,8 @@ def option(*names: str, about: str, many: bool = False) -> Callable[[F], F]:
 @option("--resume-arg", about="Argument a resumed script gets; {path} is the checkpoint.", many=True)
 @option("--requirements", "-r", about="A requirements file, or a requirement; may be repeated.", many=True)
 @option("--setup", about="A shell command to run before; may be repeated.", many=True)
+@option("--trainer", about="Train with a trainer instead of a script: tabular, yolo, ./my_trainer.py:Mine.")
+@option("--config", "-c", about="A setting of the trainer: -c epochs=50; may be repeated.", many=True)
 @option("--dataset", about="The data: a path, a URL, or name@version.")
 @option("--timeout", about="End the job after this long, such as 6h.")
 @option("--max-cost", about="End the job before it costs more, in dollars.")
@@ -93,8 +95,14 @@ def option(*names: str, about: str, many: bool = False) -> Callable[[F], F]:
 @option("--priority", about="Higher goes first.")
 @option("--python", about="The interpreter. Default: the active environment's.")
 @option("--workdir", about="The directory that travels with the job. Default: this one.")
-@option("--set", "sets", about="Any field of the spec: --set checkpoint.keep=5; may be repeated.", many=True)
+@option(
+    "--set",
+    "sets",
+    about="Any field of the spec: --set checkpoint.keep=5; any other word is a setting of the trainer.",
+    many=True,
+)
 @option("--key", about="Idempotency key: the same key is the same job.")
+@click.option("--no-check", is_flag=True, help="Do not look at a trainer's dataset before it is sent.")
 @click.option("--no-workdir", is_flag=True, help="Send no files.")
 @click.option("--detach", "-d", is_flag=True, help="Submit, print the id, and leave.")
 @click.option("--dry-run", is_flag=True, help="Print the spec that would be submitted.")
@@ -111,11 +119,13 @@ def command(
       anygpu run --gpu A100 train.py          our options come before it
       anygpu run job.yaml --max-cost 10       a job file; options win over it
       anygpu run -- make train                any command
+      anygpu run --trainer tabular --dataset penguins.csv --set target=species
 
     The exit code is the script's own.
     """
-    if not target:
-        raise click.UsageError("Nothing to run: give a script, a job file, or -- and a command.", context)
+    if not target and not flags["trainer"]:
+        said = "Nothing to run: give a script, a job file, a --trainer, or -- and a command."
+        raise click.UsageError(said, context)
     wanted = asked(target, flags, is_command=bool(context.meta.get(COMMAND)))
     if flags["dry_run"]:
         _print_spec(wanted, as_json)
@@ -146,7 +156,7 @@ def _run(wanted: Asked, context_name: str, *, detach: bool, as_json: bool) -> in
         spec = (
             wanted.document.data
             if not wanted.sends_files
-            else prepared(client, wanted.document.data, here=here)
+            else prepared(client, wanted.document.data, here=here, check=wanted.is_checked)
         )
         submitted = client.submit(spec)
     except InvalidSpec as error:

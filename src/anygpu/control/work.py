@@ -8,6 +8,7 @@ from anygpu.control.policy import Policy
 from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.model import JobSpec
 
+LOCAL = "local"
 LOG_LINE_LIMIT = 64 * 1024
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -31,7 +32,7 @@ def work_order(
         "secrets": dict(secrets),
         "archive": archive,
         "subdir": spec.workdir.subdir if spec.workdir else "",
-        "requirements": _requirements(spec),
+        "requirements": _requirements(spec, attempt),
         "setup": list(spec.setup),
         "dataset": _dataset(spec, data),
         "outputs": list(spec.outputs),
@@ -70,9 +71,19 @@ def _what_to_run(spec: JobSpec) -> dict[str, Any]:
     return run
 
 
-def _requirements(spec: JobSpec) -> list[str]:
+def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
     wanted = spec.requirements
+    if _needs_framework(spec, attempt):
+        from anygpu.trainers.extras import requirements_for
+
+        return requirements_for(str(spec.trainer), spec.config)
     return ["-r", wanted] if isinstance(wanted, str) else list(wanted)
+
+
+def _needs_framework(spec: JobSpec, attempt: AttemptView) -> bool:
+    """On other machines a trainer's framework is installed, unless the job says what there is."""
+    given = spec.requirements or spec.python or spec.image
+    return spec.trainer is not None and not given and attempt.offer.backend != LOCAL
 
 
 def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -14,15 +14,39 @@ RUNS_FILES = ("script", "command")
 
 
 def prepared(
-    client: Client, spec: Mapping[str, Any], *, workdir: str | Path | None = None, here: bool = False
+    client: Client,
+    spec: Mapping[str, Any],
+    *,
+    workdir: str | Path | None = None,
+    here: bool = False,
+    check: bool = True,
 ) -> dict[str, Any]:
-    """The spec ready to submit. `here`: the server is on this machine, so this machine's paths mean something."""
+    """The spec ready to submit. `here`: the server is on this machine, so this machine's paths mean something.
+
+    `check`: a trainer's settings and dataset are looked at before anything is sent.
+    """
     ready = dict(spec)
+    if check and ready.get("trainer"):
+        from anygpu.sdk.training import require_trainable
+
+        require_trainable(ready)
     if here:
         ready = _with_local_paths(ready)
-    if any(ready.get(kind) for kind in RUNS_FILES) or workdir is not None:
+    if _runs_files(ready) or workdir is not None:
         ready = _with_archive(client, ready, None if workdir is None else Path(workdir))
     return with_dataset(client, ready, here=here)
+
+
+def _runs_files(spec: Mapping[str, Any]) -> bool:
+    """A trainer by name needs none; one in a file, or with a directory of its own, does."""
+    if any(spec.get(kind) for kind in RUNS_FILES):
+        return True
+    return bool(spec.get("trainer") and (trainer_file(spec) or spec.get("workdir")))
+
+
+def trainer_file(spec: Mapping[str, Any]) -> str | None:
+    file = str(spec.get("trainer") or "").partition(":")[0]
+    return file if file.endswith(".py") else None
 
 
 def interpreter(environ: Mapping[str, str] = os.environ) -> str:
@@ -35,7 +59,8 @@ def interpreter(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _with_local_paths(spec: dict[str, Any]) -> dict[str, Any]:
-    if not spec.get("image") and not spec.get("python"):
+    # A trainer runs with the server's own interpreter, in whose environment anygpu's extras are installed.
+    if not any(spec.get(key) for key in ("image", "python", "trainer")):
         spec = {**spec, "python": interpreter()}
     data = spec.get("dataset")
     if isinstance(data, str) and "://" not in data and Path(data).exists():
@@ -50,13 +75,21 @@ def _with_archive(client: Client, spec: dict[str, Any], chosen: Path | None) -> 
     described = {"path": described} if isinstance(described, str) else dict(described)
     if described.get("archive"):
         return spec
-    root, script = rooted(spec.get("script"), chosen or _path(described.get("path")))
+    file = trainer_file(spec)
+    root, script = rooted(spec.get("script") or file, chosen or _path(described.get("path")))
     from anygpu.spec.workdir import pack
 
     with pack(root, described.get("ignore") or ()) as archive:
         client.upload(archive.sha256, archive.path)
         sent = {**described, "path": str(root), "archive": archive.sha256}
-    return {**spec, "workdir": sent, **({"script": script} if script else {})}
+    return {**spec, "workdir": sent, **_placed(spec, script, file)}
+
+
+def _placed(spec: Mapping[str, Any], script: str | None, trainer: str | None) -> dict[str, Any]:
+    if not script:
+        return {}
+    kind = str(spec.get("trainer")).partition(":")[2]
+    return {"trainer": f"{script}:{kind}"} if trainer else {"script": script}
 
 
 def _path(text: Any) -> Path | None:

@@ -39,6 +39,7 @@ FLAGS: Mapping[str, str] = {
     "resume_args": "checkpoint.resume_args",
     "keep": "checkpoint.keep",
 }
+FIELDS = frozenset(path.partition(".")[0] for path in FLAGS.values())  # of the spec, on its first level
 _PAIRS = {"env": False, "config": True}  # flag of KEY=VALUE pairs: is the value more than text?
 
 

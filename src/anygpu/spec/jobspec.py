@@ -50,6 +50,18 @@ def _script(path: str) -> str:
     return path
 
 
+def _trainer(name: str) -> str:
+    """`yolo`, or a class in a file that travels with the job: `./my_trainer.py:Mine`."""
+    file, colon, kind = name.partition(":")
+    if file.endswith(".py"):
+        if not kind.isidentifier():
+            raise ValueError(f"says no class of the file; write {file}:MyTrainer")
+        return f"{inside(file)}:{kind}"
+    if colon or name.startswith("."):
+        raise ValueError("is not the name of a trainer; one in a file is written ./my_trainer.py:Mine")
+    return name
+
+
 def _command(value: Any) -> Any:
     if isinstance(value, str):
         if not value.strip():
@@ -120,7 +132,12 @@ class JobSpec(Part):
     args: Arguments = ()
     command: Annotated[str | tuple[str, ...], BeforeValidator(_command)] | None = None
     trainer: (
-        Annotated[Text, Matches(r"[A-Za-z0-9][A-Za-z0-9._/-]*", 200, "is not the name of a trainer")] | None
+        Annotated[
+            Text,
+            Matches(r"[A-Za-z0-9.][A-Za-z0-9._/:-]*", 200, "is not the name of a trainer"),
+            AfterValidator(_trainer),
+        ]
+        | None
     ) = None
     config: dict[str, JsonValue] = Field(default_factory=dict)
     code: Annotated[str, Field(min_length=1)] | None = None
@@ -154,6 +171,12 @@ class JobSpec(Part):
     def kind(self) -> Kind:
         """Which of the four ways of saying what to run was used."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def trainer_file(self) -> str | None:
+        """Where in the working directory the trainer lies, if it is one of the job's own."""
+        file = (self.trainer or "").partition(":")[0]
+        return file if file.endswith(".py") else None
 
     @property
     def resume_job(self) -> str | None:

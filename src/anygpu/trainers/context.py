@@ -86,7 +86,10 @@ class JobContext:
         job.best(path)
 
     def artifact(self, path: Path) -> None:
-        job.artifact(path)
+        """What lies among the job's outputs is published with them."""
+        outputs = Path(os.environ.get("ANYGPU_OUTPUT_DIR") or os.devnull)
+        if outputs.resolve() not in path.resolve().parents:
+            job.artifact(path)
 
 
 class LocalContext:

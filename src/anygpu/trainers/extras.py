@@ -9,13 +9,15 @@ from importlib import metadata
 from typing import Any
 
 from anygpu.trainers.errors import TrainerError
-from anygpu.trainers.registry import find
+from anygpu.trainers.registry import find, is_built_in
 
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([A-Za-z0-9._-]+)['"]""")
 
 
 def requirements_for(trainer: str, settings: Mapping[str, Any]) -> list[str]:
-    """Of a job's trainer with these settings; none where they cannot be known here."""
+    """Of a job's trainer with these settings. Only our own are asked: nobody else's code is run to know it."""
+    if not is_built_in(trainer):
+        return []
     try:
         kind = find(trainer)
         extras = kind.extras(kind.configured(settings))

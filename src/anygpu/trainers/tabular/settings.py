@@ -40,9 +40,13 @@ class Model:
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
-def _ensemble(name: str, **more: str) -> Model:
+def _ensemble(name: str, settings: str, *, epoch: str = "grow", rate: str = "") -> Model:
     return Model(
-        classifier=f"sklearn.ensemble:{name}Classifier", regressor=f"sklearn.ensemble:{name}Regressor", **more
+        classifier=f"sklearn.ensemble:{name}Classifier",
+        regressor=f"sklearn.ensemble:{name}Regressor",
+        epoch=epoch,
+        settings=settings,
+        rate=rate,
     )
 
 
@@ -59,11 +63,9 @@ def _boosting(module: str, name: str, settings: str) -> Model:
 
 
 MODELS: Mapping[str, Model] = {
-    "random-forest": _ensemble("RandomForest", settings=_FOREST),
-    "extra-trees": _ensemble("ExtraTrees", settings=_FOREST),
-    "gradient-boosting": _ensemble(
-        "GradientBoosting", settings=f"{_TREE} subsample loss", rate="learning_rate"
-    ),
+    "random-forest": _ensemble("RandomForest", _FOREST),
+    "extra-trees": _ensemble("ExtraTrees", _FOREST),
+    "gradient-boosting": _ensemble("GradientBoosting", f"{_TREE} subsample loss", rate="learning_rate"),
     "hist-gradient-boosting": _ensemble(
         "HistGradientBoosting",
         epoch="iterate",
