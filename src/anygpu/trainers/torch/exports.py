@@ -89,8 +89,9 @@ def _compared(format: str, path: Path, got: Any, wanted: Any, example: Any) -> E
 
 
 def _of_other_size(example: Any, free: Mapping[int, str]) -> Any:
-    """The example again, with one more along the first size: what was traced for one size only shows here."""
-    return torch.cat([example, example[:1]]) if 0 in free else example
+    """The example with another of each free size: what was traced for one size only shows here."""
+    other = torch.cat([example, example[:1]]) if 0 in free else example
+    return other[:, : -(-other.shape[1] // 2)] if 1 in free else other
 
 
 def _answer(model: Any, example: Any) -> Any:

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from anygpu.trainers.errors import BadConfig, MissingExtra
+from anygpu.trainers.torch.settings import SMALL
 
-SMALL = "small-cnn"
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which weights are trained on
 
 
@@ -118,8 +118,6 @@ def _loaded(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, fro
 
 def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
     """Only what is new is trained."""
-    if not loaded:
-        raise BadConfig("freeze: there is nothing worth keeping without `weights` to start from")
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in loaded)
     if not any(each.requires_grad for each in network.parameters()):

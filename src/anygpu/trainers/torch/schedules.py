@@ -8,10 +8,6 @@ from typing import Any
 
 import torch
 
-OPTIMIZERS = ("sgd", "adam", "adamw")
-SCHEDULERS = ("cosine", "step", "onecycle", "none")
-USUAL_RATE = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
-
 Schedule = Callable[[int], float]  # step, from 0 -> part of the learning rate
 
 

@@ -1,0 +1,1 @@
+"""`nanogpt`: a small language model of our own, on one page, trained on a text file."""

@@ -1,0 +1,48 @@
+"""What `nanogpt` takes; nothing is imported here, so that it can be checked where torch is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.torch.settings import COMMON, Option, read
+
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "gpt-nano": {"layers": 3, "heads": 3, "width": 48, "block_size": 64},
+    "gpt-micro": {"layers": 4, "heads": 4, "width": 128, "block_size": 128},
+    "gpt-mini": {"layers": 6, "heads": 6, "width": 384, "block_size": 256},
+    "gpt2": {"layers": 12, "heads": 12, "width": 768, "block_size": 1024},
+}
+SHAPE = ("layers", "heads", "width", "block_size", "dropout")
+OPTIONS = {
+    **COMMON,
+    "weight_decay": Option(default=0.1),
+    "floor": Option(default=0.1, high=1),
+    "clip": Option(default=1.0),
+    "warmup_steps": Option(default=-1, low=-1),  # -1: a twentieth of the training
+    "layers": Option(default=0, high=1_000),  # 0, here and below: what the model's name says
+    "heads": Option(default=0, high=1_000),
+    "width": Option(default=0, high=100_000),
+    "block_size": Option(default=0, high=1_000_000),
+    "dropout": Option(default=0.1, high=0.99),
+    "steps_per_epoch": Option(default=0),  # 0: as many as read the text once
+    "accumulate": Option(default=1, low=1),  # batches whose gradients are added up for one step
+    "level": Option(default="characters", one_of=("characters", "bytes")),
+    "sample_tokens": Option(default=500),
+    "sample_start": Option(default="\n"),
+}
+
+
+def options(config: TrainingConfig) -> dict[str, Any]:
+    """Every option's value, with the sizes the model's name stands for."""
+    if config.model not in SIZES:
+        raise BadConfig(
+            f"model: {config.model!r} is not one of {', '.join(SIZES)}; layers, width, ... change them"
+        )
+    values = read(OPTIONS, config.options)
+    sizes = {name: values[name] or size for name, size in SIZES[config.model].items()}
+    if sizes["width"] % sizes["heads"]:
+        raise BadConfig(f"width: {sizes['width']} cannot be shared out evenly among {sizes['heads']} heads")
+    return {**values, **sizes}

@@ -1,0 +1,83 @@
+"""A text as numbers, and where in it the passages of each step begin. Needs no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anygpu.trainers.errors import BadDataset, Finding
+
+ENDINGS = (".txt", ".md", ".text")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One token a character; or, with no characters, one a byte."""
+
+    characters: str = ""
+
+    def __len__(self) -> int:
+        return len(self.characters) or 256
+
+    def encode(self, text: str) -> array[int]:
+        """Four bytes a token. A character that was never seen is left out."""
+        if not self.characters:
+            return array("i", text.encode())
+        places = {character: index for index, character in enumerate(self.characters)}
+        return array("i", (places[character] for character in text if character in places))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        if not self.characters:
+            return bytes(tokens).decode(errors="replace")
+        return "".join(self.characters[token] for token in tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    vocabulary: Vocabulary
+    train: array[int]  # tokens in a row
+    val: array[int]
+    sha256: str
+
+
+def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Corpus:
+    """A file, or the text files of a folder one after the other; the end of it validates."""
+    text = "\n".join(_read(each) for each in _files(path))
+    vocabulary = Vocabulary("".join(sorted(set(text)))) if level == "characters" else Vocabulary()
+    tokens = vocabulary.encode(text)
+    split = int(len(tokens) * (1 - val_fraction))
+    train, val = tokens[:split], tokens[split:]
+    for name, part in (("training", train), ("validation", val)):
+        if len(part) <= block_size:
+            what = f"{len(part):,} tokens are left for {name}; it takes more than the block size of {block_size:,}"
+            raise BadDataset([Finding(path, f"{what}: add text, or make `block_size` smaller")])
+    return Corpus(
+        vocabulary=vocabulary, train=train, val=val, sha256=hashlib.sha256(text.encode()).hexdigest()
+    )
+
+
+def starts(last: int, count: int, *, seed: int, step: int) -> list[int]:
+    """Where the passages of a step begin: a function of seed and step, so a resume needs no generator's state."""
+    return random.Random(f"passages {seed} {step}").choices(range(last), k=count)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS)
+    if not found:
+        what = f"has no text file ({', '.join(ENDINGS)})" if path.is_dir() else "does not exist"
+        raise BadDataset([Finding(path, what)])
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise BadDataset([Finding(path, "is not text in UTF-8", line)]) from None

@@ -1,0 +1,83 @@
+"""`nanogpt`: reads a text, learns what comes next, and writes some at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anygpu.trainers import data
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.nanogpt import settings, text
+from anygpu.trainers.result import TrainingResult
+from anygpu.trainers.torch.settings import OPTIMIZERS, SCHEDULERS
+from anygpu.trainers.torch.trainer import TorchTrainer
+
+if TYPE_CHECKING:
+    from anygpu.trainers.nanogpt.learner import Reading
+
+TASK = "text-generation"
+
+
+class NanoGpt(TorchTrainer):
+    """A step reads passages drawn by seed and step; an epoch is as many steps as read the text once."""
+
+    name = "nanogpt"
+    extra = "nanogpt"
+    needs = ("torch", "safetensors", "onnx", "onnxruntime")
+    licence = "BSD-3-Clause"
+    goal = ("val_loss", "min")
+    options = settings.OPTIONS
+    learner: Reading
+    accepts = Accepts(
+        tasks=(TASK,),
+        options=frozenset(settings.OPTIONS),
+        optimizers=OPTIMIZERS,
+        schedulers=SCHEDULERS,
+        exports=("onnx", "safetensors"),
+        ignores=frozenset({"image_size", "workers", "weights"}),
+        defaults={
+            "model": "gpt-micro",
+            "task": TASK,
+            "optimizer": "adamw",
+            "scheduler": "cosine",
+            "val_fraction": 0.1,
+        },
+    )
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        settings.options(config)
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        read(config, path)
+
+    def prepare_dataset(self) -> None:
+        if self.dataset_path is None:
+            raise BadConfig("dataset_path: name a text file, or a folder (or archive) of them")
+        self.corpus = read(self.config, self.dataset_path)
+        self.data_hash = self.corpus.sha256
+
+    def create_learner(self) -> Reading:
+        from anygpu.trainers.nanogpt.learner import Reading
+
+        return Reading(self.config, settings.options(self.config), self.corpus)
+
+    def train(self) -> TrainingResult:
+        result = super().train()
+        if not result.stopped:
+            path = self.output_dir / "sample.txt"
+            path.write_text(self.learner.sample(), encoding="utf-8")
+            self.context.artifact(path)
+        return result
+
+
+def read(config: TrainingConfig, path: Path) -> text.Corpus:
+    options = settings.options(config)
+    return text.load(
+        data.opened(path),
+        level=options["level"],
+        val_fraction=config.val_fraction,
+        block_size=options["block_size"],
+    )
