@@ -21,7 +21,7 @@ from typing import NamedTuple
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 PNG = b"\x89PNG\r\n\x1a\n"
 # A byte 0xFF within the picture is followed by 0 or by a restart marker; anything else is the next segment.
-_NEXT_MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])")
+_NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _SIZE_MARKERS = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _SEGMENTS = frozenset({*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDC, 0xDD, *range(0xE0, 0xF0), 0xFE})
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
@@ -119,7 +119,7 @@ def _jpeg_scans(data: bytes, at: int) -> None:
         found = _NEXT_MARKER.search(data, at)
         if found is None:
             raise BadImage("truncated JPEG: the end of the picture is missing")
-        marker = found[1][0]
+        marker = data[found.end() - 1]
         if marker == _END_OF_IMAGE:
             return
         if marker not in _SEGMENTS:

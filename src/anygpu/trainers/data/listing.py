@@ -60,7 +60,7 @@ def _is_usable(entry: os.DirEntry[str], reading: Reading) -> bool:
 
 def is_within(path: Path, reading: Reading) -> bool:
     """False, and a finding, when the path leads out of the dataset."""
-    resolved = path.resolve()
+    resolved = _resolved(path, reading)
     if resolved.is_relative_to(reading.root):
         if path.is_symlink() and path.is_dir():
             reading.wrong(path, "a link to a folder; put the folder itself here")
@@ -68,6 +68,16 @@ def is_within(path: Path, reading: Reading) -> bool:
         return True
     reading.wrong(path, f"leads out of the dataset, to {resolved}; put the file itself here")
     return False
+
+
+def _resolved(path: Path, reading: Reading) -> Path:
+    """Each folder is resolved once: a hundred thousand images lie in a few of them."""
+    if path.is_symlink() or path.is_dir():
+        return path.resolve()
+    folder = path.parent
+    if folder not in reading.resolved:
+        reading.resolved[folder] = folder.resolve()
+    return reading.resolved[folder] / path.name
 
 
 def folders_in(folder: Path) -> list[Path]:

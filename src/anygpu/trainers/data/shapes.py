@@ -94,6 +94,7 @@ class Reading:
     keypoint_shape: tuple[int, int] | None = None
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
+    resolved: dict[Path, Path] = field(default_factory=dict)  # folders, to where they really are
 
     def wrong(self, path: Path, what: str, line: int | None = None) -> None:
         self.findings.append(Finding(path, what, line))

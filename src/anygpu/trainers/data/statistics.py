@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics as numbers
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class Statistics:
 
 def statistics(dataset: Dataset) -> Statistics:
     items = list(dataset.items)
-    classes = tuple(_class(dataset, index) for index in range(len(dataset.classes)))
+    classes = _counted(dataset)
     return Statistics(
         layout=dataset.layout,
         images={split: len(part) for split, part in dataset.splits.items()},
@@ -61,19 +61,31 @@ def statistics(dataset: Dataset) -> Statistics:
     )
 
 
-def _class(dataset: Dataset, index: int) -> ClassCount:
-    boxes = [box for item in dataset.items for box in item.boxes if box.class_index == index]
-    return ClassCount(
-        name=dataset.classes[index],
-        images={split: sum(index in item.classes for item in part) for split, part in dataset.splits.items()},
-        objects={split: sum(_times(item, index) for item in part) for split, part in dataset.splits.items()},
-        width=_spread([box.w for box in boxes]) if boxes else None,
-        height=_spread([box.h for box in boxes]) if boxes else None,
+def _counted(dataset: Dataset) -> tuple[ClassCount, ...]:
+    parts = dataset.splits.items()
+    images = {split: Counter(index for item in part for index in item.classes) for split, part in parts}
+    objects = {split: Counter(index for item in part for index in _objects(item)) for split, part in parts}
+    widths, heights = defaultdict(list), defaultdict(list)
+    for box in (box for item in dataset.items for box in item.boxes):
+        widths[box.class_index].append(box.w)
+        heights[box.class_index].append(box.h)
+    return tuple(
+        ClassCount(
+            name=name,
+            images={split: count[index] for split, count in images.items()},
+            objects={split: count[index] for split, count in objects.items()},
+            width=_spread(widths[index]) if index in widths else None,
+            height=_spread(heights[index]) if index in heights else None,
+        )
+        for index, name in enumerate(dataset.classes)
     )
 
 
-def _times(item: Item, index: int) -> int:
-    return (item.label == index) + sum(box.class_index == index for box in item.boxes)
+def _objects(item: Item) -> Iterator[int]:
+    if item.label is not None:
+        yield item.label
+    for box in item.boxes:
+        yield box.class_index
 
 
 def _spread(values: Sequence[float]) -> Spread:

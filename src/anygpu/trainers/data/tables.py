@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from anygpu.trainers.data.archives import opened
 from anygpu.trainers.data.listing import text_of
@@ -24,7 +24,7 @@ ABSENT = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 # 007 and numbers of more digits than a float keeps are names of things, not amounts.
 _NAME_OF_DIGITS = re.compile(r"[+-]?(0\d+|\d{16,})")
 
-Value = Union[float, str, None]  # noqa: UP007 - evaluated on Python 3.10 too
+Value = float | str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,15 @@ def load_table(
         columns=tuple(names),
         kinds=tuple(kind for kind, _ in typed),
         rows=rows,
-        sha256=hashlib.sha256(repr((names, rows)).encode()).hexdigest(),
+        sha256=_sha256(names, rows),
     )
+
+
+def _sha256(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
+    digest = hashlib.sha256(repr(list(names)).encode())
+    for row in rows:
+        digest.update(repr(row).encode())
+    return digest.hexdigest()
 
 
 def _file(place: Path) -> Path:

@@ -139,19 +139,19 @@ def _number_classes(reading: Reading) -> None:
 
 def _read_labels(images: dict[str, list[Path]], reading: Reading, classes: int | None) -> None:
     for split, paths in images.items():
-        reading.drafts[split] = [_draft(path, reading, classes) for path in dict.fromkeys(paths)]
-        unlabelled = sum(not _label_of(path).is_file() for path in paths)
-        if paths and unlabelled == len(paths):
-            reading.wrong(_label_of(paths[0]), f"no image of {split} has labels; they are expected here")
+        labels = {path: _label_of(path) for path in paths}
+        reading.drafts[split] = [_draft(path, label, reading, classes) for path, label in labels.items()]
+        unlabelled = sum(not label.is_file() for label in labels.values())
+        if paths and unlabelled == len(labels):
+            reading.wrong(labels[paths[0]], f"no image of {split} has labels; they are expected here")
         elif unlabelled:
             reading.note(
                 paths[0].parent, f"{unlabelled:,} images of {split} have no label file: nothing is in them"
             )
-    _check_stray_labels([path for paths in images.values() for path in paths], reading)
+        _check_stray_labels(labels, reading)
 
 
-def _draft(image: Path, reading: Reading, classes: int | None) -> Draft:
-    label = _label_of(image)
+def _draft(image: Path, label: Path, reading: Reading, classes: int | None) -> Draft:
     usable = label.is_file() and (not label.is_symlink() or is_within(label, reading))
     return Draft(image, boxes=read_boxes(label, reading, classes) if usable else ())
 
@@ -163,16 +163,16 @@ def _label_of(image: Path) -> Path:
     return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - ten thousand times a Path costs a second
 
 
-def _check_stray_labels(images: list[Path], reading: Reading) -> None:
+def _check_stray_labels(labels: dict[Path, Path], reading: Reading) -> None:
     """Labels whose image is gone."""
-    labelled = {os.path.splitext(path)[0] for path in images}  # noqa: PTH122
-    folders = {folder for path in images if (folder := _label_of(path).parent).is_dir()}
-    for label in sorted({path for folder in folders for path in files_below(folder, reading)}):
-        if label.suffix == ".txt" and label.name.lower() not in NO_LABELS and not _has_image(label, labelled):
+    known = set(labels.values())
+    folders = {label.parent for label in known if label.parent.is_dir()}
+    for label in sorted({path for folder in folders for path in files_below(folder, reading)} - known):
+        if label.suffix == ".txt" and label.name.lower() not in NO_LABELS and not _has_image(label):
             reading.wrong(label, "a label without an image; add the image, or remove the label")
 
 
-def _has_image(label: Path, labelled: set[str]) -> bool:
+def _has_image(label: Path) -> bool:
     head, found, tail = str(label.with_suffix("")).rpartition(f"{os.sep}labels{os.sep}")
     stem = f"{head}{os.sep}images{os.sep}{tail}" if found else str(label.with_suffix(""))
-    return stem in labelled or any(Path(stem + suffix).is_file() for suffix in SUFFIXES)
+    return any(Path(stem + suffix).is_file() for suffix in (*SUFFIXES, *map(str.upper, SUFFIXES)))
