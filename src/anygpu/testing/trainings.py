@@ -40,7 +40,8 @@ class Training:
             self._check(process, output)
             raise AssertionError(f"the training ended at step {seen}, before {step}")
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.wait()
+        _close(process)  # its data loaders may hold the other end for seconds more
         return seen
 
     def _start(self, output: Path, resume: bool) -> "subprocess.Popen[bytes]":
@@ -54,6 +55,7 @@ class Training:
 
     def _check(self, process: "subprocess.Popen[bytes]", output: Path) -> None:
         code = process.wait()
+        _close(process)
         if code:
             said = (output / "stderr.txt").read_text(errors="replace")[-3000:]
             raise AssertionError(f"{self.trainer} exited with {code}: {said}")
@@ -65,3 +67,8 @@ def _steps(process: "subprocess.Popen[bytes]") -> Iterator[tuple[int, dict[str, 
         if line.startswith(b'{"type": "progress"'):
             data = json.loads(line)["data"]
             yield data["step"], data
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdout is not None
+    process.stdout.close()
