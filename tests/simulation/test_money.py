@@ -60,12 +60,15 @@ def test_a_budget_stops_the_job_after_a_checkpoint_and_is_not_exceeded() -> None
     assert 30_000 < history.charged_microusd <= 50_000
 
 
-def test_a_meter_that_says_something_else_raises_one_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SimCloud, "meter_factor", 1.1)
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_meter_that_says_something_else_raises_one_alarm(
+    monkeypatch: pytest.MonkeyPatch, factor: float
+) -> None:
+    monkeypatch.setattr(SimCloud, "meter_factor", factor)
     asked = Asked(at=1.0, key="one")
     history = play(Scenario(seed="calm", jobs=(asked,), places=(CLOUD,), rates={}, faults_until=60.0))
     (alarm,) = of(history, MeterDiffered)
-    assert alarm.theirs_microusd == round(alarm.ours_microusd * 1.1)
+    assert alarm.theirs_microusd == round(alarm.ours_microusd * factor)
     assert any("the ledger differs from the provider's meter" in line for line in history.trace)
 
 

@@ -1,7 +1,7 @@
 """Compares the ledger with the provider's own meter, where it has one. A difference is an alarm."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anygpu.backends.contract import Backend, ReadsMeter
 from anygpu.control.policy import Policy
@@ -24,10 +24,15 @@ class _Due:
     at: float
     pause_s: float
     until: float
+    doubted: bool = False  # it differed when it was read last
 
 
 class Meters:
-    """Asks once for each released attempt, again later while the provider does not say. Forgets with its process."""
+    """Asks once for each released attempt, again later while the provider does not say. Forgets with its process.
+
+    A provider that charges more is asked once more before that is an alarm: a machine that turned up late is on its
+    meter at once, and in the ledger when the sweeper has ended it.
+    """
 
     def __init__(
         self, journal: Journal, backends: Mapping[str, Backend], clock: Clock, policy: Policy
@@ -70,6 +75,11 @@ class Meters:
         if theirs is None:
             self._later(key, due)
             return
+        if not due.doubted and await self._charges_more(key, theirs):
+            self._due[key] = replace(
+                due, doubted=True, at=self._clock.monotonic() + self._policy.swept_within_s
+            )
+            return
         await self._compare(key, theirs, guard, report)
         self._due.pop(key, None)
         self._done[key] = None
@@ -92,13 +102,12 @@ class Meters:
         self._due.pop(key, None)
         if now < due.until:
             pause_s = min(3600.0, due.pause_s * 2)
-            self._due[key] = _Due(
-                backend=due.backend,
-                handle=due.handle,
-                at=now + due.pause_s,
-                pause_s=pause_s,
-                until=due.until,
-            )
+            self._due[key] = replace(due, at=now + due.pause_s, pause_s=pause_s)
+
+    async def _charges_more(self, key: Key, theirs: int) -> bool:
+        job_id, number = key
+        attempt = (await self._journal.view(SYSTEM, job_id)).attempts[number - 1]
+        return theirs > attempt.cost_microusd + self._policy.meter_tolerance_microusd
 
     async def _compare(
         self, key: Key, theirs: int, guard: Guard, report: Callable[[str, Exception], None]

@@ -51,6 +51,11 @@ class Policy:
         own = spec.limits.timeout_s
         return self.paid_timeout_s if own is None and offer.paid else own
 
+    @property
+    def swept_within_s(self) -> float:
+        """A machine that turned up after its attempt was over is ended, and on the ledger, after this long."""
+        return 2 * self.sweep_every_s + self.sweep_grace_s
+
     def lease_for(self, offer: Offer) -> float:
         """How long an agent there may be out of reach before it stops by itself."""
         return offer.lease_s or self.lease_s

@@ -28,7 +28,7 @@ from anygpu.testing.witness import Commit, Witness
 
 Store = Literal["memory", "sql"]
 LOOK_EVERY_S = 10.0
-AFTERGLOW_S = 60.0  # late requests and sleeping agents still have their say after everything has ended
+AFTERGLOW_S = 90.0  # late requests and sleeping agents still have their say after everything has ended
 
 
 class World:

@@ -286,7 +286,7 @@ def test_machines_are_listed_with_their_job_and_one_that_is_removed_is_replaced(
 
 
 def test_a_meter_that_disagrees_raises_an_alarm(server: Server, cloud: Cloud) -> None:
-    cloud.ask("meter", {"factor": 1.1})
+    cloud.ask("meter", {"factor": 0.9})
     job_id = submit(server, "metered", placement={"instance_type": "t3.medium"})
     server.wait(job_id, "completed", within_s=30)
     end = time.monotonic() + 20

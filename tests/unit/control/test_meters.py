@@ -74,14 +74,25 @@ def test_a_meter_that_agrees_is_asked_once_and_says_nothing() -> None:
 
 
 def test_a_meter_that_differs_is_an_alarm_written_and_reported_once() -> None:
-    alarms, reports = read(Metered(6_000), 0, 100, 100)
+    alarms, reports = read(Metered(6_000), 0, 150, 100)
     assert alarms == [MeterDiffered(attempt=1, ours_microusd=5_000, theirs_microusd=6_000)]
     assert len(reports) == 1
     assert "the provider charges 6000 micro-dollars, the ledger says 5000" in reports[0]
+
+
+def test_a_charge_that_is_in_the_ledger_a_moment_later_is_no_alarm() -> None:
+    cloud = Metered(6_000, 5_000)  # as if the sweeper had written down the rest meanwhile
+    assert read(cloud, 0, 149) == ([], [])
+    assert cloud.asked == 1
+    assert read(Metered(6_000, 5_000), 0, 150) == ([], [])
+
+
+def test_a_provider_that_charges_less_is_an_alarm_at_once() -> None:
+    assert len(read(Metered(4_000), 0)[0]) == 1
 
 
 def test_a_meter_that_does_not_say_yet_is_asked_again_later_and_later() -> None:
     cloud = Metered(None, None, 6_000)
     assert read(cloud, 0, 29)[0] == []
     assert cloud.asked == 1
-    assert len(read(Metered(None, None, 6_000), 0, 30, 60)[0]) == 1
+    assert len(read(Metered(None, None, 6_000), 0, 30, 60, 150)[0]) == 1
