@@ -1,0 +1,93 @@
+"""What a run on an offer will take and cost: set-up, data, training, interruptions, and the provider's rule."""
+
+from dataclasses import dataclass
+from math import inf
+
+from anygpu.events.facts import Offer
+from anygpu.plan.checkpointing import expected_s, interval_s
+
+GIB_A_SECOND = 0.05  # over the internet, 400 Mbit/s; a link that is known replaces it
+SPOT_LIFE_S = 6 * 3600.0  # between two interruptions, where nobody has counted them
+RESTART_S = 180.0  # another machine, its environment, the checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A quantity that is not known exactly: expected, and where it lies nine times in ten."""
+
+    expected: float
+    low: float
+    high: float
+
+    @classmethod
+    def exactly(cls, value: float) -> "Span":
+        return cls(expected=value, low=value, high=value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is to be done, on whichever machine. Sizes in GiB."""
+
+    training_s: Span  # on this offer, uninterrupted
+    save_s: float = 5.0  # how long one checkpoint holds training up
+    setup_s: float = 60.0  # from a machine that answers to the first step
+    upload_gib: float = 0.0
+    download_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """What is known of the place beside its offer."""
+
+    boot_s: float = 60.0
+    egress_microusd_per_gib: int = 0
+    between_interruptions_s: float = SPOT_LIFE_S
+    gib_a_second: float = GIB_A_SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """Seconds from the order to the end, and micro-dollars, each with its parts."""
+
+    wall_s: Span
+    cost_microusd: Span
+    setup_s: float
+    transfer_s: float
+    saving_s: float  # checkpoints, and what interruptions lose
+    egress_microusd: int
+    every_s: float  # how often to save there
+
+
+def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
+    """The whole of it, not the price of an hour."""
+    dies_after_s = place.between_interruptions_s if offer.interruptible else inf
+    every_s = interval_s(run.save_s, dies_after_s)
+    transfer_s = (run.upload_gib + run.download_gib) / place.gib_a_second
+    around_s = place.boot_s + run.setup_s + transfer_s
+    walls = [
+        around_s + _with_interruptions(seconds, run, every_s, dies_after_s)
+        for seconds in (run.training_s.expected, run.training_s.low, run.training_s.high)
+    ]
+    egress = round(run.download_gib * place.egress_microusd_per_gib)
+    costs = [_charged(offer, wall_s) + egress for wall_s in walls]
+    return Bill(
+        wall_s=Span(
+            expected=walls[0] + offer.expected_wait_s, low=walls[1], high=walls[2] + offer.expected_wait_s
+        ),
+        cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
+        setup_s=place.boot_s + run.setup_s,
+        transfer_s=transfer_s,
+        saving_s=walls[0] - around_s - run.training_s.expected,
+        egress_microusd=egress,
+        every_s=every_s,
+    )
+
+
+def _with_interruptions(work_s: float, run: Run, every_s: float, dies_after_s: float) -> float:
+    return expected_s(
+        work_s, save_s=run.save_s, every_s=every_s, between_failures_s=dies_after_s, restart_s=RESTART_S
+    )
+
+
+def _charged(offer: Offer, wall_s: float) -> int:
+    return offer.billing.cost_microusd(offer.price_microusd_per_hour, round(wall_s))
