@@ -1,0 +1,105 @@
+"""The code as the readers of single fields see it, and who owns its training loop."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from anygpu.plan.analyse.facts import Call, Facts
+from anygpu.plan.analyse.findings import GUESS, Found
+from anygpu.plan.analyse.settings import Plain, Settings, Value
+
+T = TypeVar("T")
+
+_HF_ARGUMENTS = ("TrainingArguments", "TrainingArgs")
+_HF_CONFIGS = ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "RewardConfig", "PPOConfig", "KTOConfig")
+_LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
+
+
+@dataclass(slots=True)
+class Code:
+    """Facts and settings together."""
+
+    facts: Facts
+    settings: Settings
+    hf: list[Call] = field(default_factory=list)
+    lightning: list[Call] = field(default_factory=list)
+    yolo: list[Call] = field(default_factory=list)
+    fits: list[Call] = field(default_factory=list)
+
+    def value(self, call: Call, *names: str, position: int | None = None) -> Value | None:
+        """What an argument of a call comes to."""
+        found = self.settings.of(call.argument(*names, position=position))
+        if found is None or found.value is None:
+            found = self._spread(call, names)
+        return found
+
+    def _spread(self, call: Call, names: tuple[str, ...]) -> Value | None:
+        if call.spreads and not call.has(*names):
+            return self.settings.named(*names)
+        return None
+
+    @property
+    def uses_hf(self) -> bool:
+        return bool(self.hf) or any(
+            dotted.endswith(_HF_ARGUMENTS)
+            and dotted.startswith(("transformers", "trl", "sentence_transformers"))
+            for dotted in self.facts.imports.values()
+        )
+
+    def has(self, *roots: str) -> bool:
+        return self.facts.imports_any(*roots) is not None
+
+    def train_loops(self) -> Iterator[ast.For]:
+        """Loops over epochs or steps that step an optimiser, outermost first."""
+        for loop, _ in self.facts.loops:
+            if isinstance(loop, ast.For):
+                yield loop
+
+
+def look(facts: Facts, settings: Settings) -> Code:
+    code = Code(facts, settings)
+    for call in facts.calls:
+        if call.last.endswith(_HF_ARGUMENTS) or call.last in _HF_CONFIGS:
+            code.hf.append(call)
+        elif call.last in ("Trainer", "Fabric") and call.name.startswith(_LIGHTNING):
+            code.lightning.append(call)
+        elif call.last == "train" and _on_yolo(facts, call):
+            code.yolo.append(call)
+        elif call.last in ("fit", "fit_generator"):
+            code.fits.append(call)
+    return code
+
+
+def _on_yolo(facts: Facts, call: Call) -> bool:
+    made = facts.maker(call) or call.base.removesuffix("()")
+    return made.rpartition(".")[2] in ("YOLO", "RTDETR", "YOLOWorld", "FastSAM", "NAS", "YOLOE")
+
+
+def as_found(value: Value, *, confidence: float | None = None, because: str = "") -> Found[Plain]:
+    sure = value.confidence if confidence is None else min(confidence, value.confidence)
+    return Found(
+        value=value.value, file=value.file, line=value.line, confidence=sure, because=because or value.because
+    )
+
+
+def whole(value: Value | None, *, at_least: int = 1, confidence: float | None = None) -> Found[int] | None:
+    """A count, or nothing when it is none (a batch size of -1 means: find out)."""
+    number = value.value if value is not None else None
+    if isinstance(number, str):
+        number = _digits(number)
+    if value is None or isinstance(number, bool) or not isinstance(number, int | float) or number < at_least:
+        return None
+    if number != number or number > 1e15:
+        return None
+    sure = value.confidence if confidence is None else min(confidence, value.confidence)
+    return Found(value=int(number), file=value.file, line=value.line, confidence=sure, because=value.because)
+
+
+def _digits(text: str) -> int | None:
+    return int(text) if text.isdigit() and len(text) < 15 else None
+
+
+def default(call: Call, value: T, because: str) -> Found[T]:
+    """A framework's own default, which holds when the call says nothing."""
+    return Found(value=value, file=call.file, line=call.line, confidence=GUESS, because=because)

@@ -1,0 +1,130 @@
+"""Configuration files a script reads: YAML, JSON, TOML and Python overrides, flattened to dotted names."""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from anygpu.plan.analyse.facts import Facts
+from anygpu.plan.analyse.findings import Problem
+from anygpu.plan.analyse.source import read
+
+LARGEST = 200_000
+DEEPEST = 8
+_KINDS = (".yaml", ".yml", ".json", ".toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value of a configuration file."""
+
+    path: str
+    value: int | float | str | bool | None
+    file: str
+    line: int = 0
+
+
+def used(facts: Facts, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> list[str]:
+    """The configuration files that the code or the command line names."""
+    named = [word for call in facts.calls for word in _words(call.node)] + list(args)
+    wanted = [n for n in files if n.endswith(_KINDS) and any(_names(word, n) for word in named)]
+    hydra = [n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, files)]
+    overrides = [word for word in args if word.endswith(".py") and word in files]
+    return list(dict.fromkeys([*hydra, *wanted, *overrides]))
+
+
+def leaves(name: str, data: str | bytes) -> tuple[list[Leaf], list[Problem]]:
+    """The values in one file; a file that cannot be read is said, not raised."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    if len(text) > LARGEST:
+        return [], [Problem(file=name, says="is too large for a configuration file; not read")]
+    try:
+        return _read(name, text), []
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        return [], [Problem(file=name, says=f"cannot be read as configuration ({type(error).__name__})")]
+
+
+def _read(name: str, text: str) -> list[Leaf]:
+    if name.endswith(".py"):
+        return list(_assignments(name, text))
+    if name.endswith(".json"):
+        tree = json.loads(text)
+    elif name.endswith(".toml"):
+        tree = tomllib.loads(text)
+    else:
+        tree = yaml.load(text, Loader=_Lenient)  # noqa: S506 - a SafeLoader that drops unknown tags
+    return [Leaf(path, value, name, _line(text, path)) for path, value in _flat(tree, "", 0)]
+
+
+class _Lenient(yaml.SafeLoader):
+    """Unknown tags are read as what they tag, never built."""
+
+
+def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_scalar(node) if isinstance(node, yaml.ScalarNode) else None
+
+
+_Lenient.add_multi_constructor("!", _plain)
+
+
+def _flat(tree: Any, path: str, depth: int) -> Iterator[tuple[str, int | float | str | bool | None]]:
+    if depth > DEEPEST:
+        return
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _flat(value, f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(tree, int | float | bool) or tree is None:
+        yield path, tree
+    elif isinstance(tree, str):
+        yield path, _number(tree)
+
+
+def _number(text: str) -> float | str:
+    """YAML 1.1 reads 3e-4 as text."""
+    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else text
+
+
+def _assignments(name: str, text: str) -> Iterator[Leaf]:
+    for node in read(name, text).tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                value = ast.literal_eval(node.value)
+            except (ValueError, TypeError):
+                continue
+            if isinstance(value, int | float | str | bool):
+                yield Leaf(node.targets[0].id, value, name, node.lineno)
+
+
+def _line(text: str, path: str) -> int:
+    key = re.escape(path.rpartition(".")[2])
+    found = re.search(rf"^\s*[\"']?{key}[\"']?\s*[:=]", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 + found.group().count("\n") if found else 0
+
+
+def _words(node: ast.Call) -> Iterator[str]:
+    for value in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.value
+
+
+def _names(word: str, file: str) -> bool:
+    word = word.rpartition("=")[2]
+    return bool(word) and (word == file or PurePosixPath(word).name == PurePosixPath(file).name)
+
+
+def _hydra(node: ast.Call, files: Mapping[str, str | bytes]) -> Iterator[str]:
+    told = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
+    stem = str(told.get("config_name") or "config").removesuffix(".yaml")
+    folder = str(told.get("config_path") or ".").strip("./")
+    yield from (n for n in files if PurePosixPath(n).stem == stem and folder in n and n.endswith(_KINDS))
+    yield from (n for n in files if folder and n.startswith(folder + "/") and n.endswith(_KINDS))

@@ -1,0 +1,94 @@
+"""Which frameworks the code trains with."""
+
+from anygpu.plan.analyse.code import Code
+from anygpu.plan.analyse.findings import SURE, Found
+
+# Package -> the name people know it by. What only loads or prints (numpy, pandas) is no framework.
+PACKAGES = {
+    "torch": "pytorch",
+    "pytorch_lightning": "lightning",
+    "lightning": "lightning",
+    "lightning_fabric": "lightning",
+    "transformers": "transformers",
+    "trl": "trl",
+    "peft": "peft",
+    "accelerate": "accelerate",
+    "diffusers": "diffusers",
+    "sentence_transformers": "sentence-transformers",
+    "timm": "timm",
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+    "torch_geometric": "pyg",
+    "dgl": "dgl",
+    "ultralytics": "ultralytics",
+    "detectron2": "detectron2",
+    "mmcv": "openmmlab",
+    "mmengine": "openmmlab",
+    "mmdet": "openmmlab",
+    "mmseg": "openmmlab",
+    "fastai": "fastai",
+    "monai": "monai",
+    "segmentation_models_pytorch": "smp",
+    "deepspeed": "deepspeed",
+    "horovod": "horovod",
+    "composer": "composer",
+    "ignite": "ignite",
+    "unsloth": "unsloth",
+    "stable_baselines3": "stable-baselines3",
+    "tensorflow": "tensorflow",
+    "keras": "keras",
+    "tf_keras": "keras",
+    "keras_cv": "keras",
+    "keras_hub": "keras",
+    "jax": "jax",
+    "flax": "flax",
+    "optax": "optax",
+    "haiku": "haiku",
+    "equinox": "equinox",
+    "paddle": "paddle",
+    "mxnet": "mxnet",
+    "theano": "theano",
+    "caffe": "caffe",
+    "chainer": "chainer",
+    "rfdetr": "rfdetr",
+    "sklearn": "scikit-learn",
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
+    "catboost": "catboost",
+    "cuml": "cuml",
+    "gensim": "gensim",
+    "spacy": "spacy",
+}
+DEEP = frozenset(PACKAGES.values()) - {"scikit-learn", "xgboost", "lightgbm", "catboost", "gensim", "cuml"}
+TREES = frozenset({"xgboost", "lightgbm", "catboost"})
+
+
+def read(code: Code) -> tuple[Found[str], ...]:
+    found: dict[str, Found[str]] = {}
+    for module, file, line in code.facts.modules:
+        name = PACKAGES.get(module.partition(".")[0])
+        if name and name not in found:
+            found[name] = Found(
+                value=name, file=file, line=line, confidence=SURE, because=f"imports {module}"
+            )
+        if module.startswith(("tensorflow.keras", "tensorflow.python.keras")):
+            found.setdefault("keras", Found(value="keras", file=file, line=line, because=f"imports {module}"))
+    for call in code.facts.calls:
+        if call.name.startswith("tensorflow.keras."):
+            found.setdefault("keras", Found(value="keras", file=call.file, line=call.line, because=call.name))
+    return _only_training(found)
+
+
+def _only_training(found: dict[str, Found[str]]) -> tuple[Found[str], ...]:
+    """scikit-learn beside a deep framework splits and scores; it does not train."""
+    trains = [f for f in found.values() if f.value != "scikit-learn"]
+    kept = trains if any(f.value in DEEP or f.value in TREES for f in trains) else list(found.values())
+    return tuple(sorted(kept, key=lambda f: f.value))
+
+
+def names(found: tuple[Found[str], ...]) -> frozenset[str]:
+    return frozenset(f.value for f in found)
+
+
+def is_deep(found: tuple[Found[str], ...]) -> bool:
+    return bool(names(found) & DEEP)

@@ -1,0 +1,173 @@
+"""What it reads: the data loader's workers, the data set, its size and its paths."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from anygpu.plan.analyse import datasets
+from anygpu.plan.analyse.code import Code, default, whole
+from anygpu.plan.analyse.facts import Call
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.settings import Value
+
+_WORKER_NAMES = ("num_workers", "workers", "n_workers", "dataloader_num_workers", "n_worker", "num_worker")
+_NAMED = ("load_dataset", "load", "builder", "get_dataset")
+_TABLES = ("read_csv", "read_parquet", "read_table", "read_json", "read_excel", "read_feather", "read_pickle")
+_FILES = ("memmap", "fromfile", "load_npz", "load_svmlight_file", "loadtxt", "genfromtxt", "load_from_disk")
+_FOLDERS = (
+    "ImageFolder",
+    "DatasetFolder",
+    "image_dataset_from_directory",
+    "flow_from_directory",
+    "from_folder",
+)
+_DATA_NAMES = (
+    "data_dir",
+    "dataset",
+    "dataset_name",
+    "data_path",
+    "train_data",
+    "train_file",
+    "data_root",
+    "data",
+    "root",
+)
+_PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
+_SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
+
+
+def workers(code: Code) -> Found[int] | None:
+    """Processes that load data beside the training."""
+    for call in code.hf:
+        given = whole(code.value(call, "dataloader_num_workers"), at_least=0)
+        return given or default(call, 0, "the default of TrainingArguments")
+    for call in code.yolo:
+        return whole(code.value(call, "workers"), at_least=0) or default(call, 8, "ultralytics' default")
+    loaders = [c for c in code.facts.calls if c.last.endswith("DataLoader") or c.last == "create_loader"]
+    for call in loaders:
+        found = whole(code.value(call, "num_workers"), at_least=0)
+        if found is not None:
+            return found
+    silent = [c for c in loaders if not c.has("num_workers") and not c.spreads]
+    if silent:
+        return default(silent[0], 0, "the default of DataLoader")
+    told = code.settings.named(*_WORKER_NAMES)
+    return whole(told, at_least=0, confidence=LIKELY) if code.has("torch", "timm", "detectron2") else None
+
+
+def dataset(code: Code) -> Found[str] | None:
+    """The name of a public data set, or the path the code reads."""
+    for reader in (_known_class, _by_name, _yolo_data, _paths, _named_setting):
+        found = reader(code)
+        if found is not None:
+            return found
+    return None
+
+
+def _known_class(code: Code) -> Found[str] | None:
+    """torchvision.datasets.CIFAR10(...), keras.datasets.mnist.load_data(), sklearn's load_digits()."""
+    for call in code.facts.calls:
+        for word in (call.last, call.base.rpartition(".")[2]):
+            word = re.sub(r"^(load|fetch)_", "", word)
+            data = "dataset" in call.name.lower() or "load_data" in call.last or "datasets" in call.name
+            if datasets.known(word) and (data or word[:1].isupper()):
+                return Found(value=datasets.spelled(word), file=call.file, line=call.line, confidence=SURE)
+    return None
+
+
+def _by_name(code: Code) -> Found[str] | None:
+    for call in code.facts.calls_of(*_NAMED):
+        told = code.value(call, "path", "name", "dataset_name", position=0)
+        from_library = call.name.startswith(("datasets.", "tensorflow_datasets.", "tfds."))
+        if (
+            told is None
+            or not isinstance(told.value, str)
+            or not (from_library or datasets.known(told.value))
+        ):
+            continue
+        return _named(code, call, told)
+    return None
+
+
+def _named(code: Code, call: Call, told: Value) -> Found[str]:
+    """load_dataset("glue", "sst2") is glue/sst2; load_dataset("csv", data_files=...) is its file."""
+    name = str(told.value)
+    files = code.settings.text(call.argument("data_files", "data_dir"))
+    if files is not None and name in ("csv", "json", "text", "parquet", "imagefolder", "arrow"):
+        return Found(value=str(files.value), file=call.file, line=call.line, confidence=files.confidence)
+    part = code.settings.text(call.argument("name", position=1))
+    full = f"{name}/{part.value}" if part is not None else name
+    return Found(value=full, file=told.file, line=told.line, confidence=told.confidence, because=told.because)
+
+
+def _yolo_data(code: Code) -> Found[str] | None:
+    for call in code.yolo:
+        told = code.settings.text(call.argument("data"))
+        if told is not None:
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=told.confidence)
+    return None
+
+
+def _paths(code: Code) -> Found[str] | None:
+    for call in code.facts.calls_of(*_FOLDERS, *_TABLES, *_FILES):
+        told = code.value(call, "root", "directory", "path", "filepath_or_buffer", position=0)
+        if told is None or not isinstance(told.value, str):
+            told = _inside(code, call)
+        if told is not None and isinstance(told.value, str):
+            return Found(value=told.value, file=told.file, line=told.line, confidence=told.confidence)
+    return None
+
+
+def _inside(code: Code, call: Call) -> Value | None:
+    """os.path.join(root, "train"): the longest part that is known."""
+    node = call.argument("root", "directory", position=0)
+    if not isinstance(node, ast.Call):
+        return None
+    known = [told for told in (code.settings.text(part) for part in node.args) if told is not None]
+    if not known:
+        return None
+    joined = "/".join(str(told.value).rstrip("/") for told in known)
+    return Value(joined, known[0].file, known[0].line, LIKELY)
+
+
+def _named_setting(code: Code) -> Found[str] | None:
+    for name in _DATA_NAMES:
+        told = code.settings.named(name)
+        if told is not None and isinstance(told.value, str) and told.value not in ("", "auto"):
+            return Found(value=told.value, file=told.file, line=told.line, confidence=GUESS)
+    return None
+
+
+def size_gb(code: Code, name: Found[str] | None) -> Found[float] | None:
+    """Of a public data set: as downloaded and unpacked."""
+    row = datasets.known(name.value) if name is not None else None
+    if name is None or row is None:
+        return None
+    because = f"{name.value} is known"
+    return Found(value=row.gb, file=name.file, line=name.line, confidence=name.confidence, because=because)
+
+
+def samples(code: Code, name: Found[str] | None) -> Found[int] | None:
+    row = datasets.known(name.value) if name is not None else None
+    if name is None or row is None:
+        return None
+    return Found(value=row.samples, file=name.file, line=name.line, confidence=name.confidence)
+
+
+def absolute_paths(code: Code) -> Iterator[Found[str]]:
+    """Paths that exist on one machine only, as written in the code or given as defaults."""
+    seen: set[str] = set()
+    for source in code.facts.sources:
+        for node in ast.walk(source.tree):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and _is_machine_path(text) and text not in seen:
+                seen.add(text)
+                yield Found(value=text, file=source.name, line=getattr(node, "lineno", 0), confidence=SURE)
+    for told in code.settings.given.values():
+        if isinstance(told.value, str) and _is_machine_path(told.value) and told.value not in seen:
+            seen.add(told.value)
+            yield Found(value=told.value, file=told.file, line=told.line, confidence=SURE)
+
+
+def _is_machine_path(text: str) -> bool:
+    return bool(_PATH.match(text)) and "\n" not in text and " " not in text and not text.startswith(_SYSTEM)

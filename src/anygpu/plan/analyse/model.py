@@ -1,0 +1,293 @@
+"""Which model is trained and how large it is: by name, by its configuration, or by its layers."""
+
+import ast
+import re
+
+from anygpu.plan import models
+from anygpu.plan.analyse import layers
+from anygpu.plan.analyse.code import Code
+from anygpu.plan.analyse.facts import Call, dotted
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.settings import Value
+
+_NOT_MODELS = re.compile(
+    r"(?i)token|processor|extractor|config|dataset|pipeline\b|scheduler|schedule|vocab|imageproc|generationconfig"
+)
+_NAMES = (
+    "model_name_or_path",
+    "model_name",
+    "model_id",
+    "pretrained_model_name_or_path",
+    "base_model",
+    "arch",
+    "model_checkpoint",
+    "model_type",
+    "checkpoint",
+    "backbone",
+    "encoder_name",
+    "encoder",
+    "init_from",
+    "model",
+)
+_ESTIMATORS = re.compile(
+    r"(XGB|LGBM|CatBoost)\w+|\w*(Classifier|Regressor|Forest|Boosting\w*)|LogisticRegression|LinearRegression|Ridge|"
+    r"Lasso|ElasticNet|SVC|SVR|LinearSVC|KMeans|GaussianNB|MultinomialNB|PCA"
+)
+_HUB = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
+_LEARNERS = ("vision_learner", "cnn_learner", "unet_learner", "create_cnn_model")
+_HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
+
+
+def model(code: Code) -> Found[str] | None:
+    for reader in (
+        _yolo,
+        _pretrained,
+        _created,
+        _zoo,
+        _learner,
+        _estimator,
+        _from_config,
+        _own_class,
+        _by_setting,
+    ):
+        found = reader(code)
+        if found is not None:
+            return found
+    return None
+
+
+def _said(value: str, told: Value, confidence: float = SURE) -> Found[str]:
+    sure = min(confidence, told.confidence)
+    return Found(value=value, file=told.file, line=told.line, confidence=sure, because=told.because)
+
+
+def _yolo(code: Code) -> Found[str] | None:
+    for call in code.facts.calls_of("YOLO", "RTDETR", "YOLOWorld", "YOLOE"):
+        told = code.settings.text(call.argument("model", position=0))
+        if told is not None:
+            stem = re.sub(r"\.(pt|yaml|yml)$", "", str(told.value).rpartition("/")[2])
+            return _said(stem, told)
+    return None
+
+
+def _pretrained(code: Code) -> Found[str] | None:
+    ranked = sorted(code.facts.calls_of("from_pretrained", "from_config"), key=_trained_last)
+    for call in ranked:
+        if _NOT_MODELS.search(call.base):
+            continue
+        told = code.settings.text(call.argument("pretrained_model_name_or_path", "model_name", position=0))
+        if told is not None and told.value:
+            return _said(str(told.value), told)
+    for call in code.facts.calls_of("SentenceTransformer", "FastLanguageModel", "SFTTrainer"):
+        told = code.settings.text(call.argument("model_name_or_path", "model", position=0))
+        if told is not None:
+            return _said(str(told.value), told)
+    if ranked or code.uses_hf:
+        told = code.settings.named(*_NAMES[:7])
+        if told is not None and isinstance(told.value, str):
+            return _said(told.value, told, LIKELY)
+    return None
+
+
+def _trained_last(call: Call) -> int:
+    """A diffusion script loads encoders it does not train: the UNet or transformer counts."""
+    name = call.base.lower()
+    if "unet" in name or "transformer2d" in name:
+        return 0
+    return 2 if re.search(r"autoencoder|vae|textmodel|textencoder", name) else 1
+
+
+def _created(code: Code) -> Found[str] | None:
+    """timm.create_model("x"), torchvision.models.x(), keras.applications.X(), torch.hub.load(repo, "x")."""
+    for call in code.facts.calls:
+        told: Value | None = None
+        if call.last in ("create_model", "get_model") and code.has(
+            "timm", "torchvision", "transformers", "open_clip"
+        ):
+            told = code.settings.text(call.argument("model_name", "name", position=0))
+        elif call.name.startswith("torch.hub.load"):
+            told = code.settings.text(call.argument("model", position=1))
+        elif "[]" in call.name and "models" in call.name:
+            told = code.settings.named("arch", "model", "model_name", "backbone")
+        elif _is_zoo_call(call):
+            return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
+        elif code.has("segmentation_models_pytorch") and call.name.startswith("segmentation_models_pytorch."):
+            return _segmenter(code, call)
+        if told is not None and isinstance(told.value, str):
+            return _said(told.value, told)
+    return None
+
+
+def _is_zoo_call(call: Call) -> bool:
+    if "()" in call.base:
+        return False
+    if call.name.startswith(("torchvision.models.", "efficientnet_pytorch.")):
+        return call.last[:1].islower() and call.last not in ("list_models", "get_weight", "get_model_weights")
+    if ".applications." in call.name or call.name.startswith("keras_applications."):
+        return call.last[:1].isupper()
+    return (
+        call.name.startswith(("monai.networks.nets.", "torch_geometric.nn.models."))
+        and call.last[:1].isupper()
+    )
+
+
+def _segmenter(code: Code, call: Call) -> Found[str] | None:
+    if not call.last[:1].isupper() or call.last.endswith(("Loss", "Score")) or "losses" in call.name:
+        return None
+    told = code.settings.text(call.argument("encoder_name", position=0))
+    name = f"{call.last}/{told.value}" if told is not None else call.last
+    return Found(value=name, file=call.file, line=call.line, confidence=SURE)
+
+
+def _zoo(code: Code) -> Found[str] | None:
+    for call in code.facts.calls_of("get_config_file", "get_config", "get_cfg"):
+        told = code.settings.text(call.argument(position=0))
+        if told is not None and "/" in str(told.value):
+            stem = re.sub(r"\.(yaml|py)$", "", str(told.value).rpartition("/")[2])
+            return _said(stem, told)
+    for call in code.facts.calls:
+        if call.name.startswith("rfdetr.RFDETR"):
+            return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
+    return None
+
+
+def _learner(code: Code) -> Found[str] | None:
+    for call in code.facts.calls_of(*_LEARNERS):
+        node = call.argument("arch", position=1)
+        if node is not None:
+            name = dotted(node, {}).rpartition(".")[2]
+            text = code.settings.text(node)
+            value = str(text.value) if text is not None else name
+            return Found(value=value, file=call.file, line=call.line, confidence=SURE)
+    return None
+
+
+def _estimator(code: Code) -> Found[str] | None:
+    if code.has("torch", "tensorflow", "keras", "jax", "fastai"):
+        return None
+    for call in code.facts.calls:
+        from_library = call.name.startswith(("sklearn.", "xgboost.", "lightgbm.", "catboost.", "cuml."))
+        if from_library and _ESTIMATORS.fullmatch(call.last):
+            return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
+        if from_library and call.last in ("train", "cv"):
+            return Found(value=call.name.partition(".")[0], file=call.file, line=call.line, confidence=SURE)
+    return None
+
+
+def _from_config(code: Code) -> Found[str] | None:
+    """transformers' GPT2LMHeadModel(config): the class, its size from the configuration."""
+    for call in code.facts.calls:
+        if call.name.startswith("transformers.") and re.search(r"(Model|For\w+)$", call.last):
+            return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
+        if call.name.startswith("diffusers.") and call.last.endswith("Model"):
+            return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
+    return None
+
+
+def _own_class(code: Code) -> Found[str] | None:
+    """A network written in the code: the class that is instantiated last among its own kind."""
+    own = layers.networks(code)
+    uses = [call for call in code.facts.calls if call.last in own and call.around.owner not in own]
+    preferred = [c for c in uses if _is_the_model(code, c)] or uses
+    if preferred:
+        call = preferred[0]
+        return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
+    built = code.facts.first("Sequential")
+    if built is not None:
+        return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
+    functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
+    if functional is not None:
+        return Found(value="Model", file=functional.file, line=functional.line, confidence=GUESS)
+    return None
+
+
+def _is_the_model(code: Code, call: Call) -> bool:
+    bound = [name for name in ("model", "net", "network", "generator", "self.model", "netg") if name]
+    return any(
+        b.node is call.node or call.node in ast.walk(b.node)
+        for n in bound
+        for b in code.facts.assigned.get(n, ())
+    )
+
+
+def _by_setting(code: Code) -> Found[str] | None:
+    for name in _NAMES:
+        told = code.settings.named(name)
+        if told is None or not isinstance(told.value, str) or not _HUB.match(told.value):
+            continue
+        if models.lookup(told.value) is not None:
+            return _said(told.value, told, LIKELY)
+    return None
+
+
+def parameters(code: Code, name: Found[str] | None) -> Found[int] | None:
+    """From the table, from the name itself, from a transformer's configuration, from the layers written out."""
+    for reader in (_from_table, _transformer, _configured, _layered, _spelled):
+        found = reader(code, name)
+        if found is not None:
+            return found
+    return None
+
+
+def _from_table(code: Code, name: Found[str] | None) -> Found[int] | None:
+    shape = models.lookup(name.value) if name is not None else None
+    if name is None or shape is None:
+        return None
+    return Found(
+        value=shape.parameters, file=name.file, line=name.line, confidence=name.confidence, because="known"
+    )
+
+
+def _spelled(code: Code, name: Found[str] | None) -> Found[int] | None:
+    count = models.parameters_in_name(name.value) if name is not None else None
+    if name is None or count is None:
+        return None
+    return Found(value=count, file=name.file, line=name.line, confidence=GUESS, because="the name says so")
+
+
+_LAYERS = ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth", "layers")
+_WIDTH = ("n_embd", "d_model", "hidden_size", "embed_dim", "dim", "n_embed", "model_dim", "emb_dim")
+_VOCAB = ("vocab_size", "n_vocab", "vocab")
+_BLOCK = ("block_size", "n_positions", "max_seq_len", "context_length", "seq_len", "max_position_embeddings")
+
+
+def _transformer(code: Code, name: Found[str] | None) -> Found[int] | None:
+    """GPT-like code is configured by depth and width: twelve widths squared a layer, and the embeddings."""
+    depth, width = code.settings.named(*_LAYERS), code.settings.named(*_WIDTH)
+    counts = [v.value if v is not None else None for v in (depth, width)]
+    if (
+        depth is None
+        or not all(isinstance(c, int) and c > 0 for c in counts)
+        or not _is_transformer(code, name)
+    ):
+        return None
+    layer_count, hidden = (c for c in counts if isinstance(c, int))
+    vocab, block = code.settings.named(*_VOCAB), code.settings.named(*_BLOCK)
+    words = vocab.value if vocab is not None and isinstance(vocab.value, int) else 0
+    places = block.value if block is not None and isinstance(block.value, int) else 0
+    total = layer_count * (12 * hidden * hidden + 13 * hidden) + (words + places + 2) * hidden
+    sure = LIKELY if words else GUESS
+    return Found(value=total, file=depth.file, line=depth.line, confidence=sure, because="depth and width")
+
+
+def _is_transformer(code: Code, name: Found[str] | None) -> bool:
+    text = " ".join(source.text for source in code.facts.sources)
+    has_attention = re.search(r"(?i)attention|attn|transformer|gpt", text) is not None
+    return has_attention and re.search(r"(?i)lstm|gru\b", name.value if name else "") is None
+
+
+def _configured(code: Code, name: Found[str] | None) -> Found[int] | None:
+    """GPT2Config() without arguments is GPT-2."""
+    for call in code.facts.calls:
+        match = _HF_CONFIG.match(call.last)
+        shape = models.lookup(match[1]) or models.lookup(match[1] + "base") if match else None
+        if shape is not None and not call.node.keywords:
+            return Found(value=shape.parameters, file=call.file, line=call.line, confidence=GUESS)
+    return None
+
+
+def _layered(code: Code, name: Found[str] | None) -> Found[int] | None:
+    count, line, file = layers.count(code, name.value if name is not None else "")
+    if not count:
+        return None
+    return Found(value=count, file=file, line=line, confidence=GUESS, because="counted from the layers")

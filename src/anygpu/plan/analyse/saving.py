@@ -1,0 +1,319 @@
+"""What survives an interruption: saves during training, where they go, and whether a run can go on from one."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from anygpu.plan.analyse.code import Code
+from anygpu.plan.analyse.facts import Call
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.settings import Value
+
+_SAVES = (
+    "save",
+    "save_state",
+    "save_pretrained",
+    "save_checkpoint",
+    "save_model",
+    "save_weights",
+    "save_states",
+    "save_args",
+    "dump",
+    "checkpoint",
+    "async_save",
+    "save_accelerator_state",
+)
+_NOT_SAVES = ("np.save", "numpy.save", "json.dump", "yaml.dump", "plt", "image", "fig", "Image", "toml.dump")
+_CALLBACKS = (
+    "ModelCheckpoint",
+    "BackupAndRestore",
+    "CheckpointManager",
+    "CheckpointSaver",
+    "SaveModelCallback",
+)
+_EVERY_NAMES = (
+    "save_every",
+    "save_interval",
+    "save_steps",
+    "checkpoint_interval",
+    "save_freq",
+    "ckpt_interval",
+    "checkpoint_every",
+    "checkpointing_steps",
+    "save_epoch",
+    "eval_interval",
+    "checkpoint_period",
+    "save_period",
+)
+_KEEPS = re.compile(
+    r"(?i)torch|model|net|fabric|ckpt|checkpoint|manager|mngr|learn|keras|paddle|xm|self|agent"
+)
+_RESUMES = (
+    "load_state",
+    "restore_checkpoint",
+    "restore_or_initialize",
+    "resume_path",
+    "load_checkpoint",
+    "resume_checkpoint",
+    "resume_or_load",
+    "restore",
+    "maybe_resume",
+)
+_RESUME_WORD = re.compile(
+    r"resume|restore|start_epoch|begin_epoch|initial_epoch|last_checkpoint|continue_train"
+)
+_SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler")
+
+
+def saves(code: Code) -> list[Call]:
+    """Calls that write a model or a state."""
+    return [call for call in code.facts.calls_of(*_SAVES) if _is_save(code, call)]
+
+
+def _is_save(code: Code, call: Call) -> bool:
+    if any(word in call.name for word in _NOT_SAVES):
+        return False
+    if call.last == "dump":
+        return call.name.startswith(("joblib", "pickle", "dill", "cloudpickle"))
+    if call.last == "checkpoint":
+        return call.name.startswith("anygpu")
+    if call.last == "save":
+        return _KEEPS.search(call.name) is not None
+    return True
+
+
+def checkpointing(code: Code) -> Found[bool] | None:
+    """Whether it saves while it trains, not only when it is done."""
+    for reader in (_hf_saves, _lightning_saves, _yolo_saves, _callbacks, _loop_saves):
+        found = reader(code)
+        if found is not None:
+            return found
+    end = saves(code)
+    if end:
+        because = "saves once, when the training is over"
+        return Found(value=False, file=end[0].file, line=end[0].line, confidence=LIKELY, because=because)
+    first = code.facts.sources[0].name if code.facts.sources else ""
+    return Found(value=False, file=first, confidence=LIKELY, because="nothing saves the model")
+
+
+def _hf_saves(code: Code) -> Found[bool] | None:
+    for call in code.hf:
+        told = code.value(call, "save_strategy")
+        off = told is not None and told.value == "no"
+        because = "save_strategy is no" if off else "the Trainer saves"
+        return Found(value=not off, file=call.file, line=call.line, confidence=LIKELY, because=because)
+    parser = code.facts.first("HfArgumentParser")
+    if not code.uses_hf or parser is None:
+        return None
+    return Found(
+        value=True, file=parser.file, line=parser.line, confidence=LIKELY, because="the Trainer saves"
+    )
+
+
+def _lightning_saves(code: Code) -> Found[bool] | None:
+    for call in (c for c in code.lightning if c.last == "Trainer"):
+        told = code.value(call, "enable_checkpointing", "checkpoint_callback")
+        off = told is not None and told.value is False
+        because = "enable_checkpointing is False" if off else "Lightning saves after each epoch"
+        return Found(value=not off, file=call.file, line=call.line, confidence=LIKELY, because=because)
+    return None
+
+
+def _yolo_saves(code: Code) -> Found[bool] | None:
+    for call in code.yolo:
+        told = code.value(call, "save")
+        off = told is not None and told.value is False
+        return Found(
+            value=not off, file=call.file, line=call.line, confidence=LIKELY, because="ultralytics saves"
+        )
+    return None
+
+
+def _callbacks(code: Code) -> Found[bool] | None:
+    call = code.facts.first(*_CALLBACKS, "DefaultTrainer")
+    if call is None:
+        return None
+    return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=call.last)
+
+
+def _loop_saves(code: Code) -> Found[bool] | None:
+    for call in saves(code):
+        if code.facts.depth(call) > 0:
+            return Found(
+                value=True, file=call.file, line=call.line, confidence=SURE, because="saves in the loop"
+            )
+    return None
+
+
+def every(code: Code) -> Found[str] | None:
+    """How often: "epoch", or a number of steps or epochs as written."""
+    for call in code.hf:
+        strategy, steps = code.value(call, "save_strategy"), code.value(call, "save_steps")
+        if strategy is not None and strategy.value == "epoch":
+            return _text("epoch", strategy)
+        if strategy is None or strategy.value == "steps":
+            return _text(f"{steps.value} steps", steps) if steps else _every("500 steps", call)
+    for call in code.facts.calls_of("ModelCheckpoint"):
+        told = code.value(call, "every_n_train_steps")
+        return (
+            _text(f"{told.value} steps", told) if told is not None and told.value else _every("epoch", call)
+        )
+    if code.lightning or code.yolo:
+        return _every("epoch", [*code.lightning, *code.yolo][0])
+    return _every_in_loop(code)
+
+
+def _every(value: str, call: Call) -> Found[str]:
+    return Found(value=value, file=call.file, line=call.line, confidence=GUESS)
+
+
+def _text(value: str, told: Value) -> Found[str]:
+    return Found(value=value, file=told.file, line=told.line, confidence=told.confidence)
+
+
+def _every_in_loop(code: Code) -> Found[str] | None:
+    for call in saves(code):
+        if code.facts.depth(call) == 0:
+            continue
+        step = next((n for guard in call.around.guards if (n := modulo(code, guard)) is not None), None)
+        unit = "epochs" if _loop_word(call, "epoch") else "steps"
+        if step is not None:
+            return _text(f"{step.value} {unit}", step)
+        return _every("epoch" if unit == "epochs" or code.facts.depth(call) == 1 else "step", call)
+    return None
+
+
+def _loop_word(call: Call, word: str) -> bool:
+    inner = call.around.loops[-1] if call.around.loops else None
+    return isinstance(inner, ast.For) and word in ast.unparse(inner.target).lower()
+
+
+def modulo(code: Code, test: ast.expr) -> Value | None:
+    """N in `step % N == 0`, wherever it stands in a condition."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            found = code.settings.number(node.right)
+            if found is not None:
+                return found
+    return None
+
+
+def paths(code: Code) -> tuple[Found[str], ...]:
+    """Where the saves go, as far as it is written."""
+    return tuple(dict.fromkeys(_all_paths(code)))
+
+
+def _all_paths(code: Code) -> Iterator[Found[str]]:
+    for call in saves(code):
+        position = 1 if call.name.startswith(("torch.save", "joblib", "pickle", "xm")) else 0
+        told = code.settings.of(call.argument("f", "filepath", "path", "filename", position=position))
+        told = told if told is not None and isinstance(told.value, str) else _joined(code, call, position)
+        if told is not None and isinstance(told.value, str):
+            yield _text(told.value, told)
+    for call in [*code.hf, *code.lightning, *code.yolo, *code.facts.calls_of(*_CALLBACKS)]:
+        told = code.settings.text(
+            call.argument("output_dir", "default_root_dir", "dirpath", "filepath", "project")
+        )
+        told = told or (
+            code.settings.text(call.argument(position=0)) if call.last == "ModelCheckpoint" else None
+        )
+        if told is not None:
+            yield _text(str(told.value), told)
+
+
+def _joined(code: Code, call: Call, position: int) -> Value | None:
+    node = call.argument("f", "filepath", "path", position=position)
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    return code.settings.text(node.args[0])
+
+
+def resuming(code: Code) -> Found[bool] | None:
+    """Whether a new process can go on where another stopped."""
+    for reader in (_trainer_resume, _loads_state, _resume_call, _framework_resume, _booster_resume):
+        found = reader(code)
+        if found is not None:
+            return found
+    first = code.facts.sources[0].name if code.facts.sources else ""
+    return Found(value=False, file=first, confidence=LIKELY, because="nothing loads a saved state")
+
+
+def _trainer_resume(code: Code) -> Found[bool] | None:
+    for call in code.facts.calls:
+        for name in ("resume_from_checkpoint", "ckpt_path", "resume"):
+            node = call.argument(name)
+            if node is None or call.last not in (
+                "train",
+                "fit",
+                "Trainer",
+                "TrainingArguments",
+                "resume_or_load",
+            ):
+                continue
+            off = isinstance(node, ast.Constant) and node.value in (None, False, "")
+            if not off and call.around.function != "test":
+                return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=name)
+    return None
+
+
+def _loads_state(code: Code) -> Found[bool] | None:
+    """The optimiser's state too, or with an epoch: weights alone are a fine-tuning, not a resume."""
+    loads = [c for c in code.facts.calls_of("load_state_dict") if _SEES_TRAINING.search(c.base.lower())]
+    if loads:
+        return Found(
+            value=True, file=loads[0].file, line=loads[0].line, confidence=SURE, because="loads its optimiser"
+        )
+    for call in code.facts.calls_of("load", "load_model", "load_weights", "load_state_dict"):
+        if call.name.startswith(("json", "yaml", "np.", "numpy", "pickle")) and call.last == "load":
+            continue
+        words = " ".join(map(ast.unparse, [*call.around.branches, *call.node.args])).lower()
+        if _RESUME_WORD.search(words):
+            return Found(
+                value=True, file=call.file, line=call.line, confidence=LIKELY, because="loads when resuming"
+            )
+    return None
+
+
+def _resume_call(code: Code) -> Found[bool] | None:
+    for call in code.facts.calls_of(*_RESUMES):
+        node = call.argument("resume")
+        if isinstance(node, ast.Constant) and node.value is False:
+            continue
+        if call.last == "resume_or_load" and node is None:
+            continue
+        if call.last == "restore" and not re.search(r"(?i)ckpt|check|manager|mngr|orbax|saver", call.name):
+            continue
+        return Found(value=True, file=call.file, line=call.line, confidence=LIKELY, because=call.last)
+    return None
+
+
+def _framework_resume(code: Code) -> Found[bool] | None:
+    call = code.facts.first("BackupAndRestore")
+    if call is not None:
+        return Found(value=True, file=call.file, line=call.line, confidence=SURE, because="BackupAndRestore")
+    for call in code.fits:
+        if call.has("initial_epoch"):
+            return Found(
+                value=True, file=call.file, line=call.line, confidence=LIKELY, because="initial_epoch"
+            )
+    told = code.settings.given.get("resume_from_checkpoint") or code.settings.given.get("resume")
+    if told is not None and told.value not in (False, None, ""):
+        return Found(value=True, file=told.file, line=told.line, confidence=LIKELY, because=told.because)
+    return None
+
+
+def _booster_resume(code: Code) -> Found[bool] | None:
+    for call in code.facts.calls:
+        if call.has("xgb_model", "init_model") or (
+            code.has("sklearn", "catboost") and call.has("warm_start_from")
+        ):
+            node = call.argument("xgb_model", "init_model")
+            if not (isinstance(node, ast.Constant) and node.value is None):
+                return Found(
+                    value=True,
+                    file=call.file,
+                    line=call.line,
+                    confidence=LIKELY,
+                    because="goes on from a model",
+                )
+    return None

@@ -1,0 +1,388 @@
+"""How much work: batch size, accumulation, epochs and steps."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from anygpu.plan.analyse.code import Code, default, whole
+from anygpu.plan.analyse.facts import Call, normal
+from anygpu.plan.analyse.findings import GUESS, LIKELY, Found
+from anygpu.plan.analyse.settings import Value
+
+BATCH_NAMES = (
+    "per_device_train_batch_size",
+    "per_gpu_train_batch_size",
+    "train_batch_size",
+    "batch_size_train",
+    "train_bs",
+    "micro_batch_size",
+    "device_batch_size",
+    "batch_size",
+    "batchsize",
+    "batch_size_per_gpu",
+    "ims_per_batch",
+    "train_micro_batch_size_per_gpu",
+    "bs",
+    "n_batch",
+)
+EPOCH_NAMES = (
+    "num_train_epochs",
+    "epochs",
+    "num_epochs",
+    "n_epochs",
+    "max_epochs",
+    "max_epoch",
+    "nb_epoch",
+    "nb_epochs",
+    "n_epoch",
+    "num_epoch",
+    "total_epochs",
+    "train_epochs",
+    "training_epochs",
+    "epoch_num",
+    "total_epoch",
+)
+STEP_NAMES = (
+    "max_train_steps",
+    "max_steps",
+    "max_iters",
+    "num_train_steps",
+    "num_training_steps",
+    "train_steps",
+    "total_steps",
+    "num_steps",
+    "num_iterations",
+    "train_iters",
+    "training_steps",
+    "max_iter",
+    "n_iters",
+    "num_iters",
+    "total_iters",
+    "iterations",
+    "n_steps",
+    "niter",
+    "total_timesteps",
+)
+ACCUMULATION_NAMES = (
+    "gradient_accumulation_steps",
+    "accumulate_grad_batches",
+    "grad_accum_steps",
+    "accumulation_steps",
+    "accum_steps",
+    "accum_iter",
+    "grad_accumulation_steps",
+    "gradient_accumulation",
+)
+_LOADER = re.compile(
+    r"(data_?loader|create_loader|_loader$|loaders$|datamodule|iterator|generator)", re.IGNORECASE
+)
+_KERAS_SETS = ("image_dataset_from_directory", "flow_from_directory", "text_dataset_from_directory", "flow")
+_FASTAI_FITS = ("fit_one_cycle", "fine_tune", "fit_flat_cos")
+_ROUNDS = {"num_boost_round": 10, "n_estimators": 100, "iterations": 1000}
+_BOOSTERS = ("xgboost", "lightgbm", "catboost")
+_WRAPPERS = (
+    "tqdm",
+    "trange",
+    "enumerate",
+    "track",
+    "range",
+    "prange",
+    "progress_bar",
+    "master_bar",
+    "arange",
+)
+
+
+def batch_size(code: Code) -> Found[int] | None:
+    """The batch of one step on one device."""
+    for reader in (_hf_batch, _yolo_batch, _loader_batch, _fit_batch, _named_batch):
+        found = reader(code)
+        if found is not None:
+            return found
+    return None
+
+
+def _hf_batch(code: Code) -> Found[int] | None:
+    if not code.uses_hf:
+        return None
+    names = ("per_device_train_batch_size", "per_gpu_train_batch_size")
+    for call in code.hf:
+        found = whole(code.value(call, *names))
+        if found is not None:
+            return found
+    found = whole(code.settings.told(names[0]))
+    return found or (default(code.hf[0], 8, "the default of TrainingArguments") if code.hf else None)
+
+
+def _yolo_batch(code: Code) -> Found[int] | None:
+    for call in code.yolo:
+        told = code.value(call, "batch", "batch_size")
+        return whole(told) if told is not None else default(call, 16, "ultralytics' default")
+    return None
+
+
+def _loader_batch(code: Code) -> Found[int] | None:
+    """The training loader's, not the validation's or the test's."""
+    ranked = sorted(_loaders(code), key=lambda call: _not_training(code, call))
+    for call in ranked:
+        place = 1 if call.last.endswith("DataLoader") else None
+        told = code.value(call, "batch_size", "bs", "train_batch_size", position=place)
+        found = whole(told)
+        if found is not None:
+            return found
+    bare = [c for c in ranked if c.last == "DataLoader" and not c.spreads and not c.has("batch_sampler")]
+    silent = [c for c in bare if c.argument("batch_size", position=1) is None]
+    if silent and len(silent) == len(ranked):
+        return default(silent[0], 1, "the default of DataLoader")
+    return None
+
+
+def _loaders(code: Code) -> Iterator[Call]:
+    return (call for call in code.facts.calls if _LOADER.search(call.last) or call.last in _KERAS_SETS)
+
+
+def _not_training(code: Code, call: Call) -> int:
+    words = " ".join([_target(code, call), ast.unparse(call.node)[:400], call.around.function]).lower()
+    if re.search(r"train", words) and not re.search(r"\b(val|valid|test|eval)", words):
+        return 0
+    if "train" in words:
+        return 1
+    return 3 if re.search(r"val|test|eval", words) else 2
+
+
+def _target(code: Code, call: Call) -> str:
+    for name, bound in code.facts.assigned.items():
+        if any(b.node is call.node for b in bound):
+            return name
+    return ""
+
+
+def _fit_batch(code: Code) -> Found[int] | None:
+    for call in code.fits:
+        found = whole(code.value(call, "batch_size"))
+        if found is not None:
+            return found
+    for call in code.facts.calls_of("batch"):
+        found = whole(code.value(call, "batch_size", position=0), confidence=LIKELY)
+        if found is not None and code.has("tensorflow", "keras", "tensorflow_datasets"):
+            return found
+    if code.has("keras", "tensorflow") and code.fits and not code.facts.first("batch", *_KERAS_SETS):
+        named = _named_batch(code)
+        return named or default(code.fits[0], 32, "the default of fit")
+    return None
+
+
+def _named_batch(code: Code) -> Found[int] | None:
+    if code.has(*_BOOSTERS) and not code.has("torch", "tensorflow", "keras", "jax"):
+        return None
+    return whole(_numeric(code, BATCH_NAMES), confidence=LIKELY) or _keyword(code, BATCH_NAMES)
+
+
+def accumulation(code: Code) -> Found[int] | None:
+    for call in [*code.hf, *code.lightning, *code.facts.calls_of("Accelerator")]:
+        found = whole(code.value(call, *ACCUMULATION_NAMES))
+        if found is not None:
+            return found
+    return whole(_numeric(code, ACCUMULATION_NAMES), confidence=LIKELY)
+
+
+def epochs(code: Code) -> Found[float] | None:
+    for reader in (_hf_epochs, _lightning_epochs, _yolo_epochs, _fit_epochs, _loop_epochs, _named_epochs):
+        found = reader(code)
+        if found is not None:
+            return found
+    return None
+
+
+def _hf_epochs(code: Code) -> Found[float] | None:
+    if not code.uses_hf or _hf_steps(code) is not None:
+        return None
+    for call in code.hf:
+        told = code.value(call, "num_train_epochs")
+        found = _fraction(told)
+        if found is not None:
+            return found
+    told = code.settings.told("num_train_epochs")
+    return _fraction(told) or (
+        default(code.hf[0], 3.0, "the default of TrainingArguments") if code.hf else None
+    )
+
+
+def _fraction(told: Value | None) -> Found[float] | None:
+    value = told.value if told is not None else None
+    if told is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        return None
+    return Found(
+        value=float(value), file=told.file, line=told.line, confidence=told.confidence, because=told.because
+    )
+
+
+def _lightning_epochs(code: Code) -> Found[float] | None:
+    for call in (c for c in code.lightning if c.last == "Trainer"):
+        told = _fraction(code.value(call, "max_epochs"))
+        if told is not None:
+            return told
+        if not call.has("max_steps", "max_epochs", "max_time") and not call.spreads:
+            return default(call, 1000.0, "Lightning's default")
+    return None
+
+
+def _yolo_epochs(code: Code) -> Found[float] | None:
+    for call in code.yolo:
+        return _fraction(code.value(call, "epochs")) or default(call, 100.0, "ultralytics' default")
+    return None
+
+
+def _fit_epochs(code: Code) -> Found[float] | None:
+    for call in code.facts.calls_of(*_FASTAI_FITS, "fit"):
+        if call.last in _FASTAI_FITS or (code.has("fastai") and call.node.args):
+            return _fraction(code.value(call, "n_epoch", "epochs", position=0))
+    for call in code.fits:
+        found = _fraction(code.value(call, "epochs", "nb_epoch", "n_epochs"))
+        if found is not None:
+            return found
+    keras = code.has("keras", "tensorflow") and not code.has("torch")
+    if keras and code.fits and not _named_epochs(code) and not code.fits[0].spreads:
+        return default(code.fits[0], 1.0, "the default of fit")
+    return None
+
+
+def _loop_epochs(code: Code) -> Found[float] | None:
+    for loop in code.train_loops():
+        name = ast.unparse(loop.target).lower()
+        if re.search(r"epoch|(^|_)ep($|_)", name):
+            found = _fraction(_end(code, loop.iter))
+            if found is not None:
+                return found
+    return None
+
+
+def _named_epochs(code: Code) -> Found[float] | None:
+    if code.has(*_BOOSTERS, "sklearn") and not code.has("torch", "tensorflow", "keras", "jax"):
+        return None
+    found = _fraction(_numeric(code, EPOCH_NAMES)) or _duration(code, "ep")
+    return found or _keyword_fraction(code, EPOCH_NAMES)
+
+
+def _duration(code: Code, unit: str) -> Found[float] | None:
+    """Composer says "10ep" or "5000ba"."""
+    told = code.settings.named("max_duration")
+    match = re.fullmatch(r"(\d+)([a-z]+)", str(told.value)) if told else None
+    if told is None or match is None or match[2] != unit:
+        return None
+    return Found(value=float(match[1]), file=told.file, line=told.line, confidence=told.confidence)
+
+
+def _end(code: Code, node: ast.expr) -> Value | None:
+    """The last argument of range, through tqdm and the like."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    last = ast.unparse(node.func).rpartition(".")[2]
+    if last not in _WRAPPERS:
+        return None
+    if last in ("range", "trange", "prange", "arange"):
+        return code.settings.number(node.args[1 if len(node.args) > 1 else 0])
+    return _end(code, node.args[0])
+
+
+def steps(code: Code) -> Found[int] | None:
+    for reader in (_hf_steps, _lightning_steps, _boosting_rounds, _loop_steps, _named_steps):
+        found = reader(code)
+        if found is not None:
+            return found
+    return None
+
+
+def _hf_steps(code: Code) -> Found[int] | None:
+    for call in code.hf:
+        found = whole(code.value(call, "max_steps"))
+        if found is not None:
+            return found
+    return whole(code.settings.told("max_steps")) if code.uses_hf else None
+
+
+def _lightning_steps(code: Code) -> Found[int] | None:
+    found = (whole(code.value(call, "max_steps")) for call in code.lightning)
+    return next((f for f in found if f is not None), None)
+
+
+def _boosting_rounds(code: Code) -> Found[int] | None:
+    if not code.has(*_BOOSTERS) or code.has("torch", "tensorflow"):
+        return None
+    for call in code.facts.calls:
+        trains = call.last in ("train", "cv") and call.name.startswith(_BOOSTERS)
+        if not trains and not re.match(r"(XGB|LGBM|CatBoost)", call.last):
+            continue
+        found = whole(code.value(call, *_ROUNDS)) or whole(code.value(call, "num_iterations"))
+        if found is None and call.last == "train":
+            found = whole(code.value(call, position=2))
+        if found is not None:
+            return found
+    return whole(code.settings.named(*_ROUNDS, "num_iterations"), confidence=GUESS)
+
+
+def _loop_steps(code: Code) -> Found[int] | None:
+    """A loop over steps that is not inside a loop over epochs."""
+    for loop, around in code.facts.loops:
+        if not isinstance(loop, ast.For) or around.loops or code.facts.depths.get(around.function):
+            continue
+        name = ast.unparse(loop.target).lower()
+        if re.search(r"step|iter|^it$|^i$|^t$|batch|update", name) and _trains(loop):
+            found = whole(_end(code, loop.iter), at_least=2)
+            if found is not None:
+                return found
+    return None
+
+
+def _trains(loop: ast.For) -> bool:
+    """Whether the loop's own code steps an optimiser."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Attribute) and node.attr in ("backward", "apply_gradients", "zero_grad"):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if re.fullmatch(r"(p_|jit_)?(train|update)(_step|_batch|_one_step)?", name):
+                return True
+    return False
+
+
+def _named_steps(code: Code) -> Found[int] | None:
+    return whole(_numeric(code, _step_names(code)), at_least=2, confidence=LIKELY) or _composer_steps(code)
+
+
+def _step_names(code: Code) -> tuple[str, ...]:
+    """scikit-learn's max_iter and n_iter are not training steps of a loop."""
+    if code.has("sklearn") and not code.has("torch", "tensorflow", "jax"):
+        return ()
+    return STEP_NAMES
+
+
+def _composer_steps(code: Code) -> Found[int] | None:
+    found = _duration(code, "ba")
+    return None if found is None else Found(value=int(found.value), file=found.file, line=found.line)
+
+
+def _numeric(code: Code, names: tuple[str, ...]) -> Value | None:
+    """The first of the names that has a number; config sections come with their prefix."""
+    for name in names:
+        told = code.settings.named(name)
+        if told is not None and isinstance(told.value, int | float) and not isinstance(told.value, bool):
+            return told
+    return None
+
+
+def _keyword(code: Code, names: tuple[str, ...]) -> Found[int] | None:
+    """Last resort: the name as a keyword of any call, `train(model, batch_size=64)`."""
+    for name in names:
+        for bound in code.facts.assigned.get("=" + normal(name), ()):
+            found = whole(code.settings.number(bound.node), confidence=GUESS)
+            if found is not None:
+                return found
+    return None
+
+
+def _keyword_fraction(code: Code, names: tuple[str, ...]) -> Found[float] | None:
+    found = _keyword(code, names)
+    if found is None:
+        return None
+    return Found(value=float(found.value), file=found.file, line=found.line, confidence=GUESS)

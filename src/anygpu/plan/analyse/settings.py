@@ -1,0 +1,388 @@
+"""What names stand for: command line, config files, parser defaults and assignments, in that order."""
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anygpu.plan.analyse.configs import Leaf
+from anygpu.plan.analyse.facts import Assigned, Call, Facts, dotted, normal
+from anygpu.plan.analyse.findings import LIKELY, SURE
+
+Plain = int | float | str | bool | None
+
+DEEPEST = 12
+_OPTIONS = ("add_argument", "add_arg", "option", "Option", "argument", "arg")
+_FLAGS = ("DEFINE_integer", "DEFINE_float", "DEFINE_string", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum")
+_FIRST_ARGUMENT = (
+    "int",
+    "float",
+    "str",
+    "Path",
+    "bool",
+    "round",
+    "abs",
+    "eval",
+    "expanduser",
+    "abspath",
+    "field",
+)
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression comes to, with the place that decides it."""
+
+    value: Plain
+    file: str = ""
+    line: int = 0
+    confidence: float = SURE
+    because: str = "written in the code"
+
+
+@dataclass(slots=True)
+class Settings:
+    """Names to values. `of` reads an expression, `named` looks a name up."""
+
+    facts: Facts
+    given: dict[str, Value] = field(default_factory=dict)
+    configs: dict[str, Value] = field(default_factory=dict)
+    options: dict[str, Value] = field(default_factory=dict)
+    shorts: dict[str, str] = field(default_factory=dict)
+
+    def named(self, *names: str) -> Value | None:
+        """The first of these names that has a value."""
+        for name in map(normal, names):
+            found = self.told(name) or self._assigned(name, None, 0)
+            if found is not None and found.value is not None:
+                return found
+        return None
+
+    def told(self, name: str) -> Value | None:
+        """From the command line, a config file or a parser's default."""
+        return self.given.get(name) or self.configs.get(name) or self.options.get(name)
+
+    def of(self, node: ast.AST | None, depth: int = 0) -> Value | None:
+        """The value of an expression, if it can be known without running it."""
+        if node is None or depth > DEEPEST:
+            return None
+        reader = _READERS.get(type(node))
+        return reader(self, node, depth + 1) if reader else None
+
+    def number(self, node: ast.AST | None) -> Value | None:
+        found = self.of(node)
+        is_number = (
+            found is not None and isinstance(found.value, int | float) and not isinstance(found.value, bool)
+        )
+        return found if is_number else _as_number(found)
+
+    def text(self, node: ast.AST | None) -> Value | None:
+        found = self.of(node)
+        return found if found is not None and isinstance(found.value, str) else None
+
+    def _constant(self, node: ast.Constant, _: int) -> Value | None:
+        if not isinstance(node.value, int | float | str | bool | None):
+            return None
+        return Value(node.value, self._file, node.lineno)
+
+    @property
+    def _file(self) -> str:
+        return self.facts.sources[0].name if self.facts.sources else ""
+
+    def _name(self, node: ast.Name, depth: int) -> Value | None:
+        return self.told(normal(node.id)) or self._assigned(normal(node.id), node.lineno, depth)
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> Value | None:
+        path = [part for part in normal(dotted(node, {})).split(".") if part not in ("?", "self")]
+        for start in range(len(path)):
+            tail = ".".join(path[start:])
+            found = self.told(tail) or self._assigned(tail, node.lineno, depth)
+            if found is not None:
+                return found
+        return None
+
+    def _subscript(self, node: ast.Subscript, depth: int) -> Value | None:
+        if isinstance(node.value, ast.Dict):
+            return self._picked(node.value, node.slice, depth)
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if not isinstance(key, str):
+            return None
+        return self.told(normal(key)) or self._assigned(normal(key), node.lineno, depth)
+
+    def _picked(self, table: ast.Dict, key: ast.expr, depth: int) -> Value | None:
+        wanted = self.of(key, depth)
+        for name, value in zip(table.keys, table.values, strict=True):
+            if wanted is not None and isinstance(name, ast.Constant) and name.value == wanted.value:
+                return self.of(value, depth) or Value(dotted(value, {}), wanted.file, wanted.line)
+        return None
+
+    def _call(self, node: ast.Call, depth: int) -> Value | None:
+        last = dotted(node.func, self.facts.imports).rpartition(".")[2]
+        if last in ("get", "getenv", "getattr", "setdefault", "pop"):
+            return self._looked_up(node, depth)
+        if last == "field":
+            default = next((k.value for k in node.keywords if k.arg == "default"), None)
+            return self.of(default, depth)
+        if last in ("min", "max") and node.args:
+            known = [value for value in (self.number(argument) for argument in node.args) if value]
+            return known[0] if len(known) == 1 else None
+        if last in _FIRST_ARGUMENT and node.args:
+            return _converted(last, self.of(node.args[0], depth))
+        if last in ("Option", "Argument", "Arg") and (node.args or node.keywords):
+            default = next((k.value for k in node.keywords if k.arg == "default"), None)
+            return self.of(default or (node.args[0] if node.args else None), depth)
+        return None
+
+    def _looked_up(self, node: ast.Call, depth: int) -> Value | None:
+        key = next(
+            (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)), None
+        )
+        found = self.told(normal(key)) if key else None
+        if found is None and len(node.args) > 1:
+            found = self.of(node.args[-1], depth)
+        return found
+
+    def _binary(self, node: ast.BinOp, depth: int) -> Value | None:
+        left, right = self.of(node.left, depth), self.of(node.right, depth)
+        if left is None or right is None:
+            return None
+        if isinstance(node.op, ast.Add) and isinstance(left.value, str) and isinstance(right.value, str):
+            return _joint(left.value + right.value, left, right)
+        numbers = [v.value for v in (left, right) if isinstance(v.value, int | float)]
+        if len(numbers) != 2:
+            return self._path(node, left, right)
+        if isinstance(node.op, ast.Pow):
+            small = abs(numbers[0]) <= 1e4 and abs(numbers[1]) <= 64
+            return _joint(numbers[0] ** numbers[1], left, right) if small else None
+        does = _BINARY.get(type(node.op))
+        try:
+            return _joint(does(*numbers), left, right) if does else None
+        except (ZeroDivisionError, OverflowError):
+            return None
+
+    def _path(self, node: ast.BinOp, left: Value, right: Value) -> Value | None:
+        if isinstance(node.op, ast.Div) and isinstance(left.value, str) and isinstance(right.value, str):
+            return _joint(f"{left.value}/{right.value}", left, right)
+        return None
+
+    def _unary(self, node: ast.UnaryOp, depth: int) -> Value | None:
+        found = self.of(node.operand, depth)
+        if found is None or not isinstance(found.value, int | float):
+            return None
+        if isinstance(node.op, ast.Not):
+            return Value(not found.value, found.file, found.line, found.confidence, found.because)
+        sign = -1 if isinstance(node.op, ast.USub) else 1
+        return Value(sign * found.value, found.file, found.line, found.confidence, found.because)
+
+    def _choice(self, node: ast.IfExp, depth: int) -> Value | None:
+        """The branch taken on a machine with a GPU, which is where it is to run."""
+        chosen = node.orelse if isinstance(node.test, ast.UnaryOp) else node.body
+        return self.of(chosen, depth) or self.of(node.orelse, depth)
+
+    def _or(self, node: ast.BoolOp, depth: int) -> Value | None:
+        known = [value for value in (self.of(part, depth) for part in node.values) if value is not None]
+        truthy = [value for value in known if value.value]
+        return next(iter([*truthy, *known]), None)
+
+    def _joined(self, node: ast.JoinedStr, depth: int) -> Value | None:
+        text = "".join(self._piece(part, depth) for part in node.values)
+        return Value(text, self._file, node.lineno, LIKELY)
+
+    def _piece(self, part: ast.expr, depth: int) -> str:
+        inner = part.value if isinstance(part, ast.FormattedValue) else part
+        found = self.of(inner, depth)
+        return "{}" if found is None else str(found.value)
+
+    def _assigned(self, name: str, line: int | None, depth: int) -> Value | None:
+        """The nearest assignment before the use, else the first after it."""
+        if depth > DEEPEST:
+            return None
+        bound = [b for b in self.facts.assigned.get(name, ()) if not _names_itself(b, name)]
+        before = [b for b in bound if line is not None and b.line <= line and b.how != "default"]
+        for candidate in [*reversed(before[-6:]), *_by_trust(bound)[:8]]:
+            found = self.of(candidate.node, depth + 1)
+            if found is not None and found.value is not None:
+                trust = {"default": LIKELY, "key": LIKELY, "field": LIKELY}.get(candidate.how, SURE)
+                file = candidate.around.file
+                return Value(found.value, file, found.line, min(found.confidence, trust), found.because)
+        return None
+
+
+_READERS: dict[type[ast.AST], Callable[[Settings, ast.AST, int], Value | None]] = {
+    ast.Constant: Settings._constant,  # type: ignore[dict-item]
+    ast.Name: Settings._name,  # type: ignore[dict-item]
+    ast.Attribute: Settings._attribute,  # type: ignore[dict-item]
+    ast.Subscript: Settings._subscript,  # type: ignore[dict-item]
+    ast.Call: Settings._call,  # type: ignore[dict-item]
+    ast.BinOp: Settings._binary,  # type: ignore[dict-item]
+    ast.UnaryOp: Settings._unary,  # type: ignore[dict-item]
+    ast.IfExp: Settings._choice,  # type: ignore[dict-item]
+    ast.BoolOp: Settings._or,  # type: ignore[dict-item]
+    ast.JoinedStr: Settings._joined,  # type: ignore[dict-item]
+}
+
+
+def _names_itself(bound: Assigned, name: str) -> bool:
+    """`args.epochs = args.epochs`, or a keyword that only passes the name on."""
+    return isinstance(bound.node, ast.Name) and normal(bound.node.id) == name
+
+
+def _by_trust(bound: list[Assigned]) -> list[Assigned]:
+    order = {"name": 0, "attribute": 1, "field": 1, "key": 2, "default": 3}
+    return sorted(bound, key=lambda b: (order.get(b.how, 4), b.line))
+
+
+def _joint(value: Plain, left: Value, right: Value) -> Value:
+    nearer = left if left.confidence <= right.confidence else right
+    return Value(value, nearer.file, nearer.line, nearer.confidence, nearer.because)
+
+
+def _converted(how: str, found: Value | None) -> Value | None:
+    if found is None:
+        return None
+    if how in ("int", "float", "round"):
+        number = _as_number(found)
+        if number is None or not isinstance(number.value, int | float):
+            return None
+        value: Plain = float(number.value) if how == "float" else int(number.value)
+        return Value(value, found.file, found.line, found.confidence, found.because)
+    return found
+
+
+def _as_number(found: Value | None) -> Value | None:
+    if found is None or isinstance(found.value, bool):
+        return None
+    if isinstance(found.value, int | float):
+        return found
+    value = plain(found.value) if isinstance(found.value, str) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Value(value, found.file, found.line, found.confidence, found.because)
+    return None
+
+
+def plain(text: str) -> Plain:
+    """A word of a command line as Python would read it."""
+    word = text.strip().strip("\"'")
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(word.replace("_", "") if kind is int else word)
+        except ValueError:
+            continue
+    return None if word.lower() in ("none", "null") else word
+
+
+def collect(facts: Facts, args: Sequence[str], configs: Iterable[Leaf]) -> Settings:
+    """Everything that has a name and a value."""
+    settings = Settings(facts)
+    for leaf in configs:
+        told = Value(leaf.value, leaf.file, leaf.line, SURE, "in the configuration")
+        path = normal(leaf.path)
+        settings.configs[path] = told
+        settings.configs.setdefault(path.rpartition(".")[2], told)
+    for call in facts.calls:
+        if call.last in _OPTIONS and _is_option(call):
+            _option(call, settings)
+        elif call.last in _FLAGS:
+            _flag(call, settings)
+        elif call.last in ("set_defaults", "dict", "Namespace", "EasyDict", "Box", "edict"):
+            _keywords(call, settings)
+    settings.given = _given(args, settings.shorts)
+    return settings
+
+
+def _is_option(call: Call) -> bool:
+    first = call.node.args[0] if call.node.args else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str)
+
+
+def _option(call: Call, settings: Settings) -> None:
+    words = [a.value for a in call.node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    longs = [word.partition("/")[0] for word in words if word.startswith("--")]
+    dest = settings.text(call.argument("dest"))
+    names = [str(dest.value)] if dest else (longs or [word for word in words if not word.startswith("-")])
+    for name in [*names, *longs]:
+        for short in (word for word in words if word.startswith("-") and not word.startswith("--")):
+            settings.shorts[short.lstrip("-")] = normal(names[0] if names else name)
+        value = _default(call, settings)
+        if value is not None:
+            settings.options.setdefault(normal(name), value)
+
+
+def _default(call: Call, settings: Settings) -> Value | None:
+    action = settings.text(call.argument("action"))
+    node = call.argument("default")
+    if node is None and (call.has("is_flag") or (action is not None and action.value == "store_true")):
+        return Value(False, call.file, call.line, LIKELY, "the option's default")
+    if node is None and action is not None and action.value == "store_false":
+        return Value(True, call.file, call.line, LIKELY, "the option's default")
+    found = settings.of(node)
+    if found is None:
+        return None
+    return Value(_typed(call, found.value), call.file, call.line, LIKELY, "the option's default")
+
+
+def _typed(call: Call, value: Plain) -> Plain:
+    kind = call.argument("type")
+    numeric = isinstance(kind, ast.Name) and kind.id in ("int", "float")
+    return plain(value) if numeric and isinstance(value, str) else value
+
+
+def _flag(call: Call, settings: Settings) -> None:
+    name, default = settings.text(call.argument("name", position=0)), settings.of(call.argument(position=1))
+    if name is not None and default is not None:
+        told = Value(default.value, call.file, call.line, LIKELY, "the flag's default")
+        settings.options.setdefault(normal(str(name.value)), told)
+
+
+def _keywords(call: Call, settings: Settings) -> None:
+    for keyword in call.node.keywords:
+        found = settings.of(keyword.value) if keyword.arg else None
+        if keyword.arg and found is not None and found.value is not None:
+            told = Value(found.value, call.file, found.line, LIKELY, "written in the code")
+            settings.options.setdefault(normal(keyword.arg), told)
+
+
+def _given(args: Sequence[str], shorts: Mapping[str, str]) -> dict[str, Value]:
+    """--name value, --name=value, name=value, -b 8 and bare flags, as argparse, hydra and others take them."""
+    told: dict[str, Value] = {}
+    words = list(args)
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        is_flag = word.startswith("-") and not _is_negative(word)
+        if not is_flag and not equals:
+            continue
+        follows = words[at + 1] if at + 1 < len(words) else "-"
+        takes = (
+            is_flag
+            and not equals
+            and (not follows.startswith("-") or _is_negative(follows))
+            and "=" not in follows
+        )
+        text = value if equals else follows if takes else "true"
+        _tell(told, shorts, name.lstrip("+~"), text)
+    return told
+
+
+def _tell(told: dict[str, Value], shorts: Mapping[str, str], name: str, text: str) -> None:
+    key = normal(name)
+    if name.startswith("-") and not name.startswith("--"):
+        key = shorts.get(name.lstrip("-"), key)
+    value = Value(plain(text), "command line", 0, SURE, "given on the command line")
+    if key.startswith("no_") and text == "true":
+        told[key.removeprefix("no_")] = Value(False, "command line", 0, SURE, "given on the command line")
+    told[key] = value
+    told.setdefault(key.rpartition(".")[2], value)
+
+
+def _is_negative(word: str) -> bool:
+    return word[:1] == "-" and word[1:2].isdigit()

@@ -1,0 +1,197 @@
+"""Text to syntax tree, whatever comes: broken, binary, Python 2, notebooks, megabytes. Nothing is run."""
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anygpu.plan.analyse.findings import Problem
+
+WHOLE_CHARS = 160_000  # above this only the telling parts are parsed, so that 2 MB stay under a second
+PART_CHARS = 100_000
+LONGEST_BLOCK = 40_000
+LONGEST_LINE = 20_000
+SNIPPETS = 2000
+
+_TELLING = re.compile(
+    r"torch|keras|tensorflow|jax|flax|sklearn|xgb|lgb|lightgbm|catboost|transformers|ultralytics|accelerate|"
+    r"epoch|batch|train|optim|checkpoint|argparse|add_argument|model|loader|lr\b|cuda|device|config",
+    re.IGNORECASE,
+)
+_CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
+_PRINT = re.compile(r"^(\s*)print\s+(?![=(])(?:>>\s*[\w.]+\s*,\s*)?(.*?)(,?)\s*$")
+_PRINT_BARE = re.compile(r"^(\s*)print\s*$")
+_EXCEPT = re.compile(r"\bexcept\s+([\w.()\s,]+?)\s*,\s*(\w+)\s*:")
+_RAISE = re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+)$")
+_EXEC = re.compile(r"^(\s*)exec\s+(?!\()(.+)$")
+_MAGIC = re.compile(r"^(\s*)[%!?](?!=)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file as far as it could be read."""
+
+    name: str
+    tree: ast.Module
+    text: str = ""
+    whole: bool = True
+    problems: tuple[Problem, ...] = ()
+
+
+def read(name: str, data: bytes | str) -> Source:
+    """The syntax tree of a file, or of the parts of it that make sense."""
+    text = data if isinstance(data, str) else _decoded(data)
+    if text is None:
+        return _nothing(name, "is a binary file; name the Python script that trains")
+    if _is_notebook(name, text):
+        text, note = _notebook(text)
+        if text is None:
+            return _nothing(name, note)
+    text = _without_magic(text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff"))
+    if len(text) > WHOLE_CHARS:
+        says = f"has {len(text):,} characters; only the parts that speak of training were read"
+        return _in_parts(name, text, Problem(file=name, says=says))
+    try:
+        return Source(name, parsed(text), text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        says = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); read as far as it makes sense"
+        return _in_parts(name, text, Problem(file=name, says=says, line=line))
+
+
+def parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def _nothing(name: str, says: str) -> Source:
+    empty = ast.Module(body=[], type_ignores=[])
+    return Source(name, empty, whole=False, problems=(Problem(file=name, says=says),))
+
+
+def _decoded(data: bytes) -> str | None:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data[:65536]:
+        return None
+    text = data.decode("utf-8", "replace")
+    head = text[:20_000]
+    return None if head.count("\ufffd") > 0.1 * max(len(head), 1) else text
+
+
+def _is_notebook(name: str, text: str) -> bool:
+    return name.endswith(".ipynb") or (text[:1] == "{" and '"cells"' in text and '"nbformat"' in text[-5000:])
+
+
+def _notebook(text: str) -> tuple[str | None, str]:
+    try:
+        cells = json.loads(text)["cells"]
+        sources = [cell["source"] for cell in cells if cell.get("cell_type") == "code"]
+        return "\n".join("".join(source).rstrip("\n") + "\n" for source in sources), ""
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return None, f"is not a readable notebook ({type(error).__name__}); export it to .py"
+
+
+def _without_magic(text: str) -> str:
+    if not re.search(r"^\s*[%!?]", text, re.MULTILINE):
+        return text
+    return "\n".join(_MAGIC.sub(r"\1pass  # ", line) for line in text.split("\n"))
+
+
+def _in_parts(name: str, text: str, problem: Problem) -> Source:
+    body: list[ast.stmt] = []
+    for first, block in _blocks(text):
+        body.extend(_statements(_modern(block), first))
+    return Source(name, ast.Module(body=body, type_ignores=[]), text, whole=False, problems=(problem,))
+
+
+def _modern(text: str) -> str:
+    """Python 2 statements in Python 3 words, line by line, so that the rest of the file parses."""
+    lines = []
+    for line in text.split("\n"):
+        if len(line) > LONGEST_LINE:
+            lines.append("")
+            continue
+        if "print" in line:
+            line = _PRINT_BARE.sub(r"\1print()", _PRINT.sub(r"\1print(\2)", line))
+        if "except" in line:
+            line = _EXCEPT.sub(r"except \1 as \2:", line)
+        line = _EXEC.sub(r"\1exec(\2)", _RAISE.sub(r"\1raise \2(\3)", line))
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Top-level statements with the number of their first line, the telling ones, up to a budget."""
+    budget = PART_CHARS
+    for first, lines in _cut(text.split("\n")):
+        block = "\n".join(lines)
+        if len(block) > LONGEST_BLOCK or not _TELLING.search(block):
+            continue
+        budget -= len(block)
+        if budget < 0:
+            return
+        yield first, block
+
+
+def _cut(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    start, decorated = 0, False
+    for number, line in enumerate(lines):
+        if not line or line[0] in " \t#)]}":
+            continue
+        if number > start and not decorated and not _CONTINUES.match(line):
+            yield start + 1, lines[start:number]
+            start = number
+        decorated = line[0] == "@"
+    yield start + 1, lines[start:]
+
+
+def _statements(block: str, first: int) -> list[ast.stmt]:
+    try:
+        return _moved(parsed(block).body, first - 1)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _snippets(block, first)
+
+
+def _snippets(block: str, first: int) -> list[ast.stmt]:
+    """The single statements of a block that does not parse as a whole."""
+    found: list[ast.stmt] = []
+    for start, text in _logical_lines(block.split("\n")[:SNIPPETS]):
+        try:
+            found.extend(_moved(parsed(text).body, first - 1 + start))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return found
+
+
+def _logical_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
+    held: list[str] = []
+    start = depth = 0
+    for number, line in enumerate(lines):
+        if not held:
+            start, depth = number, 0
+        held.append(line.strip())
+        depth += sum(line.count(c) for c in "([{") - sum(line.count(c) for c in ")]}")
+        if depth > 0 and len(held) < 60:
+            continue
+        text = " ".join(held).strip()
+        held = []
+        if text and not text.startswith("#"):
+            yield start, _completed(text)
+
+
+def _completed(text: str) -> str:
+    if text.startswith("@"):
+        return text + "\ndef decorated(): pass"
+    if text.endswith(":") and re.match(r"(?:for|while|if|with|def|class|try)\b", text):
+        return text + (" pass" if not text.startswith("try") else " pass\nfinally: pass")
+    return text
+
+
+def _moved(body: list[ast.stmt], lines: int) -> list[ast.stmt]:
+    for statement in body:
+        ast.increment_lineno(statement, lines)
+    return body
