@@ -7,7 +7,7 @@ for item in dataset.splits["train"]: print(item.image, item.boxes)
 from __future__ import annotations
 
 from anygpu.trainers.data.archives import opened
-from anygpu.trainers.data.convert import to_coco, to_yolo
+from anygpu.trainers.data.convert import to_coco, to_image_folder, to_yolo
 from anygpu.trainers.data.loading import load
 from anygpu.trainers.data.shapes import Box, Dataset, Item
 from anygpu.trainers.data.statistics import ClassCount, Spread, Statistics, statistics
@@ -29,5 +29,6 @@ __all__ = [
     "opened",
     "statistics",
     "to_coco",
+    "to_image_folder",
     "to_yolo",
 ]

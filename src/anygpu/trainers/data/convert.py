@@ -23,7 +23,7 @@ VISIBLE = 2
 
 def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     """Write data.yaml, images/<split> and labels/<split>; the path of the data.yaml."""
-    folder = _fresh(Path(target), dataset)
+    folder = _fresh_for(dataset, target)
     with_polygons = dataset.has_polygons and dataset.keypoint_shape is None
     for split, items in dataset.splits.items():
         for item, name in named(items):
@@ -40,7 +40,7 @@ def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 
 def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     """Write train/, valid/ and test/, each with its images and an _annotations.coco.json; the path of the folder."""
-    folder = _fresh(Path(target), dataset)
+    folder = _fresh_for(dataset, target)
     for split, items in dataset.splits.items():
         place = folder / COCO_FOLDERS[split]
         place.mkdir(parents=True)
@@ -65,9 +65,25 @@ def named(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
         yield item, stem + suffix
 
 
-def _fresh(target: Path, dataset: Dataset) -> Path:
+def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
+    """Write <split>/<class>/<image>; the path of the folder."""
+    folder = _fresh(Path(target))
+    for split, items in dataset.splits.items():
+        for index, class_name in enumerate(dataset.classes):
+            place = folder / split / class_name
+            place.mkdir(parents=True)
+            for item, name in named([item for item in items if item.label == index]):
+                _place(item.image, place / name)
+    return folder
+
+
+def _fresh_for(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     if dataset.layout == "image-folder":
         raise BadDataset([Finding(dataset.root, "an image folder has no boxes to convert")])
+    return _fresh(Path(target))
+
+
+def _fresh(target: Path) -> Path:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadDataset([Finding(target, "exists already; name an empty folder")])
     target.mkdir(parents=True, exist_ok=True)

@@ -166,6 +166,7 @@ def _dataset(reading: Reading, splits: Mapping[str, tuple[Item, ...]]) -> Datase
         splits=splits,
         sha256=_sha256(reading, splits),
         keypoint_shape=reading.keypoint_shape,
+        has_own_split=VAL in reading.drafts,
         notes=tuple(reading.notes),
     )
 

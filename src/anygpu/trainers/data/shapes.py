@@ -62,6 +62,7 @@ class Dataset:
     keypoint_shape: tuple[int, int] | None = (
         None  # how many, and 2 (x, y) or 3 (x, y, visibility) numbers each
     )
+    has_own_split: bool = True  # False: it came without, and was split here
     notes: tuple[Finding, ...] = field(default=(), compare=False)  # worth knowing, but no reason not to train
 
     @property
