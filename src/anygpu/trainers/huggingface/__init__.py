@@ -1,0 +1,1 @@
+"""Hugging Face's Trainer, for texts and images."""

@@ -1,0 +1,119 @@
+"""The framework's own loop, which tells ours what it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.huggingface.samples import NUMBER
+from anygpu.trainers.huggingface.settings import ARGUMENTS, LANGUAGE, OPTIMIZERS
+
+if TYPE_CHECKING:
+    from anygpu.trainers.huggingface.trainer import HuggingFace
+
+FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # learning rates that usually do
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+class Loop(transformers.Trainer):  # type: ignore[misc]  # the framework is not there when types are checked
+    """Notes which samples it sees, and its loss, for the trainer around it."""
+
+    def __init__(self, owner: HuggingFace, **given: Any) -> None:
+        super().__init__(callbacks=[_Teller(owner)], **given)
+        self.owner = owner
+        self.remove_callback(transformers.PrinterCallback)
+
+    def training_step(self, model: Any, inputs: dict[str, Any], *more: Any, **named: Any) -> Any:
+        self.owner.progress.saw(inputs.pop(NUMBER).tolist())
+        loss = super().training_step(model, inputs, *more, **named)
+        self.owner.add_loss(loss)
+        return loss
+
+    def prediction_step(self, model: Any, inputs: dict[str, Any], *more: Any, **named: Any) -> Any:
+        inputs.pop(NUMBER)
+        return super().prediction_step(model, inputs, *more, **named)
+
+    def save_whole(self, scratch: Path) -> Path:
+        """Model, optimiser, scheduler, random states and place: the framework's own checkpoint folder."""
+        self._save_checkpoint(self.model, trial=None)
+        return scratch / f"checkpoint-{self.state.global_step}"
+
+
+class _Teller(transformers.TrainerCallback):  # type: ignore[misc]
+    def __init__(self, owner: HuggingFace) -> None:
+        self.owner = owner
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.owner.step_told(state.max_steps // int(args.num_train_epochs))
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **_: Any
+    ) -> None:
+        self.owner.epoch_told(_measured(metrics, self.owner.config.task))
+        control.should_training_stop |= self.owner.is_stale()
+
+
+def _measured(metrics: Mapping[str, float], task: str) -> dict[str, float]:
+    found = {"val_loss": float(metrics["eval_loss"])}
+    if "eval_accuracy" in metrics:
+        found["accuracy"] = float(metrics["eval_accuracy"])
+    if task == LANGUAGE:
+        found["perplexity"] = math.exp(min(found["val_loss"], 700.0))
+    return found
+
+
+def accuracy(evaluated: Any) -> dict[str, float]:
+    logits, labels = evaluated
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return {"accuracy": float((logits.argmax(-1) == labels).mean())}
+
+
+def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any:
+    """Our settings in the framework's words; what was given in its own words wins."""
+    if config.device not in DEVICES:
+        raise BadConfig(
+            f"device: {config.device!r} is not one of {', '.join(DEVICES)}; CUDA_VISIBLE_DEVICES chooses among GPUs"
+        )
+    given = {name: config.options[name] for name in ARGUMENTS if name in config.options}
+    try:
+        return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})
+    except (ValueError, TypeError, ImportError) as error:
+        raise BadConfig(f"transformers refuses these settings: {error}") from None
+
+
+def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, Any]:
+    return {
+        "output_dir": str(scratch),
+        "num_train_epochs": config.epochs,
+        "per_device_train_batch_size": config.batch_size,
+        "per_device_eval_batch_size": config.batch_size,
+        "learning_rate": config.learning_rate or (FROM_TRAINED if is_trained else FROM_NOTHING),
+        "optim": OPTIMIZERS[config.optimizer],
+        "lr_scheduler_type": config.scheduler,
+        "seed": config.seed,
+        "dataloader_num_workers": config.workers,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "use_cpu": config.device == "cpu",
+        "prediction_loss_only": config.task == LANGUAGE,
+        "eval_strategy": "epoch",
+        "save_strategy": "no",  # this trainer's checkpoints are made by `save_whole`
+        "logging_strategy": "no",
+        "report_to": [],
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+        **_half_precision(config),
+    }
+
+
+def _half_precision(config: TrainingConfig) -> dict[str, bool]:
+    if not config.amp:
+        return {}
+    on_gpu = torch.cuda.is_available() and config.device != "cpu"
+    return {"fp16": True} if on_gpu and not torch.cuda.is_bf16_supported() else {"bf16": True}

@@ -1,0 +1,101 @@
+"""The model: an architecture that starts from nothing, or one that was trained before."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.huggingface.settings import IMAGE, LANGUAGE, TEXT
+
+USUAL = {TEXT: "distilbert", LANGUAGE: "gpt2", IMAGE: "vit"}
+CLASSES = {
+    TEXT: "AutoModelForSequenceClassification",
+    LANGUAGE: "AutoModelForCausalLM",
+    IMAGE: "AutoModelForImageClassification",
+}
+# Sizes that train on a processor; `model_config` makes them larger.
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "distilbert": {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4},
+    "bert": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    },
+    "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4},
+    "llama": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+    },
+    "vit": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
+    "resnet": {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "layer_type": "basic"},
+}
+
+
+def start_from(config: TrainingConfig) -> str:
+    """The folder or hub name of a trained model; empty: start from nothing."""
+    from transformers import CONFIG_MAPPING
+
+    if config.weights:
+        return config.weights
+    known = not config.model or config.model in CONFIG_MAPPING
+    return "" if known else config.model
+
+
+def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[str]) -> Any:
+    """`known`: what the data decide: the vocabulary's size, the longest input, the image's size."""
+    import transformers
+
+    kind = getattr(transformers, CLASSES[config.task])
+    labels = {"id2label": dict(enumerate(classes)), "label2id": {name: at for at, name in enumerate(classes)}}
+    trained = start_from(config)
+    if trained:
+        return _trained(kind, trained, labels if classes else {})
+    architecture = config.model or USUAL[config.task]
+    given = {**SMALL.get(architecture, {}), **known, **_sizes(config), **(labels if classes else {})}
+    try:
+        made = transformers.AutoConfig.for_model(architecture, **given)
+        return kind.from_config(made)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadConfig(
+            f"model: {architecture!r} cannot be made for {config.task}: {_first(error)}"
+        ) from None
+
+
+def _trained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
+    try:
+        return kind.from_pretrained(name, ignore_mismatched_sizes=bool(labels), **labels)
+    except (OSError, ValueError) as error:
+        raise not_found(name, error) from None
+
+
+def not_found(name: str, error: BaseException) -> BadConfig:
+    return BadConfig(
+        f"model: {name!r} is no architecture{_nearest(name)}, and no trained model is found under this name"
+        f" ({_first(error)})"
+    )
+
+
+def _sizes(config: TrainingConfig) -> Mapping[str, Any]:
+    sizes = config.option("model_config", {})
+    if not isinstance(sizes, Mapping):
+        raise BadConfig(f"model_config: {sizes!r} is not a mapping of names to values")
+    return sizes
+
+
+def _nearest(name: str) -> str:
+    from transformers import CONFIG_MAPPING
+
+    close = difflib.get_close_matches(name, list(CONFIG_MAPPING), n=1)
+    return f" (did you mean {close[0]!r}?)" if close and not Path(name).exists() else ""
+
+
+def _first(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

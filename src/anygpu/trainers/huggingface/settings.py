@@ -1,0 +1,66 @@
+"""What the `huggingface` trainer accepts; nothing of the framework is needed to check it."""
+
+from __future__ import annotations
+
+from anygpu.trainers.config import Accepts
+
+TEXT, LANGUAGE, IMAGE = "text-classification", "causal-lm", "image-classification"
+TASKS = (TEXT, LANGUAGE, IMAGE)
+# The framework's own, by its own names (transformers.TrainingArguments).
+ARGUMENTS = (
+    "weight_decay",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "max_grad_norm",
+    "warmup_steps",
+    "lr_scheduler_kwargs",
+    "gradient_accumulation_steps",
+    "gradient_checkpointing",
+    "label_smoothing_factor",
+    "neftune_noise_alpha",
+    "torch_compile",
+    "optim_args",
+    "optim_target_modules",
+    "fp16",
+    "bf16",
+    "tf32",
+    "per_device_eval_batch_size",
+    "full_determinism",
+)
+OURS = (
+    "text_column",
+    "label_column",
+    "tokenizer",  # characters, bpe, or a folder that has one
+    "vocab_size",
+    "max_length",  # tokens of a text to classify
+    "block_size",  # tokens a language model sees at once
+    "model_config",  # sizes of a model that starts from nothing
+    "log_every",  # steps
+)
+OPTIMIZERS = {
+    "adamw": "adamw_torch",
+    "adamw_torch": "adamw_torch",
+    "adamw_fused": "adamw_torch_fused",
+    "adafactor": "adafactor",
+    "sgd": "sgd",
+    "adagrad": "adagrad",
+    "rmsprop": "rmsprop",
+}
+SCHEDULERS = (
+    "linear",
+    "cosine",
+    "cosine_with_restarts",
+    "polynomial",
+    "constant",
+    "constant_with_warmup",
+    "inverse_sqrt",
+)
+ACCEPTS = Accepts(
+    tasks=TASKS,
+    options=frozenset({*ARGUMENTS, *OURS}),
+    optimizers=tuple(OPTIMIZERS),
+    schedulers=SCHEDULERS,
+    exports=("onnx", "safetensors"),
+    defaults={"task": TEXT, "optimizer": "adamw", "scheduler": "linear", "export": ("onnx", "safetensors")},
+)

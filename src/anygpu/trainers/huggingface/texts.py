@@ -1,0 +1,191 @@
+"""Texts from CSV, Parquet, JSON lines or plain files: checked, split, and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import data
+from anygpu.trainers.errors import BadDataset, Finding
+
+JSONL, TABLES, PLAIN = (".jsonl", ".ndjson"), (".csv", ".tsv", ".parquet"), (".txt", ".md", ".text")
+SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
+USUAL_TEXT = ("text", "sentence", "content", "review", "prompt")
+USUAL_LABEL = ("label", "labels", "class", "category", "target", "sentiment")
+
+
+@dataclass(frozen=True)
+class Row:
+    text: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Texts:
+    train: tuple[Row, ...]
+    val: tuple[Row, ...]
+    sha256: str
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(sorted({row.label for row in (*self.train, *self.val)}))
+
+
+def labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: int) -> Texts:
+    """Texts with a class each; columns are found by the usual names unless they are named."""
+    files = _files(data.opened(path), (*JSONL, *TABLES))
+    parts = {split: _rows(file, text, label, wants_label=True) for split, file in files.items()}
+    train = parts.get("train", ())
+    val = parts.get("val") or parts.get("test")
+    if not val:
+        train, val = _split(train, val_fraction, seed)
+    _check_classes(path, train, val)
+    return Texts(train, val, _sha256(parts.values()))
+
+
+def running(path: Path, *, text: str, val_fraction: float) -> Texts:
+    """Texts in a row; where there is no split, the end of them validates."""
+    files = _files(data.opened(path), (*PLAIN, *JSONL, *TABLES))
+    parts = {split: _rows(file, text, "", wants_label=False) for split, file in files.items()}
+    train = parts.get("train", ())
+    val = parts.get("val") or parts.get("test")
+    if not val:
+        whole = "\n\n".join(row.text for row in train)
+        cut = int(len(whole) * (1 - val_fraction))
+        train, val = (Row(whole[:cut]),), (Row(whole[cut:]),)
+    return Texts(train, val, _sha256(parts.values()))
+
+
+def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
+    """One file, or a folder's train, val and test."""
+    if place.is_file() and place.suffix.lower() in endings:
+        return {"train": place}
+    if not place.is_dir():
+        what = (
+            f"is no file of texts; accepted are {', '.join(endings)}" if place.exists() else "does not exist"
+        )
+        raise BadDataset([Finding(place, what)])
+    found = sorted(file for file in place.iterdir() if file.suffix.lower() in endings)
+    named = {SPLITS[file.stem.lower()]: file for file in found if file.stem.lower() in SPLITS}
+    if len(found) == 1 and not named:
+        return {"train": found[0]}
+    if "train" not in named:
+        raise BadDataset([Finding(place, "there has to be a train file in it (train.csv, train.jsonl, ...)")])
+    return named
+
+
+def _rows(file: Path, text: str, label: str, *, wants_label: bool) -> tuple[Row, ...]:
+    if file.suffix.lower() in PLAIN:
+        return (Row(_plain(file)),)
+    found = list(_records(file))
+    findings: list[Finding] = []
+    names = list(found[0][1]) if found else []
+    text_at = _column(file, names, text, USUAL_TEXT, "text_column", findings)
+    label_at = _column(file, names, label, USUAL_LABEL, "label_column", findings) if wants_label else ""
+    if findings:
+        raise BadDataset(findings)
+    rows = [_row(file, line, record, text_at, label_at, findings) for line, record in found]
+    if findings:
+        raise BadDataset(findings)
+    return tuple(rows)
+
+
+def _row(
+    file: Path, line: int, record: dict[str, Any], text_at: str, label_at: str, findings: list[Finding]
+) -> Row:
+    text, label = record.get(text_at), record.get(label_at) if label_at else ""
+    if not isinstance(text, str) or not text.strip():
+        findings.append(Finding(file, f"{text_at!r} is empty or no text", line))
+    if label is None or (label_at and not str(label).strip()):
+        findings.append(Finding(file, f"{label_at!r} is empty", line))
+    return Row(str(text), _label(label))
+
+
+def _label(value: Any) -> str:
+    """A table's classes may be numbers: 1.0 is class 1."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _column(
+    file: Path, names: Sequence[str], wanted: str, usual: Sequence[str], setting: str, findings: list[Finding]
+) -> str:
+    found = wanted if wanted in names else next((name for name in usual if not wanted and name in names), "")
+    if not found:
+        missing = (
+            f"there is no column {wanted!r}" if wanted else f"no column is called {' or '.join(usual[:2])}"
+        )
+        findings.append(Finding(file, f"{missing}; set {setting} to one of {', '.join(names) or 'none'}", 1))
+    return found
+
+
+def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    if file.suffix.lower() in JSONL:
+        yield from _json_lines(file)
+        return
+    table = data.load_table(file)
+    for line, row in enumerate(table.rows, 2):
+        yield line, dict(zip(table.columns, row, strict=True))
+
+
+def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    findings: list[Finding] = []
+    for line, text in enumerate(_plain(file).splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            findings.append(Finding(file, f"is not JSON: {error}", line))
+            continue
+        if isinstance(record, dict):
+            yield line, record
+        else:
+            findings.append(Finding(file, "is not a JSON object", line))
+    if findings:
+        raise BadDataset(findings)
+
+
+def _plain(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadDataset([Finding(file, f"cannot be read as UTF-8 text: {error}")]) from None
+    if not text.strip():
+        raise BadDataset([Finding(file, "is empty")])
+    return text
+
+
+def _split(rows: Sequence[Row], fraction: float, seed: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """Of each class its share."""
+    chance, held = random.Random(seed), set[int]()
+    for label in sorted({row.label for row in rows}):
+        places = [at for at, row in enumerate(rows) if row.label == label]
+        held |= set(chance.sample(places, min(len(places) - 1, max(1, round(len(places) * fraction)))))
+    return (
+        tuple(row for at, row in enumerate(rows) if at not in held),
+        tuple(rows[at] for at in sorted(held)),
+    )
+
+
+def _check_classes(path: Path, train: Sequence[Row], val: Sequence[Row]) -> None:
+    known = {row.label for row in train}
+    if len(known) < 2:
+        raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])
+    strange = sorted({row.label for row in val} - known)
+    if strange:
+        raise BadDataset([Finding(path, f"classes only in validation: {', '.join(strange)}")])
+    if not val:
+        raise BadDataset([Finding(path, "has too few texts to keep some for validation")])
+
+
+def _sha256(parts: Any) -> str:
+    digest = hashlib.sha256()
+    for rows in parts:
+        for row in rows:
+            digest.update(f"{row.label}\x00{row.text}\x00".encode())
+    return digest.hexdigest()

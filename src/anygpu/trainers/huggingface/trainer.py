@@ -1,0 +1,217 @@
+"""`huggingface`: transformers' Trainer for classifying texts and images, and for language models."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers import data
+from anygpu.trainers.contract import Trainer
+from anygpu.trainers.errors import BadConfig, BadDataset, Finding
+from anygpu.trainers.huggingface import models, samples, texts, tokens
+from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
+from anygpu.trainers.result import Export
+
+PIXELS, LENGTH, BLOCK, VOCABULARY, LOG_EVERY = 32, 128, 64, 2_000, 10
+
+
+class HuggingFace(Trainer):
+    name = "huggingface"
+    extra = "huggingface"
+    needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
+    accepts = ACCEPTS
+
+    # -- data and model -----------------------------------------------------------------------------------------
+
+    def prepare_dataset(self) -> None:
+        if self.dataset_path is None:
+            raise BadConfig("dataset_path: name a file of texts (csv, jsonl, txt), or a folder of images")
+        self.goal = ("val_loss", "min") if self.config.task == LANGUAGE else ("accuracy", "max")  # type: ignore[misc]
+        self.tokenizer: Any = None
+        self.classes: tuple[str, ...] = ()
+        prepare = {TEXT: self._prepare_labelled, LANGUAGE: self._prepare_running, IMAGE: self._prepare_images}
+        prepare[self.config.task](self.dataset_path)
+
+    def _prepare_labelled(self, path: Path) -> None:
+        config = self.config
+        found = texts.labelled(
+            path,
+            text=config.option("text_column", ""),
+            label=config.option("label_column", ""),
+            val_fraction=config.val_fraction,
+            seed=config.seed,
+        )
+        self.tokenizer, self.classes = self._tokenizer(found, tokens.PAIRS), found.classes
+        length = config.option("max_length", LENGTH)
+        self.train_set: Any = samples.Classified(found.train, found.classes, self.tokenizer, length)
+        self.val_set: Any = samples.Classified(found.val, found.classes, self.tokenizer, length)
+        self.data_hash = found.sha256
+
+    def _prepare_running(self, path: Path) -> None:
+        config = self.config
+        found = texts.running(path, text=config.option("text_column", ""), val_fraction=config.val_fraction)
+        self.tokenizer = self._tokenizer(found, tokens.CHARACTERS)
+        block = config.option("block_size", BLOCK)
+        self.train_set = samples.Passages(found.train, self.tokenizer, block)
+        self.val_set = samples.Passages(found.val, self.tokenizer, block)
+        if not len(self.train_set) or not len(self.val_set):
+            raise BadDataset([Finding(path, f"is too short for passages of block_size {block} tokens")])
+        self.data_hash = found.sha256
+
+    def _prepare_images(self, path: Path) -> None:
+        config = self.config
+        found = data.load(path, task=IMAGE, val_fraction=config.val_fraction, seed=config.seed)
+        size = config.image_size or PIXELS
+        self.classes = tuple(found.classes)
+        self.train_set = samples.Pictures(found.splits["train"], size)
+        self.val_set = samples.Pictures(found.splits["val"], size)
+        self.data_hash = found.sha256
+
+    def _tokenizer(self, found: texts.Texts, usual: str) -> Any:
+        """A resumed training uses the one it began with."""
+        checkpoint = self.context.restore()
+        if checkpoint is not None:
+            return tokens.kept(checkpoint)
+        own = models.start_from(self.config)
+        wanted = self.config.option("tokenizer", "") or own or usual
+        if wanted in (tokens.CHARACTERS, tokens.PAIRS):
+            size = self.config.option("vocab_size", VOCABULARY)
+            return tokens.made(wanted, [row.text for row in found.train], size)
+        try:
+            return tokens.kept(wanted)
+        except BadConfig as error:
+            raise models.not_found(own, error) if wanted == own else error from None
+
+    def create_model(self) -> None:
+        import transformers
+
+        from anygpu.trainers.huggingface import loop
+
+        config = self.config
+        self.scratch = self.output_dir / "checkpoints" / "scratch"
+        self.resume_from: Path | None = None
+        self.loss: Any = None
+        transformers.utils.logging.disable_progress_bar()  # ours is the one to look at
+        transformers.set_seed(config.seed)
+        self.model = models.create(config, self._known(), self.classes)
+        trained = bool(models.start_from(config))
+        self.loop = loop.Loop(
+            self,
+            model=self.model,
+            args=loop.arguments(config, self.scratch, is_trained=trained),
+            train_dataset=self.train_set,
+            eval_dataset=self.val_set,
+            data_collator=self._collator(),
+            processing_class=self.tokenizer,
+            compute_metrics=None if config.task == LANGUAGE else loop.accuracy,
+        )
+
+    def _collator(self) -> samples.Collator:
+        return samples.Collator(pad=0 if self.tokenizer is None else self.tokenizer.pad_token_id)
+
+    def _known(self) -> dict[str, Any]:
+        if self.tokenizer is None:
+            size = self.config.image_size or PIXELS
+            return {"image_size": size, "patch_size": max(4, size // 8)} if self._has_patches() else {}
+        longest = max(self.config.option("max_length", LENGTH), self.config.option("block_size", BLOCK))
+        ends = {"bos_token_id": self.tokenizer.bos_token_id, "eos_token_id": self.tokenizer.eos_token_id}
+        return {
+            "vocab_size": len(self.tokenizer),
+            "max_position_embeddings": longest,
+            "pad_token_id": self.tokenizer.pad_token_id,
+            **(ends if self.config.task == LANGUAGE else {}),
+        }
+
+    def _has_patches(self) -> bool:
+        return (self.config.model or models.USUAL[IMAGE]) in ("vit", "deit", "beit")
+
+    # -- the framework's loop -----------------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        if self.progress.epoch >= self.config.epochs or self.is_stale():
+            return
+        resume = None if self.resume_from is None else str(self.resume_from)
+        self.loop.train(resume_from_checkpoint=resume)
+
+    def add_loss(self, loss: Any) -> None:
+        """Summed where it was computed: to read a number off a GPU makes it wait."""
+        self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
+
+    def step_told(self, steps_per_epoch: int) -> None:
+        """The last step of an epoch is saved with the epoch, once that is measured."""
+        progress = self.progress
+        every = self.config.option("log_every", LOG_EVERY)
+        metrics = self._mean_loss(progress.step_in_epoch + 1) if (progress.step + 1) % every == 0 else {}
+        if progress.step_in_epoch + 1 < steps_per_epoch:
+            self.step_done(metrics, steps_per_epoch=steps_per_epoch)
+            return
+        progress.step += 1
+        progress.step_in_epoch += 1
+        steps = steps_per_epoch * self.config.epochs
+        self.context.report(metrics, step=progress.step, steps=steps, epochs=self.config.epochs)
+
+    def epoch_told(self, metrics: Mapping[str, float]) -> None:
+        self.epoch_done({**self._mean_loss(self.progress.step_in_epoch), **metrics})
+
+    def _mean_loss(self, steps: int) -> dict[str, float]:
+        """Of the epoch so far."""
+        self._sum_up()
+        return {"loss": self.progress.totals.get("loss", 0.0) / max(1, steps)}
+
+    def _sum_up(self) -> None:
+        totals = self.progress.totals
+        if self.loss is not None:
+            totals["loss"] = totals.get("loss", 0.0) + float(self.loss)
+            self.loss = None
+
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        raise NotImplementedError("the framework owns the loop")
+
+    def validate(self, epoch: int) -> Mapping[str, float]:
+        raise NotImplementedError("the framework owns the loop")
+
+    # -- keeping ------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, directory: Path) -> None:
+        self._sum_up()
+        if self.loop.optimizer is None:  # nothing was left to train: as it was
+            assert self.resume_from is not None
+            shutil.copytree(self.resume_from, directory, dirs_exist_ok=True)
+            return
+        written = self.loop.save_whole(self.scratch)
+        for path in written.iterdir():
+            path.rename(directory / path.name)
+        shutil.rmtree(self.scratch)
+
+    def load_checkpoint(self, directory: Path) -> None:
+        """The framework brings back the rest when it goes on."""
+        self.resume_from = self.output_dir / "checkpoints" / "resumed"
+        shutil.rmtree(self.resume_from, ignore_errors=True)
+        shutil.copytree(directory, self.resume_from)  # the original is replaced by the next checkpoint
+        self.load_weights(directory)
+
+    def save_weights(self, directory: Path, stem: str) -> Path:
+        from anygpu.trainers.huggingface import export
+
+        draft = directory / f".{stem}.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        export.save(self.model, self.tokenizer, draft)
+        shutil.rmtree(directory / stem, ignore_errors=True)
+        return draft.rename(directory / stem)
+
+    def load_weights(self, path: Path) -> None:
+        saved = type(self.model).from_pretrained(str(path))
+        self.model.load_state_dict(saved.state_dict())
+
+    def export_model(self, format: str, directory: Path) -> Export:
+        from anygpu.trainers.huggingface import export
+
+        if format == "safetensors":
+            return export.to_safetensors(self.model, self.tokenizer, directory / "safetensors")
+        return export.to_onnx(self.model, self._example(), directory / "model.onnx")
+
+    def _example(self) -> dict[str, Any]:
+        batch = self._collator()([self.val_set[at] for at in range(min(2, len(self.val_set)))])
+        return {name: batch[name] for name in batch if name not in ("labels", samples.NUMBER)}
