@@ -135,6 +135,16 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogSettings:
+    """What the organisation pays for machines, where that is not the list price."""
+
+    discounts: tuple[str, ...] = setting((), "off the list price: aws=10%, ec2/p5.48xlarge=25%")
+    credits: tuple[str, ...] = setting((), "dollars left to spend at a provider: gcp=300")
+    own_prices: tuple[str, ...] = setting((), "an hour of a backend on machines you own: local=0.20, lab=0.50")
+    stale_days: int = setting(90, "prices read longer ago than this are marked", least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be configured. `origins` maps a setting to the place its value came from."""
 
@@ -145,6 +155,7 @@ class Settings:
     control: ControlSettings = ControlSettings()
     local: LocalSettings = LocalSettings()
     limits: LimitSettings = LimitSettings()
+    catalog: CatalogSettings = CatalogSettings()
     backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name, as they were written
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -179,6 +190,7 @@ SECTIONS: dict[str, type[Any]] = {
     "control": ControlSettings,
     "local": LocalSettings,
     "limits": LimitSettings,
+    "catalog": CatalogSettings,
 }
 
 

@@ -113,11 +113,11 @@ def canonical(spelling: str) -> str:
 def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
     """The figures of a kind; of a family, the member with that memory, else the usual one."""
     name = canonical(spelling)
-    members = [each for each in _specs().values() if each.family == name]
-    near = [each for each in members if memory_gib and abs(each.memory_gib - memory_gib) <= 0.1 * memory_gib]
-    if near:
-        return near[0] if USUAL.get(name) not in {each.kind for each in near} else _specs()[USUAL[name]]
-    return _specs().get(USUAL.get(name, name))
+    usual = _specs().get(USUAL.get(name, name))
+    if not memory_gib or (usual and _about(usual.memory_gib, memory_gib)):
+        return usual
+    members = (each for each in _specs().values() if each.family == name)
+    return next((each for each in members if _about(each.memory_gib, memory_gib)), usual)
 
 
 def matches(asked: str, offered: str) -> bool:
@@ -138,6 +138,10 @@ def nearest(spelling: str) -> str:
 def known(spelling: str) -> bool:
     """Whether it is a kind or a family of the table."""
     return _reduced(spelling) in _names()
+
+
+def _about(has_gib: float, said_gib: float) -> bool:
+    return abs(has_gib - said_gib) <= 0.1 * said_gib
 
 
 @cache

@@ -87,9 +87,10 @@ class Catalog:
         `least_gpu_gib` is a predicted need, beside what the job says. Rows without a region are anywhere.
         """
         fits = self._fitting(need, clouds, spot, dedicated, least_gpu_gib)
-        there = bytearray(not regions or not region or region in regions for region in self._regions)
-        pairs = enumerate(zip(self._shape, self._region, strict=True))
-        found = [row for row, (shape, region) in pairs if fits[shape] and there[region]]
+        found = [row for row, shape in enumerate(self._shape) if fits[shape]]
+        if regions:
+            there = bytearray(not region or region in regions for region in self._regions)
+            found = [row for row in found if there[self._region[row]]]
         return Candidates(
             self, found if max_microusd_per_hour is None else self._up_to(found, max_microusd_per_hour)
         )
@@ -122,11 +123,11 @@ class Catalog:
             stale=proof.age_days > self.stale_days,
         )
 
-    def cheapest_of_each_shape(self, rows: Iterable[int]) -> list[int]:
-        first: dict[int, int] = {}
-        for row in rows:
-            first.setdefault(self._shape[row], row)
-        return list(first.values())
+    def cheapest_of_each_shape(self, rows: Sequence[int]) -> list[int]:
+        # Filled from the dear end, so that the cheapest of a shape is what stays.
+        backwards = rows[::-1]
+        first = dict(zip(map(self._shape.__getitem__, backwards), backwards, strict=True))
+        return sorted(first.values())
 
     def regions_of(self, rows: Iterable[int]) -> dict[tuple[str, str, bool], int]:
         found: dict[tuple[str, str, bool], set[int]] = {}

@@ -77,7 +77,7 @@ def test_every_row_is_complete_and_makes_sense(each: gpus.GpuSpec) -> None:
     assert each.memory_gib > 0
     assert each.bandwidth_gb_s > 100
     assert 2012 <= each.year <= 2026
-    assert each.source and each.architecture and each.capability
+    assert all((each.source, each.architecture, each.capability))
     peaks = [each.peak_tflops(precision) for precision in ("fp32", "tf32", "bf16", "fp8")]
     assert peaks == sorted(peaks), "a narrower number is never slower"
 
