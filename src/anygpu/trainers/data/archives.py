@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from anygpu.trainers.data.listing import split_name
 from anygpu.trainers.errors import BadDataset, Finding
@@ -122,6 +122,11 @@ class _Room:
                 self._count(len(chunk))
                 file.write(chunk)
 
+    def read_on(self, rest: Any) -> None:
+        """To the very end, where a compressed stream has its checksum."""
+        while chunk := rest.read(1 << 20):
+            self._count(len(chunk))
+
     def _count(self, size: int) -> None:
         self._bytes -= size
         self._free -= size
@@ -164,6 +169,7 @@ def _unpack(archive: Path, room: _Room) -> None:
         with tarfile.open(archive) as tarred:
             for member in tarred:
                 _untar(tarred, member, room)
+            room.read_on(tarred.fileobj)
 
 
 def _unzip(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, room: _Room) -> None:

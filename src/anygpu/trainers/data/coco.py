@@ -112,6 +112,8 @@ def _drafts(file: CocoFile, split: str, reading: Reading) -> list[Draft]:
     boxes = read_objects(file, images, reading)
     places = _Places(file.path, split, reading.root)
     drafts = []
+    if file.content["images"]:
+        reading.lost.add(split)
     for number, image in images.items():
         path = places.find(image["file_name"])
         if path is None:

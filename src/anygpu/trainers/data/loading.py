@@ -135,7 +135,7 @@ def _id(image: Path, root: Path) -> str:
 
 def _check_splits(reading: Reading, items: Mapping[str, Sequence[Item]]) -> None:
     for split, drafts in reading.drafts.items():
-        if not drafts:
+        if not drafts and split not in reading.lost:
             reading.wrong(reading.root, f"the split {split!r} is empty: there is no image in it")
     if TRAIN not in reading.drafts and not reading.findings:
         reading.wrong(reading.root, "there is no train split")

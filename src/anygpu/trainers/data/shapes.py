@@ -95,6 +95,7 @@ class Reading:
     keypoint_shape: tuple[int, int] | None = None
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)  # splits with images that other findings say are missing
     resolved: dict[Path, Path] = field(default_factory=dict)  # folders, to where they really are
 
     def wrong(self, path: Path, what: str, line: int | None = None) -> None:

@@ -61,22 +61,26 @@ def _read_configured(config: Config, root: Path) -> Reading:
     reading = Reading(root, NAME)
     reading.classes = read_names(config, reading)
     reading.keypoint_shape = read_keypoint_shape(config, reading)
-    images: dict[str, list[Path]] = {}
-    for split, places in config.splits.items():
-        images[split] = [path for place in places for path in _images_at(place, config, split, reading)]
-    if not images:
+    if not config.splits:
         reading.wrong(config.file, "train is missing: the folder with the images to train on")
+    images = {
+        split: [path for place in places for path in _images_at(place, reading, config)]
+        for split, written in config.splits.items()
+        if (places := _places(split, written, config, reading))
+    }
     _read_labels(images, reading, len(reading.classes) or None)
     return reading
 
 
-def _images_at(written: str, config: Config, split: str, reading: Reading) -> list[Path]:
-    place = _found(written, config)
-    if place is None:
-        reading.wrong(config.file, f"{split}: {written} does not exist", config.line_of(split))
-        return []
-    if not is_within(place, reading):
-        return []
+def _places(split: str, written: list[str], config: Config, reading: Reading) -> list[Path]:
+    found = {each: _found(each, config) for each in written}
+    for each, place in found.items():
+        if place is None:
+            reading.wrong(config.file, f"{split}: {each} does not exist", config.line_of(split))
+    return [place for place in found.values() if place is not None and is_within(place, reading)]
+
+
+def _images_at(place: Path, reading: Reading, config: Config) -> list[Path]:
     return images_below(place, reading) if place.is_dir() else _listed(place, config, reading)
 
 
