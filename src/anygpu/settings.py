@@ -140,7 +140,9 @@ class CatalogSettings:
 
     discounts: tuple[str, ...] = setting((), "off the list price: aws=10%, ec2/p5.48xlarge=25%")
     credits: tuple[str, ...] = setting((), "dollars left to spend at a provider: gcp=300")
-    own_prices: tuple[str, ...] = setting((), "an hour of a backend on machines you own: local=0.20, lab=0.50")
+    own_prices: tuple[str, ...] = setting(
+        (), "an hour of a backend on machines you own: local=0.20, lab=0.50"
+    )
     stale_days: int = setting(90, "prices read longer ago than this are marked", least=1)
 
 
