@@ -41,11 +41,11 @@ OPTIMIZERS = ("auto", "SGD", "MuSGD", "Adam", "Adamax", "AdamW", "NAdam", "RAdam
 SCHEDULERS = ("linear", "cosine")
 
 
-def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, output: Path) -> dict[str, Any]:
+def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home: Path) -> dict[str, Any]:
     """What ultralytics is told. Patience, weights and resuming are the contract's, the same for every trainer."""
     told = {theirs: getattr(config, ours) for ours, theirs in OURS.items()}
     given = {name: value for name, value in told.items() if value is not None}
-    where = {"model": model, "task": task, "data": str(data), "project": str(output), "name": "ultralytics"}
+    where = {"model": model, "task": task, "data": str(data), "project": str(home), "name": "run"}
     quiet = {"plots": False, "verbose": False, "patience": 0, "exist_ok": True, "mode": "train"}
     return {**quiet, **given, **where, **_chosen(config), **_device(config), **config.options}
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.config import Accepts
+from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.contract import Trainer
 from anygpu.trainers.errors import BadConfig, TrainerError
 from anygpu.trainers.result import Export
@@ -49,32 +49,32 @@ class Yolo(Trainer):
         exports=("onnx", "torchscript"),
     )
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        config = self.config
-        self.model = names.chosen(config.model, config.weights, config.task)
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        _model(config)
         if "," in config.device:
             raise BadConfig(f"device: {config.device!r} names several; this trainer uses one")
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        dataset.read(config, path, _model(config).task)
 
     # -- the contract -----------------------------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
-        from anygpu.trainers import data
-
         if self.dataset_path is None:
-            raise BadConfig("dataset: yolo needs one, in YOLO, COCO or image-folder layout")
-        home.settle(self._home() / "settings")
-        folder = data.opened(self.dataset_path, self._home() / "unpacked")
-        config = self.config
-        found = data.load(folder, task=self.model.task, val_fraction=config.val_fraction, seed=config.seed)
+            raise BadConfig("dataset_path: name a folder or archive, in YOLO, COCO or image-folder layout")
+        self.model = _model(self.config)
+        found = dataset.read(self.config, self.dataset_path, self.model.task)
         self.data_hash = found.sha256
+        home.settle(self._home() / "settings")
         self.data = dataset.prepared(found, self.model.task, self._home() / "dataset")
 
     def create_model(self) -> None:
         from anygpu.trainers.yolo import engine
 
         told = arguments.overrides(
-            self.config, model=self.model.start, task=self.model.task, data=self.data, output=self.output_dir
+            self.config, model=self.model.start, task=self.model.task, data=self.data, home=self._home()
         )
         hooks = engine.Hooks(step=self._step, epoch=self._epoch)
         try:
@@ -147,7 +147,12 @@ class Yolo(Trainer):
         return {"loss": sum(losses.values()), **scores, **fitness}
 
     def _home(self) -> Path:
-        return self.output_dir / "ultralytics"
+        """Beside the checkpoints, not among the results."""
+        return self.context.workplace(self.output_dir) / "ultralytics"
+
+
+def _model(config: TrainingConfig) -> names.Model:
+    return names.chosen(config.model, config.weights, config.task)
 
 
 def _explained(error: RuntimeError) -> Exception:

@@ -1,0 +1,66 @@
+"""Detectors in other formats, compared with the model on the same images."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anygpu.trainers import onnx_check
+from anygpu.trainers.errors import BadExport
+from anygpu.trainers.result import Export
+from anygpu.trainers.torch import exports
+
+# The queries with the best scores are chosen inside: where two are nearly equal, runtimes may choose differently, so
+# that a difference is either in the last digits or everywhere.
+TOLERANCE = 1e-3
+OPSET = 17
+OUTPUTS = ["logits", "boxes"]
+Answer = Callable[[Any, Any], tuple[Any, Any]]
+
+
+class Answers(torch.nn.Module):  # type: ignore[misc]
+    """Takes images of 0 to 1; answers logits, and boxes as centre and size, 0..1."""
+
+    def __init__(self, network: Any, answer: Answer) -> None:
+        super().__init__()
+        self.network, self._answer = network, answer
+
+    def forward(self, images: Any) -> tuple[Any, Any]:
+        return self._answer(self.network, images)
+
+
+def to_onnx(module: Any, images: Any, path: Path) -> Export:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tracer warns of sizes it takes for constants; so they are
+        expected = [each.numpy() for each in module(images)]
+        torch.onnx.export(
+            module,
+            (images,),
+            str(path),
+            input_names=["images"],
+            output_names=OUTPUTS,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    return onnx_check.checked(path, {"images": images.numpy()}, expected, tolerance=TOLERANCE)
+
+
+def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about: Mapping[str, str]) -> Export:
+    """Read back into a model whose weights were wiped, which must then answer the same."""
+    exports.save_weights(network, path, about)
+    fresh = copy.deepcopy(network)
+    with torch.no_grad():
+        for each in fresh.parameters():
+            each.zero_()
+        exports.load_weights(fresh, path)
+        pairs = zip(answer(fresh, images), answer(network, images), strict=True)
+        difference = max(float((got - wanted).abs().max()) for got, wanted in pairs)
+    if not difference <= TOLERANCE:
+        raise BadExport(f"{path.name} differs from the model by {difference:.3g}; {TOLERANCE:.3g} is allowed")
+    shapes = {"images": ("batch", *images.shape[1:])}
+    return Export(format="safetensors", path=path, inputs=shapes, difference=difference, tolerance=TOLERANCE)

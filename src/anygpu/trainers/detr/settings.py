@@ -1,0 +1,36 @@
+"""Options of the detection transformers, and what can be wrong with them, without any framework."""
+
+from __future__ import annotations
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.torch.settings import COMMON, Option
+
+TASKS = ("object-detection", "detect", "detection")
+OPTIMIZERS = ("adamw", "adam", "sgd")
+EXPORTS = ("onnx", "safetensors")
+OPTIONS = {
+    **COMMON,
+    "clip": Option(default=0.1),
+    "augment": Option(default=True),
+    "flip": Option(default=0.5, high=1),  # how often an image is mirrored
+    "jitter": Option(default=0.2, high=1),  # of brightness, contrast and colour
+    "backbone_rate": Option(default=0.1, high=1),  # what part of the learning rate pretrained layers get
+    "ema": Option(default=0.0, high=0.999999),  # decay of the averaged weights; 0: no average
+    "queries": Option(default=300, low=1, high=3000),  # how many objects an image may have
+}
+DEFAULTS = {
+    "task": TASKS[0],
+    "optimizer": "adamw",
+    "scheduler": "cosine",
+    "learning_rate": 1e-4,
+    "batch_size": 4,
+}
+
+
+def check_image_size(config: TrainingConfig, multiple: int) -> None:
+    if config.image_size and config.image_size % multiple:
+        below = config.image_size // multiple * multiple or multiple
+        raise BadConfig(
+            f"image_size: {config.image_size} is no multiple of {multiple}; {below} and {below + multiple} are"
+        )

@@ -1,0 +1,30 @@
+"""A trainer of a detection transformer under the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anygpu.trainers import data
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.torch.trainer import TorchTrainer
+
+
+class DetrTrainer(TorchTrainer):
+    goal = ("mAP50-95", "max")
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        read_boxes(config, path)
+
+    def prepare_dataset(self) -> None:
+        if self.dataset_path is None:
+            raise BadConfig(
+                "dataset_path: name a folder or archive of images with boxes, in YOLO or COCO layout"
+            )
+        self.dataset = read_boxes(self.config, self.dataset_path)
+        self.data_hash = self.dataset.sha256
+
+
+def read_boxes(config: TrainingConfig, path: Path) -> data.Dataset:
+    return data.load(path, task="detect", val_fraction=config.val_fraction, seed=config.seed)

@@ -1,0 +1,102 @@
+"""The sizes of RF-DETR, what licence each is under, and how Roboflow's package builds them."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig, MissingExtra
+
+DEFAULT = "rfdetr-nano"
+ACCEPTS_PML = "accept_pml_licence"
+# The name of the class in Roboflow's package, and the pixels a side it was made for.
+FREE: Mapping[str, tuple[str, int]] = {
+    "rfdetr-nano": ("RFDETRNanoConfig", 384),
+    "rfdetr-small": ("RFDETRSmallConfig", 512),
+    "rfdetr-medium": ("RFDETRMediumConfig", 576),
+    "rfdetr-large": ("RFDETRLargeConfig", 704),
+}
+RESTRICTED: Mapping[str, tuple[str, int]] = {
+    "rfdetr-xlarge": ("RFDETRXLarge", 700),
+    "rfdetr-2xlarge": ("RFDETR2XLarge", 880),
+}
+SHORT = {"n": "nano", "s": "small", "m": "medium", "l": "large", "xl": "xlarge", "2xl": "2xlarge"}
+SQUARES = 32  # image sizes are multiples of it: patches of 16 pixels in windows of 2
+
+
+def normalised(spelled: str) -> str:
+    """`RF-DETR-N` and `rf_detr_nano` are `rfdetr-nano`."""
+    plain = spelled.lower().replace("_", "-").replace("rf-detr", "rfdetr").removesuffix(".pth")
+    plain = DEFAULT if plain == "rfdetr" else plain
+    family, _, size = plain.partition("-")
+    name = f"{family}-{SHORT.get(size, size)}"
+    known = [*FREE, *RESTRICTED]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        raise BadConfig(f"model: there is no {spelled!r}; {hint}")
+    return name
+
+
+def check_licence(config: TrainingConfig) -> None:
+    name = normalised(config.model)
+    if name in RESTRICTED and not config.option(ACCEPTS_PML, False):
+        raise BadConfig(
+            f"model: {name} is under Roboflow's PML-1.0, which is no open licence and binds its use to their platform;"
+            f" {ACCEPTS_PML}: true says that you have accepted it. The sizes up to rfdetr-large are Apache-2.0"
+        )
+
+
+def usual_size(model: str) -> int:
+    return {**FREE, **RESTRICTED}[normalised(model)][1]
+
+
+def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The network and its criterion. From scratch: no weights are fetched unless `weights` names them."""
+    from rfdetr.models.lwdetr import build_criterion_from_config, build_model_from_config
+    from rfdetr.models.weights import load_pretrain_weights
+
+    wanted = {
+        "pretrain_weights": _weights(config.weights),
+        "num_classes": classes,
+        "resolution": size,
+        "device": "cpu",
+        "num_queries": options["queries"],
+        "num_select": options["queries"],
+        "group_detr": options["groups"],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of training from scratch, which was asked for
+        made = _kind(normalised(config.model))(**wanted)
+        network = build_model_from_config(made)
+        load_pretrain_weights(network, made)
+    return network, build_criterion_from_config(made, _train_config())[0]
+
+
+def _kind(name: str) -> Any:
+    from rfdetr import config
+
+    if name in FREE:
+        return getattr(config, FREE[name][0])
+    try:
+        from rfdetr.platform import models
+    except ImportError:
+        raise MissingExtra("rfdetr", "rfdetr_plus", "rfdetr-plus") from None
+    return getattr(models, RESTRICTED[name][0])._model_config_class
+
+
+def _train_config() -> Any:
+    from rfdetr.config import TrainConfig
+
+    return TrainConfig(dataset_dir=".", output_dir=".")
+
+
+def _weights(given: str) -> str | None:
+    """A file, or the name of one of Roboflow's (rf-detr-nano.pth), which their package fetches."""
+    if given and Path(given).parent != Path() and not Path(given).is_file():
+        raise BadConfig(f"weights: there is no file {given}")
+    return given or None

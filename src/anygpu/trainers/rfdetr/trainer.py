@@ -1,0 +1,54 @@
+"""The `rfdetr` trainer: Roboflow's models and losses, trained by anygpu's own loop, which can be stopped and resumed.
+
+A resumed run ends where an uninterrupted one ends: on a CPU bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.detr import settings
+from anygpu.trainers.detr.trainer import DetrTrainer
+from anygpu.trainers.rfdetr import models
+from anygpu.trainers.torch.settings import SCHEDULERS, Option, read
+
+if TYPE_CHECKING:
+    from anygpu.trainers.torch.learner import Learner
+
+OPTIONS = {
+    **settings.OPTIONS,
+    "groups": Option(
+        default=13, low=1, high=64
+    ),  # of queries that are trained side by side; one is used later
+    models.ACCEPTS_PML: Option(default=False),
+}
+
+
+class RfDetr(DetrTrainer):
+    name = "rfdetr"
+    extra = "rfdetr"
+    needs = ("torch", "torchvision", "transformers", "rfdetr", "scipy", "PIL", "safetensors")
+    licence = "Apache-2.0 (sizes xlarge and 2xlarge: PML-1.0)"
+    options = OPTIONS
+    accepts = Accepts(
+        tasks=settings.TASKS,
+        options=frozenset(OPTIONS),
+        optimizers=settings.OPTIMIZERS,
+        schedulers=SCHEDULERS,
+        exports=settings.EXPORTS,
+        defaults={**settings.DEFAULTS, "model": models.DEFAULT},
+    )
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        super().check(config)
+        models.check_licence(config)
+        settings.check_image_size(config, models.SQUARES)
+
+    def create_learner(self) -> Learner:
+        from anygpu.trainers.rfdetr.network import RfDetrDetecting
+
+        config = self.config
+        size = config.image_size or models.usual_size(config.model)
+        return RfDetrDetecting(config, read(self.options, config.options), self.dataset, size=size)

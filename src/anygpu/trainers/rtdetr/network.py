@@ -1,0 +1,29 @@
+"""RT-DETR under the learner of detection transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anygpu.trainers.detr.detecting import Detecting
+from anygpu.trainers.rtdetr import models
+
+
+class RtDetrDetecting(Detecting):
+    def create_model(self) -> Any:
+        config = self.config
+        return models.create(
+            models.normalised(config.model), self.classes, config.weights, self.options["queries"]
+        )
+
+    def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
+        """The matching, the losses of every decoder layer and the denoising queries are the model's own."""
+        labels = [{"class_labels": each["labels"], "boxes": each["boxes"]} for each in targets]
+        return self.model(pixel_values=images, labels=labels).loss
+
+    def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
+        output = network(pixel_values=images)
+        return output.logits, output.pred_boxes
+
+    def is_backbone(self, name: str) -> bool:
+        return ".backbone." in name

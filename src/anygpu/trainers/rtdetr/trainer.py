@@ -1,0 +1,48 @@
+"""The `rtdetr` trainer: Baidu's RT-DETR and RT-DETRv2 by transformers, trained by anygpu's own loop.
+
+A resumed run ends where an uninterrupted one ends: on a CPU bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.detr import settings
+from anygpu.trainers.detr.trainer import DetrTrainer
+from anygpu.trainers.rtdetr import models
+from anygpu.trainers.torch.settings import SCHEDULERS, read
+
+if TYPE_CHECKING:
+    from anygpu.trainers.torch.learner import Learner
+
+USUAL_SIZE, MULTIPLE = 640, 32
+
+
+class RtDetr(DetrTrainer):
+    name = "rtdetr"
+    extra = "rtdetr"
+    needs = ("torch", "transformers", "scipy", "PIL", "safetensors")
+    licence = "Apache-2.0"
+    options = settings.OPTIONS
+    accepts = Accepts(
+        tasks=settings.TASKS,
+        options=frozenset(settings.OPTIONS),
+        optimizers=settings.OPTIMIZERS,
+        schedulers=SCHEDULERS,
+        exports=settings.EXPORTS,
+        defaults={**settings.DEFAULTS, "model": models.DEFAULT},
+    )
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        super().check(config)
+        models.normalised(config.model)
+        settings.check_image_size(config, MULTIPLE)
+
+    def create_learner(self) -> Learner:
+        from anygpu.trainers.rtdetr.network import RtDetrDetecting
+
+        config = self.config
+        options = read(self.options, config.options)
+        return RtDetrDetecting(config, options, self.dataset, size=config.image_size or USUAL_SIZE)
