@@ -69,6 +69,3 @@ def test_with_any_number_of_data_loader_processes_it_sees_and_learns_the_same(
     pictures: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     assert left_behind(tmp_path, training(pictures, workers=0).run(tmp_path)) == whole
-    other = left_behind(tmp_path / "other", training(pictures, seed=1, workers=0).run(tmp_path / "other"))
-    assert other["last.safetensors"] != whole["last.safetensors"]
-    assert other["samples"] != whole["samples"]

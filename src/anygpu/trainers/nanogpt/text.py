@@ -26,13 +26,13 @@ class Vocabulary:
     def encode(self, text: str) -> array[int]:
         """Four bytes a token. A character that was never seen is left out."""
         if not self.characters:
-            return array("i", text.encode())
+            return array("i", iter(text.encode()))
         places = {character: index for index, character in enumerate(self.characters)}
         return array("i", (places[character] for character in text if character in places))
 
     def decode(self, tokens: Sequence[int]) -> str:
         if not self.characters:
-            return bytes(tokens).decode(errors="replace")
+            return bytes(iter(tokens)).decode(errors="replace")
         return "".join(self.characters[token] for token in tokens)
 
 
