@@ -40,6 +40,38 @@ COUNTS = {"Standard_ND96isr_H100_v5": 8}
 RUNPOD_KINDS = {"A100-80GB": "A100-80GB-PCIe", "H100": "H100-PCIe"}
 USUAL_COUNTS = (1, 2, 4, 8)
 
+# Read again later, by others who say where: the day and the source of a price change only if it is still the same.
+LAMBDA_AGAIN = {
+    "gpu_1x_b200_sxm6": 6.99,
+    "gpu_2x_b200_sxm6": 13.78,
+    "gpu_4x_b200_sxm6": 27.16,
+    "gpu_8x_b200_sxm6": 53.52,
+    "gpu_1x_h100_sxm5": 4.29,
+    "gpu_2x_h100_sxm5": 8.38,
+    "gpu_4x_h100_sxm5": 16.36,
+    "gpu_8x_h100_sxm5": 31.92,
+    "gpu_1x_h100_pcie": 3.29,
+    "gpu_8x_a100_80gb_sxm4": 22.32,
+    "gpu_8x_a100": 15.92,
+    "gpu_8x_v100": 6.32,
+    "gpu_8x_v100_n": 6.32,
+    "gpu_4x_a6000": 4.36,
+    "gpu_1x_gh200": 2.29,
+    "gpu_1x_a10": 1.29,
+    "gpu_1x_rtx6000": 0.69,
+}
+US_EAST_AGAIN = {
+    ("ec2", "p4d.24xlarge", "us-east-1"): 21.957642,
+    ("ec2", "p4de.24xlarge", "us-east-1"): 27.44705,
+    ("ec2", "p5.48xlarge", "us-east-1"): 55.04,
+    ("azure", "Standard_NC24ads_A100_v4", "eastus"): 3.673,
+    ("azure", "Standard_NC40ads_H100_v5", "eastus"): 6.98,
+    ("azure", "Standard_ND96asr_v4", "eastus"): 27.197,
+    ("azure", "Standard_ND96isr_H100_v5", "eastus"): 98.32,
+}
+LAMBDA_SOURCE, LAMBDA_DAY = "lambda.ai/instances", "2026-09-20"
+US_EAST_SOURCE, US_EAST_DAY = "data-receipts 109-gpu-pricing", "2026-11-09"
+
 # Google prices the GPU and its host apart. Hosts on demand, as in three versions of the collected list (they did not
 # change): machine type, GPU, number of GPUs, CPUs, memory in GiB, and the host's price by region.
 GCP_REGIONS = ("us-central1", "us-west1", "us-east4", "europe-west4", "asia-southeast1")
@@ -81,6 +113,7 @@ MODAL = {
 }
 MODAL_CORE, MODAL_GIB, MODAL_CORES, MODAL_MEMORY = 0.0000131, 0.00000222, 4, 32
 MODAL_DAY, MODAL_SOURCE = "2026-05-25", "modal.com/pricing"
+MODAL_AGAIN, MODAL_DAY_AGAIN = ("A10", "L40S", "A100-80GB", "H100"), "2026-10-04"
 
 # AWS Pricing API, service AmazonSageMaker, us-east-1, as a public cost model recorded it.
 SAGEMAKER = {
@@ -113,7 +146,17 @@ def from_lists(listed: Iterable[Listed]) -> Iterator[Row]:
         for row in offered(line):
             if row.key not in seen:
                 seen.add(row.key)
-                yield row
+                yield again(row)
+
+
+def again(row: Row) -> Row:
+    """Of a later day, if somebody has read the same price since."""
+    price = row.price_microusd
+    if row.cloud == "lambda" and price == microusd(LAMBDA_AGAIN.get(row.instance_type, 0)):
+        return row._replace(source=LAMBDA_SOURCE, recorded=LAMBDA_DAY)
+    if not row.spot and price == microusd(US_EAST_AGAIN.get(row.key[:3], 0)):
+        return row._replace(source=US_EAST_SOURCE, recorded=US_EAST_DAY)
+    return row
 
 
 def offered(line: Listed) -> Iterator[Row]:
@@ -187,7 +230,7 @@ def modal() -> Iterator[Row]:
             price = microusd(3600 * count * (a_second + beside))
             size = 2 * MODAL_CORES * count, MODAL_MEMORY * count
             shape = ("modal", f"{gpu}:{count}", spec.kind if spec else gpu, count, *size, "", False)
-            yield Row(*shape, price, MODAL_SOURCE, MODAL_DAY)
+            yield Row(*shape, price, MODAL_SOURCE, MODAL_DAY_AGAIN if gpu in MODAL_AGAIN else MODAL_DAY)
 
 
 def sagemaker() -> Iterator[Row]:
