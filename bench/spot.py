@@ -1,0 +1,176 @@
+"""Replay spot traces: what a 48 h job with a deadline costs under each policy, and the least it could have cost.
+
+python -m bench.spot --traces DIR            recorded traces (JSON: metadata.gap_seconds, data)
+python -m bench.spot                         made-up zones: scarce, flapping, bursty, plenty, balanced
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from anygpu.errors import AnygpuError
+from anygpu.plan.spot import SpotJob
+from anygpu.plan.spot_baselines import POLICIES
+from anygpu.plan.spot_replay import replay
+from anygpu.plan.spot_traces import MOODS, Trace, Window, cut, made_up, read_traces
+from bench.spot_optimum import Optimum
+
+HOUR_S = 3600
+WORK_H = 48
+DEADLINES_H = (52, 70)
+RESTARTS_H = (0.02, 0.05, 0.1, 0.2)
+ON_DEMAND_USD, SPOT_USD = 3.06, 0.9731
+ZONES = (1, 3)
+OURS, REFERENCE, WITHIN = "anygpu", "uniform-progress", 0.04
+
+
+@dataclass(frozen=True)
+class Cell:
+    zones: int
+    deadline_h: float
+    restart_h: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """Sums over the windows of a cell."""
+
+    cell: Cell
+    windows: int
+    optimum_usd: float
+    cost_usd: dict[str, float]
+    late: dict[str, int]
+
+
+def main() -> None:
+    options = arguments()
+    try:
+        traces = read_traces(options.traces) if options.traces else generated(options.seed)
+        rows = list(measured(traces, options))
+    except AnygpuError as error:
+        sys.exit(str(error))
+    for row in rows:
+        print(line(row))
+    report(rows)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--traces", type=Path, help="folder of traces, or one trace; made-up ones without it")
+    parser.add_argument("--windows", type=int, default=64, help="windows per cell (default 64)")
+    parser.add_argument("--seed", type=int, default=2024, help="of the windows (default 2024)")
+    parser.add_argument(
+        "--part", choices=["all", "first", "second"], default="all", help="half of each trace"
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    return parser.parse_args()
+
+
+def generated(seed: int) -> list[Trace]:
+    return [made_up(kind, seed + number) for kind in MOODS for number in range(2)]
+
+
+def halved(trace: Trace, part: str) -> Trace:
+    middle = len(trace.available) // 2
+    kept = {"all": slice(None), "first": slice(middle), "second": slice(middle, None)}[part]
+    return Trace(trace.zone, trace.tick_s, trace.available[kept])
+
+
+def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[Row]:
+    chosen = [halved(trace, options.part) for trace in traces]
+    cells = [Cell(z, d, r) for z in ZONES if z <= len(chosen) for d in DEADLINES_H for r in RESTARTS_H]
+    with ProcessPoolExecutor(options.workers) as pool:
+        for cell in cells:
+            windows = cut(
+                chosen,
+                zones=cell.zones,
+                length_s=max(DEADLINES_H) * HOUR_S,
+                count=options.windows,
+                seed=options.seed,
+            )
+            yield summed(cell, list(pool.map(played, [cell] * options.windows, windows, chunksize=4)))
+
+
+def played(cell: Cell, window: Window) -> Row:
+    """One window under every policy."""
+    job = job_of(cell, window)
+    outcomes = {
+        name: replay(job, shortened(job, window), window.tick_s, policy) for name, policy in POLICIES.items()
+    }
+    optimum = Optimum(job, list(window.available), window.tick_s)
+    return Row(
+        cell=cell,
+        windows=1,
+        optimum_usd=optimum.cost_usd(window.available, int(job.deadline_s // window.tick_s)),
+        cost_usd={name: outcome.cost_usd for name, outcome in outcomes.items()},
+        late={name: int(outcome.late) for name, outcome in outcomes.items()},
+    )
+
+
+def job_of(cell: Cell, window: Window) -> SpotJob:
+    return SpotJob(
+        work_s=WORK_H * HOUR_S,
+        deadline_s=cell.deadline_h * HOUR_S,
+        restart_s=round(cell.restart_h * HOUR_S),
+        on_demand_usd_per_hour=ON_DEMAND_USD,
+        spot_usd_per_hour=dict.fromkeys(window.available, SPOT_USD),
+    )
+
+
+def shortened(job: SpotJob, window: Window) -> dict[str, Sequence[int]]:
+    ticks = int(job.deadline_s // window.tick_s)
+    return {zone: available[:ticks] for zone, available in window.available.items()}
+
+
+def summed(cell: Cell, rows: Sequence[Row]) -> Row:
+    return Row(
+        cell=cell,
+        windows=sum(row.windows for row in rows),
+        optimum_usd=sum(row.optimum_usd for row in rows),
+        cost_usd={name: sum(row.cost_usd[name] for row in rows) for name in POLICIES},
+        late={name: sum(row.late[name] for row in rows) for name in POLICIES},
+    )
+
+
+def line(row: Row) -> str:
+    cell = row.cell
+    costs = "  ".join(told(row, name) for name in POLICIES)
+    head = f"{cell.zones} zone{'s' if cell.zones > 1 else ' '}  {cell.deadline_h:g} h  {cell.restart_h:<4g} h"
+    return f"{head}  optimum ${row.optimum_usd / row.windows:.2f}  {costs}"
+
+
+def told(row: Row, name: str) -> str:
+    """Mean cost, how far from the optimum, and how many were late."""
+    over = row.cost_usd[name] / row.optimum_usd - 1
+    return f"{name} ${row.cost_usd[name] / row.windows:.2f} ({over:+.1%}, {row.late[name]} late)"
+
+
+def report(rows: Sequence[Row]) -> None:
+    """All cells together, and whether what was promised holds."""
+    for title, kept in slices():
+        chosen = [row for row in rows if kept(row.cell)]
+        if chosen:
+            print(f"{title:<12}" + "  ".join(told(summed(chosen[0].cell, chosen), name) for name in POLICIES))
+    overall = summed(rows[0].cell, rows)
+    dearer = [row.cell for row in rows if row.cost_usd[OURS] > row.cost_usd[REFERENCE] + 1e-6]
+    over = overall.cost_usd[OURS] / overall.optimum_usd - 1
+    print(f"late: {overall.late[OURS]} of {overall.windows}")
+    print(f"cells dearer than Uniform Progress: {len(dearer)} of {len(rows)}")
+    print(f"over the optimum: {over:.2%} (target {WITHIN:.0%})")
+
+
+def slices() -> list[tuple[str, Callable[[Cell], bool]]]:
+    return [
+        ("one zone", lambda cell: cell.zones == 1),
+        ("three zones", lambda cell: cell.zones == 3),
+        ("overall", lambda cell: True),
+    ]
+
+
+if __name__ == "__main__":
+    main()
