@@ -1,6 +1,6 @@
 """Asking the catalog: what fits, cheapest first."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.catalog.builders import TODAY, catalog, names, row
 
@@ -107,6 +107,7 @@ MACHINES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     MACHINES, st.integers(1, 8), st.sampled_from([None, "A100", "T4"]), st.sampled_from([None, True, False])
 )
@@ -125,6 +126,7 @@ def test_what_is_found_is_what_a_plain_search_finds_in_order(
     assert prices == sorted(each.price_microusd or 0 for each in plain)
 
 
+@settings(deadline=None)
 @given(MACHINES, st.integers(1, 7))
 def test_a_tighter_wish_never_finds_more(rows: list[Row], count: int) -> None:
     book = Catalog(rows, today=TODAY)

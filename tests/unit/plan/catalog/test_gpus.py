@@ -66,6 +66,8 @@ def test_only_the_same_kind_or_one_of_the_family_is_what_was_asked_for(
 def test_a_family_is_told_apart_by_its_memory_and_else_means_the_usual_one() -> None:
     found = [gpus.spec("A100"), gpus.spec("A100", memory_gib=80), gpus.spec("H100", memory_gib=94)]
     assert [each.kind for each in found if each] == ["A100-40GB", "A100-80GB", "H100-NVL"]
+    assert gpus.spec("NVIDIA A100 SXM", memory_gib=79.2) == gpus.spec("A100-80GB")
+    assert gpus.spec("A100", memory_gib=12) == gpus.spec("A100-40GB")
 
 
 def test_a_misspelt_kind_names_the_nearest() -> None:
