@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -55,8 +55,8 @@ def _export(export: Export) -> tuple[str, str, str]:
     return export.format, f"`{export.path.name}` ({opset}{shapes})", checked
 
 
-def _versions(modules: Iterable[str]) -> Iterable[tuple[str, str]]:
-    names = metadata.packages_distributions()
+def _versions(modules: Sequence[str]) -> Iterable[tuple[str, str]]:
+    names = metadata.packages_distributions() if modules else {}  # it reads every installed package
     yield "Python", platform.python_version()
     for module in modules:
         for package in names.get(module, [])[:1]:
