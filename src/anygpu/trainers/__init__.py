@@ -9,6 +9,7 @@ Needs no server, no database and no web package: it runs in a notebook as it doe
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from anygpu.trainers.errors import (
 )
 from anygpu.trainers.registry import find, names
 from anygpu.trainers.result import Export, Timing, TrainingResult
+from anygpu.trainers.trackers import tracked, wanted
 
 __all__ = [
     "Accepts",
@@ -59,17 +61,21 @@ def get_trainer(
     output_dir: str | os.PathLike[str] = "outputs",
     resume: bool = False,
     context: Context | None = None,
+    track: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Trainer:
     """A trainer, ready to `.train()`. `resume`: go on from the output directory's last checkpoint.
 
+    `track`: trackers to tell as well, as in `{"mlflow": True, "wandb": "my-project"}`; None: those of the job.
     `settings` are those of TrainingConfig, and the framework's own by its own names.
     """
     kind = find(framework)
     output = Path(output_dir)
+    config = kind.configured(settings)
+    surroundings = context or surrounding(output, resume=resume)
     return kind(
-        kind.configured(settings),
+        config,
         dataset_path=None if dataset_path is None else Path(dataset_path),
         output_dir=output,
-        context=context or surrounding(output, resume=resume),
+        context=tracked(surroundings, wanted(track), trainer=kind.name, config=config, output=output),
     )

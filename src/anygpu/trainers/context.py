@@ -51,6 +51,15 @@ class Context(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsTheEnd(Protocol):
+    """A context that has something to do when training has ended."""
+
+    def end(self, status: str) -> None:
+        """`finished`, `failed`, or `stopped` to go on later."""
+        ...
+
+
 class JobContext:
     """Inside an anygpu job: the agent is told, and keeps the checkpoints."""
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from anygpu.trainers import card
 from anygpu.trainers.cadence import Cadence
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import Context
+from anygpu.trainers.context import Context, KnowsTheEnd
 from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
@@ -102,7 +102,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def save_weights(self, directory: Path, stem: str) -> Path | None:
-        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: there is nothing to save."""
+        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: nothing to save."""
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
@@ -116,6 +116,16 @@ class Trainer(ABC):
 
     def train(self) -> TrainingResult:
         """From the last checkpoint, or from nothing, to the exported model."""
+        status = "failed"
+        try:
+            result = self._trained()
+            status = "stopped" if result.stopped else "finished"
+            return result
+        finally:
+            if isinstance(self.context, KnowsTheEnd):
+                self.context.end(status)
+
+    def _trained(self) -> TrainingResult:
         self.require()
         self.output_dir.mkdir(parents=True, exist_ok=True)
         try:

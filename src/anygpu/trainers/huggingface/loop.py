@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from anygpu.trainers.huggingface.trainer import HuggingFace
 
 FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # learning rates that usually do
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class Loop(transformers.Trainer):  # type: ignore[misc]  # the framework is not there when types are checked
@@ -77,10 +76,6 @@ def accuracy(evaluated: Any) -> dict[str, float]:
 
 def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any:
     """Our settings in the framework's words; what was given in its own words wins."""
-    if config.device not in DEVICES:
-        raise BadConfig(
-            f"device: {config.device!r} is not one of {', '.join(DEVICES)}; CUDA_VISIBLE_DEVICES chooses among GPUs"
-        )
     given = {name: config.options[name] for name in ARGUMENTS if name in config.options}
     try:
         return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})

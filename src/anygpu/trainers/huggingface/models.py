@@ -59,7 +59,12 @@ def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[s
     if trained:
         return _trained(kind, trained, labels if classes else {})
     architecture = config.model or USUAL[config.task]
-    given = {**SMALL.get(architecture, {}), **known, **_sizes(config), **(labels if classes else {})}
+    given = {
+        **SMALL.get(architecture, {}),
+        **known,
+        **config.option("model_config", {}),
+        **(labels if classes else {}),
+    }
     try:
         made = transformers.AutoConfig.for_model(architecture, **given)
         return kind.from_config(made)
@@ -81,13 +86,6 @@ def not_found(name: str, error: BaseException) -> BadConfig:
         f"model: {name!r} is no architecture{_nearest(name)}, and no trained model is found under this name"
         f" ({_first(error)})"
     )
-
-
-def _sizes(config: TrainingConfig) -> Mapping[str, Any]:
-    sizes = config.option("model_config", {})
-    if not isinstance(sizes, Mapping):
-        raise BadConfig(f"model_config: {sizes!r} is not a mapping of names to values")
-    return sizes
 
 
 def _nearest(name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from anygpu.trainers.config import Accepts
+from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.errors import BadConfig
 
 TEXT, LANGUAGE, IMAGE = "text-classification", "causal-lm", "image-classification"
 TASKS = (TEXT, LANGUAGE, IMAGE)
@@ -64,3 +65,27 @@ ACCEPTS = Accepts(
     exports=("onnx", "safetensors"),
     defaults={"task": TEXT, "optimizer": "adamw", "scheduler": "linear", "export": ("onnx", "safetensors")},
 )
+DEVICES = ("auto", "cpu", "cuda", "mps")
+COUNTS = ("vocab_size", "max_length", "block_size", "log_every", "gradient_accumulation_steps")
+
+
+def check(config: TrainingConfig) -> None:
+    """BadConfig says everything that is wrong."""
+    trouble = [
+        f"{name}: {config.options[name]!r} is not a whole number above 0"
+        for name in COUNTS
+        if name in config.options and not _is_count(config.options[name])
+    ]
+    if config.device not in DEVICES:
+        known = ", ".join(DEVICES)
+        trouble.append(
+            f"device: {config.device!r} is not one of {known}; CUDA_VISIBLE_DEVICES chooses among GPUs"
+        )
+    if not isinstance(config.option("model_config", {}), dict):
+        trouble.append(f"model_config: {config.option('model_config')!r} is not a mapping of names to values")
+    if trouble:
+        raise BadConfig("\n".join(trouble))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

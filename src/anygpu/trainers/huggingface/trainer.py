@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers import data
+from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.contract import Trainer
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
-from anygpu.trainers.huggingface import models, samples, texts, tokens
+from anygpu.trainers.huggingface import models, samples, settings, texts, tokens
 from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
 from anygpu.trainers.result import Export
 
@@ -22,6 +23,17 @@ class HuggingFace(Trainer):
     extra = "huggingface"
     needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
     accepts = ACCEPTS
+
+    @classmethod
+    def check(cls, config: TrainingConfig) -> None:
+        settings.check(config)
+
+    @classmethod
+    def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
+        if config.task == IMAGE:
+            data.load(path, task=IMAGE, val_fraction=config.val_fraction, seed=config.seed)
+        else:
+            _texts(config, path)
 
     # -- data and model -----------------------------------------------------------------------------------------
 
@@ -35,14 +47,7 @@ class HuggingFace(Trainer):
         prepare[self.config.task](self.dataset_path)
 
     def _prepare_labelled(self, path: Path) -> None:
-        config = self.config
-        found = texts.labelled(
-            path,
-            text=config.option("text_column", ""),
-            label=config.option("label_column", ""),
-            val_fraction=config.val_fraction,
-            seed=config.seed,
-        )
+        config, found = self.config, _texts(self.config, path)
         self.tokenizer, self.classes = self._tokenizer(found, tokens.PAIRS), found.classes
         length = config.option("max_length", LENGTH)
         self.train_set: Any = samples.Classified(found.train, found.classes, self.tokenizer, length)
@@ -50,8 +55,7 @@ class HuggingFace(Trainer):
         self.data_hash = found.sha256
 
     def _prepare_running(self, path: Path) -> None:
-        config = self.config
-        found = texts.running(path, text=config.option("text_column", ""), val_fraction=config.val_fraction)
+        config, found = self.config, _texts(self.config, path)
         self.tokenizer = self._tokenizer(found, tokens.CHARACTERS)
         block = config.option("block_size", BLOCK)
         self.train_set = samples.Passages(found.train, self.tokenizer, block)
@@ -90,7 +94,7 @@ class HuggingFace(Trainer):
         from anygpu.trainers.huggingface import loop
 
         config = self.config
-        self.scratch = self.output_dir / "checkpoints" / "scratch"
+        self.scratch = self._checkpoints() / "scratch"
         self.resume_from: Path | None = None
         self.loss: Any = None
         transformers.utils.logging.disable_progress_bar()  # ours is the one to look at
@@ -187,7 +191,7 @@ class HuggingFace(Trainer):
 
     def load_checkpoint(self, directory: Path) -> None:
         """The framework brings back the rest when it goes on."""
-        self.resume_from = self.output_dir / "checkpoints" / "resumed"
+        self.resume_from = self._checkpoints() / "resumed"
         shutil.rmtree(self.resume_from, ignore_errors=True)
         shutil.copytree(directory, self.resume_from)  # the original is replaced by the next checkpoint
         self.load_weights(directory)
@@ -215,3 +219,16 @@ class HuggingFace(Trainer):
     def _example(self) -> dict[str, Any]:
         batch = self._collator()([self.val_set[at] for at in range(min(2, len(self.val_set)))])
         return {name: batch[name] for name in batch if name not in ("labels", samples.NUMBER)}
+
+
+def _texts(config: TrainingConfig, path: Path) -> texts.Texts:
+    column = config.option("text_column", "")
+    if config.task == LANGUAGE:
+        return texts.running(path, text=column, val_fraction=config.val_fraction)
+    return texts.labelled(
+        path,
+        text=column,
+        label=config.option("label_column", ""),
+        val_fraction=config.val_fraction,
+        seed=config.seed,
+    )

@@ -59,7 +59,7 @@ class PluginTrainer(Trainer):
     licence: ClassVar[str] = "the plugin's own"
 
     def prepare_dataset(self) -> None:
-        self._saved = Saved(self.output_dir / "plugin")
+        self._saved = Saved(self._checkpoints() / "plugin")
         self._first_epoch: int | None = None  # what the plugin calls its first: 0 or 1
         self._ended = False
         self._loaders = Loaders()

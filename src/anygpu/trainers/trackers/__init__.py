@@ -1,0 +1,97 @@
+"""MLflow, Weights & Biases and TensorBoard, told what anygpu is told: by the spec, or by `get_trainer(track=...)`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.context import Context
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.trackers.run import Run, Tracker
+from anygpu.trainers.trackers.sending import Sender
+from anygpu.trainers.trackers.tracked import Tracked
+
+__all__ = ["ENVIRONMENT", "NAMES", "Run", "Tracker", "tracked", "wanted"]
+
+ENVIRONMENT = "ANYGPU_TRACK"  # of a job: its spec's `track`, as JSON
+NAMES = ("mlflow", "wandb", "tensorboard")
+
+
+def wanted(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Which trackers, each with true or an address, project or directory; those of the job unless some are given."""
+    asked = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
+    unknown = sorted(set(asked) - {*NAMES, "tags"})
+    if unknown:
+        raise BadConfig(f"track: there is no tracker {unknown[0]!r}; there are {', '.join(NAMES)}")
+    return {name: value for name, value in asked.items() if value}
+
+
+def tracked(
+    context: Context, asked: Mapping[str, Any], *, trainer: str, config: TrainingConfig, output: Path
+) -> Context:
+    """The context, with trackers listening; without any it stays as it is."""
+    names = [name for name in NAMES if name in asked]
+    if not names:
+        return context
+    key = _key(output, resumed=context.restore() is not None)
+    run = Run(
+        key=key,
+        name=f"{trainer} {key[:8]}",
+        trainer=trainer,
+        settings=_settings(config),
+        tags=tuple(asked.get("tags", ())),
+        output=output,
+    )
+    listening = [_listening(name, asked[name], run) for name in names]
+    return Tracked(context, [each for each in listening if each is not None])
+
+
+def _listening(name: str, value: Any, run: Run) -> Sender | None:
+    try:
+        return Sender(_tracker(name, "" if value is True else str(value), run))
+    except ImportError as error:
+        sys.stderr.write(
+            f"track.{name}: not told of this training, since {error.name or name} is not installed:"
+            f" pip install 'anygpu[{name}]'\n"
+        )
+        return None
+
+
+def _tracker(name: str, value: str, run: Run) -> Tracker:
+    if name == "mlflow":
+        from anygpu.trainers.trackers.to_mlflow import Mlflow
+
+        return Mlflow(value, run)
+    if name == "wandb":
+        from anygpu.trainers.trackers.to_wandb import Wandb
+
+        return Wandb(value, run)
+    from anygpu.trainers.trackers.to_tensorboard import TensorBoard
+
+    return TensorBoard(value, run)
+
+
+def _key(output: Path, *, resumed: bool) -> str:
+    """What a training and all its continuations have in common: the job, or what lies in the output directory."""
+    job = os.environ.get("ANYGPU_JOB_ID")
+    if job:
+        return job
+    kept = output / "tracked-run.txt"
+    if resumed and kept.exists():
+        return kept.read_text().strip()
+    output.mkdir(parents=True, exist_ok=True)
+    kept.write_text(uuid.uuid4().hex)
+    return kept.read_text()
+
+
+def _settings(config: TrainingConfig) -> dict[str, Any]:
+    flat = asdict(config)
+    options = flat.pop("options")
+    return {name: value for name, value in {**flat, **options}.items() if value not in ("", None)}
