@@ -13,6 +13,7 @@ class Entry(NamedTuple):
 
 COMMANDS = (
     Entry("run", "run a script, a command or a job file, and follow it"),
+    Entry("plan", "where a job could run, how long, for how much, and why"),
     Entry("ls", "list jobs"),
     Entry("show", "tell everything about a job"),
     Entry("logs", "print what a job printed"),
@@ -25,6 +26,7 @@ COMMANDS = (
     Entry("migrate", "move a job to another backend"),
     Entry("ssh", "a shell on the machine of a job"),
     Entry("dataset", "check, count, split and convert data before training"),
+    Entry("trainer", "what can train without a script of yours"),
     Entry("backend", "places to rent or use machines: clouds, boxes"),
     Entry("host", "boxes of your own, over SSH"),
     Entry("catalog", "what GPUs cost where, as of when"),
@@ -47,6 +49,7 @@ COMMANDS = (
 SECTIONS = {
     "Jobs": (
         "run",
+        "plan",
         "ls",
         "show",
         "logs",
@@ -58,6 +61,7 @@ SECTIONS = {
         "queue",
         "migrate",
         "ssh",
+        "trainer",
     ),
     "Data": ("dataset",),
     "Machines": ("backend", "host", "catalog", "machine", "sweep", "cloud-sim"),

@@ -7,8 +7,6 @@ from typing import Any
 from anygpu.errors import AnygpuError, InvalidSpec, Problem
 from anygpu.spec.jobspec import JobSpec
 
-READ_IMAGES = ("yolo", "rtdetr", "rfdetr", "torch-classifier")
-
 
 def require_trainable(spec: Mapping[str, Any]) -> None:
     """InvalidSpec tells all that is wrong with the settings; then with the data, where that lies here."""
@@ -37,16 +35,8 @@ def dataset_problems(spec: JobSpec) -> list[Problem]:
     try:
         kind = registry.find(spec.trainer)
         kind.check_dataset(kind.configured(spec.config), path)
-        if kind.name in READ_IMAGES:
-            _check_images(path)
     except BadDataset as error:
         return [Problem("dataset", str(each.path), str(each)) for each in error.findings[: error.SHOWN]]
     except (ImportError, MissingExtra):
         return []  # what would be needed to look is not installed here; the job looks again
     return []
-
-
-def _check_images(path: Path) -> None:
-    from anygpu.trainers import data
-
-    data.load(data.opened(path))

@@ -12,10 +12,9 @@ from typing import Any
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.data.tables import MISSING, NUMBER, Table
 from anygpu.trainers.errors import BadDataset, Finding
-from anygpu.trainers.tabular.settings import CLASSIFICATION, REGRESSION
+from anygpu.trainers.tabular.settings import CLASSIFICATION, OPTIONS, REGRESSION
 
 MANY_CLASSES = 20  # a target of whole numbers with at most so many different ones is taken for classes
-MAX_CATEGORIES = 100
 MIN_ROWS = 10
 LARGEST = 3e38  # of the 32-bit numbers an exported model takes
 
@@ -51,7 +50,9 @@ def chosen(table: Table, config: TrainingConfig) -> Columns:
     rows = [row for row, value in zip(table.rows, target, strict=True) if value is not None]
     known = [value for value in target if value is not None]
     features = tuple(_column(table, name, rows) for name in wanted)
-    findings += _unusable(table.path, features, known, int(config.option("max_categories", MAX_CATEGORIES)))
+    findings += _unusable(
+        table.path, features, known, int(config.option("max_categories", OPTIONS["max_categories"]))
+    )
     classes = _classes(table.path, known, config, findings)
     if findings:
         raise BadDataset(findings)
@@ -59,8 +60,8 @@ def chosen(table: Table, config: TrainingConfig) -> Columns:
 
 
 def _wanted(table: Table, config: TrainingConfig, findings: list[Finding]) -> tuple[str, ...]:
-    target, features = str(config.option("target")), _listed(config.option("features"))
-    dropped = _listed(config.option("drop"))
+    target, features = str(config.option("target")), listed(config.option("features"))
+    dropped = listed(config.option("drop"))
     for what, given in (("features", features), ("drop", dropped)):
         unknown = [name for name in given if name not in table.columns]
         findings += [Finding(table.path, _no_column(what, name, table.columns)) for name in unknown]
@@ -72,7 +73,7 @@ def _wanted(table: Table, config: TrainingConfig, findings: list[Finding]) -> tu
     return wanted
 
 
-def _listed(given: Any) -> list[str]:
+def listed(given: Any) -> list[str]:
     if given is None:
         return []
     return [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(x) for x in given]

@@ -20,10 +20,14 @@ def new(config: TrainingConfig, task: str) -> Any:
     model = MODELS[config.model]
     module, _, name = model.place(task).partition(":")
     given = {name: value for name, value in config.options.items() if name not in OWN}
-    if config.learning_rate is not None:
-        given[model.rate] = config.learning_rate
-    kind = getattr(importlib.import_module(module), name)
-    return kind(**{**_ours(config, model, task), **_tidied(given)})
+    return getattr(importlib.import_module(module), name)(**settings(config, task, given))
+
+
+def settings(config: TrainingConfig, task: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What the estimator is made with, by the framework's own names."""
+    model = MODELS[config.model]
+    rate = {} if config.learning_rate is None else {model.rate: config.learning_rate}
+    return {**_ours(config, model, task), **_tidied({**given, **rate})}
 
 
 def _ours(config: TrainingConfig, model: Model, task: str) -> dict[str, Any]:

@@ -8,13 +8,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.errors import BadConfig
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 TASKS = (CLASSIFICATION, REGRESSION)
-OWN = frozenset({"target", "features", "drop", "test_fraction", "rounds", "max_categories"})
+# Our own options and their defaults; `target` has none, and no `features` are all of the columns.
+OPTIONS: Mapping[str, Any] = {
+    "target": None,
+    "features": None,
+    "drop": None,
+    "test_fraction": 0.0,
+    "rounds": 1,
+    "max_categories": 100,
+}
+OWN = frozenset(OPTIONS)
 
 _TREE = (
     "max_depth min_samples_split min_samples_leaf max_features max_leaf_nodes min_impurity_decrease criterion"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
@@ -18,7 +18,7 @@ from anygpu.trainers.result import Export
 from anygpu.trainers.tabular import learning, metrics
 from anygpu.trainers.tabular.columns import Columns, chosen
 from anygpu.trainers.tabular.prepared import Part, Prepared, prepared
-from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, check
+from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check
 
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
@@ -28,9 +28,10 @@ class Tabular(Trainer):
 
     name = "tabular"
     extra = "tabular"
-    needs = ("sklearn", "numpy", "joblib")
-    licence = "BSD-3-Clause (scikit-learn), Apache-2.0 (XGBoost), MIT (LightGBM)"
+    needs: ClassVar[tuple[str, ...]] = ("sklearn", "numpy", "joblib")
+    licence = "BSD-3-Clause (XGBoost: Apache-2.0, LightGBM: MIT)"
     accepts = ACCEPTS
+    options = OPTIONS
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
@@ -176,12 +177,18 @@ class Tabular(Trainer):
 class XGBoost(Tabular):
     """The same, with XGBoost where no model is named."""
 
+    extra = "boosting"
+    needs = (*Tabular.needs, "xgboost")
+    licence = "Apache-2.0"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "xgboost"})
 
 
 class LightGBM(Tabular):
     """The same, with LightGBM where no model is named."""
 
+    extra = "boosting"
+    needs = (*Tabular.needs, "lightgbm")
+    licence = "MIT"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "lightgbm"})
 
 

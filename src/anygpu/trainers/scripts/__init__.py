@@ -1,0 +1,57 @@
+"""The plain Python script a person could run by hand on any box, for a trainer, its settings and a dataset.
+
+It uses the framework directly, not anygpu, and prints progress as lines of JSON. A trainer without a template of its
+own gets a script of a few lines that uses `anygpu.trainers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.registry import find
+from anygpu.trainers.scripts.writing import filled, settings_of
+
+TEMPLATES = {"tabular": "tabular", "yolo": "yolo", "torch-classifier": "torch_classifier"}
+Write = Callable[[TrainingConfig, str], str]
+
+
+def script(trainer: str, settings: Mapping[str, Any], dataset: str = "") -> str:
+    """The text of the script. BadConfig when the settings are wrong, or no script can do what they ask."""
+    kind = find(trainer)
+    config = kind.configured(settings)
+    if kind.name not in TEMPLATES:
+        extras = ",".join(kind.extras(config))
+        return filled(
+            GENERIC, TRAINER=trainer, SETTINGS=settings_of(config), DATASET=dataset, EXTRAS=f"[{extras}]"
+        )
+    write: Write = import_module(f"anygpu.trainers.scripts.{TEMPLATES[kind.name]}").written
+    return write(config, dataset)
+
+
+GENERIC = '''\
+"""Trains with anygpu's trainer {TRAINER!t}. Needs: pip install 'anygpu{EXTRAS!t}'
+
+    python train.py [dataset]       a second run goes on from the last checkpoint
+"""
+
+import sys
+from pathlib import Path
+
+from anygpu.trainers import PrintingContext, get_trainer
+
+DATASET = sys.argv[1] if len(sys.argv) > 1 else {DATASET}
+SETTINGS = {SETTINGS}
+OUTPUT = Path("outputs")
+
+result = get_trainer(
+    {TRAINER},
+    dataset_path=DATASET or None,
+    output_dir=OUTPUT,
+    context=PrintingContext(OUTPUT, resume=True),
+    **SETTINGS,
+).train()
+print(f"best weights: {{result.best}}", file=sys.stderr)
+'''

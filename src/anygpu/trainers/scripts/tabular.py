@@ -1,0 +1,214 @@
+"""A table by scikit-learn, XGBoost or LightGBM alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.errors import BadConfig
+from anygpu.trainers.scripts.writing import PROGRESS, filled
+from anygpu.trainers.tabular import columns, learning
+from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, Model
+
+TEMPLATE = '''\
+"""Trains {MODEL!t} to predict {TARGET!t} from a table. Needs: pip install {PACKAGES!t}
+
+    python train.py [table.csv]     writes outputs/model.joblib: joblib.load(path).predict(rows)
+"""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import joblib
+import numpy
+from sklearn import metrics
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from {MODULE!t} import {CLASS!t}
+
+DATASET = sys.argv[1] if len(sys.argv) > 1 else {DATASET}
+TARGET, FEATURES, DROP = {TARGET}, {FEATURES}, {DROP}
+EPOCHS, ROUNDS, BATCH_SIZE = {EPOCHS!t}, {ROUNDS!t}, {BATCH_SIZE!t}  # an epoch adds ROUNDS trees, or is a pass
+VAL_FRACTION, SEED = {VAL_FRACTION!t}, {SEED!t}
+SETTINGS = {SETTINGS}
+ABSENT = {{"", "na", "n/a", "nan", "null", "none", "?"}}
+OUTPUT = Path("outputs")
+
+
+{PROGRESS!t}
+
+def number(text):
+    """NaN where nothing is known; None for what is no number."""
+    if text.strip().lower() in ABSENT:
+        return numpy.nan
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def read():
+    """The names of the columns, the rows as an array of objects, the target, and which columns are numbers."""
+    with open(DATASET, newline="", encoding="utf-8-sig") as file:
+        names, *rows = [row for row in csv.reader(file) if row]
+    at = names.index(TARGET)
+    rows = [row for row in rows if row[at].strip().lower() not in ABSENT]
+    kept = [name for name in FEATURES or names if name != TARGET and name not in DROP]
+    table = numpy.empty((len(rows), len(kept)), dtype=object)
+    numeric = []
+    for place, name in enumerate(kept):
+        texts = [row[names.index(name)] for row in rows]
+        numbers = [number(text) for text in texts]
+        if None not in numbers:
+            numeric.append(place)
+        table[:, place] = numbers if None not in numbers else [text.strip() for text in texts]
+    return table, {READ_TARGET!t}, numeric
+
+
+def preprocessing(table, numeric):
+    others = [place for place in range(table.shape[1]) if place not in numeric]
+    filled = SimpleImputer(strategy="median", keep_empty_features=True)
+    steps = [("numbers", {NUMBERS!t}, numeric)] if numeric else []
+    if others:
+        categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        steps.append(("categories", categories, others))
+    return ColumnTransformer(steps)
+
+
+def epoch_of(model, inputs, target, epoch):
+{EPOCH_OF!t}
+
+def measured(model, inputs, target):
+{MEASURED!t}
+
+def main():
+    table, target, numeric = read()
+    {NAMES!t}
+    rows, val_rows, target, val_target = train_test_split(
+        table, target, test_size=VAL_FRACTION, random_state=SEED{STRATIFY!t}
+    )
+    columns = preprocessing(table, numeric).fit(rows)
+    inputs, val_inputs = columns.transform(rows), columns.transform(val_rows)
+    model = {CLASS!t}(**SETTINGS)
+    for epoch in range(EPOCHS):
+        epoch_of(model, inputs, target, epoch)
+        progress(epoch=epoch + 1, total_epochs=EPOCHS, **measured(model, val_inputs, val_target))
+    OUTPUT.mkdir(exist_ok=True)
+    joblib.dump(Pipeline([("columns", columns), ("model", model)]), OUTPUT / "model.joblib")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+GROW = "    model.set_params(n_estimators=(epoch + 1) * ROUNDS).fit(inputs, target)\n"
+ITERATE = "    model.set_params(max_iter=(epoch + 1) * ROUNDS).fit(inputs, target)\n"
+SOLVE = "    model.fit(inputs, target)\n"
+BATCHES = """\
+    order = numpy.random.default_rng([SEED, epoch]).permutation(len(target))
+    for start in range(0, len(order), BATCH_SIZE):
+        rows = order[start : start + BATCH_SIZE]
+        model.partial_fit(inputs[rows], target[rows]{CLASSES})
+"""
+XGBOOST = """\
+    before = model.get_booster() if epoch else None
+    model.set_params(n_estimators=ROUNDS).fit(inputs, target, xgb_model=before)
+"""
+LIGHTGBM = """\
+    before = model.booster_ if epoch else None
+    model.set_params(n_estimators=ROUNDS).fit(inputs, target, init_model=before)
+"""
+EPOCHS = {"grow": GROW, "iterate": ITERATE, "solve": SOLVE, "xgboost": XGBOOST, "lightgbm": LIGHTGBM}
+OF_CLASSES = """\
+    said = model.predict_proba(inputs)
+    guess = model.classes_[said.argmax(axis=1)]
+    return {
+        "accuracy": float((guess == target).mean()),
+        "f1": float(metrics.f1_score(target, guess, average="macro")),
+        "log_loss": float(metrics.log_loss(target, said, labels=model.classes_)),
+    }
+"""
+OF_NUMBERS = """\
+    said = model.predict(inputs)
+    return {
+        "rmse": float(numpy.sqrt(((said - target) ** 2).mean())),
+        "mae": float(numpy.abs(said - target).mean()),
+        "r2": float(metrics.r2_score(target, said)),
+    }
+"""
+PACKAGES = {"sklearn": "scikit-learn", "xgboost": "scikit-learn xgboost", "lightgbm": "scikit-learn lightgbm"}
+
+
+def written(config: TrainingConfig, dataset: str) -> str:
+    model, task = MODELS[config.model], _task(config, dataset)
+    is_classes = task == CLASSIFICATION
+    module, _, kind = model.place(task).partition(":")
+    if not kind:
+        raise BadConfig(f"task: model {config.model!r} does no {task}")
+    return filled(
+        TEMPLATE,
+        MODEL=config.model,
+        MODULE=module,
+        CLASS=kind,
+        PACKAGES=PACKAGES[model.module],
+        DATASET=dataset or "table.csv",
+        TARGET=config.option("target"),
+        FEATURES=columns.listed(config.option("features")),
+        DROP=columns.listed(config.option("drop")),
+        EPOCHS=1 if model.epoch == "solve" else config.epochs,
+        ROUNDS=config.option("rounds", 1),
+        BATCH_SIZE=config.batch_size,
+        VAL_FRACTION=config.val_fraction,
+        SEED=config.seed,
+        SETTINGS=_settings(config, task),
+        PROGRESS=PROGRESS,
+        READ_TARGET=_target(is_classes),
+        NUMBERS="make_pipeline(filled, StandardScaler())" if model.is_scaled else "filled",
+        EPOCH_OF=_epoch(model, is_classes),
+        MEASURED=OF_CLASSES if is_classes else OF_NUMBERS,
+        NAMES=_names(model, is_classes),
+        STRATIFY=", stratify=target" if is_classes else "",
+    )
+
+
+def _task(config: TrainingConfig, dataset: str) -> str:
+    """Told from the table where it lies here; the script has to know."""
+    if config.task:
+        return config.task
+    if not Path(dataset).exists() or not dataset:
+        raise BadConfig("task: say classification or regression; the table is not here to tell it from")
+    from anygpu.trainers.tabular.trainer import read
+
+    return read(Path(dataset), config).task
+
+
+def _settings(config: TrainingConfig, task: str) -> dict[str, Any]:
+    given = {name: value for name, value in config.options.items() if name not in OWN}
+    return learning.settings(config, task, given)
+
+
+def _target(is_classes: bool) -> str:
+    kind = "str" if is_classes else "float"
+    return f"numpy.array([{kind}(row[at].strip()) for row in rows])"
+
+
+def _epoch(model: Model, is_classes: bool) -> str:
+    if model.epoch != "batches":
+        return EPOCHS[model.epoch]
+    return BATCHES.replace("{CLASSES}", ", classes=numpy.unique(target)" if is_classes else "")
+
+
+def _names(model: Model, is_classes: bool) -> str:
+    """XGBoost knows classes by numbers alone."""
+    if model.module != "xgboost" or not is_classes:
+        return 'print(f"{len(table)} rows", file=sys.stderr)'
+    return (
+        "names, target = numpy.unique(target, return_inverse=True)\n"
+        '    print("classes:", *(f"{code} is {name}" for code, name in enumerate(names)), file=sys.stderr)'
+    )
