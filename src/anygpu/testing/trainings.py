@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ class Training:
     settings: Mapping[str, Any]
     python: str = sys.executable
     cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, output: Path, *, resume: bool = False) -> dict[str, Any]:
         """To the end; what is in its result.json."""
@@ -49,6 +50,7 @@ class Training:
         command += ["--output", str(output), "--json", *(["--resume"] if resume else [])]
         command += ["--dataset", str(self.dataset)] if self.dataset else []
         env = {name: value for name, value in os.environ.items() if not name.startswith("ANYGPU_")}
+        env.update(self.env)
         output.mkdir(parents=True, exist_ok=True)
         with (output / "stderr.txt").open("ab") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=env, cwd=self.cwd)

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.trainers.line import Line
 
 from anygpu.trainers import BadConfig, LocalContext, get_trainer, make_config, trackers
+from anygpu.trainers.cadence import Cadence
 from anygpu.trainers.trackers.run import Point, Run
 from anygpu.trainers.trackers.sending import Sender
 from anygpu.trainers.trackers.to_tensorboard import TensorBoard, crc32c
@@ -107,6 +108,27 @@ def test_a_training_that_fails_is_told_as_failed(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         trainer.train()
     assert tracker.calls[-1] == "end failed"
+
+
+class Killed(BaseException):
+    """As SIGKILL."""
+
+
+def test_what_was_not_told_before_a_kill_is_told_after_it(tmp_path: Path) -> None:
+    deaf, hearing = Remembering(failures=10**9), Remembering()
+    trainer = line(tmp_path, deaf)
+    trainer.validate = lambda epoch: {"val_loss": 1.0} if epoch == 0 else _raise(Killed)  # type: ignore[method-assign]
+    trainer._cadence = Cadence(0)
+    with pytest.raises(Killed):
+        trainer.train()
+    line(tmp_path, hearing, resume=True).train()
+    told = [step for step, metrics in hearing.points if "epoch" not in metrics]
+    assert told == list(range(1, 61))
+    assert [step for step, metrics in hearing.points if "epoch" in metrics] == [20, 40, 60]
+
+
+def _raise(kind: type[BaseException]) -> Any:
+    raise kind
 
 
 # -- TensorBoard ------------------------------------------------------------------------------------------------

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from anygpu.trainers.trackers.run import Point, Tracker
 
 EVERY_S = 1.0
-MOST_POINTS = 100_000  # that wait for a tracker that does not answer
+MOST_POINTS = 100_000  # that wait for a tracker that does not answer; then the oldest are left out
 PATIENCE_S = 20.0  # at the end of a training
 
 
@@ -21,18 +21,23 @@ class Sender:
     def __init__(self, tracker: Tracker, *, every_s: float = EVERY_S, patience_s: float = PATIENCE_S) -> None:
         self.tracker = tracker
         self._every_s, self._patience_s = every_s, patience_s
-        self._points: queue.Queue[Point] = queue.Queue(MOST_POINTS)
+        self._waiting: deque[Point] = deque(maxlen=MOST_POINTS)
         self._closing = threading.Event()
         self._status = ""
         self._started = self._warned = False
         self._thread = threading.Thread(target=self._work, name=f"track-{tracker.name}", daemon=True)
+
+    def start(self, untold: Iterable[Point] = ()) -> None:
+        """`untold`: what an earlier attempt had not come to tell."""
+        self._waiting.extend(untold)
         self._thread.start()
 
     def put(self, point: Point) -> None:
-        try:
-            self._points.put_nowait(point)
-        except queue.Full:
-            self._warn(f"{MOST_POINTS:,} numbers wait for it; the next are left out")
+        self._waiting.append(point)
+
+    def untold(self) -> list[Point]:
+        """What is being told counts as untold until it is known to have arrived."""
+        return list(self._waiting)
 
     def files(self) -> Sequence[Path]:
         return self.tracker.files()
@@ -46,25 +51,19 @@ class Sender:
             self._warn("it does not answer; the last numbers may be missing there")
 
     def _work(self) -> None:
-        waiting: list[Point] = []
         while not self._closing.wait(self._every_s):
-            waiting = self._told(waiting)
-        self._told(waiting)
+            self._tell()
+        self._tell()
         if self._started:
             self._tried(lambda: self.tracker.end(self._status))
 
-    def _told(self, waiting: list[Point]) -> list[Point]:
-        """What is still to be told."""
-        waiting = [*waiting, *self._taken()][-MOST_POINTS:]
+    def _tell(self) -> None:
         self._started = self._started or self._tried(self.tracker.start)
-        done = self._started and (not waiting or self._tried(lambda: self.tracker.log(waiting)))
-        return [] if done else waiting
-
-    def _taken(self) -> list[Point]:
-        taken = []
-        while not self._points.empty():
-            taken.append(self._points.get_nowait())
-        return taken
+        points = self.untold()
+        if self._started and points and self._tried(lambda: self.tracker.log(points)):
+            told = points[-1]
+            while self._waiting and self._waiting.popleft() is not told:
+                pass
 
     def _tried(self, call: Callable[[], None]) -> bool:
         try:

@@ -29,7 +29,7 @@ class Mlflow:
         self._entities, self._tracking, self._run = entities, tracking, run
         self._place = _address(place or os.environ.get("MLFLOW_TRACKING_URI", ""), run.output)
         self._id = ""
-        self._known: dict[str, int] = {}
+        self._known: dict[str, int] = {}  # the last step of each metric that an earlier attempt told
 
     def start(self) -> None:
         self._client = self._tracking.MlflowClient(tracking_uri=self._place)
@@ -68,7 +68,6 @@ class Mlflow:
         ]
         for at in range(0, len(new), AT_ONCE):
             self._client.log_batch(self._id, metrics=new[at : at + AT_ONCE])
-            self._known.update({each.key: each.step for each in new[at : at + AT_ONCE]})
 
     def end(self, status: str) -> None:
         self._client.set_terminated(self._id, STATUS[status])

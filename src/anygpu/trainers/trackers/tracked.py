@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from anygpu.trainers.context import Context
 from anygpu.trainers.trackers.run import STOPPED, Point
 from anygpu.trainers.trackers.sending import Sender
 
+UNTOLD = "untold-points.json"  # in a checkpoint: no curve has a hole where a training was killed
+MOST_KEPT = 2_000
+
 
 class Tracked:
     """Everything goes to the context; numbers go to the trackers too, and their files along with each checkpoint."""
@@ -18,6 +22,9 @@ class Tracked:
     def __init__(self, context: Context, senders: Sequence[Sender]) -> None:
         self._context = context
         self._senders = senders
+        untold = _kept(context.restore())
+        for sender in senders:
+            sender.start(untold.get(sender.tracker.name, ()))
         atexit.register(self.end, STOPPED)  # for who never calls it
 
     def report(
@@ -36,6 +43,7 @@ class Tracked:
                 sender.put(point)
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
+        _keep(path, {sender.tracker.name: sender.untold()[-MOST_KEPT:] for sender in self._senders})
         self._context.checkpoint(path, step=step, wait=wait)
         self._keep_files()
 
@@ -66,3 +74,19 @@ class Tracked:
         for sender in self._senders:
             for path in sender.files():
                 job.artifact(path, name=f"{sender.tracker.name}/{path.name}")
+
+
+def _keep(checkpoint: Path, untold: Mapping[str, Sequence[Point]]) -> None:
+    points = {
+        name: [[each.step, each.at_s, dict(each.metrics)] for each in some] for name, some in untold.items()
+    }
+    (checkpoint / UNTOLD).write_text(json.dumps(points))
+
+
+def _kept(checkpoint: Path | None) -> dict[str, list[Point]]:
+    if checkpoint is None or not (checkpoint / UNTOLD).exists():
+        return {}
+    found = json.loads((checkpoint / UNTOLD).read_text())
+    return {
+        name: [Point(metrics, step, at_s) for step, at_s, metrics in some] for name, some in found.items()
+    }
