@@ -6,10 +6,14 @@ python -m bench.spot                         made-up zones: scarce, flapping, bu
 
 import argparse
 import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: this folder holds a queue.py that must not stand for Python's own
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from anygpu.errors import AnygpuError
 from anygpu.plan.spot import SpotJob
@@ -67,6 +71,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--part", choices=["all", "first", "second"], default="all", help="half of each trace"
     )
+    parser.add_argument()
     parser.add_argument("--workers", type=int, default=2)
     return parser.parse_args()
 
@@ -83,7 +88,13 @@ def halved(trace: Trace, part: str) -> Trace:
 
 def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[Row]:
     chosen = [halved(trace, options.part) for trace in traces]
-    cells = [Cell(z, d, r) for z in ZONES if z <= len(chosen) for d in DEADLINES_H for r in RESTARTS_H]
+    cells = [
+        Cell(zones, deadline_h, restart_h)
+        for zones in ZONES
+        if zones <= len(chosen)
+        for deadline_h in DEADLINES_H
+        for restart_h in RESTARTS_H
+    ]
     with ProcessPoolExecutor(options.workers) as pool:
         for cell in cells:
             windows = cut(
@@ -99,9 +110,8 @@ def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[R
 def played(cell: Cell, window: Window) -> Row:
     """One window under every policy."""
     job = job_of(cell, window)
-    outcomes = {
-        name: replay(job, shortened(job, window), window.tick_s, policy) for name, policy in POLICIES.items()
-    }
+    during = shortened(job, window)
+    outcomes = {name: replay(job, during, window.tick_s, policy) for name, policy in POLICIES.items()}
     optimum = Optimum(job, list(window.available), window.tick_s)
     return Row(
         cell=cell,

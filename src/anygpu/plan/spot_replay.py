@@ -50,7 +50,12 @@ class _Run:
         return used_s
 
 
-def replay(job: SpotJob, availability: Mapping[str, Sequence[int]], tick_s: float, policy: Policy) -> Outcome:
+def replay(
+    job: SpotJob,
+    availability: Mapping[str, Sequence[int]],
+    tick_s: float,
+    policy: Policy,
+) -> Outcome:
     """The job under the policy. Where the record ends it goes on on-demand."""
     run = _Run(job, job.work_s)
     weather = Weather.unknown(availability, tick_s)
