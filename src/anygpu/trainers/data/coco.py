@@ -99,6 +99,11 @@ def _read_categories(files: list[CocoFile], reading: Reading) -> None:
                     file.path, f"category {number} is {name!r} here and {names[number]!r} elsewhere"
                 )
     reading.classes = tuple(names[number] for number in sorted(names))
+    for name, count in Counter(reading.classes).items():
+        if count > 1 or not name.isprintable():
+            reading.wrong(
+                reading.root, f"{count} categories are called {name!r}; give each a name of its own"
+            )
     shapes = {shape for file in files if (shape := file.keypoint_shape) is not None}
     if len(shapes) > 1:
         reading.wrong(reading.root, f"categories differ in how many keypoints they have: {sorted(shapes)}")

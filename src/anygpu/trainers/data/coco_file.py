@@ -41,11 +41,11 @@ class CocoFile:
         """Names by id. A category that only holds others together is none of the classes."""
         found = _by_id(self, "categories", "name", reading)
         groups = {str(each.get("supercategory")) for each in found.values()}
-        used = {each.get("category_id") for each in self.annotations if isinstance(each, dict)}
+        used = {str(each.get("category_id")) for each in self.annotations if isinstance(each, dict)}
         return {
             number: str(each["name"])
             for number, each in found.items()
-            if number in used or each.get("supercategory") != "none" or str(each["name"]) not in groups
+            if str(number) in used or each.get("supercategory") != "none" or str(each["name"]) not in groups
         }
 
     def images(self, reading: Reading) -> dict[int, dict[str, Any]]:

@@ -54,8 +54,9 @@ def _image(annotation: Any, images: Mapping[int, Image], seen: set[int]) -> Imag
         if number in seen:
             raise ValueError("another annotation has the same id")
         seen.add(int(str(number)))
-    if annotation.get("image_id") not in images:
-        raise ValueError(f"there is no usable image with the id {annotation.get('image_id')!r}")
+    wanted = annotation.get("image_id")
+    if not is_id(wanted) or wanted not in images:
+        raise ValueError(f"there is no usable image with the id {str(wanted)[:40]}")
     return images[annotation["image_id"]]
 
 

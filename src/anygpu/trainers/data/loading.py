@@ -139,6 +139,8 @@ def _check_splits(reading: Reading, items: Mapping[str, Sequence[Item]]) -> None
             reading.wrong(reading.root, f"the split {split!r} is empty: there is no image in it")
     if TRAIN not in reading.drafts and not reading.findings:
         reading.wrong(reading.root, "there is no train split")
+    if not reading.classes and not reading.findings:
+        reading.wrong(reading.root, "there is no class: nothing in it says what is to be learnt")
     seen: dict[str, str] = {}
     twice = 0
     for split, part in items.items():

@@ -99,7 +99,8 @@ class Reading:
     resolved: dict[Path, Path] = field(default_factory=dict)  # folders, to where they really are
 
     def wrong(self, path: Path, what: str, line: int | None = None) -> None:
-        self.findings.append(Finding(path, what, line))
+        printable = what.encode("utf-8", "backslashreplace").decode()
+        self.findings.append(Finding(path, printable, line))
 
     def note(self, path: Path, what: str) -> None:
         self.notes.append(Finding(path, what))

@@ -15,7 +15,7 @@ from anygpu.trainers.data.listing import (
     split_name,
 )
 from anygpu.trainers.data.shapes import TRAIN, Draft, Reading
-from anygpu.trainers.data.yolo_config import Config, load_config, read_keypoint_shape, read_names
+from anygpu.trainers.data.yolo_config import Config, exists, load_config, read_keypoint_shape, read_names
 from anygpu.trainers.data.yolo_labels import read_boxes
 from anygpu.trainers.errors import BadDataset
 
@@ -90,7 +90,7 @@ def _found(written: str, config: Config) -> Path | None:
     tried = (
         base / each for each in (written, shorter) for base in (config.folder, config.file.parent.resolve())
     )
-    found = next((path for path in tried if path.exists()), None)
+    found = next((path for path in tried if exists(path)), None)
     return None if found is None else Path(os.path.normpath(found))
 
 
@@ -101,7 +101,7 @@ def _listed(file: Path, config: Config, reading: Reading) -> list[Path]:
         for number, line in lines_of(file):
             base = file.parent if line.startswith("./") else config.folder
             path = Path(os.path.normpath(base / line))
-            if not path.is_file():
+            if not exists(path) or not path.is_file():
                 reading.wrong(file, f"the image {line} does not exist", number)
             elif is_within(path, reading):
                 found.append(path)

@@ -29,7 +29,7 @@ class Config:
         """What relative places in it start from: `path` where it exists, else the file's own folder."""
         named = self.values.get("path")
         place = (self.file.parent / str(named)) if named else self.file.parent
-        return (place if place.is_dir() else self.file.parent).resolve()
+        return (place if exists(place) and place.is_dir() else self.file.parent).resolve()
 
     @property
     def splits(self) -> dict[str, list[str]]:
@@ -38,6 +38,14 @@ class Config:
             name: [str(each) for each in (value if isinstance(value, list) else [value])]
             for name, value in given.items()
         }
+
+
+def exists(path: Path) -> bool:
+    """False too for what no file system would take for a name."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def load_config(file: Path) -> Config:
@@ -99,6 +107,8 @@ def _what_is_wrong(names: Any) -> str:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return f"the class {value!r} has to be a text; put it in quotes"
+        if not str(value).strip() or not str(value).isprintable():
+            return f"the class {value!r} has no name that can be printed"
     twice = next((value for value in values if values.count(value) > 1), None)
     return f"the class {twice!r} is named twice" if twice is not None else ""
 

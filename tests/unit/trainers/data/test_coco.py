@@ -181,6 +181,20 @@ def test_wrong_images_and_categories_are_named(tmp_path: Path, changed: dict[str
     assert findings(exported(tmp_path, content() | changed))[0].startswith(what)
 
 
+def test_two_categories_of_one_name_are_refused(tmp_path: Path) -> None:
+    named = [{"id": 3, "name": "cat"}, {"id": 7, "name": "cat"}]
+    root = exported(tmp_path, content(categories=named))
+    write(root / "valid" / "_annotations.coco.json", json.dumps(content(categories=named)))
+    assert findings(root) == [".: 2 categories are called 'cat'; give each a name of its own"]
+
+
+def test_a_dataset_without_a_class_teaches_nothing(tmp_path: Path) -> None:
+    nothing = content(annotations=[], categories=[])
+    root = exported(tmp_path, nothing)
+    write(root / "valid" / "_annotations.coco.json", json.dumps(nothing))
+    assert findings(root) == [".: there is no class: nothing in it says what is to be learnt"]
+
+
 def test_an_image_stored_lying_on_its_side_is_as_large(tmp_path: Path) -> None:
     train = content(annotations=[], images=[IMAGE | {"width": HEIGHT, "height": WIDTH}])
     item = data.load(exported(tmp_path, train)).splits["train"][0]
