@@ -28,7 +28,7 @@ def work_order(
         **_what_to_run(spec),
         "python": spec.python,
         "image": spec.image,
-        "env": dict(spec.env),
+        "env": {**spec.env, **_tracking(spec)},
         "secrets": dict(secrets),
         "archive": archive,
         "subdir": spec.workdir.subdir if spec.workdir else "",
@@ -69,6 +69,12 @@ def _what_to_run(spec: JobSpec) -> dict[str, Any]:
     else:
         run["code"] = spec.code
     return run
+
+
+def _tracking(spec: JobSpec) -> dict[str, str]:
+    """Which experiment trackers the trainer tells: it does so itself, where it runs."""
+    wanted = {name: value for name, value in spec.track.model_dump(mode="json").items() if value}
+    return {"ANYGPU_TRACK": json.dumps(wanted)} if wanted and spec.trainer is not None else {}
 
 
 def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:

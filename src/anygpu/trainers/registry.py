@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -39,6 +41,17 @@ ALIASES = {
 }
 
 
+# Models people name instead of the trainer.
+MODEL_NAMES = {
+    "yolo": re.compile(r"yolo[-_]?v?\d+[a-z]?([-_](seg|cls|pose|det))?(\.pt|\.yaml)?"),
+    "tabular": re.compile(r"random-forest|extra-trees|(hist-)?gradient-boosting|logistic-regression|ridge"),
+    "torch-classifier": re.compile(
+        r"(wide_)?resne[xs]?t\d\w*|efficientnet_\w+|mobilenet_v\d\w*|convnext_\w+|densenet\d+|vgg\d+\w*"
+        r"|vit_[bhl]_\d+|swin_\w+|regnet_\w+|shufflenet_\w+|squeezenet\w+|mnasnet\w+|alexnet|googlenet|maxvit_t"
+    ),
+}
+
+
 def find(name: str) -> type[Trainer]:
     """`yolo`, a name of an installed package's, a registered plugin's, or `./my_trainer.py:Mine`."""
     return as_trainer(found(name), name)
@@ -48,9 +61,9 @@ def found(name: str) -> object:
     """What goes by this name, be it a trainer or a model plugin."""
     if ".py" in name:
         return _from_file(name)
-    known = ALIASES.get(name.lower(), name.lower())
-    if known in BUILT_IN:
-        return _imported(BUILT_IN[known])
+    known, model = understood(name)
+    if known:
+        return _with_model(_imported(BUILT_IN[known]), model)
     if name in registry.list_models():
         return registry.get_model(name)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
@@ -60,7 +73,21 @@ def found(name: str) -> object:
 
 
 def is_built_in(name: str) -> bool:
-    return ALIASES.get(name.lower(), name.lower()) in BUILT_IN
+    return bool(understood(name)[0])
+
+
+def understood(name: str) -> tuple[str, str]:
+    """Which trainer of ours is meant, and which model of it, where the name says one; ("", "") for others'.
+
+    `yolo`, `yolo/yolo11n`, `yolo11n` and `resnet50` are all ways to say it.
+    """
+    first, _, model = name.partition("/")
+    known = ALIASES.get(first.lower(), first.lower())
+    if known in BUILT_IN:
+        return known, model
+    named = (trainer for trainer, pattern in MODEL_NAMES.items() if pattern.fullmatch(name.lower()))
+    trainer = next(named, "")
+    return trainer, name if trainer else ""
 
 
 def require_known(name: str) -> None:
@@ -83,6 +110,14 @@ def as_trainer(found: object, name: str) -> type[Trainer]:
         f"{name} is {found!r}, which is neither a Trainer (anygpu.trainers.Trainer) nor a model plugin:"
         " a class with train(train_loader, val_loader, callbacks)"
     )
+
+
+def _with_model(found: object, model: str) -> object:
+    """The trainer with this model unless its settings name another."""
+    if not model or not (isinstance(found, type) and issubclass(found, Trainer)):
+        return found
+    defaults = {**found.accepts.defaults, "model": model}
+    return type(found.__name__, (found,), {"accepts": replace(found.accepts, defaults=defaults)})
 
 
 def _imported(place: str) -> object:

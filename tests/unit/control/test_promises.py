@@ -37,6 +37,39 @@ def test_what_can_be_kept_is_not_refused(asked: dict[str, Any]) -> None:
     assert spec.script == "train.py"
 
 
+@pytest.mark.parametrize(
+    ("asked", "place", "said"),
+    [
+        ({"trainer": "tabular"}, "config.target", "say which column is to be predicted"),
+        ({"trainer": "yolo", "config": {"epoch": 3}}, "config.epoch", "did you mean 'epochs'?"),
+        ({"trainer": "yolp"}, "trainer", "there is no trainer 'yolp'; did you mean 'yolo'?"),
+        ({"trainer": "resnet50", "config": {"epochs": 0}}, "config.epochs", "0 is not a whole number"),
+    ],
+)
+def test_a_trainers_settings_are_checked_before_anything_starts(
+    asked: dict[str, Any], place: str, said: str
+) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_keepable(from_mapping(asked))
+    assert [problem.place for problem in refused.value.problems] == [place]
+    assert said in refused.value.problems[0].message
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"trainer": "resnet50", "config": {"epochs": 3}},
+        {"trainer": "yolo", "track": {"tensorboard": True}},
+        {"trainer": "./mine.py:Mine", "config": {"anything": 1}},
+        {"trainer": "somebodys", "requirements": ["somebodys-trainers"]},
+    ],
+)
+def test_a_trainer_that_can_run_is_not_refused(asked: dict[str, Any]) -> None:
+    spec = from_mapping(asked)
+    require_keepable(spec)
+    assert spec.kind == "trainer"
+
+
 def test_an_image_does_not_fit_where_no_container_runs() -> None:
     spec = from_mapping({"script": "train.py", "image": "pytorch/pytorch:2"})
     assert unfit(spec, Offer(backend="local")) == "runs no container images"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.trainers import BadConfig, BadDataset, find
+from anygpu.trainers import BadConfig, BadDataset, find, registry
 from anygpu.trainers.tabular.columns import Columns
 from anygpu.trainers.tabular.split import split
 from anygpu.trainers.tabular.trainer import Tabular, read
@@ -103,3 +103,21 @@ def test_xgboost_and_lightgbm_are_tabular_by_their_own_names() -> None:
     assert find("xgboost").configured({"target": "y"}).model == "xgboost"
     assert find("LightGBM").configured({"target": "y"}).model == "lightgbm"
     assert find("sklearn").configured({"target": "y"}).model == "hist-gradient-boosting"
+    assert find("sklearn/random-forest").configured({"target": "y"}).model == "random-forest"
+
+
+@pytest.mark.parametrize(
+    ("name", "trainer", "model"),
+    [
+        ("resnet50", "torch-classifier", "resnet50"),
+        ("yolov8n", "yolo", "yolov8n"),
+        ("YOLO11m-seg.pt", "yolo", "YOLO11m-seg.pt"),
+        ("yolo/yolo26s", "yolo", "yolo26s"),
+        ("ridge", "tabular", "ridge"),
+        ("vit_b_16", "torch-classifier", "vit_b_16"),
+        ("my-own", "", ""),
+        ("yolp", "", ""),
+    ],
+)
+def test_a_model_named_instead_of_its_trainer_is_understood(name: str, trainer: str, model: str) -> None:
+    assert registry.understood(name) == (trainer, model)
