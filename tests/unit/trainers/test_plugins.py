@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pytest
@@ -261,6 +261,38 @@ def test_arrays_without_targets_are_said(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "a.npz", x=[1, 2])
     with pytest.raises(BadDataset, match=r"a\.npz: has x; x and y are needed"):
         trained(f"{file(tmp_path)}:MyModel", tmp_path / "a.npz", tmp_path / "out", Watching(tmp_path))
+
+
+class Looks:
+    """Keeps what its loaders gave."""
+
+    seen: ClassVar[list[Any]] = []
+    config: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        Looks.config = config
+
+    def train(self, train_loader: Any, val_loader: Any, callbacks: Any = None) -> None:
+        Looks.seen = [*train_loader, *val_loader]
+
+
+def test_a_table_comes_as_batches_of_numbers_and_classes(tmp_path: Path) -> None:
+    registry.register("looks", Looks)
+    rows = [f"{n}.5,{('red', 'blue')[n % 2]},{('yes', 'no')[n % 2]}" for n in range(10)]
+    (tmp_path / "t.csv").write_text("\n".join(["size,colour,bought", *rows]))
+    get_trainer("looks", dataset_path=tmp_path / "t.csv", output_dir=tmp_path / "out", batch_size=4).train()
+    assert Looks.config["classes"] == ["no", "yes"]
+    assert [len(targets) for _, targets in Looks.seen] == [4, 4, 2]
+    pairs = [pair for batch in Looks.seen for pair in zip(*batch, strict=True)]
+    assert sorted(float(row[0]) for row, _ in pairs) == [n + 0.5 for n in range(10)]
+    assert all((float(row[1]), float(row[2])) == (1 - int(target), int(target)) for row, target in pairs)
+
+
+def test_a_table_without_a_value_to_learn_is_said(tmp_path: Path) -> None:
+    registry.register("looks", Looks)
+    (tmp_path / "t.csv").write_text("size,price\n1,2\n2,\n")
+    with pytest.raises(BadDataset, match=r"t\.csv:3: 'price' is empty"):
+        get_trainer("looks", dataset_path=tmp_path / "t.csv", output_dir=tmp_path / "out").train()
 
 
 def test_a_plugin_of_an_installed_package_is_found_by_its_entry_point(

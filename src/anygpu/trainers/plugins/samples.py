@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class Samples:
 def read(dataset: Path, config: TrainingConfig) -> Samples:
     if dataset.suffix == ".npz":
         return _arrays(dataset, config)
+    if dataset.suffix in TABLES:
+        return _table(dataset, config)
     return _images(dataset, config)
 
 
@@ -121,6 +123,38 @@ def _held(path: Path, arrays: Mapping[str, Any], name: str) -> Rows:
     if not {f"x_{name}", f"y_{name}"} <= set(arrays):
         raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val to measure with")])
     return Rows(arrays[f"x_{name}"], arrays[f"y_{name}"])
+
+
+def _table(path: Path, config: TrainingConfig) -> Samples:
+    """Each row as numbers; the column to learn is `target`, or the last one."""
+    table = data.load_table(path, target=config.option("target", ""))
+    target = config.option("target", "") or table.columns[-1]
+    unknown = [line for line, value in enumerate(table.column(target), 2) if value is None]
+    if unknown:
+        raise BadDataset([Finding(path, f"{target!r} is empty", line) for line in unknown])
+    rest = [name for name in table.columns if name != target]
+    columns = [column for name in rest for column in _numbers(table.column(name))]
+    targets, classes = _targets(table.column(target))
+    train, val = _split(list(zip(*columns, strict=True)), targets, config)
+    return Samples(train, val, classes, table.sha256)
+
+
+def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
+    """Numbers as they are, 0 where none is known; of categories one column each, of 0 and 1."""
+    categories = sorted({value for value in values if isinstance(value, str)})
+    if not categories:
+        yield [0.0 if value is None else float(value) for value in values]
+    for category in categories:
+        yield [float(value == category) for value in values]
+
+
+def _targets(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    """Names are classes, and so are whole numbers from 0; other numbers are quantities."""
+    if any(isinstance(value, str) for value in values):
+        classes = sorted({str(value) for value in values})
+        return [classes.index(str(value)) for value in values], tuple(classes)
+    named = _named(values)
+    return [int(value) if named else float(value) for value in values], named
 
 
 def _split(inputs: Sequence[Any], targets: Sequence[Any], config: TrainingConfig) -> tuple[Rows, Rows]:
