@@ -41,7 +41,7 @@ def files_below(folder: Path, reading: Reading) -> list[Path]:
     for entry in entries:
         if entry.name.startswith((".", "__MACOSX")) or not _is_usable(entry, reading):
             continue
-        if entry.is_dir():
+        if entry.is_dir(follow_symlinks=False):
             found += files_below(Path(entry.path), reading)
         else:
             found.append(Path(entry.path))
@@ -73,10 +73,10 @@ def is_within(path: Path, reading: Reading) -> bool:
 def _resolved(path: Path, reading: Reading) -> Path:
     """Each folder is resolved once: a hundred thousand images lie in a few of them."""
     if path.is_symlink() or path.is_dir():
-        return path.resolve()
+        return Path(os.path.realpath(path))  # which, unlike Path.resolve, survives a link to itself
     folder = path.parent
     if folder not in reading.resolved:
-        reading.resolved[folder] = folder.resolve()
+        reading.resolved[folder] = Path(os.path.realpath(folder))
     return reading.resolved[folder] / path.name
 
 

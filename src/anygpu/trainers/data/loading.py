@@ -40,6 +40,10 @@ def load(
     folder_or_file = opened(given, cache_dir)
     try:
         return _load(folder_or_file, task, val_fraction, seed, decode)
+    except OSError as error:
+        raise BadDataset(
+            [Finding(Path(error.filename or given), f"cannot be read: {error.strerror}")]
+        ) from None
     except BadDataset as error:
         if not is_archive(given):
             raise

@@ -59,6 +59,18 @@ def test_a_link_out_of_the_dataset_is_named(tmp_path: Path) -> None:
         data.load(root)
 
 
+def test_a_link_to_itself_and_a_link_to_a_folder_are_named(tmp_path: Path) -> None:
+    root = image_folder(tmp_path, {"cat": 3, "dog": 3})
+    (root / "cat" / "loop.png").symlink_to(root / "cat" / "loop.png")
+    (root / "cat" / "more").symlink_to(root / "dog")
+    with pytest.raises(data.BadDataset) as caught:
+        data.load(root)
+    assert [(each.path.name, each.what[:23]) for each in caught.value.findings] == [
+        ("loop.png", "the image cannot be rea"),
+        ("more", "a link to a folder; put"),
+    ]
+
+
 def test_a_file_name_that_is_not_utf_8_is_told_in_characters_that_can_be_printed(tmp_path: Path) -> None:
     root = image_folder(tmp_path, {"cat": 3, "dog": 3})
     write(Path(f"{root}/cat/k\udce4tzchen.png"), png())
