@@ -43,6 +43,19 @@ def test_the_file_runs_where_nothing_can_be_cached(play: Play, tmp_path: Path) -
     assert agent.server.points()[0][0] == "loss"
 
 
+def test_the_file_brings_the_trainers_and_a_job_can_use_them(play: Play, tmp_path: Path) -> None:
+    build_pyz(tmp_path / "agent.pyz")
+    told = 'import anygpu.trainers as t, sys\nprint("tabular" in t.names(), "lib" in t.__file__, flush=True)'
+    for cache in ("a directory", "no directory"):
+        place = tmp_path / cache
+        place.write_text("") if cache == "no directory" else place.mkdir()
+        agent = play({"code": told})
+        env = {**os.environ, "XDG_CACHE_HOME": str(place)}
+        command = [sys.executable, "-I", "-S", str(tmp_path / "agent.pyz"), str(agent.directory)]
+        assert subprocess.run(command, env=env, timeout=60, check=False).returncode == 0
+        assert b"True True" in agent.server.log
+
+
 def test_the_agent_starts_without_the_modules_that_cost_time() -> None:
     heavy = {
         "asyncio",
