@@ -46,7 +46,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Offers that fit, cheapest first; of a machine's regions the cheapest, unless regions are named."""
-    catalog, need = _catalog(), _need(gpu)
+    catalog, need = opened(), _need(gpu)
     found = catalog.candidates(need, clouds=_clouds(clouds), regions=regions, spot=spot)
     listed = _sorted(found if regions else found.one_per_shape(), sort)
     shown = listed[: limit or None]
@@ -63,7 +63,7 @@ def clouds(as_json: bool) -> None:
     """How each place bills, and what is known of its prices."""
     from anygpu.plan.catalog import terms
 
-    catalog = _catalog()
+    catalog = opened()
     if as_json:
         emit_json([_plain_terms(each, catalog) for each in terms().values()])
         return
@@ -107,7 +107,7 @@ def update(source: str, as_json: bool) -> None:
     _say("updated", {name: len(its) for name, its in _by_cloud(rows).items()}, {}, as_json)
 
 
-def _catalog() -> "Catalog":
+def opened() -> "Catalog":
     from datetime import UTC, datetime
 
     from anygpu import settings

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anygpu.events.facts import MICROUSD, Offer, Place
+from anygpu.plan import gpus
 from anygpu.spec.model import Gpu, JobSpec, Resources
 
 
@@ -154,11 +155,17 @@ def _gpu_too_small(gpu: Gpu, offer: Offer) -> str:
     if gpu.count > offer.gpu_count:
         has = f"{offer.gpu_count} GPUs" if offer.gpu_count else "no GPU"
         return f"has {has}, the job needs {gpu.count}"
-    if gpu.kind and gpu.kind.lower() not in offer.gpu_kind.lower():
+    if gpu.kind and not _is_kind(gpu.kind, offer.gpu_kind):
         return f"has {offer.gpu_kind}, the job needs {gpu.kind}"
     if gpu.memory_gib and offer.gpu_memory_gib and gpu.memory_gib > offer.gpu_memory_gib:
         return f"has {offer.gpu_memory_gib:g} GiB a GPU, the job needs {gpu.memory_gib:g}"
     return ""
+
+
+def _is_kind(asked: str, offered: str) -> bool:
+    """An `A10` is no `A100`; of a kind nobody has figures for, a part of its name will do."""
+    unknown = not gpus.known(asked) and asked.lower() in offered.lower()
+    return gpus.matches(asked, offered) or unknown
 
 
 def _score(spec: JobSpec, offer: Offer, now: Circumstances) -> float:

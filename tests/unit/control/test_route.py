@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anygpu.events.facts import Offer
-from anygpu.plan.route import Circumstances, rank, route
+from anygpu.plan.route import Circumstances, rank, route, too_small
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 
@@ -123,3 +123,21 @@ def test_the_reason_says_each_thing_once_and_leaves_out_what_nobody_asked_for() 
     wanted = spec(placement={"allowed": ["cloud"], "instance_type": "none"})
     assert route(wanted, [A100, A100, other]).reason == "cloud: is a a2, not a none"
     assert "not among the allowed" in route(wanted, [other]).reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "will_do"),
+    [
+        ("A10", "NVIDIA A100-SXM4-40GB", False),
+        ("A100", "NVIDIA A100-SXM4-80GB", True),
+        ("L4", "L40S", False),
+        ("RTX 3060", "NVIDIA GeForce RTX 3060", True),
+        ("Quadro K2200", "Tesla T4", False),
+    ],
+)
+def test_a_gpu_is_what_was_asked_for_by_its_kind_not_by_its_letters(
+    asked: str, offered: str, will_do: bool
+) -> None:
+    spec = from_mapping({"script": "train.py", "resources": {"gpu": asked}})
+    why_not = too_small(spec.resources, Offer(backend="box", gpu_kind=offered, gpu_count=1))
+    assert (why_not == "") is will_do
