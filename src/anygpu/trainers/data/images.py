@@ -41,7 +41,8 @@ def inspected(paths: Sequence[Path], *, decode: bool = True) -> dict[Path, Pictu
     """Each image looked at once, or what is wrong with it."""
     wants_decode = decode and importlib.util.find_spec("PIL") is not None
     workers = min(os.cpu_count() or 1, 8)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of decoders: what can be decoded can be trained on
         found = pool.map(lambda path: _inspect(path, wants_decode), paths, chunksize=64)
         return dict(zip(paths, found, strict=True))
 
@@ -205,8 +206,8 @@ def _decode(data: bytes) -> None:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as image:
-            warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(data)) as image:
+            image.draft("L", (image.width // 8, image.height // 8))  # all of a JPEG is read, an eighth drawn
             image.load()
     except Exception as error:  # noqa: BLE001 - a decoder fails in as many ways as there are formats
         raise BadImage(f"corrupt: it cannot be decoded ({error})") from None
