@@ -12,19 +12,19 @@ SIZE = 64
 
 
 def yolo_dataset(
-    root: Path, *, train: int = 64, val: int = 24, size: int = SIZE, outlines: bool = False
+    root: Path, *, train: int = 64, val: int = 24, size: int = SIZE, labels: str = "boxes"
 ) -> Path:
-    """A folder in YOLO layout; `outlines`: polygons, as segmentation has them, instead of boxes."""
+    """A folder in YOLO layout; `labels`: "boxes", "outlines" (polygons) or "keypoints" (middle and right edge)."""
     chance = np.random.default_rng(7)
     for split, count in (("train", train), ("val", val)):
         for folder in ("images", "labels"):
             (root / folder / split).mkdir(parents=True)
         for number in range(count):
-            image, lines = drawn(chance, size, outlines)
+            image, lines = drawn(chance, size, labels)
             image.save(root / "images" / split / f"{number:03}.png")
             (root / "labels" / split / f"{number:03}.txt").write_text("\n".join(lines) + "\n")
-    names = ", ".join(CLASSES)
-    (root / "data.yaml").write_text(f"path: .\ntrain: images/train\nval: images/val\nnames: [{names}]\n")
+    about = f"path: .\ntrain: images/train\nval: images/val\nnames: [{', '.join(CLASSES)}]\n"
+    (root / "data.yaml").write_text(about + ("kpt_shape: [2, 2]\n" if labels == "keypoints" else ""))
     return root
 
 
@@ -46,7 +46,7 @@ def noise(chance: np.random.Generator, size: int) -> Image.Image:
     return Image.fromarray(chance.integers(90, 165, (size, size, 3), dtype=np.uint8))
 
 
-def drawn(chance: np.random.Generator, size: int, outlines: bool) -> tuple[Image.Image, list[str]]:
+def drawn(chance: np.random.Generator, size: int, labels: str) -> tuple[Image.Image, list[str]]:
     """One shape in the left half, sometimes another in the right one."""
     image, lines = noise(chance, size), []
     for half in range(int(chance.integers(1, 3))):
@@ -55,7 +55,8 @@ def drawn(chance: np.random.Generator, size: int, outlines: bool) -> tuple[Image
         x = float(chance.uniform(radius, size / 2 - radius)) + half * size / 2
         y = float(chance.uniform(radius, size - radius))
         draw_shape(image, index, x, y, radius)
-        numbers = outline(index, x, y, radius) if outlines else [x, y, 2 * radius, 2 * radius]
+        numbers = outline(index, x, y, radius) if labels == "outlines" else [x, y, 2 * radius, 2 * radius]
+        numbers += [x, y, x + radius, y] if labels == "keypoints" else []
         lines.append(f"{index} " + " ".join(f"{value / size:.6f}" for value in numbers))
     return image, lines
 

@@ -42,14 +42,20 @@ def _silence() -> None:
     from ultralytics.utils.events import events
 
     events.enabled = False
-    _to_stderr(LOGGER)
+    LOGGER.handlers[:] = [ToStderr()]
+    LOGGER.setLevel(logging.WARNING)
 
 
-def _to_stderr(logger: Any) -> None:
-    """Standard output belongs to the lines of progress."""
-    for handler in logger.handlers:
-        if isinstance(handler, logging.StreamHandler):
-            handler.setStream(sys.stderr)
+class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Standard output belongs to the lines of progress. Whatever stderr is at the moment: a notebook replaces it."""
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        return
 
 
 def _give_fonts() -> None:
