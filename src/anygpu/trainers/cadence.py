@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from anygpu.trainers.progress import Progress
 
@@ -15,27 +15,29 @@ SOONEST_S = 5.0  # with a model that is saved in no time, no more often than thi
 class Cadence:
     """Knows how long saving took, and how long training has run."""
 
-    def __init__(self, every_s: float | None) -> None:
+    def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
-        self._began = self._saved_at = time.monotonic()
+        self._clock = clock
+        self._began = self._saved_at = clock()
         self._earlier_s = self._stood_s = self._cost_s = 0.0
 
     def is_due(self) -> bool:
         pause_s = max(SOONEST_S, self._cost_s / SHARE) if self._every_s is None else self._every_s
-        return time.monotonic() - self._saved_at >= pause_s
+        return self._clock() - self._saved_at >= pause_s
 
     @contextlib.contextmanager
-    def standstill(self) -> Iterator[None]:
-        """Training waits meanwhile."""
-        began = time.monotonic()
+    def standstill(self, *, to_resume: bool = True) -> Iterator[None]:
+        """Training waits meanwhile. Best weights are nothing to resume from: they cost, but put no checkpoint off."""
+        began = self._clock()
         yield
-        self._saved_at = time.monotonic()
-        self._cost_s = self._saved_at - began
-        self._stood_s += self._cost_s
+        ended = self._clock()
+        self._stood_s += ended - began
+        self._cost_s = ended - began + (0.0 if to_resume else self._cost_s)
+        self._saved_at = ended if to_resume else self._saved_at
 
     def spent(self) -> tuple[float, float]:
         """Seconds of training in all, and how many of them it stood still."""
-        return self._earlier_s + time.monotonic() - self._began, self._stood_s
+        return self._earlier_s + self._clock() - self._began, self._stood_s
 
     def resumed(self, progress: Progress) -> None:
         self._earlier_s, self._stood_s = progress.training_s, progress.checkpoint_s

@@ -208,7 +208,7 @@ class Trainer(ABC):
             self.checkpoint()
 
     def _keep_best(self) -> None:
-        with self._cadence.standstill():
+        with self._cadence.standstill(to_resume=False):
             self._best = self.save_weights(self.output_dir, "best")
             self._best_untold = True
 

@@ -1,0 +1,50 @@
+"""When a training saves: often enough, and for at most one part in a hundred of its time."""
+
+import pytest
+
+from anygpu.trainers.cadence import Cadence
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def saves(
+    cadence: Cadence, clock: Clock, *, until_s: float, cost_s: float, best_every_s: float = 0
+) -> list[float]:
+    """A training of steps of one second; when it saved."""
+    found: list[float] = []
+    best_at = best_every_s
+    while clock.now_s < until_s:
+        clock.now_s += 1
+        if best_every_s and clock.now_s >= best_at:
+            best_at += best_every_s
+            with cadence.standstill(to_resume=False):
+                clock.now_s += 0.1
+        if cadence.is_due():
+            found.append(clock.now_s)
+            with cadence.standstill():
+                clock.now_s += cost_s
+    return found
+
+
+@pytest.mark.parametrize("cost_s", [0.1, 1.0, 3.0])
+def test_saving_takes_one_part_in_a_hundred_of_the_time(cost_s: float) -> None:
+    clock = Clock()
+    cadence = Cadence(None, clock)
+    saves(cadence, clock, until_s=10_000, cost_s=cost_s)
+    training_s, stood_s = cadence.spent()
+    assert 0.008 < stood_s / training_s < 0.0105
+
+
+def test_an_interval_that_was_asked_for_is_kept() -> None:
+    clock = Clock()
+    assert saves(Cadence(60, clock), clock, until_s=240, cost_s=0) == [60, 120, 180, 240]
+
+
+def test_best_weights_of_every_epoch_do_not_put_checkpoints_off() -> None:
+    clock = Clock()
+    assert len(saves(Cadence(60, clock), clock, until_s=600, cost_s=0.1, best_every_s=20)) >= 9
