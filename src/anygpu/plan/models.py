@@ -46,7 +46,7 @@ _ALIASES = {
 }
 _ENDINGS = re.compile(
     r"(pt|yaml|pth|hf|weights|instruct|chat|base|uncased|cased|it|v0\.\d|v1\.0|v2|v1|v3|"
-    r"intermediatestep\w*|in1k|in22k|in21k\w*|ft\w+|a1\w*|ra\w*|augreg\w*|224|384|mini|multilingual|seg|cls|pose|obb|"
+    r"intermediatestep\w*|in1k|in22k|in21k\w*|ft\w+|a1\w*|ra\w*|augreg\w*|224|384|ns|ap|sam|mini|multilingual|seg|cls|pose|obb|"
     r"patch16|patch32|patch4window7|window7|\d+px|bnb4bit|beta|alpha|100|[1-9]x|1\.0|in12k\w*|finetuned\w*|pretrained|plus|large1.0x)$"
 )
 

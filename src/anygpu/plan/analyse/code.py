@@ -68,6 +68,7 @@ def look(facts: Facts, settings: Settings) -> Code:
             code.yolo.append(call)
         elif call.last in ("fit", "fit_generator"):
             code.fits.append(call)
+    code.yolo.sort(key=lambda call: call.has("resume") and not call.has("data"))
     return code
 
 

@@ -226,7 +226,9 @@ def _bind(target: ast.expr, value: ast.expr, around: Around, facts: Facts, field
     name, how = _target_name(target)
     if not name:
         return
-    facts.assigned[normal(name)].append(Assigned(value, value.lineno, around, "field" if field_of else how))
+    bound = Assigned(value, value.lineno, around, "field" if field_of else how)
+    for spelling in dict.fromkeys([normal(name), normal(name).rpartition(".")[2]]):
+        facts.assigned[spelling].append(bound)
     made = value.func if isinstance(value, ast.Call) else None
     if made is not None:
         made_by = dotted(made, facts.imports)
@@ -268,6 +270,17 @@ def _keys(node: ast.Dict, around: Around, facts: Facts) -> None:
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             facts.assigned[normal(key.value)].append(Assigned(value, value.lineno, around, "key"))
+            _inner_keys(normal(key.value), value, around, facts)
+
+
+def _inner_keys(outer: str, node: ast.expr, around: Around, facts: Facts) -> None:
+    """{"fp16": {"enabled": True}} is also fp16.enabled."""
+    if not isinstance(node, ast.Dict):
+        return
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            name = f"{outer}.{normal(key.value)}"
+            facts.assigned[name].append(Assigned(value, value.lineno, around, "key"))
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, around: Around, facts: Facts) -> None:

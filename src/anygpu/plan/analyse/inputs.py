@@ -33,6 +33,7 @@ _DATA_NAMES = (
     "root",
 )
 _PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
+_DATA_FILE = re.compile(r"(?i)data|train|\.np[yz]$|\.h5$")
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
 
@@ -57,7 +58,7 @@ def workers(code: Code) -> Found[int] | None:
 
 def dataset(code: Code) -> Found[str] | None:
     """The name of a public data set, or the path the code reads."""
-    for reader in (_known_class, _by_name, _yolo_data, _paths, _named_setting):
+    for reader in (_known_class, _by_name, _in_collection, _yolo_data, _paths, _registered, _named_setting):
         found = reader(code)
         if found is not None:
             return found
@@ -89,6 +90,18 @@ def _by_name(code: Code) -> Found[str] | None:
     return None
 
 
+def _in_collection(code: Code) -> Found[str] | None:
+    """Planetoid(root, name="Cora"): a collection of data sets, one of them by name."""
+    for call in code.facts.calls:
+        if ".datasets." not in call.name:
+            continue
+        for node in [call.argument("name"), *call.node.args]:
+            told = code.settings.text(node)
+            if told is not None and datasets.known(str(told.value)):
+                return Found(value=str(told.value), file=told.file, line=told.line, confidence=LIKELY)
+    return None
+
+
 def _named(code: Code, call: Call, told: Value) -> Found[str]:
     """load_dataset("glue", "sst2") is glue/sst2; load_dataset("csv", data_files=...) is its file."""
     name = str(told.value)
@@ -113,8 +126,23 @@ def _paths(code: Code) -> Found[str] | None:
         told = code.value(call, "root", "directory", "path", "filepath_or_buffer", position=0)
         if told is None or not isinstance(told.value, str):
             told = _inside(code, call)
-        if told is not None and isinstance(told.value, str):
-            return Found(value=told.value, file=told.file, line=told.line, confidence=told.confidence)
+        path = _known_part(told.value) if told is not None and isinstance(told.value, str) else ""
+        if told is not None and path:
+            return Found(value=path, file=told.file, line=told.line, confidence=told.confidence)
+    return _loaded(code)
+
+
+def _known_part(path: str) -> str:
+    """Up to the first part that is only known when it runs."""
+    return path.partition("{}")[0].rstrip("/") if "{}" in path else path
+
+
+def _loaded(code: Code) -> Found[str] | None:
+    """torch.load("data/train.pt"): tensors kept in a file."""
+    for call in code.facts.calls_of("load"):
+        told = code.settings.text(call.argument("f", "file", position=0))
+        if told is not None and _DATA_FILE.search(str(told.value)):
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=GUESS)
     return None
 
 
@@ -128,6 +156,20 @@ def _inside(code: Code, call: Call) -> Value | None:
         return None
     joined = "/".join(str(told.value).rstrip("/") for told in known)
     return Value(joined, known[0].file, known[0].line, LIKELY)
+
+
+def _registered(code: Code) -> Found[str] | None:
+    """detectron2's cfg.DATASETS.TRAIN = ("name",)."""
+    for bound in code.facts.assigned.get("datasets.train", ()):
+        first = (
+            bound.node.elts[0]
+            if isinstance(bound.node, ast.Tuple | ast.List) and bound.node.elts
+            else bound.node
+        )
+        told = code.settings.text(first)
+        if told is not None:
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=LIKELY)
+    return None
 
 
 def _named_setting(code: Code) -> Found[str] | None:

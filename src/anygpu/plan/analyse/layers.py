@@ -8,6 +8,7 @@ from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.settings import Value
 
 _BASES = ("Module", "LightningModule", "Model", "Layer")
+_NORMS = ("Norm", "Norm1d", "Norm2d", "Flatten", "Reshape")
 _LARGEST = 5 * 10**12
 
 
@@ -26,14 +27,15 @@ def count(code: Code, name: str) -> tuple[int, int, str]:
     """Parameters, and the first line they stand on; zero when nothing is known."""
     own = networks(code)
     calls = [call for call in code.facts.calls if call.last in _SIZES and _wanted(call, own)]
-    total, line, file = 0, 0, ""
+    total, unknown, line, file = 0, 0, 0, ""
     keras_width: dict[str, int] = {}
     for call in calls:
         size = _SIZES[call.last](code, call) or _chained(code, call, keras_width)
-        if size and size < _LARGEST:
-            total += size * _times(code, call)
-            line, file = line or call.line, file or call.file
-    return (total, line, file) if total < _LARGEST else (0, 0, "")
+        total += size * _times(code, call)
+        unknown += not size and not call.last.endswith(_NORMS)
+        line, file = line or call.line, file or call.file
+    trusted = unknown <= len(calls) * (0 if keras_width else 0.4)
+    return (total, line, file) if trusted and total < _LARGEST else (0, 0, "")
 
 
 def _wanted(call: Call, own: set[str]) -> bool:
@@ -112,10 +114,12 @@ def _chained_only(code: Code, call: Call) -> int:
 
 def _chained(code: Code, call: Call, widths: dict[str, int]) -> int:
     """Keras layers know only their outputs: each takes what the one before gave."""
+    if call.last in ("Flatten", "Reshape"):
+        widths["last"] = -1  # the width after it depends on the picture
     if call.last not in ("Dense", "Conv2D", "Conv1D"):
         return 0
     gives = _int(code.settings.number(call.argument("units", "filters", "features", position=0)))
-    takes = widths.get("last", 0) or _input_width(code, call)
+    takes = max(widths.get("last") or _input_width(code, call), 0)
     kernel = 1
     if call.last != "Dense":
         side = call.argument("kernel_size", position=1)
@@ -155,6 +159,7 @@ _SIZES: dict[str, Callable[[Code, Call], int]] = {
     "LayerNorm": _norm,
     "BatchNorm1d": _norm,
     "BatchNorm2d": _norm,
+    "Flatten": _chained_only,
     "Dense": _chained_only,
     "Conv2D": _chained_only,
     "Conv1D": _chained_only,

@@ -35,6 +35,16 @@ _ESTIMATORS = re.compile(
 )
 _HUB = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
 _LEARNERS = ("vision_learner", "cnn_learner", "unet_learner", "create_cnn_model")
+_CLASS_ZOOS = (
+    "monai.networks.nets.",
+    "torch_geometric.nn.models.",
+    "stable_baselines3.P",
+    "stable_baselines3.A2C",
+    "stable_baselines3.DQN",
+    "stable_baselines3.SAC",
+    "stable_baselines3.TD3",
+    "sb3_contrib.",
+)
 _HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 
 
@@ -64,8 +74,8 @@ def _said(value: str, told: Value, confidence: float = SURE) -> Found[str]:
 def _yolo(code: Code) -> Found[str] | None:
     for call in code.facts.calls_of("YOLO", "RTDETR", "YOLOWorld", "YOLOE"):
         told = code.settings.text(call.argument("model", position=0))
-        if told is not None:
-            stem = re.sub(r"\.(pt|yaml|yml)$", "", str(told.value).rpartition("/")[2])
+        stem = re.sub(r"\.(pt|yaml|yml)$", "", str(told.value).rpartition("/")[2]) if told is not None else ""
+        if told is not None and stem not in ("", "last", "best"):
             return _said(stem, told)
     return None
 
@@ -111,8 +121,8 @@ def _created(code: Code) -> Found[str] | None:
             told = code.settings.named("arch", "model", "model_name", "backbone")
         elif _is_zoo_call(call):
             return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
-        elif code.has("segmentation_models_pytorch") and call.name.startswith("segmentation_models_pytorch."):
-            return _segmenter(code, call)
+        elif call.name.startswith("segmentation_models_pytorch.") and (built := _segmenter(code, call)):
+            return built
         if told is not None and isinstance(told.value, str):
             return _said(told.value, told)
     return None
@@ -132,7 +142,12 @@ def _is_zoo_call(call: Call) -> bool:
 
 
 def _segmenter(code: Code, call: Call) -> Found[str] | None:
-    if not call.last[:1].isupper() or call.last.endswith(("Loss", "Score")) or "losses" in call.name:
+    if (
+        "()" in call.name
+        or not call.last[:1].isupper()
+        or call.last.endswith(("Loss", "Score"))
+        or "losses" in call.name
+    ):
         return None
     told = code.settings.text(call.argument("encoder_name", position=0))
     name = f"{call.last}/{told.value}" if told is not None else call.last
@@ -192,12 +207,25 @@ def _own_class(code: Code) -> Found[str] | None:
     if preferred:
         call = preferred[0]
         return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
+    elsewhere = _from_elsewhere(code)
+    if elsewhere is not None:
+        return elsewhere
     built = code.facts.first("Sequential")
     if built is not None:
         return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
     if functional is not None:
         return Found(value="Model", file=functional.file, line=functional.line, confidence=GUESS)
+    return None
+
+
+def _from_elsewhere(code: Code) -> Found[str] | None:
+    """model = GPT(config), the class in a file that was not given."""
+    for variable in ("model", "net", "network", "netg"):
+        made = code.facts.made_by.get(variable, "").rpartition(".")[2]
+        call = next(code.facts.calls_of(made), None) if made[:1].isupper() else None
+        if call is not None and made not in ("Sequential", "Model", "FSDP", "DDP"):
+            return Found(value=made, file=call.file, line=call.line, confidence=GUESS)
     return None
 
 
@@ -262,12 +290,28 @@ def _transformer(code: Code, name: Found[str] | None) -> Found[int] | None:
     ):
         return None
     layer_count, hidden = (c for c in counts if isinstance(c, int))
-    vocab, block = code.settings.named(*_VOCAB), code.settings.named(*_BLOCK)
-    words = vocab.value if vocab is not None and isinstance(vocab.value, int) else 0
+    block = code.settings.named(*_BLOCK)
+    words = _words(code)
     places = block.value if block is not None and isinstance(block.value, int) else 0
     total = layer_count * (12 * hidden * hidden + 13 * hidden) + (words + places + 2) * hidden
     sure = LIKELY if words else GUESS
     return Found(value=total, file=depth.file, line=depth.line, confidence=sure, because="depth and width")
+
+
+def _words(code: Code) -> int:
+    """The vocabulary, by name or from the embedding; twice when the output layer has its own."""
+    told = code.settings.named(*_VOCAB)
+    if told is not None and isinstance(told.value, int):
+        return told.value
+    for call in code.facts.calls_of("Embed", "Embedding"):
+        size = code.settings.number(call.argument("vocab_size", "num_embeddings", position=0))
+        if size is not None and isinstance(size.value, int):
+            outputs = [
+                code.settings.number(a) for c in code.facts.calls_of("Linear", "Dense") for a in c.node.args
+            ]
+            untied = any(o is not None and o.value == size.value for o in outputs)
+            return size.value * (2 if untied else 1)
+    return 0
 
 
 def _is_transformer(code: Code, name: Found[str] | None) -> bool:

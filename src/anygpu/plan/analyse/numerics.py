@@ -26,6 +26,7 @@ _DEEP = (
     "sentence_transformers",
 )
 _CLASSIC = ("xgboost", "lightgbm", "catboost", "sklearn")
+_AMP_FLAGS = ("bf16", "fp16", "amp", "use_amp", "half_precision", "fp16.enabled", "bf16.enabled", "use_fp16")
 _OPTIMISERS = re.compile(
     r"(?i)^(adamw?(8bit|_?bnb.*|w_8bit)?|paged_?adamw.*|sgd|rmsprop|adagrad|adadelta|adamax|nadam|radam|lamb|"
     r"lars|lion|adafactor|muon|novograd|fusedadam|fusedlamb|deepspeedcpuadam|lbfgs|momentum)$"
@@ -71,7 +72,7 @@ def named_precision(text: object) -> str:
         return "bf16"
     if "fp8" in word or "float8" in word:
         return "fp8"
-    if re.search(r"16|half|^o[12]$|^amp", word):
+    if re.search(r"(?<!int)16|half|^o[12]$|^amp", word):
         return "fp16"
     return "fp32" if re.search(r"32|^no$|none|^o0$|full|64|float|double|single", word) else ""
 
@@ -181,17 +182,9 @@ def _loaded_as(code: Code) -> Found[str] | None:
 
 
 def _flags(code: Code) -> Found[str] | None:
-    for name in (
-        "bf16",
-        "fp16",
-        "amp",
-        "use_amp",
-        "half_precision",
-        "fp16.enabled",
-        "bf16.enabled",
-        "use_fp16",
-    ):
-        told = code.settings.told(name)
+    for name in _AMP_FLAGS:
+        told = code.settings.named(name) if "." in name else code.settings.told(name)
+        told = told or next((v for call in code.fits if (v := code.value(call, name)) is not None), None)
         if told is not None and told.value is True:
             return _said("bf16" if "bf16" in name else "fp16", told)
     for name in _AMP_NAMES:

@@ -29,6 +29,7 @@ _CALLBACKS = (
     "BackupAndRestore",
     "CheckpointManager",
     "CheckpointSaver",
+    "CheckpointCallback",
     "SaveModelCallback",
 )
 _EVERY_NAMES = (

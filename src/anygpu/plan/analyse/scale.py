@@ -51,7 +51,19 @@ def multi_gpu(code: Code) -> Found[str] | None:
         kind = _CLASSES.get(call.last)
         if kind and not (call.last == "DistributedOptimizer" and not code.has("horovod")):
             return Found(value=kind, file=call.file, line=call.line, confidence=SURE)
-    return _by_trainer(code)
+    return _by_trainer(code) or _pmap(code)
+
+
+def _pmap(code: Code) -> Found[str] | None:
+    """@functools.partial(jax.pmap, ...) calls nothing by that name."""
+    if not code.has("jax"):
+        return None
+    for source in code.facts.sources:
+        at = re.search(r"\bjax\.pmap\b|\bfrom jax import .*\bpmap\b|\bNamedSharding\b", source.text)
+        if at is not None:
+            line = source.text.count("\n", 0, at.start()) + 1
+            return Found(value="pmap", file=source.name, line=line, confidence=LIKELY)
+    return None
 
 
 def _deepspeed(code: Code) -> bool:
@@ -143,6 +155,12 @@ def _says_cpu(code: Code) -> Found[bool] | None:
         if (told is not None and told.value == "cpu") or (flag is not None and flag.value is True):
             return Found(
                 value=False, file=call.file, line=call.line, confidence=SURE, because="asks for the CPU"
+            )
+    for call in code.facts.calls:
+        told = code.settings.text(call.argument("device")) if call.last[:1].isupper() else None
+        if told is not None and told.value == "cpu":
+            return Found(
+                value=False, file=call.file, line=call.line, confidence=LIKELY, because="asks for the CPU"
             )
     told = code.settings.named("device")
     if told is not None and told.value == "cpu" and not code.facts.first("is_available", "cuda"):

@@ -24,6 +24,10 @@ BATCH_NAMES = (
     "train_micro_batch_size_per_gpu",
     "bs",
     "n_batch",
+    "mini_batch_size",
+    "minibatch_size",
+    "batch",
+    "train_batch",
 )
 EPOCH_NAMES = (
     "num_train_epochs",
@@ -86,6 +90,7 @@ _WRAPPERS = (
     "enumerate",
     "track",
     "range",
+    "xrange",
     "prange",
     "progress_bar",
     "master_bar",
@@ -258,7 +263,9 @@ def _loop_epochs(code: Code) -> Found[float] | None:
 
 
 def _named_epochs(code: Code) -> Found[float] | None:
-    if code.has(*_BOOSTERS, "sklearn") and not code.has("torch", "tensorflow", "keras", "jax"):
+    if code.has(*_BOOSTERS, "sklearn", "stable_baselines3") and not code.has(
+        "torch", "tensorflow", "keras", "jax"
+    ):
         return None
     found = _fraction(_numeric(code, EPOCH_NAMES)) or _duration(code, "ep")
     return found or _keyword_fraction(code, EPOCH_NAMES)
@@ -280,9 +287,18 @@ def _end(code: Code, node: ast.expr) -> Value | None:
     last = ast.unparse(node.func).rpartition(".")[2]
     if last not in _WRAPPERS:
         return None
-    if last in ("range", "trange", "prange", "arange"):
-        return code.settings.number(node.args[1 if len(node.args) > 1 else 0])
+    if last in ("range", "xrange", "trange", "prange", "arange"):
+        return _length(code, node.args)
     return _end(code, node.args[0])
+
+
+def _length(code: Code, bounds: list[ast.expr]) -> Value | None:
+    """How often range runs: range(1, 11) ten times; a first epoch that is not known counts as none."""
+    end = code.settings.number(bounds[1 if len(bounds) > 1 else 0])
+    start = code.settings.number(bounds[0]) if len(bounds) > 1 else None
+    if end is None or start is None or not isinstance(end.value, int) or not isinstance(start.value, int):
+        return end
+    return Value(end.value - start.value, end.file, end.line, end.confidence, end.because)
 
 
 def steps(code: Code) -> Found[int] | None:
@@ -347,7 +363,9 @@ def _trains(loop: ast.For) -> bool:
 
 
 def _named_steps(code: Code) -> Found[int] | None:
-    return whole(_numeric(code, _step_names(code)), at_least=2, confidence=LIKELY) or _composer_steps(code)
+    names = _step_names(code)
+    found = whole(_numeric(code, names), at_least=2, confidence=LIKELY) or _composer_steps(code)
+    return found or _keyword(code, names)
 
 
 def _step_names(code: Code) -> tuple[str, ...]:

@@ -134,12 +134,20 @@ class Settings:
         if last in ("min", "max") and node.args:
             known = [value for value in (self.number(argument) for argument in node.args) if value]
             return known[0] if len(known) == 1 else None
+        if last in ("join", "joinpath") and len(node.args) > 1:
+            return self._joined_path(node, depth)
         if last in _FIRST_ARGUMENT and node.args:
             return _converted(last, self.of(node.args[0], depth))
         if last in ("Option", "Argument", "Arg") and (node.args or node.keywords):
             default = next((k.value for k in node.keywords if k.arg == "default"), None)
             return self.of(default or (node.args[0] if node.args else None), depth)
         return None
+
+    def _joined_path(self, node: ast.Call, depth: int) -> Value | None:
+        parts = [self.of(part, depth) for part in node.args]
+        known = [part for part in parts if part is not None]
+        text = "/".join("{}" if part is None else str(part.value) for part in parts)
+        return _joint(text, known[0], known[0]) if known else None
 
     def _looked_up(self, node: ast.Call, depth: int) -> Value | None:
         key = next(

@@ -14,6 +14,7 @@ PART_CHARS = 100_000
 LONGEST_BLOCK = 40_000
 LONGEST_LINE = 20_000
 SNIPPETS = 2000
+MENDS = 12
 
 _TELLING = re.compile(
     r"torch|keras|tensorflow|jax|flax|sklearn|xgb|lgb|lightgbm|catboost|transformers|ultralytics|accelerate|"
@@ -26,6 +27,7 @@ _PRINT_BARE = re.compile(r"^(\s*)print\s*$")
 _EXCEPT = re.compile(r"\bexcept\s+([\w.()\s,]+?)\s*,\s*(\w+)\s*:")
 _RAISE = re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+)$")
 _EXEC = re.compile(r"^(\s*)exec\s+(?!\()(.+)$")
+_OPENS = re.compile(r"\s*(?:for|while|if|elif|else|with|def|class|try|except|finally)\b")
 _MAGIC = re.compile(r"^(\s*)[%!?](?!=)")
 
 
@@ -58,7 +60,34 @@ def read(name: str, data: bytes | str) -> Source:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         says = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); read as far as it makes sense"
-        return _in_parts(name, text, Problem(file=name, says=says, line=line))
+        return _mended(name, text, Problem(file=name, says=says, line=line))
+
+
+def _mended(name: str, text: str, problem: Problem) -> Source:
+    """With the lines that do not parse repaired or left out, so that the rest keeps its shape."""
+    lines = _modern(text).split("\n")
+    tried: dict[int, int] = {}
+    for _ in range(MENDS if len(text) < 40_000 else 3):
+        try:
+            return Source(name, parsed("\n".join(lines)), text, whole=False, problems=(problem,))
+        except SyntaxError as error:
+            at = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+        except (ValueError, RecursionError, MemoryError):
+            break
+        lines[at] = _other(lines[at], tried.get(at, 0))
+        tried[at] = tried.get(at, 0) + 1
+    return _in_parts(name, text, problem)
+
+
+def _other(line: str, times: int) -> str:
+    """First as it was probably meant, then nothing in its place."""
+    indent = line[: len(line) - len(line.lstrip())]
+    if times == 0 and _OPENS.match(line) and not line.rstrip().endswith(":"):
+        return line.rstrip() + ":"
+    missing = line.count("(") + line.count("[") - line.count(")") - line.count("]")
+    if times == 0 and missing > 0:
+        return line.rstrip() + ")" * missing
+    return indent + "pass"
 
 
 def parsed(text: str) -> ast.Module:
@@ -129,7 +158,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
     budget = PART_CHARS
     for first, lines in _cut(text.split("\n")):
         block = "\n".join(lines)
-        if len(block) > LONGEST_BLOCK or not _TELLING.search(block):
+        if len(block) > LONGEST_BLOCK or (len(text) > WHOLE_CHARS and not _TELLING.search(block)):
             continue
         budget -= len(block)
         if budget < 0:
