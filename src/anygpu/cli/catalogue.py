@@ -14,6 +14,7 @@ class Entry(NamedTuple):
 COMMANDS = (
     Entry("run", "run a script, a command or a job file, and follow it"),
     Entry("plan", "where a job could run, how long, for how much, and why"),
+    Entry("simulate", "what a job with a deadline would have cost on recorded spot"),
     Entry("ls", "list jobs"),
     Entry("show", "tell everything about a job"),
     Entry("logs", "print what a job printed"),
@@ -50,6 +51,7 @@ SECTIONS = {
     "Jobs": (
         "run",
         "plan",
+        "simulate",
         "ls",
         "show",
         "logs",
