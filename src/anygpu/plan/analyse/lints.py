@@ -17,6 +17,7 @@ _DATA = re.compile(
 )
 _OUTSIDE = re.compile(r"^(/|~|\.\./|[A-Za-z]:[\\/])")
 SMALL_MODEL = 2_000_000
+SMALL_DATA_GB = 0.1
 _SYNCED = ("/outputs",)
 _GPU_FRAMEWORKS = frozenset(
     {"pytorch", "lightning", "transformers", "keras", "tensorflow", "jax", "accelerate"}
@@ -105,9 +106,16 @@ def _world(code: Code, read: Analysis) -> Iterator[Lint]:
         )
 
 
+def _is_small(read: Analysis) -> bool:
+    """Too small to gain: by its weights, or where they are not known by its data."""
+    if read.parameters is not None:
+        return read.parameters.value < SMALL_MODEL
+    return read.dataset_gb is not None and read.dataset_gb.value < SMALL_DATA_GB
+
+
 def _no_amp(read: Analysis) -> Iterator[Lint]:
     names = {f.value for f in read.frameworks}
-    small = read.parameters is not None and read.parameters.value < SMALL_MODEL
+    small = _is_small(read)
     full = read.precision is not None and read.precision.value == "fp32"
     if read.precision is not None and full and not small and _trains(read) and names & _GPU_FRAMEWORKS:
         yield _lint(

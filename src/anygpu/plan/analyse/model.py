@@ -135,10 +135,7 @@ def _is_zoo_call(call: Call) -> bool:
         return call.last[:1].islower() and call.last not in ("list_models", "get_weight", "get_model_weights")
     if ".applications." in call.name or call.name.startswith("keras_applications."):
         return call.last[:1].isupper()
-    return (
-        call.name.startswith(("monai.networks.nets.", "torch_geometric.nn.models."))
-        and call.last[:1].isupper()
-    )
+    return call.name.startswith(_CLASS_ZOOS) and call.last[:1].isupper()
 
 
 def _segmenter(code: Code, call: Call) -> Found[str] | None:

@@ -47,6 +47,7 @@ EPOCH_NAMES = (
     "total_epoch",
 )
 STEP_NAMES = (
+    "total_timesteps",
     "max_train_steps",
     "max_steps",
     "max_iters",
@@ -65,7 +66,6 @@ STEP_NAMES = (
     "iterations",
     "n_steps",
     "niter",
-    "total_timesteps",
 )
 ACCUMULATION_NAMES = (
     "gradient_accumulation_steps",

@@ -57,6 +57,7 @@ class Settings:
     configs: dict[str, Value] = field(default_factory=dict)
     options: dict[str, Value] = field(default_factory=dict)
     shorts: dict[str, str] = field(default_factory=dict)
+    known: dict[int, Value | None] = field(default_factory=dict)  # by syntax node: each is read once
 
     def named(self, *names: str) -> Value | None:
         """The first of these names that has a value."""
@@ -72,10 +73,13 @@ class Settings:
 
     def of(self, node: ast.AST | None, depth: int = 0) -> Value | None:
         """The value of an expression, if it can be known without running it."""
-        if node is None or depth > DEEPEST:
+        reader = _READERS.get(type(node)) if depth <= DEEPEST else None
+        if node is None or reader is None:
             return None
-        reader = _READERS.get(type(node))
-        return reader(self, node, depth + 1) if reader else None
+        if id(node) not in self.known:
+            self.known[id(node)] = None  # a name that stands for itself is unknown
+            self.known[id(node)] = reader(self, node, depth + 1)
+        return self.known[id(node)]
 
     def number(self, node: ast.AST | None) -> Value | None:
         found = self.of(node)
@@ -305,6 +309,7 @@ def collect(facts: Facts, args: Sequence[str], configs: Iterable[Leaf]) -> Setti
         elif call.last in ("set_defaults", "dict", "Namespace", "EasyDict", "Box", "edict"):
             _keywords(call, settings)
     settings.given = _given(args, settings.shorts)
+    settings.known.clear()
     return settings
 
 
