@@ -65,7 +65,8 @@ def generated(options: argparse.Namespace) -> list[Submitted]:
     """Tenants of different size that submit in bursts; durations with a long tail; most jobs small."""
     chance = random.Random(options.seed)
     weights = [1 / (1 + number) for number in range(options.tenants)]
-    trace, now_s = [], 0.0
+    trace: list[Submitted] = []
+    now_s = 0.0
     while len(trace) < options.jobs:
         tenant = chance.choices(range(options.tenants), weights)[0]
         now_s += chance.expovariate(1 / 1500)

@@ -71,7 +71,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--part", choices=["all", "first", "second"], default="all", help="half of each trace"
     )
-    parser.add_argument()
     parser.add_argument("--workers", type=int, default=2)
     return parser.parse_args()
 
