@@ -42,7 +42,7 @@ format: $(VENV)/.installed  ## put the code in order
 simulate: $(VENV)/.installed  ## N simulated histories (make simulate N=10000)
 	@$(BIN)/python -m anygpu.testing.simulate --histories $(N)
 
-bench: $(VENV)/.installed  ## measure against peers; writes docs/benchmarks.md
+bench: $(VENV)/.installed $(TRAINERS)/.installed  ## measure against peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench
 
 clean:

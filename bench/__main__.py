@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, machines, overhead, pages, recovery, start, watching
+from bench import ingest, machines, overhead, pages, recovery, start, trainers, watching
 from bench.peers import ROOT
 from bench.stage import Figure, Stage, stage
 
@@ -24,6 +24,7 @@ SECTIONS = {
     "pages": pages,
     "recovery": recovery,
     "machines": machines,
+    "trainers": trainers,
 }
 
 

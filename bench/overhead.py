@@ -51,7 +51,7 @@ def _share(stage: Stage) -> Figure:
     agent_cpu_s, view = 0.0, {}
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        agent_cpu_s = _agent_cpu_s(stage, job) or agent_cpu_s
+        agent_cpu_s = agent_cpu_s(stage, job) or agent_cpu_s
         view = stage.call("GET", f"/api/v1/training/{job}")
         if view["ended_at"]:
             break
@@ -69,7 +69,7 @@ def _share(stage: Stage) -> Figure:
     )
 
 
-def _agent_cpu_s(stage: Stage, job: str) -> float:
+def agent_cpu_s(stage: Stage, job: str) -> float:
     for path in (stage.state / "attempts").glob(f"anygpu-{job.replace('-', '')}-*/agent.json"):
         try:
             pid = json.loads(path.read_text())["pid"]

@@ -1,0 +1,93 @@
+"""What being an anygpu job costs a training of a built-in trainer: CPU of hooks and agent, and stalls to save."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.overhead import agent_cpu_s
+from bench.peers import ROOT
+from bench.stage import Figure, Stage
+
+PYTHON = ROOT / ".venv-trainers" / "bin" / "python"
+CODE = Path(__file__).with_name("measured_training.py")
+WITHIN_S = 600
+LIMIT = 0.01
+ALONE = {
+    "OMP_NUM_THREADS": "1",  # or the time of waiting threads would count as the training's
+    "YOLO_OFFLINE": "1",
+    "YOLO_AUTOINSTALL": "false",
+    "HF_HUB_OFFLINE": "1",
+}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "torch-classifier": {"epochs": 60, "batch_size": 16, "image_size": 96, "device": "cpu", "export": []},
+    "yolo": {
+        "model": "yolo11n",
+        "epochs": 30,
+        "batch_size": 16,
+        "image_size": 64,
+        "device": "cpu",
+        "export": [],
+    },
+}
+
+
+def measure(stage: Stage) -> list[Figure]:
+    if not PYTHON.exists():
+        raise RuntimeError("the frameworks are not installed: make test-trainers installs them")
+    return [figure for trainer in TRAININGS for figure in _measured(stage, trainer)]
+
+
+def _measured(stage: Stage, trainer: str) -> list[Figure]:
+    job, agent_s = _run(stage, trainer)
+    said = _said(stage, job)
+    share = (agent_s + said["hooks_s"]) / said["cpu_s"]
+    stalls = said["stalls_s"] / said["wall_s"]
+    return [
+        Figure(
+            what=f"CPU of hooks and agent in `{trainer}`",
+            ours=f"{share:.2%}",
+            against=f"training {said['cpu_s']:.0f} s CPU, {said['steps']} steps",
+            ratio=f"agent {agent_s:.2f} s, hooks {said['hooks_s']:.3f} s",
+            target="at most 1 %",
+            met=share <= LIMIT,
+            how="a job of its own; the agent's start-up and uploads included",
+        ),
+        Figure(
+            what=f"checkpoint stalls in `{trainer}`",
+            ours=f"{stalls:.2%}",
+            against=f"training {said['wall_s']:.0f} s",
+            ratio=f"{said['stalls_s']:.2f} s",
+            target="at most 1 %",
+            met=stalls <= LIMIT,
+            how="clock time training stood still to save, at the interval the trainer chose itself",
+        ),
+    ]
+
+
+def _run(stage: Stage, trainer: str) -> tuple[str, float]:
+    env = {**ALONE, "BENCH_TRAINER": trainer, "BENCH_SETTINGS": json.dumps(TRAININGS[trainer])}
+    asked = {"code": CODE.read_text(), "python": str(PYTHON), "env": env}
+    job = stage.call("POST", "/api/v1/training", asked)["id"]
+    agent_s, end = 0.0, time.monotonic() + WITHIN_S
+    while time.monotonic() < end:
+        agent_s = agent_cpu_s(stage, job) or agent_s
+        if stage.call("GET", f"/api/v1/training/{job}")["ended_at"]:
+            break
+        time.sleep(0.1)
+    else:
+        stage.call("POST", f"/api/v1/training/{job}/cancel")
+        raise RuntimeError(f"{trainer} was not done within {WITHIN_S} s")
+    return job, agent_s
+
+
+def _said(stage: Stage, job: str) -> dict[str, float]:
+    connection = stage.connect()
+    connection.request("GET", f"/api/v1/training/{job}/logs?offset=-4000", headers=stage.headers)
+    text = connection.getresponse().read().decode(errors="replace")
+    connection.close()
+    for line in text.splitlines():
+        if line.startswith("MEASURED "):
+            found: dict[str, float] = json.loads(line.removeprefix("MEASURED "))
+            return found
+    raise RuntimeError(f"the training said nothing of its cost; it said: {text[-1500:]}")
