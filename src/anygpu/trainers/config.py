@@ -17,6 +17,8 @@ ALIASES = {
     "batch": "batch_size",
     "imgsz": "image_size",
     "img_size": "image_size",
+    "input_size": "image_size",
+    "model_type": "task",
     "lr": "learning_rate",
     "lr0": "learning_rate",
     "optimiser": "optimizer",
