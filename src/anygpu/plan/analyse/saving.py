@@ -29,6 +29,7 @@ _CALLBACKS = (
     "BackupAndRestore",
     "CheckpointManager",
     "CheckpointSaver",
+    "DiskSaver",
     "CheckpointCallback",
     "SaveModelCallback",
 )

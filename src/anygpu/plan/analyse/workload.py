@@ -4,6 +4,7 @@ import re
 from typing import Any, get_args
 
 from anygpu.plan import memory, models
+from anygpu.plan.analyse import datasets
 from anygpu.plan.analyse.findings import GUESS, LIKELY, VAGUE, Analysis, Found, WorkloadCharacteristics
 from anygpu.plan.memory import Estimate, Precision, Training
 
@@ -12,6 +13,15 @@ FP32_FLOPS = 15e12
 UNKNOWN_HOURS = 2.0
 REFERENCE_DOLLARS_PER_HOUR = 2.0
 USUAL_SAMPLES = 50_000
+_SMALL_PICTURES = {
+    "mnist": 28,
+    "fashionmnist": 28,
+    "kmnist": 28,
+    "cifar10": 32,
+    "cifar100": 32,
+    "svhn": 32,
+    "stl10": 96,
+}
 _ZERO: Found[Any] = Found(value=0, confidence=VAGUE, because="not found")
 
 
@@ -41,7 +51,7 @@ def peak_memory(read: Analysis) -> Estimate | None:
 
 def as_training(read: Analysis) -> Training:
     shape = models.lookup(read.model.value) if read.model is not None else None
-    side = read.image_size.value if read.image_size is not None else 0
+    side = read.image_size.value if read.image_size is not None else _native_side(read)
     precision: Precision = "fp32"
     if read.precision is not None and read.precision.value in get_args(Precision):
         precision = read.precision.value  # type: ignore[assignment]
@@ -58,6 +68,12 @@ def as_training(read: Analysis) -> Training:
         pixels=side * side,
         shards=_shards(read),
     )
+
+
+def _native_side(read: Analysis) -> int:
+    """Small pictures that nothing enlarges."""
+    row = datasets.known(read.dataset.value) if read.dataset is not None else None
+    return _SMALL_PICTURES.get(row.name, 0) if row is not None else 0
 
 
 def _shards(read: Analysis) -> int:

@@ -1,0 +1,76 @@
+"""Writes docs/analysis.md: what the analyser reads right, and how near the memory predictions come.
+
+Run from the root of the repository: python -m tests.unit.plan.analyse.report
+"""
+
+import statistics
+from pathlib import Path
+
+from tests.unit.plan.analyse import scoring
+from tests.unit.plan.analyse.published import Figure, figures
+
+PAGE = Path(__file__).parents[4] / "docs" / "analysis.md"
+_TOP = Path(__file__).with_name("analysis_top.md")
+
+
+def page() -> str:
+    parts = [_TOP.read_text().rstrip(), _reading(), _memory()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _reading() -> str:
+    rows = [_score_row(field) for field in scoring.FIELDS]
+    wrong = [f"- {line}" for line in scoring.differences()]
+    return "\n".join(
+        [
+            "## How well it reads",
+            "",
+            f"{len(scoring.cases())} scripts (`tests/unit/plan/scripts`), each with a truth written by hand beside it.",
+            "Precision: of what was reported, how much is right. Recall: of what is there, how much was found.",
+            f"Parameters count as right within {scoring.PARAMETERS_WITHIN:.0%}.",
+            "",
+            "| field | precision | recall | in the corpus |",
+            "|---|---:|---:|---:|",
+            *rows,
+            "",
+            "Read wrongly:",
+            "",
+            *(wrong or ["- nothing"]),
+        ]
+    )
+
+
+def _score_row(field: str) -> str:
+    score = scoring.score(field)
+    return f"| {field} | {score.precision:.2f} | {score.recall:.2f} | {score.true} |"
+
+
+def _memory() -> str:
+    found = figures()
+    errors = [abs(figure.error) for figure in found]
+    inside = sum(figure.inside for figure in found)
+    return "\n".join(
+        [
+            "## How near the memory predictions come",
+            "",
+            f"{len(found)} published figures; median error {statistics.median(errors):.1%},"
+            f" {sum(e <= 0.2 for e in errors)} within 20 %, largest {max(errors):.0%};"
+            f" {inside} lie inside the predicted interval.",
+            "`allocated`: the framework's own counter; `device`: what the driver reports, context included.",
+            "",
+            "| training | published | predicted GB | error | measure | source |",
+            "|---|---:|---:|---:|---|---|",
+            *map(_figure_row, found),
+        ]
+    )
+
+
+def _figure_row(figure: Figure) -> str:
+    return (
+        f"| {figure.name} | {figure.as_published} | {figure.predicted_gb:.2f} | {figure.error:+.0%} |"
+        f" {figure.measure} | [link]({figure.source}) |"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,128 @@
+"""Whatever comes, reading it gives a useful answer in bounded time, raises nothing and runs nothing."""
+
+import json
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.plan.analyse.scoring import SCRIPTS
+
+from anygpu.plan.analyse import analyse, summary
+
+TRAINING = (SCRIPTS / "click_resnet_cifar.py").read_text()
+
+
+def test_a_binary_file_is_said_to_be_one() -> None:
+    read = analyse(random.Random(1).randbytes(50_000), name="train.py")
+    assert "binary" in read.problems[0].says
+    assert read.characteristics is not None
+    assert read.characteristics.duration_hours.sureness == "low"
+
+
+def test_an_empty_file_gives_an_empty_answer() -> None:
+    read = analyse("")
+    assert read.frameworks == ()
+    assert read.model is None
+    assert summary(read)[0].value == "none found"
+
+
+def test_a_syntax_error_lowers_the_confidence_but_keeps_the_findings() -> None:
+    good, bad = analyse(TRAINING), analyse(TRAINING + "\ndef broken(:\n    pass\n")
+    assert bad.batch_size is not None
+    assert good.batch_size is not None
+    assert bad.batch_size.value == good.batch_size.value
+    assert bad.batch_size.confidence < good.batch_size.confidence
+    assert bad.problems[0].line > 0
+
+
+def test_two_megabytes_are_read_in_under_a_second() -> None:
+    filler = "\n".join(
+        f"def step_{i}(model, batch):\n    return model(batch, {i}) + {i}" for i in range(45_000)
+    )
+    text = TRAINING + "\n" + filler
+    assert len(text) > 2_000_000
+    begun = time.process_time()
+    read = analyse(text)
+    assert time.process_time() - begun < 1.0
+    assert read.batch_size is not None
+    assert read.batch_size.value == 128
+
+
+def test_a_line_of_two_megabytes_is_passed_over() -> None:
+    begun = time.process_time()
+    read = analyse("weights = [" + "0.123, " * 300_000 + "]\n" + TRAINING)
+    assert time.process_time() - begun < 1.0
+    assert read.model is not None
+
+
+def test_names_that_lead_in_circles_end() -> None:
+    chain = "\n".join(f"a{i} = a{i + 1} * a{(i * 7) % 40} + a{(i * 3) % 40}" for i in range(40))
+    begun = time.process_time()
+    read = analyse(chain + "\nimport torch\nbatch_size = a0\nepochs = epochs\n")
+    assert time.process_time() - begun < 1.0
+    assert read.batch_size is None
+
+
+def test_code_that_nests_deeper_than_the_stack_is_read() -> None:
+    deep = "x = " + "(" * 150 + "1" + ")" * 150 + "\n" + "y = " + " + ".join(["1"] * 5000) + "\n"
+    assert analyse(deep + TRAINING).model is not None
+    assert analyse("x = " + "[" * 5000 + "]" * 5000 + "\n" + TRAINING).characteristics is not None
+
+
+def test_nothing_of_the_script_is_run() -> None:
+    read = analyse(
+        "import torch\nraise SystemExit(1)\nopen('/nonexistent/made', 'w')\nbatch_size = __import__('os').fork()\n"
+    )
+    assert read.batch_size is None
+
+
+def test_a_huge_power_is_not_worked_out() -> None:
+    begun = time.process_time()
+    read = analyse("import torch\nepochs = 9 ** 9 ** 9 ** 9\nbatch_size = 2 ** 5\n")
+    assert time.process_time() - begun < 1.0
+    assert read.batch_size is not None
+    assert read.batch_size.value == 32
+
+
+def test_a_broken_notebook_says_what_to_do() -> None:
+    read = analyse('{"cells": [', name="train.ipynb")
+    assert "export it to .py" in read.problems[0].says
+
+
+def test_a_notebook_without_code_is_no_error() -> None:
+    empty = json.dumps({"cells": [{"cell_type": "markdown", "source": ["# hello"]}], "nbformat": 4})
+    assert analyse(empty, name="a.ipynb").frameworks == ()
+
+
+def test_a_broken_config_file_is_named() -> None:
+    read = analyse('import yaml\ncfg = yaml.safe_load(open("c.yaml"))\n', files={"c.yaml": "a: [1, 2\nb: }"})
+    assert read.problems[0].file == "c.yaml"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
+def test_other_encodings_are_read(encoding: str) -> None:
+    text = "# Größe\nimport torch\nbatch_size = 48\n"
+    read = analyse(text.encode(encoding))
+    assert read.batch_size is not None
+    assert read.batch_size.value == 48
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_mutilated_script_never_raises(data: st.DataObject) -> None:
+    text = (
+        SCRIPTS / data.draw(st.sampled_from(["nanogpt_like.py", "hf_lora_sft.py", "python2_torch.py"]))
+    ).read_text()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 300)))
+    junk = data.draw(st.text(max_size=20))
+    read = analyse(text[:start] + junk + text[end:])
+    assert read.characteristics is not None
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_give_an_answer(data: bytes) -> None:
+    assert analyse(data).characteristics is not None
