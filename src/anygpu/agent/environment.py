@@ -43,15 +43,15 @@ def interpreter(assignment: Assignment, is_away: bool) -> tuple[str, str]:
 
 
 def _of_version(version: str) -> tuple[str, str]:
-    if f"{_version()}.".startswith(f"{version}."):
+    if f"{own_version()}.".startswith(f"{version}."):
         return sys.executable, ""
     found = on_path(f"python{version}")
     if found:
         return found, ""
-    return sys.executable, f"this machine has no python{version}; the job runs with Python {_version()}"
+    return sys.executable, f"this machine has no python{version}; the job runs with Python {own_version()}"
 
 
-def _version() -> str:
+def own_version() -> str:
     return sys.version.split()[0]
 
 

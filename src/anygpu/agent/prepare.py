@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from anygpu.agent import bring, environment
 from anygpu.agent.bring import Interrupted, go_on
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from anygpu.agent.attempt import Attempt
 
 
+TRAINERS = "anygpu.trainers"
+OLDEST_FOR_TRAINERS = (3, 10)
 TAIL_BYTES = 4000
 TAIL_LINES = 5
 
@@ -118,6 +121,8 @@ def _interpreter(attempt: Attempt, cwd: str) -> str:
     python, note = environment.interpreter(attempt.assignment, attempt.is_away)
     if note:
         attempt.report.line(note)
+    if TRAINERS in (attempt.work.argv or ()):
+        _require_new_enough(python)
     if not attempt.work.requirements:
         return python
 
@@ -127,6 +132,16 @@ def _interpreter(attempt: Attempt, cwd: str) -> str:
         return run_command(attempt, argv, cwd, env)
 
     return environment_for(python, attempt.work.requirements, cwd, run, lambda: go_on(attempt))
+
+
+def _require_new_enough(python: str) -> None:
+    """Known without asking where the job runs with our own interpreter; any other says it by itself."""
+    version = environment.own_version()
+    if python == sys.executable and tuple(map(int, version.split(".")[:2])) < OLDEST_FOR_TRAINERS:
+        raise CannotStart(
+            f"trainers need Python 3.10 or newer, and this machine's is {version}: install one and name it with "
+            "`python`, or give an `image`"
+        )
 
 
 def _check_fit(attempt: Attempt, python: str, env: dict[str, str]) -> None:
