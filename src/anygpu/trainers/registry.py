@@ -90,12 +90,6 @@ def understood(name: str) -> tuple[str, str]:
     return trainer, name if trainer else ""
 
 
-def require_known(name: str) -> None:
-    """NoSuchTrainer, with the nearest name, for one that is not here. Nothing of it is imported."""
-    if not is_built_in(name) and name not in (*names(), *registry.list_models()):
-        raise NoSuchTrainer(f"there is no trainer {name!r}{_nearest(name)}")
-
-
 def names() -> list[str]:
     return [*BUILT_IN, *sorted(entry.name for entry in metadata.entry_points(group=ENTRY_POINTS))]
 
