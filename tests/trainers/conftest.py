@@ -18,7 +18,10 @@ ALONE = {
 }
 # Two trainings at a time on two cores; and sums in the same order, which a bit-for-bit comparison needs.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-os.environ.update(ALONE | THREADS)
+# Whatever asks for a page all the same, in any process, is refused on loopback.
+NOWHERE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+HERE = dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost")
+os.environ.update(ALONE | THREADS | NOWHERE | HERE)
 
 
 def pytest_configure(config: pytest.Config) -> None:

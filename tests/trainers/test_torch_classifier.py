@@ -109,6 +109,8 @@ def test_mixed_precision_learns_too_and_training_ends_when_nothing_becomes_bette
             {"model": "resnet18", "weights": "GOOD"},
             "weights: 'GOOD' is no file, and resnet18 of torchvision has",
         ),
+        ({"model": "resnet18", "weights": "DEFAULT"}, "'DEFAULT' cannot be fetched here"),
+        ({"model": "resnet18.a1_in1k", "weights": "pretrained"}, "'pretrained' cannot be fetched here"),
         ({"device": "cuda"}, "torch sees no cuda here; 'cpu' is there"),
         ({"device": "gpu"}, "device: 'gpu' is not auto, cpu, mps, cuda or cuda:<number>"),
         ({"class_weights": [1, 2]}, "neither 'balanced' nor 3 numbers"),

@@ -38,6 +38,7 @@ def test_every_option_that_does_not_fit_is_told_at_once() -> None:
             {"class_weights": "heavy"},
             "'heavy' is neither 'balanced' nor a list of numbers",
         ),
+        ("torch-classifier", {"image_size": 8}, "image_size: small-cnn halves an image four times; 16 is"),
         ("torch-classifier", {"flips": 1}, "did you mean 'flip'"),
         ("nanogpt", {"model": "gpt-5"}, "model: 'gpt-5' is not one of gpt-nano, gpt-micro"),
         ("nanogpt", {"width": 50, "heads": 4}, "width: 50 cannot be shared out evenly among 4 heads"),

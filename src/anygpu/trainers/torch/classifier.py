@@ -39,6 +39,10 @@ class TorchClassifier(TorchTrainer):
         settings.check_class_weights(config.option("class_weights"))
         if config.option("freeze") and not config.weights:
             raise BadConfig("freeze: there is nothing worth keeping without `weights` to start from")
+        if config.model == settings.SMALL and (config.image_size or settings.SMALLEST) < settings.SMALLEST:
+            raise BadConfig(
+                f"image_size: {settings.SMALL} halves an image four times; {settings.SMALLEST} is the least"
+            )
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,8 @@ def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
     except KeyError:
         known = ", ".join(each.name for each in _torchvision().get_model_weights(name))
         raise BadConfig(f"weights: {weights!r} is no file, and {name} of torchvision has {known}") from None
-    return dict(found.get_state_dict())
+    with _fetched(weights):
+        return dict(found.get_state_dict())
 
 
 def _of_timm(name: str, classes: int) -> nn.Module:
@@ -90,7 +93,19 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
     if not timm.is_model_pretrained(tagged):
         known = ", ".join(timm.list_pretrained(base)) or "none"
         raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {known}")
-    return dict(timm.create_model(tagged, pretrained=True).state_dict())
+    with _fetched(weights):
+        return dict(timm.create_model(tagged, pretrained=True).state_dict())
+
+
+@contextlib.contextmanager
+def _fetched(weights: str) -> Iterator[None]:
+    """The frameworks fetch weights from their own servers; a machine may not reach them."""
+    try:
+        yield
+    except OSError as error:
+        raise BadConfig(
+            f"weights: {weights!r} cannot be fetched here ({error}); give a file, or train from scratch"
+        ) from error
 
 
 def _from_file(place: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULERS = ("cosine", "step", "onecycle", "none")
 USUAL_RATE = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 SMALL = "small-cnn"
+SMALLEST = 16  # pixels of an image it can take
 
 
 @dataclass(frozen=True, kw_only=True)
