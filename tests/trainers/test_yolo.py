@@ -51,7 +51,9 @@ def test_its_weights_open_in_ultralytics_and_find_a_shape(trained: TrainingResul
 
     model = YOLO(str(trained.best))
     assert list(model.names.values()) == list(shapes.CLASSES)
-    found = model.predict(drawn / "images" / "val" / "000.png", imgsz=64, conf=0.1, verbose=False, save=False)
+    found = model.predict(
+        drawn / "images" / "val" / "000.png", imgsz=64, conf=0.01, verbose=False, save=False
+    )
     assert len(found[0].boxes) >= 1
 
 

@@ -61,7 +61,8 @@ def overlaps(left: Any, right: Any) -> Floats:
     high = numpy.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = numpy.prod(numpy.clip(high - low, 0, None), axis=2)
     union = _areas(a)[:, None] + _areas(b)[None, :] - shared
-    return numpy.divide(shared, union, out=numpy.zeros_like(shared), where=union > 0)
+    found: Floats = numpy.divide(shared, union, out=numpy.zeros_like(shared), where=union > 0)
+    return found
 
 
 def _areas(boxes: Floats) -> Floats:
