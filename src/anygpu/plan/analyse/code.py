@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 _HF_ARGUMENTS = ("TrainingArguments", "TrainingArgs")
 _HF_CONFIGS = ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "RewardConfig", "PPOConfig", "KTOConfig")
+_LOOPS = ("Trainer", "Fabric", "LightningCLI")
+_FROM_ARGUMENTS = "Trainer.from_argparse_args"
 _LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
 
 
@@ -62,7 +64,9 @@ def look(facts: Facts, settings: Settings) -> Code:
     for call in facts.calls:
         if call.last.endswith(_HF_ARGUMENTS) or call.last in _HF_CONFIGS:
             code.hf.append(call)
-        elif call.last in ("Trainer", "Fabric") and call.name.startswith(_LIGHTNING):
+        elif call.name.startswith(_LIGHTNING) and (
+            call.last in _LOOPS or call.name.endswith(_FROM_ARGUMENTS)
+        ):
             code.lightning.append(call)
         elif call.last == "train" and _on_yolo(facts, call):
             code.yolo.append(call)

@@ -204,6 +204,9 @@ def _own_class(code: Code) -> Found[str] | None:
     if preferred:
         call = preferred[0]
         return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
+    named = _named_only(code, own)
+    if named is not None:
+        return named
     elsewhere = _from_elsewhere(code)
     if elsewhere is not None:
         return elsewhere
@@ -213,6 +216,16 @@ def _own_class(code: Code) -> Found[str] | None:
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
     if functional is not None:
         return Found(value="Model", file=functional.file, line=functional.line, confidence=GUESS)
+    return None
+
+
+def _named_only(code: Code, own: set[str]) -> Found[str] | None:
+    """LightningCLI(Classifier, Data) makes it itself: the class that knows how to train."""
+    for name in sorted(own):
+        node, around = code.facts.classes[name]
+        steps = [s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "training_step"]
+        if steps:
+            return Found(value=name, file=around.file, line=node.lineno, confidence=GUESS)
     return None
 
 

@@ -113,7 +113,7 @@ def _hf_saves(code: Code) -> Found[bool] | None:
 
 
 def _lightning_saves(code: Code) -> Found[bool] | None:
-    for call in (c for c in code.lightning if c.last == "Trainer"):
+    for call in (c for c in code.lightning if c.last != "Fabric"):
         told = code.value(call, "enable_checkpointing", "checkpoint_callback")
         off = told is not None and told.value is False
         because = "enable_checkpointing is False" if off else "Lightning saves after each epoch"
@@ -133,6 +133,7 @@ def _yolo_saves(code: Code) -> Found[bool] | None:
 
 def _callbacks(code: Code) -> Found[bool] | None:
     call = code.facts.first(*_CALLBACKS, "DefaultTrainer")
+    call = call or (code.facts.first("Checkpoint") if code.has("ignite") else None)
     if call is None:
         return None
     return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=call.last)

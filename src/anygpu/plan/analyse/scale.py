@@ -190,6 +190,8 @@ def _says_gpu(code: Code) -> Found[bool] | None:
 
 
 _FIND_A_GPU = (
+    "pytorch_lightning",
+    "lightning",
     "tensorflow",
     "keras",
     "jax",

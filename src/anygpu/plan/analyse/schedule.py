@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from anygpu.plan.analyse.code import Code, default, whole
 from anygpu.plan.analyse.facts import Call, normal
@@ -223,13 +224,18 @@ def _fraction(told: Value | None) -> Found[float] | None:
 
 
 def _lightning_epochs(code: Code) -> Found[float] | None:
-    for call in (c for c in code.lightning if c.last == "Trainer"):
-        told = _fraction(code.value(call, "max_epochs"))
+    for call in (c for c in code.lightning if c.last != "Fabric"):
+        told = _fraction(code.value(call, "max_epochs")) or _from_arguments(code, call)
         if told is not None:
             return told
         if not call.has("max_steps", "max_epochs", "max_time") and not call.spreads:
             return default(call, 1000.0, "Lightning's default")
     return None
+
+
+def _from_arguments(code: Code, call: Call) -> Found[float] | None:
+    """Trainer.from_argparse_args and LightningCLI take what the command line or set_defaults say."""
+    return _fraction(code.settings.told("max_epochs")) if call.last != "Trainer" else None
 
 
 def _yolo_epochs(code: Code) -> Found[float] | None:
@@ -245,11 +251,20 @@ def _fit_epochs(code: Code) -> Found[float] | None:
     for call in code.fits:
         found = _fraction(code.value(call, "epochs", "nb_epoch", "n_epochs"))
         if found is not None:
-            return found
+            return replace(found, value=found.value * _rounds(code, call))
     keras = code.has("keras", "tensorflow") and not code.has("torch")
     if keras and code.fits and not _named_epochs(code) and not code.fits[0].spreads:
         return default(code.fits[0], 1.0, "the default of fit")
     return None
+
+
+def _rounds(code: Code, call: Call) -> int:
+    """fit(epochs=1) in a loop of 200 rounds is 200 epochs."""
+    times = 1
+    for loop in call.around.loops:
+        told = _end(code, loop.iter) if isinstance(loop, ast.For) else None
+        times *= told.value if told is not None and isinstance(told.value, int) and told.value > 0 else 1
+    return times
 
 
 def _loop_epochs(code: Code) -> Found[float] | None:

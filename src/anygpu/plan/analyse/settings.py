@@ -73,7 +73,7 @@ class Settings:
 
     def of(self, node: ast.AST | None, depth: int = 0) -> Value | None:
         """The value of an expression, if it can be known without running it."""
-        reader = _READERS.get(type(node)) if depth <= DEEPEST else None
+        reader = _READERS.get(type(node)) if node is not None and depth <= DEEPEST else None
         if node is None or reader is None:
             return None
         if id(node) not in self.known:

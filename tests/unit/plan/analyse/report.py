@@ -9,6 +9,23 @@ from pathlib import Path
 from tests.unit.plan.analyse import scoring
 from tests.unit.plan.analyse.published import Figure, figures
 
+# Precision and recall of the very first reading, before anything was mended with the corpus in view.
+FIRST = {
+    "frameworks": "1.00 1.00",
+    "model": "0.95 0.88",
+    "parameters": "0.90 0.82",
+    "batch_size": "0.97 0.91",
+    "epochs": "0.86 0.89",
+    "steps": "1.00 0.83",
+    "precision": "0.91 0.91",
+    "workers": "1.00 0.96",
+    "dataset": "0.94 0.84",
+    "multi_gpu": "1.00 0.91",
+    "checkpointing": "0.95 0.95",
+    "resuming": "1.00 1.00",
+    "needs_gpu": "1.00 0.98",
+    "lints": "0.91 0.98",
+}
 PAGE = Path(__file__).parents[4] / "docs" / "analysis.md"
 _TOP = Path(__file__).with_name("analysis_top.md")
 
@@ -29,8 +46,11 @@ def _reading() -> str:
             "Precision: of what was reported, how much is right. Recall: of what is there, how much was found.",
             f"Parameters count as right within {scoring.PARAMETERS_WITHIN:.0%}.",
             "",
-            "| field | precision | recall | in the corpus |",
-            "|---|---:|---:|---:|",
+            "The analyser has been mended with this corpus in view; what the first reading, before that, gave stands",
+            "beside it and is nearer to what an unseen script gets.",
+            "",
+            "| field | precision | recall | in the corpus | first reading |",
+            "|---|---:|---:|---:|---:|",
             *rows,
             "",
             "Read wrongly:",
@@ -42,7 +62,7 @@ def _reading() -> str:
 
 def _score_row(field: str) -> str:
     score = scoring.score(field)
-    return f"| {field} | {score.precision:.2f} | {score.recall:.2f} | {score.true} |"
+    return f"| {field} | {score.precision:.2f} | {score.recall:.2f} | {score.true} | {FIRST[field]} |"
 
 
 def _memory() -> str:
