@@ -5,14 +5,14 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-SIZE = 96
+SIZE = 64
 CLASSES = ("head", "helmet")
 HELMETS = ((250, 200, 20), (240, 120, 20), (230, 230, 235))
 
 
 def main() -> None:
     chance = random.Random(5)
-    for split, count in (("train", 160), ("val", 40)):
+    for split, count in (("train", 80), ("val", 24)):
         for folder in ("images", "labels"):
             (Path("data") / folder / split).mkdir(parents=True, exist_ok=True)
         for number in range(count):
@@ -30,14 +30,14 @@ def site(chance: random.Random) -> tuple[Image.Image, list[str]]:
     draw = ImageDraw.Draw(image)
     for _ in range(6):
         x, y = chance.randrange(SIZE), chance.randrange(SIZE)
-        draw.line((x, y, x + chance.randrange(40), y), fill=(70, 80, 90))
+        draw.line((x, y, x + chance.randrange(30), y), fill=(70, 80, 90))
     people = range(chance.randint(1, 2))
     return image, [person(draw, chance, SIZE * (0.27 + 0.46 * at)) for at in people]
 
 
 def person(draw: ImageDraw.ImageDraw, chance: random.Random, middle: float) -> str:
-    radius = chance.uniform(11, 16)
-    x, y = middle + chance.uniform(-5, 5), chance.uniform(SIZE * 0.3, SIZE * 0.6)
+    radius = chance.uniform(8, 11)
+    x, y = middle + chance.uniform(-3, 3), chance.uniform(SIZE * 0.3, SIZE * 0.6)
     kind = chance.randrange(2)
     draw.rectangle((x - radius, y + radius * 0.9, x + radius, SIZE), fill=(60, 60, 90))
     draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=(224, 172, 130))
