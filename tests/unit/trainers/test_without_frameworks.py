@@ -1,0 +1,49 @@
+"""Settings, datasets and requirements of every built-in trainer are told without its framework."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from anygpu.trainers import find
+from anygpu.trainers.extras import requirements_for
+from anygpu.trainers.registry import BUILT_IN
+
+HEAVY = {
+    "torch",
+    "torchvision",
+    "transformers",
+    "ultralytics",
+    "rfdetr",
+    "sklearn",
+    "numpy",
+    "PIL",
+    "pandas",
+    "onnx",
+}
+ASKING = """
+import json, sys
+from anygpu.trainers import find
+from anygpu.trainers.registry import BUILT_IN
+for name in BUILT_IN:
+    find(name).configured({"target": "y"} if name in ("tabular", "xgboost", "lightgbm") else {})
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_settings_are_checked_without_importing_a_framework() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert HEAVY & set(json.loads(done.stdout)) == set()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_trainer_says_what_to_install_and_under_which_licence(name: str) -> None:
+    kind = find(name)
+    assert kind.licence
+    assert kind.needs
+    assert kind.extra
+    settings = {"target": "y"} if kind.name == "tabular" else {}
+    assert requirements_for(name, settings), f"pyproject.toml has no extra {kind.extra!r}"
