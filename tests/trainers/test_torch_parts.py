@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from PIL import Image, ImageDraw
 from tests.trainers.pictures import draw_folder
 
 from anygpu.trainers.torch import schedules, state
@@ -48,6 +49,18 @@ def test_a_sample_looks_the_same_whichever_process_loads_it(tmp_path: Path) -> N
             assert all(torch.equal(left, right) for left, right in zip(one, other, strict=True))
     first, second = images[0, 3][0], images[1, 3][0]
     assert not torch.equal(first, second)
+
+
+def test_a_wide_image_is_cut_and_not_squeezed(tmp_path: Path) -> None:
+    image = Image.new("RGB", (120, 40))
+    ImageDraw.Draw(image).rectangle((0, 0, 119, 39), fill=(250, 0, 0))
+    for x in range(0, 120, 10):
+        ImageDraw.Draw(image).line((x, 0, x, 39), fill=(0, 0, 250), width=5)
+    image.save(tmp_path / "wide.png")
+    for augmentation in (None, Augmentation(flip=0, crop=1, rotate=0, jitter=0)):
+        blue = Images([(tmp_path / "wide.png", 0)], 40, 0, augmentation)[0, 0][0][2].mean(0)
+        stripes = int((torch.diff((blue > 0.5).int()) == 1).sum())
+        assert 3 <= stripes <= 4  # of the twelve: a third of the width is seen, at its true scale
 
 
 def test_starting_a_loader_draws_nothing_from_the_training_s_chance(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ class Augmentation:
     """How far a training image may be moved from what it is."""
 
     flip: float  # probability of a mirror image
-    crop: float  # smallest part of the area that is kept
+    crop: float  # smallest part of the largest square in the image that is kept
     rotate: float  # degrees, either way
     jitter: float  # of brightness, contrast and colour
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Augmentation:
-        """From a trainer's options; `augment: false` leaves images as they are."""
+    def of(cls, options: Mapping[str, Any]) -> Augmentation | None:
+        """From a trainer's options; None: images are left as they are."""
         if not options["augment"]:
-            return cls(flip=0, crop=1, rotate=0, jitter=0)
+            return None
         return cls(**{each.name: options[each.name] for each in fields(cls)})
 
     def apply(self, image: Image.Image, size: int, chance: random.Random) -> Image.Image:
@@ -78,9 +78,9 @@ def as_tensor(image: Image.Image) -> Any:
 
 
 def _crop(image: Image.Image, smallest: float, chance: random.Random) -> tuple[float, float, float, float]:
-    """A part of the image, of a chosen area and nearly the image's shape."""
-    side = math.sqrt(chance.uniform(smallest, 1))
+    """Nearly a square, anywhere in the image: as long and as wide as what validation looks at, or less."""
+    side = min(image.size) * math.sqrt(chance.uniform(smallest, 1))
     slant = math.sqrt(chance.uniform(3 / 4, 4 / 3)) if smallest < 1 else 1.0
-    width, height = image.width * min(1.0, side * slant), image.height * min(1.0, side / slant)
+    width, height = min(image.width, side * slant), min(image.height, side / slant)
     left, top = chance.uniform(0, image.width - width), chance.uniform(0, image.height - height)
     return left, top, left + width, top + height

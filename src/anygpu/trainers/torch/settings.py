@@ -75,7 +75,7 @@ CLASSIFIER = {
     **COMMON,
     "augment": Option(default=True),
     "flip": Option(default=0.5, high=1),  # how often an image is mirrored
-    "crop": Option(default=0.6, low=0.01, high=1),  # smallest part of the area that is kept
+    "crop": Option(default=0.6, low=0.01, high=1),  # smallest part of the largest square in it that is kept
     "rotate": Option(default=0.0, high=180),  # degrees, either way
     "jitter": Option(default=0.2, high=1),  # of brightness, contrast and colour
     "freeze": Option(default=False),
