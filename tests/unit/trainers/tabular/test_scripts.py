@@ -17,7 +17,6 @@ from anygpu.trainers.tabular.settings import MODELS
 @pytest.mark.parametrize(
     ("settings", "name", "bar"),
     [
-        ({"target": "species", "drop": "price", "model": "random-forest", "epochs": 4}, "accuracy", 0.8),
         (
             {"target": "species", "drop": "price", "model": "sgd", "epochs": 3, "batch_size": 16},
             "accuracy",
