@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 from anygpu.trainers import Trainer, get_trainer
 from anygpu.trainers.progress import Progress
 
-SIDE = 64
+SIDE, PICTURES = 64, 960
 # Everything of ours that runs between two steps goes through these.
 HOOKS = {
     "torch-classifier": [(Trainer, "step_done"), (Trainer, "epoch_done"), (Progress, "saw")],
@@ -92,16 +92,16 @@ def note(kind: str, cpu_s: float, clock_s: float) -> None:
 def draw(root: Path, *, boxes: bool) -> Path:
     """Circles and squares: an image folder, or a YOLO dataset."""
     chance = random.Random(0)
-    for index in range(160):
+    for index in range(PICTURES):
         split, kind = "val" if index % 5 == 0 else "train", index % 2
         image, box = picture(kind, chance)
         if boxes:
-            save(image, root / "images" / split / f"{index:03}.png")
-            label = root / "labels" / split / f"{index:03}.txt"
+            save(image, root / "images" / split / f"{index:04}.png")
+            label = root / "labels" / split / f"{index:04}.txt"
             label.parent.mkdir(parents=True, exist_ok=True)
             label.write_text(f"{kind} " + " ".join(f"{value:.5f}" for value in box) + "\n")
         else:
-            save(image, root / split / ("circle", "square")[kind] / f"{index:03}.png")
+            save(image, root / split / ("circle", "square")[kind] / f"{index:04}.png")
     if boxes:
         (root / "data.yaml").write_text("train: images/train\nval: images/val\nnames: [circle, square]\n")
     return root

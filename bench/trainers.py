@@ -20,10 +20,10 @@ ALONE = {
     "HF_HUB_OFFLINE": "1",
 }
 TRAININGS: dict[str, dict[str, Any]] = {
-    "torch-classifier": {"epochs": 60, "batch_size": 16, "image_size": 96, "device": "cpu", "export": []},
+    "torch-classifier": {"epochs": 8, "batch_size": 16, "image_size": 96, "device": "cpu", "export": []},
     "yolo": {
         "model": "yolo11n",
-        "epochs": 30,
+        "epochs": 5,
         "batch_size": 16,
         "image_size": 64,
         "device": "cpu",
