@@ -19,6 +19,7 @@ _PREFIXES = (
     "ig",
     "legacy",
     "timm",
+    "mae",
     "facebook",
     "google",
     "meta",

@@ -12,12 +12,24 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from anygpu.plan.analyse import configs, frameworks, inputs, model, numerics, saving, scale, schedule, source
+from anygpu.plan.analyse import (
+    batches,
+    configs,
+    frameworks,
+    inputs,
+    model,
+    numerics,
+    resuming,
+    saving,
+    scale,
+    schedule,
+    source,
+)
 from anygpu.plan.analyse.code import Code, look
 from anygpu.plan.analyse.facts import gather
 from anygpu.plan.analyse.findings import Analysis, Found, Lint, Problem, WorkloadCharacteristics
 from anygpu.plan.analyse.lints import lints as _lints
-from anygpu.plan.analyse.settings import collect
+from anygpu.plan.analyse.options import collect
 from anygpu.plan.analyse.source import Source
 from anygpu.plan.analyse.summary import Row, summary
 from anygpu.plan.analyse.workload import characteristics, peak_memory
@@ -76,11 +88,12 @@ def _fields(code: Code) -> Analysis:
         frameworks=frameworks.read(code),
         model=named,
         parameters=model.parameters(code, named),
-        batch_size=schedule.batch_size(code),
-        accumulation=schedule.accumulation(code),
+        batch_size=batches.batch_size(code),
+        accumulation=batches.accumulation(code),
         epochs=schedule.epochs(code),
         steps=schedule.steps(code),
         precision=numerics.precision(code),
+        half_weights=numerics.half_weights(code),
         optimiser=numerics.optimiser(code),
         image_size=numerics.image_size(code),
         sequence_length=numerics.sequence_length(code),
@@ -95,7 +108,7 @@ def _fields(code: Code) -> Analysis:
         checkpointing=saving.checkpointing(code),
         checkpoint_every=saving.every(code),
         checkpoint_paths=saving.paths(code),
-        resuming=saving.resuming(code),
+        resuming=resuming.resuming(code),
         needs_gpu=scale.needs_gpu(code),
     )
     read = replace(read, lints=_lints(code, read))

@@ -1,12 +1,15 @@
 """The code as the readers of single fields see it, and who owns its training loop."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from anygpu.plan.analyse.facts import Call, Facts
 from anygpu.plan.analyse.findings import GUESS, Found
+from anygpu.plan.analyse.packages import KNOWN_PACKAGES
 from anygpu.plan.analyse.settings import Plain, Settings, Value
 
 T = TypeVar("T")
@@ -51,6 +54,13 @@ class Code:
 
     def has(self, *roots: str) -> bool:
         return self.facts.imports_any(*roots) is not None
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it imports modules of its own that were not given."""
+        given = {PurePosixPath(source.name).stem for source in self.facts.sources}
+        roots = {module.partition(".")[0] for module, _, _ in self.facts.modules}
+        return bool(roots - given - KNOWN_PACKAGES - sys.stdlib_module_names)
 
     def train_loops(self) -> Iterator[ast.For]:
         """Loops over epochs or steps that step an optimiser, outermost first."""

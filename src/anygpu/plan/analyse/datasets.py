@@ -151,7 +151,7 @@ _BY_KEY = {
 
 def known(name: str) -> Known | None:
     """A public data set by any of its usual spellings: "huggingface/cifar-10" is cifar10."""
-    key = _key(name)
+    key = re.sub(r"/(train|training|val|data)\w*$", "", _key(name))
     for candidate in (
         key,
         key.rpartition("/")[2],

@@ -8,6 +8,20 @@ from dataclasses import dataclass, field, replace
 from anygpu.plan.analyse.source import Source
 
 Loop = ast.For | ast.AsyncFor | ast.While
+_WRAPPERS = frozenset(
+    [
+        "to",
+        "cuda",
+        "prepare",
+        "train",
+        "compile",
+        "DataParallel",
+        "DistributedDataParallel",
+        "FullyShardedDataParallel",
+        "DDP",
+        "FSDP",
+    ]
+)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -232,7 +246,7 @@ def _bind(target: ast.expr, value: ast.expr, around: Around, facts: Facts, field
     made = value.func if isinstance(value, ast.Call) else None
     if made is not None:
         made_by = dotted(made, facts.imports)
-        if made_by.rpartition(".")[2] not in ("to", "cuda", "prepare", "train", "DataParallel", "compile"):
+        if made_by.rpartition(".")[2] not in _WRAPPERS:
             facts.made_by.setdefault(name.rpartition(".")[2], made_by)
 
 

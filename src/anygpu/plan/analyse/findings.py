@@ -65,6 +65,7 @@ class Analysis:
     epochs: Found[float] | None = None
     steps: Found[int] | None = None
     precision: Found[str] | None = None
+    half_weights: Found[bool] | None = None  # the weights themselves are kept in 16 bits
     optimiser: Found[str] | None = None
     image_size: Found[int] | None = None
     sequence_length: Found[int] | None = None

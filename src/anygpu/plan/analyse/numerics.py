@@ -181,6 +181,16 @@ def _loaded_as(code: Code) -> Found[str] | None:
     return None
 
 
+def half_weights(code: Code) -> Found[bool] | None:
+    """No 32-bit copy of the weights is kept."""
+    found = _loaded_as(code) or _methods(code)
+    if found is None or found.value not in ("fp16", "bf16") or code.has("fastai", "jax"):
+        return None
+    return Found(
+        value=True, file=found.file, line=found.line, confidence=found.confidence, because=found.because
+    )
+
+
 def _flags(code: Code) -> Found[str] | None:
     for name in _AMP_FLAGS:
         told = code.settings.named(name) if "." in name else code.settings.told(name)

@@ -50,21 +50,6 @@ _EVERY_NAMES = (
 _KEEPS = re.compile(
     r"(?i)torch|model|net|fabric|ckpt|checkpoint|manager|mngr|learn|keras|paddle|xm|self|agent"
 )
-_RESUMES = (
-    "load_state",
-    "restore_checkpoint",
-    "restore_or_initialize",
-    "resume_path",
-    "load_checkpoint",
-    "resume_checkpoint",
-    "resume_or_load",
-    "restore",
-    "maybe_resume",
-)
-_RESUME_WORD = re.compile(
-    r"resume|restore|start_epoch|begin_epoch|initial_epoch|last_checkpoint|continue_train"
-)
-_SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler")
 
 
 def saves(code: Code) -> list[Call]:
@@ -95,7 +80,12 @@ def checkpointing(code: Code) -> Found[bool] | None:
         because = "saves once, when the training is over"
         return Found(value=False, file=end[0].file, line=end[0].line, confidence=LIKELY, because=because)
     first = code.facts.sources[0].name if code.facts.sources else ""
-    return Found(value=False, file=first, confidence=LIKELY, because="nothing saves the model")
+    return Found(value=False, file=first, confidence=doubt(code), because="nothing saves the model")
+
+
+def doubt(code: Code) -> float:
+    """What is not there may be in a module that was not given."""
+    return GUESS - 0.1 if code.unseen else LIKELY
 
 
 def _hf_saves(code: Code) -> Found[bool] | None:
@@ -141,10 +131,10 @@ def _callbacks(code: Code) -> Found[bool] | None:
 
 def _loop_saves(code: Code) -> Found[bool] | None:
     for call in saves(code):
-        if code.facts.depth(call) > 0:
-            return Found(
-                value=True, file=call.file, line=call.line, confidence=SURE, because="saves in the loop"
-            )
+        often = any(modulo(code, guard) is not None for guard in call.around.guards)
+        if code.facts.depth(call) > 0 or often:
+            because = "saves every so often" if often else "saves in the loop"
+            return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
     return None
 
 
@@ -229,94 +219,3 @@ def _joined(code: Code, call: Call, position: int) -> Value | None:
     if not isinstance(node, ast.Call) or not node.args:
         return None
     return code.settings.text(node.args[0])
-
-
-def resuming(code: Code) -> Found[bool] | None:
-    """Whether a new process can go on where another stopped."""
-    for reader in (_trainer_resume, _loads_state, _resume_call, _framework_resume, _booster_resume):
-        found = reader(code)
-        if found is not None:
-            return found
-    first = code.facts.sources[0].name if code.facts.sources else ""
-    return Found(value=False, file=first, confidence=LIKELY, because="nothing loads a saved state")
-
-
-def _trainer_resume(code: Code) -> Found[bool] | None:
-    for call in code.facts.calls:
-        for name in ("resume_from_checkpoint", "ckpt_path", "resume"):
-            node = call.argument(name)
-            if node is None or call.last not in (
-                "train",
-                "fit",
-                "Trainer",
-                "TrainingArguments",
-                "resume_or_load",
-            ):
-                continue
-            off = isinstance(node, ast.Constant) and node.value in (None, False, "")
-            if not off and call.around.function != "test":
-                return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=name)
-    return None
-
-
-def _loads_state(code: Code) -> Found[bool] | None:
-    """The optimiser's state too, or with an epoch: weights alone are a fine-tuning, not a resume."""
-    loads = [c for c in code.facts.calls_of("load_state_dict") if _SEES_TRAINING.search(c.base.lower())]
-    if loads:
-        return Found(
-            value=True, file=loads[0].file, line=loads[0].line, confidence=SURE, because="loads its optimiser"
-        )
-    for call in code.facts.calls_of("load", "load_model", "load_weights", "load_state_dict"):
-        if call.name.startswith(("json", "yaml", "np.", "numpy", "pickle")) and call.last == "load":
-            continue
-        words = " ".join(map(ast.unparse, [*call.around.branches, *call.node.args])).lower()
-        if _RESUME_WORD.search(words):
-            return Found(
-                value=True, file=call.file, line=call.line, confidence=LIKELY, because="loads when resuming"
-            )
-    return None
-
-
-def _resume_call(code: Code) -> Found[bool] | None:
-    for call in code.facts.calls_of(*_RESUMES):
-        node = call.argument("resume")
-        if isinstance(node, ast.Constant) and node.value is False:
-            continue
-        if call.last == "resume_or_load" and node is None:
-            continue
-        if call.last == "restore" and not re.search(r"(?i)ckpt|check|manager|mngr|orbax|saver", call.name):
-            continue
-        return Found(value=True, file=call.file, line=call.line, confidence=LIKELY, because=call.last)
-    return None
-
-
-def _framework_resume(code: Code) -> Found[bool] | None:
-    call = code.facts.first("BackupAndRestore")
-    if call is not None:
-        return Found(value=True, file=call.file, line=call.line, confidence=SURE, because="BackupAndRestore")
-    for call in code.fits:
-        if call.has("initial_epoch"):
-            return Found(
-                value=True, file=call.file, line=call.line, confidence=LIKELY, because="initial_epoch"
-            )
-    told = code.settings.given.get("resume_from_checkpoint") or code.settings.given.get("resume")
-    if told is not None and told.value not in (False, None, ""):
-        return Found(value=True, file=told.file, line=told.line, confidence=LIKELY, because=told.because)
-    return None
-
-
-def _booster_resume(code: Code) -> Found[bool] | None:
-    for call in code.facts.calls:
-        if call.has("xgb_model", "init_model") or (
-            code.has("sklearn", "catboost") and call.has("warm_start_from")
-        ):
-            node = call.argument("xgb_model", "init_model")
-            if not (isinstance(node, ast.Constant) and node.value is None):
-                return Found(
-                    value=True,
-                    file=call.file,
-                    line=call.line,
-                    confidence=LIKELY,
-                    because="goes on from a model",
-                )
-    return None

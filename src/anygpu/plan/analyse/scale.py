@@ -219,7 +219,7 @@ def _small(code: Code) -> Found[bool] | None:
     """Deep code that never mentions a device and has no framework that finds one by itself stays on the CPU."""
     finds_itself = code.uses_hf or bool(code.lightning or code.yolo) or code.has(*_FIND_A_GPU)
     where = code.facts.imports_any("torch")
-    if finds_itself or where is None or _mentions_device(code):
+    if finds_itself or where is None or code.unseen or _mentions_device(code):
         return None
     because = "never moves anything to a GPU"
     return Found(value=False, file=where[0], line=where[1], confidence=LIKELY, because=because)

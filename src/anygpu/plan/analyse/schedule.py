@@ -1,35 +1,15 @@
-"""How much work: batch size, accumulation, epochs and steps."""
+"""How long it runs: epochs and steps."""
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from anygpu.plan.analyse.code import Code, default, whole
-from anygpu.plan.analyse.facts import Call, normal
+from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, Found
+from anygpu.plan.analyse.names import BOOSTERS, keyword, numeric
 from anygpu.plan.analyse.settings import Value
 
-BATCH_NAMES = (
-    "per_device_train_batch_size",
-    "per_gpu_train_batch_size",
-    "train_batch_size",
-    "batch_size_train",
-    "train_bs",
-    "micro_batch_size",
-    "device_batch_size",
-    "batch_size",
-    "batchsize",
-    "batch_size_per_gpu",
-    "ims_per_batch",
-    "train_micro_batch_size_per_gpu",
-    "bs",
-    "n_batch",
-    "mini_batch_size",
-    "minibatch_size",
-    "batch",
-    "train_batch",
-)
 EPOCH_NAMES = (
     "num_train_epochs",
     "epochs",
@@ -68,23 +48,8 @@ STEP_NAMES = (
     "n_steps",
     "niter",
 )
-ACCUMULATION_NAMES = (
-    "gradient_accumulation_steps",
-    "accumulate_grad_batches",
-    "grad_accum_steps",
-    "accumulation_steps",
-    "accum_steps",
-    "accum_iter",
-    "grad_accumulation_steps",
-    "gradient_accumulation",
-)
-_LOADER = re.compile(
-    r"(data_?loader|create_loader|_loader$|loaders$|datamodule|iterator|generator)", re.IGNORECASE
-)
-_KERAS_SETS = ("image_dataset_from_directory", "flow_from_directory", "text_dataset_from_directory", "flow")
 _FASTAI_FITS = ("fit_one_cycle", "fine_tune", "fit_flat_cos")
 _ROUNDS = {"num_boost_round": 10, "n_estimators": 100, "iterations": 1000}
-_BOOSTERS = ("xgboost", "lightgbm", "catboost")
 _WRAPPERS = (
     "tqdm",
     "trange",
@@ -97,99 +62,6 @@ _WRAPPERS = (
     "master_bar",
     "arange",
 )
-
-
-def batch_size(code: Code) -> Found[int] | None:
-    """The batch of one step on one device."""
-    for reader in (_hf_batch, _yolo_batch, _loader_batch, _fit_batch, _named_batch):
-        found = reader(code)
-        if found is not None:
-            return found
-    return None
-
-
-def _hf_batch(code: Code) -> Found[int] | None:
-    if not code.uses_hf:
-        return None
-    names = ("per_device_train_batch_size", "per_gpu_train_batch_size")
-    for call in code.hf:
-        found = whole(code.value(call, *names))
-        if found is not None:
-            return found
-    found = whole(code.settings.told(names[0]))
-    return found or (default(code.hf[0], 8, "the default of TrainingArguments") if code.hf else None)
-
-
-def _yolo_batch(code: Code) -> Found[int] | None:
-    for call in code.yolo:
-        told = code.value(call, "batch", "batch_size")
-        return whole(told) if told is not None else default(call, 16, "ultralytics' default")
-    return None
-
-
-def _loader_batch(code: Code) -> Found[int] | None:
-    """The training loader's, not the validation's or the test's."""
-    ranked = sorted(_loaders(code), key=lambda call: _not_training(code, call))
-    for call in ranked:
-        place = 1 if call.last.endswith("DataLoader") else None
-        told = code.value(call, "batch_size", "bs", "train_batch_size", position=place)
-        found = whole(told)
-        if found is not None:
-            return found
-    bare = [c for c in ranked if c.last == "DataLoader" and not c.spreads and not c.has("batch_sampler")]
-    silent = [c for c in bare if c.argument("batch_size", position=1) is None]
-    if silent and len(silent) == len(ranked):
-        return default(silent[0], 1, "the default of DataLoader")
-    return None
-
-
-def _loaders(code: Code) -> Iterator[Call]:
-    return (call for call in code.facts.calls if _LOADER.search(call.last) or call.last in _KERAS_SETS)
-
-
-def _not_training(code: Code, call: Call) -> int:
-    words = " ".join([_target(code, call), ast.unparse(call.node)[:400], call.around.function]).lower()
-    if re.search(r"train", words) and not re.search(r"\b(val|valid|test|eval)", words):
-        return 0
-    if "train" in words:
-        return 1
-    return 3 if re.search(r"val|test|eval", words) else 2
-
-
-def _target(code: Code, call: Call) -> str:
-    for name, bound in code.facts.assigned.items():
-        if any(b.node is call.node for b in bound):
-            return name
-    return ""
-
-
-def _fit_batch(code: Code) -> Found[int] | None:
-    for call in code.fits:
-        found = whole(code.value(call, "batch_size"))
-        if found is not None:
-            return found
-    for call in code.facts.calls_of("batch"):
-        found = whole(code.value(call, "batch_size", position=0), confidence=LIKELY)
-        if found is not None and code.has("tensorflow", "keras", "tensorflow_datasets"):
-            return found
-    if code.has("keras", "tensorflow") and code.fits and not code.facts.first("batch", *_KERAS_SETS):
-        named = _named_batch(code)
-        return named or default(code.fits[0], 32, "the default of fit")
-    return None
-
-
-def _named_batch(code: Code) -> Found[int] | None:
-    if code.has(*_BOOSTERS) and not code.has("torch", "tensorflow", "keras", "jax"):
-        return None
-    return whole(_numeric(code, BATCH_NAMES), confidence=LIKELY) or _keyword(code, BATCH_NAMES)
-
-
-def accumulation(code: Code) -> Found[int] | None:
-    for call in [*code.hf, *code.lightning, *code.facts.calls_of("Accelerator")]:
-        found = whole(code.value(call, *ACCUMULATION_NAMES))
-        if found is not None:
-            return found
-    return whole(_numeric(code, ACCUMULATION_NAMES), confidence=LIKELY)
 
 
 def epochs(code: Code) -> Found[float] | None:
@@ -278,11 +150,11 @@ def _loop_epochs(code: Code) -> Found[float] | None:
 
 
 def _named_epochs(code: Code) -> Found[float] | None:
-    if code.has(*_BOOSTERS, "sklearn", "stable_baselines3") and not code.has(
+    if code.has(*BOOSTERS, "sklearn", "stable_baselines3") and not code.has(
         "torch", "tensorflow", "keras", "jax"
     ):
         return None
-    found = _fraction(_numeric(code, EPOCH_NAMES)) or _duration(code, "ep")
+    found = _fraction(numeric(code, EPOCH_NAMES)) or _duration(code, "ep")
     return found or _keyword_fraction(code, EPOCH_NAMES)
 
 
@@ -338,10 +210,10 @@ def _lightning_steps(code: Code) -> Found[int] | None:
 
 
 def _boosting_rounds(code: Code) -> Found[int] | None:
-    if not code.has(*_BOOSTERS) or code.has("torch", "tensorflow"):
+    if not code.has(*BOOSTERS) or code.has("torch", "tensorflow"):
         return None
     for call in code.facts.calls:
-        trains = call.last in ("train", "cv") and call.name.startswith(_BOOSTERS)
+        trains = call.last in ("train", "cv") and call.name.startswith(BOOSTERS)
         if not trains and not re.match(r"(XGB|LGBM|CatBoost)", call.last):
             continue
         found = whole(code.value(call, *_ROUNDS)) or whole(code.value(call, "num_iterations"))
@@ -379,8 +251,8 @@ def _trains(loop: ast.For) -> bool:
 
 def _named_steps(code: Code) -> Found[int] | None:
     names = _step_names(code)
-    found = whole(_numeric(code, names), at_least=2, confidence=LIKELY) or _composer_steps(code)
-    return found or _keyword(code, names)
+    found = whole(numeric(code, names), at_least=2, confidence=LIKELY) or _composer_steps(code)
+    return found or keyword(code, names)
 
 
 def _step_names(code: Code) -> tuple[str, ...]:
@@ -395,27 +267,8 @@ def _composer_steps(code: Code) -> Found[int] | None:
     return None if found is None else Found(value=int(found.value), file=found.file, line=found.line)
 
 
-def _numeric(code: Code, names: tuple[str, ...]) -> Value | None:
-    """The first of the names that has a number; config sections come with their prefix."""
-    for name in names:
-        told = code.settings.named(name)
-        if told is not None and isinstance(told.value, int | float) and not isinstance(told.value, bool):
-            return told
-    return None
-
-
-def _keyword(code: Code, names: tuple[str, ...]) -> Found[int] | None:
-    """Last resort: the name as a keyword of any call, `train(model, batch_size=64)`."""
-    for name in names:
-        for bound in code.facts.assigned.get("=" + normal(name), ()):
-            found = whole(code.settings.number(bound.node), confidence=GUESS)
-            if found is not None:
-                return found
-    return None
-
-
 def _keyword_fraction(code: Code, names: tuple[str, ...]) -> Found[float] | None:
-    found = _keyword(code, names)
+    found = keyword(code, names)
     if found is None:
         return None
     return Found(value=float(found.value), file=found.file, line=found.line, confidence=GUESS)

@@ -61,6 +61,7 @@ def as_training(read: Analysis) -> Training:
         shape=shape,
         batch=read.batch_size.value if read.batch_size is not None else 16,
         precision=precision,
+        pure=read.half_weights is not None and precision != "fp32" and read.adapters is None,
         optimiser=read.optimiser.value if read.optimiser is not None else "adamw",
         adapters=read.adapters.value if read.adapters is not None else "",
         recomputes=read.recomputes is not None,
