@@ -72,11 +72,14 @@ def script(
         text = scripts.script(trainer, settings, dataset)
     except TrainerError as error:
         raise _refused(error) from None
-    if output is None:
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    if as_json:
+        emit_json({"script": text, "written_to": None if output is None else str(output)})
+    elif output is None:
         click.echo(text, nl=False)
-        return
-    output.write_text(text, encoding="utf-8")
-    click.echo(f"anygpu: written to {output} · python {output}", err=True)
+    else:
+        click.echo(f"anygpu: written to {output} · python {output}", err=True)
 
 
 def _found(name: str) -> "type[Trainer]":
