@@ -84,7 +84,7 @@ def _weather_of(chance: random.Random, stays: float, ticks: int) -> list[int]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(world=worlds())
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_policy_is_late_when_on_demand_from_the_start_could_be_on_time(
@@ -96,7 +96,7 @@ def test_no_policy_is_late_when_on_demand_from_the_start_could_be_on_time(
     assert outcome.finished_s <= asked.deadline_s + 1e-3
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), slack_ticks=st.integers(0, 40), restart_s=st.integers(0, 1500))
 def test_machines_that_die_unseen_make_nothing_late_when_that_is_allowed_for(
     seed: int, slack_ticks: int, restart_s: int
