@@ -57,8 +57,14 @@ def show(name: str, as_json: bool) -> None:
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
 )
+@json_option
 def script(
-    trainer: str, dataset: str, config: tuple[str, ...], sets: tuple[str, ...], output: Path | None
+    trainer: str,
+    dataset: str,
+    config: tuple[str, ...],
+    sets: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     """Write the plain Python script that trains the same on any box, without anygpu where it can.
 
