@@ -34,6 +34,8 @@ LAST = RUN / "train" / "weights" / "last.pt"
 
 def tell(trainer):
     """After every epoch, when it has been measured."""
+    if trainer.epoch >= trainer.epochs:
+        return  # the last word, on the best weights
     numbers = {{name: float(value) for name, value in trainer.metrics.items()}}
     progress(epoch=trainer.epoch + 1, total_epochs=trainer.epochs, **numbers)
 
