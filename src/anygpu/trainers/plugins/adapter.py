@@ -73,7 +73,14 @@ class PluginTrainer(Trainer):
     def fit(self) -> None:
         resume_from = self._saved.path
         self._loaders.go_on_after(self.progress.epoch)
-        config = given_config(self.config, self._loaders, self.dataset_path, self.output_dir, resume_from)
+        config = given_config(
+            self.config,
+            self._loaders,
+            dataset=self.dataset_path,
+            output=self.output_dir,
+            workplace=self.context.workplace(self.output_dir),
+            resume_from=resume_from,
+        )
         self.model = _resumed(self.plugin(config), resume_from)
         own = own_loaders(self.plugin)
         train, val = own(self.model, self.dataset_path, config) if own else self._loaders.pair

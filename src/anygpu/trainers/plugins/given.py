@@ -26,7 +26,13 @@ GOALS = (
 
 
 def given_config(
-    config: TrainingConfig, loaders: Loaders, dataset: Path | None, output: Path, resume_from: Path | None
+    config: TrainingConfig,
+    loaders: Loaders,
+    *,
+    dataset: Path | None,
+    output: Path,
+    workplace: Path,
+    resume_from: Path | None,
 ) -> dict[str, Any]:
     """Every setting under every name it goes by, and what is known of the data and the place."""
     settings = {name: value for name, value in asdict(config).items() if name != "options"}
@@ -37,7 +43,7 @@ def given_config(
         "num_classes": len(loaders.classes),
         "dataset_path": None if dataset is None else str(dataset),
         "output_dir": str(output),
-        "checkpoint_dir": str(output / "plugin-checkpoints"),
+        "checkpoint_dir": str(workplace / "plugin-checkpoints"),
         "resume_from": None if resume_from is None else str(resume_from),
     }
     return {**spelled, **known, **around, **config.options}
