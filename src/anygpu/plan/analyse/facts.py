@@ -140,6 +140,7 @@ def gather(sources: Iterable[Source]) -> Facts:
     order = {source.name: at for at, source in enumerate(facts.sources)}
     facts.calls.sort(key=lambda call: (order[call.file], call.line))
     _find_depths(facts)
+    _pass_arguments(facts)
     return facts
 
 
@@ -318,6 +319,29 @@ def _find_depths(facts: Facts) -> None:
             deeper = min(len(call.around.loops) + facts.depths.get(call.around.function, 0), 4)
             if call.last != call.around.function and deeper > facts.depths.get(call.last, 0):
                 facts.depths[call.last] = deeper
+
+
+def _pass_arguments(facts: Facts) -> None:
+    """What a call of the code's own functions and classes gives to their parameters."""
+    for call in facts.calls:
+        names = _parameters(facts, call.last)
+        given = [*zip(names, call.node.args, strict=False)]
+        given += [(k.arg, k.value) for k in call.node.keywords if k.arg in names]
+        for name, node in given:
+            if name and not isinstance(node, ast.Starred):
+                bound = Assigned(node, node.lineno, call.around, "passed")
+                facts.assigned[normal(name)].append(bound)
+
+
+def _parameters(facts: Facts, name: str) -> list[str]:
+    if name in facts.classes:
+        body = facts.classes[name][0].body
+        made = next((f for f in body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
+        return [a.arg for a in made.args.args[1:]] if made is not None else []
+    if name in facts.functions:
+        plain = [a.arg for a in facts.functions[name][0].args.args]
+        return plain[1:] if plain[:1] == ["self"] else plain
+    return []
 
 
 def normal(name: str) -> str:

@@ -31,11 +31,19 @@ def count(code: Code, name: str) -> tuple[int, int, str]:
     keras_width: dict[str, int] = {}
     for call in calls:
         size = _SIZES[call.last](code, call) or _chained(code, call, keras_width)
-        total += size * _times(code, call)
+        total += size * _times(code, call) * _instances(code, own, call.around.owner)
         unknown += not size and not call.last.endswith(_NORMS)
         line, file = line or call.line, file or call.file
     trusted = unknown <= len(calls) * (0 if keras_width else 0.4)
     return (total, line, file) if trusted and total < _LARGEST else (0, 0, "")
+
+
+def _instances(code: Code, own: set[str], name: str, deep: int = 0) -> int:
+    """How often a class is part of the whole network: a block in a list of twelve, twelve times."""
+    inside = [c for c in code.facts.calls_of(name) if c.around.owner in own and c.around.owner != name]
+    if not name or not inside or deep > 5:
+        return 1
+    return sum(_times(code, c) * _instances(code, own, c.around.owner, deep + 1) for c in inside)
 
 
 def _wanted(call: Call, own: set[str]) -> bool:

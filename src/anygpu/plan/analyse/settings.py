@@ -217,14 +217,25 @@ class Settings:
         if depth > DEEPEST:
             return None
         bound = [b for b in self.facts.assigned.get(name, ()) if not _names_itself(b, name)]
-        before = [b for b in bound if line is not None and b.line <= line and b.how != "default"]
-        for candidate in [*reversed(before[-6:]), *_by_trust(bound)[:8]]:
+        before = [
+            b for b in bound if line is not None and b.line <= line and b.how not in ("default", "passed")
+        ]
+        sure = [b for b in bound if b.how != "passed"] if self._disagree(bound, depth) else bound
+        for candidate in [*reversed(before[-6:]), *_by_trust(sure)[:8]]:
             found = self.of(candidate.node, depth + 1)
             if found is not None and found.value is not None:
                 trust = {"default": LIKELY, "key": LIKELY, "field": LIKELY}.get(candidate.how, SURE)
                 file = candidate.around.file
                 return Value(found.value, file, found.line, min(found.confidence, trust), found.because)
         return None
+
+    def _disagree(self, bound: list[Assigned], depth: int) -> bool:
+        """A parameter that is given one thing here and another there, or a word, stands for nothing."""
+        passed = [self.of(b.node, depth + 1) for b in bound if b.how == "passed"]
+        values = {None if found is None else found.value for found in passed}
+        return len(values) > 1 or not all(
+            isinstance(v, int | float) and not isinstance(v, bool) for v in values
+        )
 
 
 _READERS: dict[type[ast.AST], Callable[[Settings, ast.AST, int], Value | None]] = {
@@ -247,8 +258,8 @@ def _names_itself(bound: Assigned, name: str) -> bool:
 
 
 def _by_trust(bound: list[Assigned]) -> list[Assigned]:
-    order = {"name": 0, "attribute": 1, "field": 1, "key": 2, "default": 3}
-    return sorted(bound, key=lambda b: (order.get(b.how, 4), b.line))
+    order = {"name": 0, "attribute": 1, "field": 1, "key": 2, "passed": 3, "default": 4}
+    return sorted(bound, key=lambda b: (order.get(b.how, 5), b.line))
 
 
 def _joint(value: Plain, left: Value, right: Value) -> Value:

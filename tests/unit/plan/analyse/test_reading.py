@@ -62,7 +62,9 @@ def test_a_config_file_outranks_the_code_and_the_command_line_outranks_both() ->
 
 
 def test_modules_of_the_working_directory_are_read_too() -> None:
-    network = "from torch import nn\nclass Net(nn.Module):\n    def __init__(self):\n        self.a = nn.Linear(10, 20)\n"
+    network = (
+        "from torch import nn\nclass Net(nn.Module):\n  def __init__(self):\n    self.a = nn.Linear(10, 20)\n"
+    )
     read = analyse(
         "import torch\nfrom models.net import Net\nmodel = Net()\n", files={"models/net.py": network}
     )
@@ -188,3 +190,26 @@ def test_the_summary_is_rows_a_table_can_print() -> None:
     assert shown["parameters"] == "25.6M"
     assert shown["needs a GPU"] == "yes"
     assert all(row.sure in ("high", "medium", "low") for row in rows)
+
+
+def test_a_block_in_a_list_of_six_counts_six_times() -> None:
+    text = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, d):
+        self.up = nn.Linear(d, 4 * d)
+class Net(nn.Module):
+    def __init__(self, dim=10, depth=6):
+        self.blocks = nn.ModuleList([Block(dim) for _ in range(depth)])
+model = Net()
+"""
+    read = analyse(text)
+    assert read.parameters is not None
+    assert read.parameters.value == 6 * (10 * 40 + 40)
+
+
+def test_a_parameter_given_different_values_stands_for_none_of_them() -> None:
+    text = "import torch\ndef block(n_in, n_out):\n    return torch.nn.Linear(n_in, n_out)\n"
+    read = analyse(text + "net = torch.nn.Sequential(block(3, 64), block(64, 512))\n")
+    assert read.parameters is None
