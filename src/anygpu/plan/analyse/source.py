@@ -27,6 +27,7 @@ _PRINT_BARE = re.compile(r"^(\s*)print\s*$")
 _EXCEPT = re.compile(r"\bexcept\s+([\w.()\s,]+?)\s*,\s*(\w+)\s*:")
 _RAISE = re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+)$")
 _EXEC = re.compile(r"^(\s*)exec\s+(?!\()(.+)$")
+_NO_STATEMENT = " \t#)]}0123456789-,\"'"  # a long table is one block
 _OPENS = re.compile(r"\s*(?:for|while|if|elif|else|with|def|class|try|except|finally)\b")
 _MAGIC = re.compile(r"^(\s*)[%!?](?!=)")
 
@@ -158,7 +159,9 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
     budget = PART_CHARS
     for first, lines in _cut(text.split("\n")):
         block = "\n".join(lines)
-        if len(block) > LONGEST_BLOCK or (len(text) > WHOLE_CHARS and not _TELLING.search(block)):
+        if len(block) > LONGEST_BLOCK:
+            block = block[:LONGEST_BLOCK].rpartition("\n")[0]
+        if not block or (len(text) > WHOLE_CHARS and not _TELLING.search(block)):
             continue
         budget -= len(block)
         if budget < 0:
@@ -169,7 +172,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 def _cut(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
     start, decorated = 0, False
     for number, line in enumerate(lines):
-        if not line or line[0] in " \t#)]}":
+        if not line or line[0] in _NO_STATEMENT:
             continue
         if number > start and not decorated and not _CONTINUES.match(line):
             yield start + 1, lines[start:number]
