@@ -9,6 +9,7 @@ from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.model import JobSpec
 
 LOCAL = "local"
+TRACKERS = ("mlflow", "wandb")  # what a trainer needs a package for, each an extra of its name
 LOG_LINE_LIMIT = 64 * 1024
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -80,9 +81,10 @@ def _tracking(spec: JobSpec) -> dict[str, str]:
 def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
     wanted = spec.requirements
     if _needs_framework(spec, attempt):
-        from anygpu.trainers.extras import requirements_for
+        from anygpu.trainers.extras import requirements_for, requirements_of
 
-        return requirements_for(str(spec.trainer), spec.config)
+        trackers = [each for name in TRACKERS if getattr(spec.track, name) for each in requirements_of(name)]
+        return [*requirements_for(str(spec.trainer), spec.config), *trackers]
     return ["-r", wanted] if isinstance(wanted, str) else list(wanted)
 
 

@@ -57,3 +57,13 @@ def test_trackers_are_told_by_the_trainer() -> None:
     tracking = order("local", **TABULAR, track={"tensorboard": True, "tags": ["a"]})["env"]["ANYGPU_TRACK"]
     assert json.loads(tracking) == {"tensorboard": True, "tags": ["a"]}
     assert order("local", **TABULAR)["env"] == {}
+
+
+def test_elsewhere_the_trackers_that_are_named_are_installed_too() -> None:
+    tracked = order("cloud", **TABULAR, track={"mlflow": True, "tensorboard": True})
+    plain = order("cloud", **TABULAR)
+    more = {line.partition(">")[0] for line in tracked["requirements"]} - {
+        line.partition(">")[0] for line in plain["requirements"]
+    }
+    assert any(line.startswith("mlflow") for line in more)
+    assert not any(line.startswith("wandb") for line in more)
