@@ -1,4 +1,4 @@
-"""Sizes of public data sets, as their own pages give them: gigabytes on disk and training samples."""
+"""Sizes of public data sets, from memory and to be checked: gigabytes on disk and training samples."""
 
 import re
 from dataclasses import dataclass
