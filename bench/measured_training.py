@@ -45,6 +45,7 @@ def main() -> None:
         "cpu_s": time.process_time() - cpu,
         "hooks_s": spent["hooks"] - spent["stalls_cpu"],
         "stalls_s": spent["stalls"],
+        "stalls_cpu_s": spent["stalls_cpu"],
         "steps": result.timing.steps,
     }
     sys.stdout.write("MEASURED " + json.dumps(said) + "\n")

@@ -57,7 +57,7 @@ def _measured(stage: Stage, trainer: str) -> list[Figure]:
             what=f"checkpoint stalls in `{trainer}`",
             ours=f"{stalls:.2%}",
             against=f"training {said['wall_s']:.0f} s",
-            ratio=f"{said['stalls_s']:.2f} s",
+            ratio=f"{said['stalls_s']:.2f} s, {said['stalls_cpu_s']:.2f} s of them CPU",
             target="at most 1 %",
             met=stalls <= LIMIT,
             how="clock time training stood still to save, at the interval the trainer chose itself",
