@@ -48,3 +48,23 @@ def test_an_interval_that_was_asked_for_is_kept() -> None:
 def test_best_weights_of_every_epoch_do_not_put_checkpoints_off() -> None:
     clock = Clock()
     assert len(saves(Cadence(60, clock), clock, until_s=600, cost_s=0.1, best_every_s=20)) >= 9
+
+
+def test_best_weights_and_checkpoints_together_keep_to_their_share() -> None:
+    clock = Clock()
+    cadence = Cadence(None, clock)
+    found = saves(cadence, clock, until_s=2000, cost_s=0.3, best_every_s=20)
+    training_s, stood_s = cadence.spent()
+    assert stood_s <= 0.0102 * training_s
+    assert len(found) > 20
+
+
+def test_checkpoints_come_also_where_best_weights_alone_cost_more_than_the_share() -> None:
+    clock = Clock()
+    found = saves(Cadence(None, clock), clock, until_s=2000, cost_s=0.3, best_every_s=2)
+    assert 20 < len(found) < 30
+
+
+def test_a_short_training_is_saved_once_early() -> None:
+    clock = Clock()
+    assert saves(Cadence(None, clock), clock, until_s=20, cost_s=0.3) == [5]
