@@ -25,6 +25,7 @@ CANCELLED: Final = 143
 
 BY_ERROR: Final = {
     "invalid_spec": INVALID,
+    "bad_trace": INVALID,
     "not_found": NOT_FOUND,
     "blob_missing": NOT_FOUND,
     "server_unreachable": UNREACHABLE,

@@ -15,7 +15,7 @@ from anygpu.errors import AnygpuError
 class BadTrace(AnygpuError):
     """The file is not a record of spot availability. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
 
-    code = "invalid_spec"
+    code = "bad_trace"
 
 
 @dataclass(frozen=True, slots=True)
