@@ -50,6 +50,7 @@ class Trainer(ABC):
         self._cadence = Cadence(config.checkpoint_every_s)
         self._best: Path | None = None
         self._best_untold = False
+        self._held: Any = None  # the best weights, where they are not on the disk yet
 
     @classmethod
     def configured(cls, settings: Mapping[str, Any]) -> TrainingConfig:
@@ -103,6 +104,14 @@ class Trainer(ABC):
     @abstractmethod
     def save_weights(self, directory: Path, stem: str) -> Path | None:
         """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: nothing to save."""
+
+    def hold_weights(self) -> Any:
+        """A copy of the model in memory, for `save_held` to write later; None where writing it now is as quick."""
+        return None
+
+    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
+        """Write what `hold_weights` kept, as `save_weights` would have written it then."""
+        raise NotImplementedError(f"{type(self).__name__} holds weights and does not say how to write them")
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
@@ -175,6 +184,7 @@ class Trainer(ABC):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
             self.save_checkpoint(draft)
+            self._write_held()
             self._save_place(draft)
             _replace(draft, place / LAST, place / PREVIOUS)
             self.context.checkpoint(place / LAST, step=self.progress.step, wait=wait)
@@ -209,8 +219,15 @@ class Trainer(ABC):
 
     def _keep_best(self) -> None:
         with self._cadence.standstill(to_resume=False):
-            self._best = self.save_weights(self.output_dir, "best")
-            self._best_untold = True
+            self._held = self.hold_weights()
+            if self._held is None:
+                self._best, self._best_untold = self.save_weights(self.output_dir, "best"), True
+
+    def _write_held(self) -> None:
+        """Before a checkpoint that counts the held epoch as the best so far."""
+        if self._held is not None:
+            self._best, self._best_untold = self.save_held(self._held, self.output_dir, "best"), True
+            self._held = None
 
     def _tell_best(self) -> None:
         if self._best is not None and self._best_untold:

@@ -70,6 +70,32 @@ def test_a_training_killed_anywhere_ends_bit_for_bit_where_an_uninterrupted_one_
         shutil.rmtree(output)
 
 
+class Holding(Line):
+    """Keeps its best weights in memory until the next checkpoint."""
+
+    def hold_weights(self) -> Any:
+        return [self.slope, self.offset]
+
+    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
+        (directory / f"{stem}.json").write_text(json.dumps(held))
+        return directory / f"{stem}.json"
+
+
+def holding(output: Path, context: LocalContext) -> Holding:
+    config = make_config(Line.name, Line.accepts, {"epochs": EPOCHS, "checkpoint_every_s": 0.002})
+    return Holding(config, dataset_path=None, output_dir=output, context=context)
+
+
+def test_best_weights_held_in_memory_are_in_every_checkpoint_that_counts_on_them(tmp_path: Path) -> None:
+    whole = comparable(line(tmp_path / "whole", Killer(tmp_path / "whole")).train())
+    for calls in range(5, 130, 9):
+        output = tmp_path / str(calls)
+        with pytest.raises(Killed):
+            holding(output, Killer(output, calls=calls)).train()
+        assert comparable(holding(output, Killer(output, resume=True)).train()) == whole, calls
+        shutil.rmtree(output)
+
+
 def test_a_training_killed_again_and_again_ends_all_the_same(tmp_path: Path) -> None:
     whole = comparable(line(tmp_path / "whole", Killer(tmp_path / "whole")).train())
     output = tmp_path / "out"

@@ -15,6 +15,7 @@ class EpochOrder:
     ) -> None:
         self._samples, self._seed, self._shuffle = samples, seed, shuffle
         self.next_epoch, self._skip = epoch, skip
+        self._known: tuple[int, list[int]] = (-1, [])  # asked for after every batch: shuffled once an epoch
 
     def __len__(self) -> int:
         return self._samples
@@ -25,4 +26,7 @@ class EpochOrder:
         return iter(order)
 
     def of(self, epoch: int) -> list[int]:
-        return shuffled(self._samples, self._seed, epoch) if self._shuffle else list(range(self._samples))
+        if self._known[0] != epoch:
+            plain = list(range(self._samples))
+            self._known = (epoch, shuffled(self._samples, self._seed, epoch) if self._shuffle else plain)
+        return self._known[1]

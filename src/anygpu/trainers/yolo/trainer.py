@@ -117,6 +117,14 @@ class Yolo(Trainer):
 
         return weights.save(self.engine, directory / f"{stem}.pt")
 
+    def hold_weights(self) -> Any:
+        return {name: value.clone() for name, value in self.engine.ema.ema.state_dict().items()}
+
+    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
+        from anygpu.trainers.yolo import weights
+
+        return weights.save(self.engine, directory / f"{stem}.pt", held)
+
     def load_weights(self, path: Path) -> None:
         self.trained = path
 

@@ -9,12 +9,14 @@ from typing import Any
 LICENCE = "AGPL-3.0 (https://ultralytics.com/license)"
 
 
-def save(engine: Any, path: Path) -> Path:
-    """The averaged weights, in half precision, as ultralytics' own best.pt has them."""
+def save(engine: Any, path: Path, held: Any = None) -> Path:
+    """The averaged weights, in half precision, as ultralytics' own best.pt has them; `held`: as they were then."""
     import torch
     from ultralytics import __version__
 
     model = deepcopy(engine.ema.ema)
+    if held is not None:
+        model.load_state_dict(held)
     model.criterion = None
     model.args = _portable(vars(engine.args))
     draft = path.with_suffix(".draft")
