@@ -23,7 +23,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "torch-classifier": {"epochs": 8, "batch_size": 16, "image_size": 96, "device": "cpu", "export": []},
     "yolo": {
         "model": "yolo11n",
-        "epochs": 5,
+        "epochs": 10,
         "batch_size": 16,
         "image_size": 64,
         "device": "cpu",
