@@ -112,3 +112,20 @@ def test_a_value_ultralytics_refuses_is_said_without_a_traceback(tmp_path: Path)
     trainer = get_trainer("yolo", dataset_path=dataset, output_dir=tmp_path / "out", **SMALL, mixup=7.0)
     with pytest.raises(BadConfig, match="mixup"):
         trainer.train()
+
+
+def test_a_relative_output_directory_holds_everything(
+    drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {
+        "model": "yolo11n",
+        "epochs": 1,
+        "batch_size": 8,
+        "image_size": 32,
+        "device": "cpu",
+        "export": [],
+    }
+    get_trainer("yolo", dataset_path=drawn.resolve(), output_dir="out", **settings).train()
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out" / "ultralytics" / "run" / "args.yaml").is_file()

@@ -155,8 +155,8 @@ class Yolo(Trainer):
         return {"loss": sum(losses.values()), **scores, **fitness}
 
     def _home(self) -> Path:
-        """Beside the checkpoints, not among the results."""
-        return self.context.workplace(self.output_dir) / "ultralytics"
+        """Beside the checkpoints, not among the results; whole, since ultralytics moves what is relative elsewhere."""
+        return (self.context.workplace(self.output_dir) / "ultralytics").resolve()
 
 
 def _model(config: TrainingConfig) -> names.Model:
