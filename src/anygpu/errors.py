@@ -61,6 +61,12 @@ class InvalidSpec(AnygpuError):
         )  # so that a copy or a pickle is built from the problems, not from the text
 
 
+class BadTrace(AnygpuError):
+    """The file is not a record of spot availability. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
+
+    code = "bad_trace"
+
+
 class NotFound(AnygpuError):
     """Nothing here has this name or id. Check the id, the project and the server you are logged in to."""
 

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.errors import AnygpuError
-
-
-class BadTrace(AnygpuError):
-    """The file is not a record of spot availability. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
-
-    code = "bad_trace"
+from anygpu.errors import BadTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ STATUS: dict[str, int] = {
     "host_not_allowed": 421,
     "origin_not_allowed": 403,
     "invalid_spec": 422,
+    "bad_trace": 422,
     "invalid_report": 422,
     "unsafe_path": 422,
     "secret_missing": 422,

@@ -6,7 +6,6 @@ import pytest
 from anygpu.cli import exits
 from anygpu.cli.follow import Outcome, remark_on
 from anygpu.errors import Internal, InvalidSpec, NoCapacity, NotFound, Problem, ServerUnreachable, every_error
-from anygpu.plan.spot_traces import BadTrace
 from anygpu.sdk.embedded import ServerFailed
 from anygpu.sdk.job import JobFailed
 from anygpu.settings import InvalidSettings
@@ -80,7 +79,7 @@ def test_each_kind_of_failure_has_its_code_and_no_traceback(
 
 
 def test_every_code_given_to_an_error_is_that_of_an_error_there_is() -> None:
-    elsewhere = {JobFailed.code, ServerFailed.code, InvalidSettings.code, BadTrace.code}
+    elsewhere = {JobFailed.code, ServerFailed.code, InvalidSettings.code}
     assert set(exits.BY_ERROR) <= {kind.code for kind in every_error()} | elsewhere
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from bench.spot_optimum import Optimum
 
+from anygpu.errors import BadTrace
 from anygpu.plan.spot import SpotJob
 from anygpu.plan.spot_baselines import POLICIES, greedy, on_demand_only, uniform_progress
 from anygpu.plan.spot_replay import replay
-from anygpu.plan.spot_traces import MOODS, BadTrace, Trace, cut, made_up, read_trace, read_traces
+from anygpu.plan.spot_traces import MOODS, Trace, cut, made_up, read_trace, read_traces
 
 HOUR_S, TICK_S = 3600.0, 600.0
 
