@@ -15,16 +15,16 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from anygpu.trainers import Trainer, get_trainer
+from anygpu.trainers import AnyTrainer, get_trainer
 from anygpu.trainers.progress import Progress
 
 SIDE, PICTURES = 64, 960
 # Everything of ours that runs between two steps goes through these.
 HOOKS = {
-    "torch-classifier": [(Trainer, "step_done"), (Trainer, "epoch_done"), (Progress, "saw")],
+    "torch-classifier": [(AnyTrainer, "step_done"), (AnyTrainer, "epoch_done"), (Progress, "saw")],
     "yolo": [("anygpu.trainers.yolo.engine", "run_callbacks")],
 }
-STALLS = [(Trainer, "checkpoint"), (Trainer, "_keep_best")]
+STALLS = [(AnyTrainer, "checkpoint"), (AnyTrainer, "_keep_best")]
 spent = {"hooks": 0.0, "stalls": 0.0, "stalls_cpu": 0.0}
 inside: list[str] = []
 

@@ -23,6 +23,8 @@ from anygpu.testing.cloud.console import host_key_block
 from anygpu.testing.cloud.gate import Gate
 from anygpu.testing.cloud.hostkey import new_host_key
 from anygpu.testing.cloud.instance import Instance
+from anygpu.testing.cloud.place import public_key
+from anygpu.testing.cloud.sshserver import Login
 from bench.stub_agent import StubAgent
 
 SSH_PORT, BOOT_S = 2422, 2.0
@@ -41,7 +43,7 @@ class StubMachine:
 
     async def boot(self) -> None:
         start = userdata.read(self._instance.order.user_data)
-        self._keys = {tuple(key.split()[:2]) for key in (*self._instance.order.public_keys, *start.keys)}
+        self._keys = {public_key(key) for key in (*self._instance.order.public_keys, *start.keys)}
         private, self.host_key = new_host_key(f"root@{self._instance.id}")
         self._private = asyncssh.import_private_key(private)
         self.console = host_key_block(self.host_key, self._instance.id)
@@ -58,7 +60,7 @@ class StubMachine:
             address,
             SSH_PORT,
             tunnel=cast("Any", self),
-            server_factory=lambda: Login(self._keys),
+            server_factory=lambda: Login(lambda: self._keys),
             server_host_keys=[self._private],
             process_factory=self._doors.serve,
             encoding=None,
@@ -79,28 +81,6 @@ class StubMachine:
 
     def limit_files(self, file_bytes: int | None) -> None:
         """There are no files."""
-
-
-class Login(asyncssh.SSHServer):
-    """Lets in the keys that were ordered, and forwards its loopback ports to the server."""
-
-    def __init__(self, keys: set[tuple[str, ...]]) -> None:
-        self._keys = keys
-
-    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        self._connection = conn
-
-    def begin_auth(self, username: str) -> bool:
-        return True
-
-    def public_key_auth_supported(self) -> bool:
-        return True
-
-    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        return tuple(key.export_public_key().decode().split()[:2]) in self._keys
-
-    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
-        return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
 
 
 class Doors:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from anygpu.testing.trainings import Training
-from anygpu.trainers import BadConfig, BadDataset, LocalContext, TrainingResult, get_trainer
+from anygpu.trainers import At, BadConfig, BadDataset, LocalContext, TrainingResult, get_trainer
 
 GOOD = ["fine", "lovely", "bright", "warm", "happy", "sweet", "great"]
 BAD = ["awful", "dull", "cold", "sad", "bitter", "poor", "wrong"]
@@ -106,8 +106,8 @@ class Stopping(LocalContext):
         super().__init__(output, resume=resume, bar=False)
         self.at, self.steps = at, list[int]()
 
-    def report(self, metrics: Mapping[str, float], *, step: int, **_: Any) -> None:
-        self.steps.append(step)
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        self.steps.append(at.step)
 
     def should_stop(self) -> bool:
         return bool(self.at) and self.steps[-1] >= self.at

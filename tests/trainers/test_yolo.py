@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.trainers import shapes
 
-from anygpu.trainers import BadConfig, LocalContext, TrainingResult, data, get_trainer
+from anygpu.trainers import At, BadConfig, LocalContext, TrainingResult, data, get_trainer
 
 pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
 BAR = 0.5  # mAP50; an untrained model has 0
@@ -88,8 +88,8 @@ class StopsAt(LocalContext):
         super().__init__(output, resume=resume, bar=False)
         self.stop_at, self.steps = step, list[int]()
 
-    def report(self, metrics: Any, *, step: int, **said: Any) -> None:
-        self.steps.append(step)
+    def report(self, metrics: Any, at: At) -> None:
+        self.steps.append(at.step)
 
     def should_stop(self) -> bool:
         return self.steps[-1] == self.stop_at

@@ -13,7 +13,7 @@ from anygpu.cli.groups import Named
 from anygpu.cli.output import emit, emit_json
 
 if TYPE_CHECKING:
-    from anygpu.trainers import Trainer
+    from anygpu.trainers import AnyTrainer
 
 
 @click.group(name="trainer", cls=Named)
@@ -88,7 +88,7 @@ def script(
         click.echo(f"anygpu: written to {output} · python {output}", err=True)
 
 
-def _found(name: str) -> "type[Trainer]":
+def _found(name: str) -> "type[AnyTrainer]":
     from anygpu.trainers import TrainerError, find
 
     try:
@@ -114,7 +114,7 @@ def _about(name: str) -> dict[str, Any]:
     return {"name": name, "for": tasks, "installed": installed, "licence": kind.licence, "extra": kind.extra}
 
 
-def _settings(kind: "type[Trainer]") -> dict[str, Any]:
+def _settings(kind: "type[AnyTrainer]") -> dict[str, Any]:
     from dataclasses import asdict
 
     from anygpu.trainers import TrainingConfig
@@ -123,7 +123,7 @@ def _settings(kind: "type[Trainer]") -> dict[str, Any]:
     return {name: usual[name] for name in usual if name not in (*kind.accepts.ignores, "options")}
 
 
-def _options(kind: "type[Trainer]") -> dict[str, Any]:
+def _options(kind: "type[AnyTrainer]") -> dict[str, Any]:
     """Where the trainer knows a default of its own; the others are the framework's."""
     known = getattr(kind, "options", {})
     return {

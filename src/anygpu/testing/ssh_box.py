@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/l
 KINDS = ("asyncssh", "openssh") if SSHD else ("asyncssh",)
 
 
-class Box:
+class Box(ABC):
     """Where it is and who may log in. `path` is what its commands find on their PATH."""
 
     def __init__(self, home: Path, *, path: Sequence[str] = ()) -> None:
@@ -50,11 +51,11 @@ class Box:
         }
         return Login(**{**given, **instead})
 
-    async def open(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def open(self) -> None: ...
 
-    async def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def close(self) -> None: ...
 
 
 class AsyncsshBox(Box):

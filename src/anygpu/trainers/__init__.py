@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import Context, JobContext, LocalContext, PrintingContext, surrounding
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.context import At, Context, JobContext, LocalContext, PrintingContext, surrounding
+from anygpu.trainers.contract import AnyTrainer, Trainer
 from anygpu.trainers.errors import (
     BadConfig,
     BadDataset,
@@ -31,6 +31,8 @@ from anygpu.trainers.trackers import tracked, wanted
 
 __all__ = [
     "Accepts",
+    "AnyTrainer",
+    "At",
     "BadConfig",
     "BadDataset",
     "BadExport",
@@ -63,7 +65,7 @@ def get_trainer(
     context: Context | None = None,
     track: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Trainer:
+) -> AnyTrainer:
     """A trainer, ready to `.train()`. `resume`: go on from the output directory's last checkpoint.
 
     `track`: trackers to tell as well, as in `{"mlflow": True, "wandb": "my-project"}`; None: those of the job.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anygpu.trainers.contract import Trainer
+    from anygpu.trainers.contract import AnyTrainer
     from anygpu.trainers.result import Export, TrainingResult
 
 
-def write(trainer: Trainer, result: TrainingResult, path: Path) -> None:
+def write(trainer: AnyTrainer, result: TrainingResult, path: Path) -> None:
     config = trainer.config
     title = f"{config.model or trainer.name}{f', {config.task}' if config.task else ''}"
     sections = (
@@ -30,7 +30,7 @@ def write(trainer: Trainer, result: TrainingResult, path: Path) -> None:
     path.write_text("\n\n".join(sections) + "\n")
 
 
-def _data(trainer: Trainer) -> str:
+def _data(trainer: AnyTrainer) -> str:
     where = trainer.dataset_path.name if trainer.dataset_path else "made by the trainer"
     return f"`{where}`, sha256 `{trainer.data_hash or 'unknown'}`."
 

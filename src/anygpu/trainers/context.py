@@ -6,26 +6,29 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from anygpu import job
 
 
+@dataclass(frozen=True)
+class At:
+    """Where a training is: steps and epochs completed, and how many there are to be. None: not known here."""
+
+    step: int
+    steps: int | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+
+
 @runtime_checkable
 class Context(Protocol):
     """What a trainer may tell, and ask."""
 
-    def report(
-        self,
-        metrics: Mapping[str, float],
-        *,
-        step: int,
-        steps: int | None = None,
-        epoch: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        """Numbers measured at `step`; `epoch` counts completed epochs."""
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        """Numbers, and where in the training they were measured."""
         ...
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
@@ -63,18 +66,10 @@ class KnowsTheEnd(Protocol):
 class JobContext:
     """Inside an anygpu job: the agent is told, and keeps the checkpoints."""
 
-    def report(
-        self,
-        metrics: Mapping[str, float],
-        *,
-        step: int,
-        steps: int | None = None,
-        epoch: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        job.progress(step=step, steps=steps, epoch=epoch, epochs=epochs)
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        job.progress(step=at.step, steps=at.steps, epoch=at.epoch, epochs=at.epochs)
         if metrics:
-            job.log(metrics, step=step)
+            job.log(metrics, step=at.step)
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
         job.checkpoint(path, step=step, wait=wait)
@@ -111,17 +106,9 @@ class LocalContext:
         self._resume = resume
         self._bar = sys.stderr.isatty() if bar is None else bar
 
-    def report(
-        self,
-        metrics: Mapping[str, float],
-        *,
-        step: int,
-        steps: int | None = None,
-        epoch: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
         if self._bar:
-            sys.stderr.write(_bar(metrics, step, steps, epoch, epochs))
+            sys.stderr.write(_bar(metrics, at))
             sys.stderr.flush()
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
@@ -147,16 +134,9 @@ class LocalContext:
 class PrintingContext(LocalContext):
     """A script run by hand on any machine: progress as lines of JSON on standard output."""
 
-    def report(
-        self,
-        metrics: Mapping[str, float],
-        *,
-        step: int,
-        steps: int | None = None,
-        epoch: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        said = {"step": step, "total_steps": steps, "epoch": epoch, "total_epochs": epochs, **metrics}
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        place = {"step": at.step, "total_steps": at.steps, "epoch": at.epoch, "total_epochs": at.epochs}
+        said = {**place, **metrics}
         data = {name: value for name, value in said.items() if value is not None}
         sys.stdout.write(json.dumps({"type": "progress", "data": data}) + "\n")
         sys.stdout.flush()
@@ -167,12 +147,10 @@ def surrounding(output_dir: Path, *, resume: bool = False) -> Context:
     return JobContext() if os.environ.get("ANYGPU_DIR") else LocalContext(output_dir, resume=resume)
 
 
-def _bar(
-    metrics: Mapping[str, float], step: int, steps: int | None, epoch: int | None, epochs: int | None
-) -> str:
+def _bar(metrics: Mapping[str, float], at: At) -> str:
     width = 24
-    done = min(1.0, step / steps) if steps else 0.0
+    done = min(1.0, at.step / at.steps) if at.steps else 0.0
     drawn = "━" * round(width * done) + "─" * (width - round(width * done))
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:4])
-    end = "\n" if epoch is not None and metrics else ""
-    return f"\r\x1b[K{drawn} {done:4.0%}  epoch {epoch or 0}/{epochs or '?'}  step {step}  {numbers}{end}"
+    end = "\n" if at.epoch is not None and metrics else ""
+    return f"\r\x1b[K{drawn} {done:4.0%}  epoch {at.epoch or 0}/{at.epochs or '?'}  step {at.step}  {numbers}{end}"

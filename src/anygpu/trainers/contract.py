@@ -9,27 +9,24 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from anygpu.trainers import card
 from anygpu.trainers.cadence import Cadence
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import Context, KnowsTheEnd
+from anygpu.trainers.context import At, Context, KnowsTheEnd
 from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
 
 LAST, PREVIOUS = "last", "previous"
+Written = Callable[[Path, str], Path]  # directory and stem -> the file
 
 
-class Trainer(ABC):
-    """Knows how to train one kind of model.
-
-    A framework that owns its loop overrides `fit` (or `train`, altogether) and calls `step_done` and `epoch_done`
-    from its callbacks.
-    """
+class AnyTrainer(ABC):
+    """Knows how to train one kind of model, by a loop of its own: `fit` calls `step_done` and `epoch_done`."""
 
     name: ClassVar[str]
     extra: ClassVar[str] = ""  # what to install: pip install 'anygpu[<extra>]'
@@ -50,7 +47,7 @@ class Trainer(ABC):
         self._cadence = Cadence(config.checkpoint_every_s)
         self._best: Path | None = None
         self._best_untold = False
-        self._held: Any = None  # the best weights, where they are not on the disk yet
+        self._held: Written | None = None  # the best weights, where they are not on the disk yet
 
     @classmethod
     def configured(cls, settings: Mapping[str, Any]) -> TrainingConfig:
@@ -85,16 +82,6 @@ class Trainer(ABC):
         """The model, its optimiser and whatever else has a state."""
 
     @abstractmethod
-    def train_epoch(self, epoch: int) -> Mapping[str, float]:
-        """Train from `progress.step_in_epoch` to the end of the epoch (from 0), calling `step_done` after each step.
-
-        What it sums up on the way belongs in `progress.totals`, which comes back with a checkpoint.
-        """
-
-    @abstractmethod
-    def validate(self, epoch: int) -> Mapping[str, float]: ...
-
-    @abstractmethod
     def save_checkpoint(self, directory: Path) -> None:
         """Everything `load_checkpoint` needs to go on as if nothing had happened, into an empty directory."""
 
@@ -105,13 +92,9 @@ class Trainer(ABC):
     def save_weights(self, directory: Path, stem: str) -> Path | None:
         """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: nothing to save."""
 
-    def hold_weights(self) -> Any:
-        """A copy of the model in memory, for `save_held` to write later; None where writing it now is as quick."""
+    def hold_weights(self) -> Written | None:
+        """What `save_weights` would write now, copied in memory to be written later; None: writing it is as quick."""
         return None
-
-    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
-        """Write what `hold_weights` kept, as `save_weights` would have written it then."""
-        raise NotImplementedError(f"{type(self).__name__} holds weights and does not say how to write them")
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
@@ -147,11 +130,9 @@ class Trainer(ABC):
             return self._result(stopped=True)
         return self._finished()
 
+    @abstractmethod
     def fit(self) -> None:
-        """Every epoch that is left."""
-        while self.progress.epoch < self.config.epochs and not self.is_stale():
-            epoch = self.progress.epoch
-            self.epoch_done({**self.train_epoch(epoch), **self.validate(epoch)})
+        """Train until `progress.epoch` is what the configuration asks for, or nothing becomes better any more."""
 
     def step_done(self, metrics: Mapping[str, float], *, steps_per_epoch: int | None = None) -> None:
         """One step more. Saves when it is time to; raises Stopped, saved, when training shall stop."""
@@ -159,14 +140,14 @@ class Trainer(ABC):
         progress.step += 1
         progress.step_in_epoch += 1
         steps = steps_per_epoch * self.config.epochs if steps_per_epoch else None
-        self.context.report(metrics, step=progress.step, steps=steps, epochs=self.config.epochs)
+        self.context.report(metrics, At(progress.step, steps=steps, epochs=self.config.epochs))
         self._save_or_stop()
 
     def epoch_done(self, metrics: Mapping[str, float]) -> None:
         """One epoch more, measured."""
         progress = self.progress
         progress.finish_epoch(metrics, self.goal)
-        self.context.report(metrics, step=progress.step, epoch=progress.epoch, epochs=self.config.epochs)
+        self.context.report(metrics, At(progress.step, epoch=progress.epoch, epochs=self.config.epochs))
         if progress.best_epoch == progress.epoch:
             self._keep_best()
         self._save_or_stop()
@@ -226,7 +207,7 @@ class Trainer(ABC):
     def _write_held(self) -> None:
         """Before a checkpoint that counts the held epoch as the best so far."""
         if self._held is not None:
-            self._best, self._best_untold = self.save_held(self._held, self.output_dir, "best"), True
+            self._best, self._best_untold = self._held(self.output_dir, "best"), True
             self._held = None
 
     def _tell_best(self) -> None:
@@ -282,6 +263,26 @@ class Trainer(ABC):
             samples_sha256=progress.samples_sha256,
             card=None if stopped else self.output_dir / "model-card.md",
         )
+
+
+class Trainer(AnyTrainer):
+    """Trains an epoch at a time, in our loop."""
+
+    @abstractmethod
+    def train_epoch(self, epoch: int) -> Mapping[str, float]:
+        """Train from `progress.step_in_epoch` to the end of the epoch (from 0), calling `step_done` after each step.
+
+        What it sums up on the way belongs in `progress.totals`, which comes back with a checkpoint.
+        """
+
+    @abstractmethod
+    def validate(self, epoch: int) -> Mapping[str, float]: ...
+
+    def fit(self) -> None:
+        """Every epoch that is left."""
+        while self.progress.epoch < self.config.epochs and not self.is_stale():
+            epoch = self.progress.epoch
+            self.epoch_done({**self.train_epoch(epoch), **self.validate(epoch)})
 
 
 def _copy(source: Path, target: Path) -> None:

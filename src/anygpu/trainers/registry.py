@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import NoSuchTrainer
 from anygpu.trainers.plugins import adapted, lend_names, registry
 
@@ -52,7 +52,7 @@ MODEL_NAMES = {
 }
 
 
-def find(name: str) -> type[Trainer]:
+def find(name: str) -> type[AnyTrainer]:
     """`yolo`, a name of an installed package's, a registered plugin's, or `./my_trainer.py:Mine`."""
     return as_trainer(found(name), name)
 
@@ -94,8 +94,8 @@ def names() -> list[str]:
     return [*BUILT_IN, *sorted(entry.name for entry in metadata.entry_points(group=ENTRY_POINTS))]
 
 
-def as_trainer(found: object, name: str) -> type[Trainer]:
-    if isinstance(found, type) and issubclass(found, Trainer):
+def as_trainer(found: object, name: str) -> type[AnyTrainer]:
+    if isinstance(found, type) and issubclass(found, AnyTrainer):
         return found
     adapter = adapted(found)
     if adapter is not None:
@@ -108,7 +108,7 @@ def as_trainer(found: object, name: str) -> type[Trainer]:
 
 def _with_model(found: object, model: str) -> object:
     """The trainer with this model unless its settings name another."""
-    if not model or not (isinstance(found, type) and issubclass(found, Trainer)):
+    if not model or not (isinstance(found, type) and issubclass(found, AnyTrainer)):
         return found
     defaults = {**found.accepts.defaults, "model": model}
     return type(found.__name__, (found,), {"accepts": replace(found.accepts, defaults=defaults)})

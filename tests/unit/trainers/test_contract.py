@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.trainers.line import Line
 
-from anygpu.trainers import BadConfig, LocalContext, TrainingResult, get_trainer, make_config
+from anygpu.trainers import At, BadConfig, LocalContext, TrainingResult, get_trainer, make_config
+from anygpu.trainers.contract import Written
 
 EPOCHS, STEPS = 3, 60
 
@@ -34,10 +35,10 @@ class Killer(LocalContext):
             if self.calls < 0:
                 raise Killed
 
-    def report(self, metrics: Mapping[str, float], *, step: int, **said: Any) -> None:
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
         self._call()
-        self.step = step
-        self.reports.append((step, dict(metrics)))
+        self.step = at.step
+        self.reports.append((at.step, dict(metrics)))
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
         self._call()
@@ -73,12 +74,14 @@ def test_a_training_killed_anywhere_ends_bit_for_bit_where_an_uninterrupted_one_
 class Holding(Line):
     """Keeps its best weights in memory until the next checkpoint."""
 
-    def hold_weights(self) -> Any:
-        return [self.slope, self.offset]
+    def hold_weights(self) -> Written:
+        held = [self.slope, self.offset]
 
-    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
-        (directory / f"{stem}.json").write_text(json.dumps(held))
-        return directory / f"{stem}.json"
+        def write(directory: Path, stem: str) -> Path:
+            (directory / f"{stem}.json").write_text(json.dumps(held))
+            return directory / f"{stem}.json"
+
+        return write
 
 
 def holding(output: Path, context: LocalContext) -> Holding:

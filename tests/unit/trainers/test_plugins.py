@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 from anygpu.trainers import (
+    At,
     BadConfig,
     BadDataset,
     LocalContext,
@@ -98,11 +99,11 @@ class Watching(LocalContext):
         super().__init__(output, resume=resume, bar=False)
         self.kill_at, self.stop_at, self.epochs = kill_at, stop_at, list[int]()
 
-    def report(self, metrics: Mapping[str, float], *, step: int, epoch: int | None = None, **_: Any) -> None:
-        if self.kill_at and epoch == self.kill_at:
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        if self.kill_at and at.epoch == self.kill_at:
             raise Killed
-        if epoch is not None:
-            self.epochs.append(epoch)
+        if at.epoch is not None:
+            self.epochs.append(at.epoch)
 
     def should_stop(self) -> bool:
         return bool(self.stop_at) and len(self.epochs) >= self.stop_at

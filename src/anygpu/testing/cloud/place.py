@@ -25,6 +25,13 @@ PASSED_ON = (
 PASSED_ON_PREFIXES = ("PIP_", "UV_")
 
 
+PublicKey = tuple[str, ...]  # its kind and its body
+
+
+def public_key(line: str) -> PublicKey:
+    return tuple(line.split()[:2])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """Where machines live: what all of them share."""
@@ -59,6 +66,11 @@ class Place:
         )  # KiB a file may have, for shells that this process does not start
         self.authorized_keys = self.home / ".ssh" / "authorized_keys"
         self._instance = instance
+
+    def known_keys(self) -> set[PublicKey]:
+        """The file is read at each login, so a key added on the machine counts too."""
+        lines = self.authorized_keys.read_text().splitlines()
+        return {public_key(line) for line in lines if line.strip() and not line.startswith("#")}
 
     def make(self, keys: tuple[str, ...]) -> None:
         self.authorized_keys.parent.mkdir(parents=True, mode=0o700)

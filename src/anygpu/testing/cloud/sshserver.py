@@ -9,7 +9,7 @@ from typing import Any, cast
 import asyncssh
 
 from anygpu.testing.cloud.gate import Gate
-from anygpu.testing.cloud.place import Place
+from anygpu.testing.cloud.place import Place, PublicKey, public_key
 from anygpu.testing.cloud.sessions import Sessions
 
 LOGIN_TIMEOUT_S = 30
@@ -41,7 +41,7 @@ class SshServer:
             host,
             port,
             tunnel=cast("Any", _Tunnel(self._gate)),
-            server_factory=lambda: _Login(self._place),
+            server_factory=lambda: Login(self._place.known_keys),
             server_host_keys=[self._host_key],
             process_factory=self._sessions.serve,
             sftp_factory=lambda channel: _Files(channel, self._place, self._sessions),
@@ -54,9 +54,11 @@ class SshServer:
         )
 
 
-class _Login(asyncssh.SSHServer):
-    def __init__(self, place: Place) -> None:
-        self._place = place
+class Login(asyncssh.SSHServer):
+    """Lets in the keys that are known at that moment, and forwards both ways."""
+
+    def __init__(self, known: Callable[[], set[PublicKey]]) -> None:
+        self._known = known
         self._connection: asyncssh.SSHServerConnection
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
@@ -69,10 +71,7 @@ class _Login(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """The file is read at each login, so a key added on the machine counts too."""
-        lines = self._place.authorized_keys.read_text().splitlines()
-        known = (line.split()[:2] for line in lines if line.strip() and not line.startswith("#"))
-        return key.export_public_key().decode().split()[:2] in known
+        return public_key(key.export_public_key().decode()) in self._known()
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from anygpu.trainers.config import TrainingConfig
+from collections.abc import Mapping
+
+from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.torch.settings import COMMON, Option
+from anygpu.trainers.torch.settings import COMMON, SCHEDULERS, Option
 
 TASKS = ("object-detection", "detect", "detection")
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -26,6 +28,17 @@ DEFAULTS = {
     "learning_rate": 1e-4,
     "batch_size": 4,
 }
+
+
+def accepts(options: Mapping[str, Option], model: str) -> Accepts:
+    return Accepts(
+        tasks=TASKS,
+        options=frozenset(options),
+        optimizers=OPTIMIZERS,
+        schedulers=SCHEDULERS,
+        exports=EXPORTS,
+        defaults={**DEFAULTS, "model": model},
+    )
 
 
 def check_image_size(config: TrainingConfig, multiple: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.context import At
+from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
 from anygpu.trainers.huggingface import models, samples, settings, texts, tokens
 from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
@@ -18,7 +19,7 @@ from anygpu.trainers.result import Export
 PIXELS, LENGTH, BLOCK, VOCABULARY, LOG_EVERY = 32, 128, 64, 2_000, 10
 
 
-class HuggingFace(Trainer):
+class HuggingFace(AnyTrainer):
     name = "huggingface"
     extra = "huggingface"
     needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
@@ -154,7 +155,7 @@ class HuggingFace(Trainer):
         progress.step += 1
         progress.step_in_epoch += 1
         steps = steps_per_epoch * self.config.epochs
-        self.context.report(metrics, step=progress.step, steps=steps, epochs=self.config.epochs)
+        self.context.report(metrics, At(progress.step, steps=steps, epochs=self.config.epochs))
 
     def epoch_told(self, metrics: Mapping[str, float]) -> None:
         self.epoch_done({**self._mean_loss(self.progress.step_in_epoch), **metrics})
@@ -169,12 +170,6 @@ class HuggingFace(Trainer):
         if self.loss is not None:
             totals["loss"] = totals.get("loss", 0.0) + float(self.loss)
             self.loss = None
-
-    def train_epoch(self, epoch: int) -> Mapping[str, float]:
-        raise NotImplementedError("the framework owns the loop")
-
-    def validate(self, epoch: int) -> Mapping[str, float]:
-        raise NotImplementedError("the framework owns the loop")
 
     # -- keeping ------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from anygpu.trainers.config import Accepts
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.context import At
+from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import BadConfig, Stopped
 from anygpu.trainers.plugins.given import given_config, goal_among
 from anygpu.trainers.plugins.loaders import Loaders, built, own_loaders
@@ -20,7 +21,7 @@ from anygpu.trainers.result import Export
 RESUMING = ("load_checkpoint", "load", "resume")
 
 
-def adapted(found: object) -> type[Trainer] | None:
+def adapted(found: object) -> type[AnyTrainer] | None:
     """The trainer around a plugin; None when this is no plugin."""
     if not isinstance(found, type) or not _is_plugin(found):
         return None
@@ -52,7 +53,7 @@ def _accepts(plugin: type[Any]) -> Accepts:
     )
 
 
-class PluginTrainer(Trainer):
+class PluginTrainer(AnyTrainer):
     """Saves whenever the plugin says it has saved; a resumed plugin gets that file back."""
 
     plugin: ClassVar[type[Any]]
@@ -92,7 +93,7 @@ class PluginTrainer(Trainer):
     def batch_told(self, metrics: Mapping[str, float]) -> None:
         self.progress.step += 1
         self.progress.step_in_epoch += 1
-        self.context.report(metrics, step=self.progress.step, epochs=self.config.epochs)
+        self.context.report(metrics, At(self.progress.step, epochs=self.config.epochs))
 
     def epoch_told(self, epoch: int, metrics: Mapping[str, float]) -> None:
         self._check_running()
@@ -100,7 +101,7 @@ class PluginTrainer(Trainer):
         progress = self.progress
         progress.step += 0 if progress.step_in_epoch else 1
         progress.finish_epoch(metrics, goal_among(metrics, self.plugin))
-        self.context.report(metrics, step=progress.step, epoch=progress.epoch, epochs=self.config.epochs)
+        self.context.report(metrics, At(progress.step, epoch=progress.epoch, epochs=self.config.epochs))
         if self._saved.epoch == epoch:
             self._keep_saved()
         elif self.context.should_stop() and not self._saved.follows(epoch):
@@ -144,12 +145,6 @@ class PluginTrainer(Trainer):
             progress.best_epoch = progress.best_epoch if progress.best_epoch <= before else 0
 
     # -- the contract ---------------------------------------------------------------------------------------------
-
-    def train_epoch(self, epoch: int) -> Mapping[str, float]:
-        raise NotImplementedError("the plugin owns the loop")
-
-    def validate(self, epoch: int) -> Mapping[str, float]:
-        raise NotImplementedError("the plugin owns the loop")
 
     def save_checkpoint(self, directory: Path) -> None:
         (directory / "plugin.json").write_text(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.detr import settings
 from anygpu.trainers.detr.trainer import DetrTrainer
 from anygpu.trainers.rfdetr import models
-from anygpu.trainers.torch.settings import SCHEDULERS, Option, read
+from anygpu.trainers.torch.settings import Option, read
 
 if TYPE_CHECKING:
     from anygpu.trainers.torch.learner import Learner
@@ -31,14 +31,7 @@ class RfDetr(DetrTrainer):
     needs = ("torch", "torchvision", "transformers", "rfdetr", "scipy", "PIL", "safetensors")
     licence = "Apache-2.0 (sizes xlarge and 2xlarge: PML-1.0)"
     options = OPTIONS
-    accepts = Accepts(
-        tasks=settings.TASKS,
-        options=frozenset(OPTIONS),
-        optimizers=settings.OPTIMIZERS,
-        schedulers=SCHEDULERS,
-        exports=settings.EXPORTS,
-        defaults={**settings.DEFAULTS, "model": models.DEFAULT},
-    )
+    accepts = settings.accepts(OPTIONS, models.DEFAULT)
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.detr import settings
 from anygpu.trainers.detr.trainer import DetrTrainer
 from anygpu.trainers.rtdetr import models
-from anygpu.trainers.torch.settings import SCHEDULERS, read
+from anygpu.trainers.torch.settings import read
 
 if TYPE_CHECKING:
     from anygpu.trainers.torch.learner import Learner
@@ -25,14 +25,7 @@ class RtDetr(DetrTrainer):
     needs = ("torch", "transformers", "scipy", "PIL", "safetensors")
     licence = "Apache-2.0"
     options = settings.OPTIONS
-    accepts = Accepts(
-        tasks=settings.TASKS,
-        options=frozenset(settings.OPTIONS),
-        optimizers=settings.OPTIMIZERS,
-        schedulers=SCHEDULERS,
-        exports=settings.EXPORTS,
-        defaults={**settings.DEFAULTS, "model": models.DEFAULT},
-    )
+    accepts = settings.accepts(settings.OPTIONS, models.DEFAULT)
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from anygpu.trainers.trackers.run import Point, Tracker
 EVERY_S = 1.0
 MOST_POINTS = 100_000  # that wait for a tracker that does not answer; then the oldest are left out
 PATIENCE_S = 20.0  # at the end of a training
+LAST_TRIES = 5
 
 
 class Sender:
@@ -53,9 +55,17 @@ class Sender:
     def _work(self) -> None:
         while not self._closing.wait(self._every_s):
             self._tell()
-        self._tell()
+        self._tell_the_rest()
         if self._started:
             self._tried(lambda: self.tracker.end(self._status))
+
+    def _tell_the_rest(self) -> None:
+        """Training is over: a tracker that is away for a moment is given a few more chances."""
+        for _ in range(LAST_TRIES):
+            self._tell()
+            if self._started and not self._waiting:
+                return
+            time.sleep(self._every_s)
 
     def _tell(self) -> None:
         self._started = self._started or self._tried(self.tracker.start)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from anygpu import job
-from anygpu.trainers.context import Context
+from anygpu.trainers.context import At, Context
 from anygpu.trainers.trackers.run import STOPPED, Point
 from anygpu.trainers.trackers.sending import Sender
 
@@ -27,18 +27,10 @@ class Tracked:
             sender.start(untold.get(sender.tracker.name, ()))
         atexit.register(self.end, STOPPED)  # for who never calls it
 
-    def report(
-        self,
-        metrics: Mapping[str, float],
-        *,
-        step: int,
-        steps: int | None = None,
-        epoch: int | None = None,
-        epochs: int | None = None,
-    ) -> None:
-        self._context.report(metrics, step=step, steps=steps, epoch=epoch, epochs=epochs)
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        self._context.report(metrics, at)
         if metrics:
-            point = Point({**metrics, **({} if epoch is None else {"epoch": float(epoch)})}, step)
+            point = Point({**metrics, **({} if at.epoch is None else {"epoch": float(at.epoch)})}, at.step)
             for sender in self._senders:
                 sender.put(point)
 

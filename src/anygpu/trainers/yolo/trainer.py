@@ -8,12 +8,11 @@ augmentations after a resume are drawn anew; everything else goes on as it was.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.contract import AnyTrainer, Written
 from anygpu.trainers.errors import BadConfig, TrainerError
 from anygpu.trainers.result import Export
 from anygpu.trainers.yolo import arguments, dataset, home, names
@@ -32,7 +31,7 @@ METRICS = {
 }
 
 
-class Yolo(Trainer):
+class Yolo(AnyTrainer):
     name = "yolo"
     extra = "yolo"
     needs = ("ultralytics", "torch")
@@ -93,12 +92,6 @@ class Yolo(Trainer):
         except RuntimeError as error:
             raise _explained(error) from error
 
-    def train_epoch(self, epoch: int) -> Mapping[str, float]:
-        raise NotImplementedError("ultralytics owns the loop: see fit")
-
-    def validate(self, epoch: int) -> Mapping[str, float]:
-        return self._measured(self.engine)
-
     def save_checkpoint(self, directory: Path) -> None:
         import torch
 
@@ -117,13 +110,11 @@ class Yolo(Trainer):
 
         return weights.save(self.engine, directory / f"{stem}.pt")
 
-    def hold_weights(self) -> Any:
-        return {name: value.clone() for name, value in self.engine.ema.ema.state_dict().items()}
-
-    def save_held(self, held: Any, directory: Path, stem: str) -> Path:
+    def hold_weights(self) -> Written:
         from anygpu.trainers.yolo import weights
 
-        return weights.save(self.engine, directory / f"{stem}.pt", held)
+        held = {name: value.clone() for name, value in self.engine.ema.ema.state_dict().items()}
+        return lambda directory, stem: weights.save(self.engine, directory / f"{stem}.pt", held)
 
     def load_weights(self, path: Path) -> None:
         self.trained = path
