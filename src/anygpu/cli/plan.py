@@ -19,7 +19,6 @@ UNSENT = {"no_check": True, "no_workdir": True, "detach": False, "dry_run": True
 BESIDE = (".py", ".yaml", ".yml", ".json", ".toml")
 MOST_FILES, MOST_BYTES = 200, 2 * 1024 * 1024
 HEADING = ("", "WHERE", "MACHINE", "GPU", "TIME", "COST", "SURE", "WHY")
-STRATEGIES = ("cheapest", "fastest", "balanced", "preferred", "queue")
 
 
 @click.command(
@@ -62,7 +61,7 @@ def command(
         emit_json(_plain(found, read))
         return
     emit([*_workload(read), *_table(found, limit), *(_rejected(found) if rejected else [])])
-    emit(_advice(read, found))
+    emit(_advice(read))
 
 
 def _read(spec: "JobSpec") -> "Analysis | None":
@@ -135,7 +134,7 @@ def _cells(line: "Line") -> tuple[str, ...]:
         f"{words.duration(bill.wall_s.expected)} (to {words.duration(bill.wall_s.high)})",
         f"{words.money(round(bill.cost_microusd.expected))} (to {words.money(round(bill.cost_microusd.high))})",
         line.confidence,
-        "; ".join((*line.pros, *(f"but {words_}" for words_ in line.cons[:2]))),
+        "; ".join((*line.pros, *(f"but {con}" for con in line.cons[:2]))),
     )
 
 
@@ -158,7 +157,7 @@ def _commonest(found: "Planned") -> list[str]:
     return [f"  {count:>5} offers: {why}" for why, count in counted.most_common(3)]
 
 
-def _advice(read: "Analysis | None", found: "Planned") -> list[str]:
+def _advice(read: "Analysis | None") -> list[str]:
     on = paint.wanted()
     lints = read.lints if read is not None else ()
     said = [

@@ -12,12 +12,11 @@ from anygpu.plan import gpus
 from anygpu.plan.analyse.findings import Analysis, WorkloadCharacteristics
 from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
 from anygpu.plan.route import unfit
+from anygpu.plan.throughput import speedup, times_as_long
 from anygpu.plan.words import cons, pros
 from anygpu.spec.model import JobSpec
 
 REFERENCE = "A100-40GB"  # what an analysis counts its hours on
-COMPUTING = 0.5  # of a usual step; the rest waits for memory
-LOSS = 0.08  # of the speed, with each doubling of GPUs
 GIB = 1.073741824  # decimal gigabytes
 UNKNOWN = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)  # nothing says how long: wide enough to be true
 
@@ -126,10 +125,7 @@ def _slower(offer: Offer, used: int) -> float:
     reference = gpus.spec(REFERENCE)
     if here is None or reference is None:
         return 1.0 if offer.gpu_count else 20.0
-    compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
-    moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
-    one = COMPUTING * compute + (1 - COMPUTING) * moving
-    return float(one / max(1, used) ** (1 - LOSS))
+    return times_as_long(here, reference) / speedup(max(1, used))
 
 
 def _too_small(needs: WorkloadCharacteristics | None, offer: Offer) -> str:

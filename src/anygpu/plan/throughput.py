@@ -20,6 +20,7 @@ TRAINING = 3  # forward, and twice that backward
 SPREAD = 0.20  # of the logarithm, among models on the GPU the constants are from
 ELSEWHERE = 0.26  # more for another GPU: caches and clocks are not in a data sheet
 NINE_IN_TEN = 1.645
+COMPUTING = 0.5  # of a usual step of which nothing is known; the rest waits for memory
 SCALING_LOSS = 0.08  # of the speed, with each doubling of GPUs in one machine
 
 
@@ -55,8 +56,20 @@ def pace(work: Work, gpu: GpuSpec, *, gpus: int = 1) -> Pace:
     compute_s = BEHIND_COMPUTE * share * work.gmacs * 1e9 * 2 * TRAINING / (peak * 1e12)
     moving_s = BEHIND_MOVING * share * work.mega_activations * 1e6 * width * per_byte_s
     state_s = BEHIND_STATE * work.mega_parameters * 1e6 * STATE_BYTES * per_byte_s
-    scaling = (1 - SCALING_LOSS) ** -log2(gpus)
+    scaling = gpus / speedup(gpus)
     return _with_doubt((compute_s + moving_s + state_s) * scaling + FIXED_S, gpu)
+
+
+def speedup(gpus: int) -> float:
+    """Of so many GPUs in one machine over one."""
+    return float(gpus * (1 - SCALING_LOSS) ** log2(gpus))
+
+
+def times_as_long(here: GpuSpec, reference: GpuSpec) -> float:
+    """A usual step on one GPU beside the same step on another, by their data sheets alone."""
+    compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
+    moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
+    return COMPUTING * compute + (1 - COMPUTING) * moving
 
 
 def language_work(
