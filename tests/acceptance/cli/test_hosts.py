@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.acceptance.cli.conftest import Shell
 
+from anygpu.backends.ssh.keys import attempt_key
 from anygpu.testing.ssh_box import KINDS, Box, a_box
 
 SCRIPT = ("import anygpu, os, pathlib", "anygpu.log(loss=0.5)", "print('ran in', os.environ['HOME'])")
@@ -49,7 +50,7 @@ async def test_a_box_that_is_not_what_it_should_be_is_not_added(
     anygpu: Shell, box: Box, tmp_path: Path
 ) -> None:
     where = f"{box.user}@127.0.0.1:{box.port}"
-    (tmp_path / "other").write_text(Box(tmp_path / "x").host_key.private_openssh)
+    (tmp_path / "other").write_text(attempt_key(b"a stranger's", "id").private_openssh)
     refused = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "other"), "-y", code=1)
     assert "refused the login" in refused
     assert "authorized_keys" in refused
