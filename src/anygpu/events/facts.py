@@ -7,6 +7,7 @@ from typing import Any
 Json = dict[str, Any]
 MICROUSD = 1_000_000
 HOUR_S = 3600
+FIRST_STEPS = "first steps"  # what a prediction of a job that runs rests on
 
 
 class Status(StrEnum):
@@ -120,6 +121,20 @@ class Usage:
     ended_at_ms: int
     cost_microusd: int
     source: str = "provider"  # provider | observed: whose clock the interval is by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Of a whole job, from its first launch to its end: what is expected, and where it lies nine times in ten."""
+
+    wall_s: float
+    wall_low_s: float
+    wall_high_s: float
+    cost_microusd: int
+    cost_low_microusd: int
+    cost_high_microusd: int
+    basis: str = "nothing"  # said | history | code | first steps | nothing: what it rests on
+    confidence: str = "low"  # low | medium | high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

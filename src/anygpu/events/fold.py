@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 
 from anygpu.errors import Conflict
-from anygpu.events.facts import CheckpointRef, Phase, Status
+from anygpu.events.facts import FIRST_STEPS, CheckpointRef, Phase, Status
 from anygpu.events.types import (
     AFTERWARDS,
     TERMINAL,
@@ -30,6 +30,7 @@ from anygpu.events.types import (
     JobCancelled,
     JobCompleted,
     JobFailed,
+    JobPlanned,
     JobSubmitted,
     JobWaited,
     MachineStarted,
@@ -109,6 +110,15 @@ def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
 def _(event: JobWaited, view: JobView, at_ms: int) -> JobView:
     _require(view.live_attempt is None, event, "an attempt is live")
     return replace(view, phase=Phase.WAITING, status=Status.QUEUED, reason=event.reason)
+
+
+@_apply.register
+def _(event: JobPlanned, view: JobView, at_ms: int) -> JobView:
+    newest = event.prediction or view.prediction
+    beforehand = newest if newest is not None and newest.basis != FIRST_STEPS else None
+    return replace(
+        view, plan=event.plan or view.plan, predicted=view.predicted or beforehand, prediction=newest
+    )
 
 
 @_apply.register

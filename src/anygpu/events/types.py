@@ -6,7 +6,7 @@ A new field gets a default; a changed meaning gets a new `VERSION` and an upcast
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer, Usage
+from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer, Prediction, Usage
 from anygpu.spec.model import JobSpec
 
 
@@ -35,6 +35,14 @@ class JobWaited(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlanned(Event):
+    """The places the job could run were compared, or its first steps told how long it takes."""
+
+    plan: str = ""  # blob key of the comparison; empty when only the prediction is new
+    prediction: Prediction | None = None  # of the place that was chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLaunching(Event):
     """The intent, written before the provider is called. Every resource carries `name`."""
 
@@ -43,7 +51,6 @@ class AttemptLaunching(Event):
     offer: Offer
     ticket_sha256: str
     resume: CheckpointRef | None = None
-    plan: str | None = None  # blob key of the plan this choice came from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +245,7 @@ AFTERWARDS = (OrphanEnded, MeterDiffered)  # what may become known of a job afte
 EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,
     JobWaited,
+    JobPlanned,
     AttemptLaunching,
     AttemptLaunched,
     MachineStarted,

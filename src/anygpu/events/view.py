@@ -10,12 +10,13 @@ from anygpu.events.facts import (
     Marks,
     Offer,
     Phase,
+    Prediction,
     Status,
     Usage,
 )
 from anygpu.spec.model import JobSpec
 
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,9 @@ class JobView:
     ended_at_ms: int | None = None
     cost_microusd: int = 0  # the ledger: what the released attempts cost
     migrate_to: str = ""  # the backend somebody wants it to go on at
+    plan: str = ""  # blob key of the newest comparison of places
+    predicted: Prediction | None = None  # the first, before anything of the run itself was known
+    prediction: Prediction | None = None  # the newest
 
     @property
     def terminal(self) -> bool:

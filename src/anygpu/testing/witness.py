@@ -15,6 +15,7 @@ from anygpu.events.types import (
     JobCancelled,
     JobCompleted,
     JobFailed,
+    JobPlanned,
     JobWaited,
     MachineStarted,
     MeterDiffered,
@@ -28,6 +29,7 @@ from anygpu.testing.virtual import VirtualLoop
 
 # Facts that only the leading control process may write.
 CONTROL_FACTS = (
+    JobPlanned,
     JobWaited,
     AttemptLaunching,
     AttemptLaunched,

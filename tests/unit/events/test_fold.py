@@ -1,9 +1,12 @@
 """The state machine: what may follow what, and what a view says."""
 
+from dataclasses import replace
+
 import pytest
 
 from anygpu.events.codec import decode, decode_view, encode, encode_view
 from anygpu.events.facts import (
+    FIRST_STEPS,
     ArtifactRef,
     Blame,
     CheckpointRef,
@@ -12,6 +15,7 @@ from anygpu.events.facts import (
     Marks,
     Offer,
     Phase,
+    Prediction,
     Status,
     Usage,
 )
@@ -35,6 +39,7 @@ from anygpu.events.types import (
     JobCancelled,
     JobCompleted,
     JobFailed,
+    JobPlanned,
     JobSubmitted,
     JobWaited,
     MachineStarted,
@@ -81,6 +86,9 @@ def ended(number: int, exit_code: int = 0) -> AttemptEnded:
     return AttemptEnded(attempt=number, outcome="exited", exit_code=exit_code, marks=Marks(log_bytes=5))
 
 
+GUESS = Prediction(
+    wall_s=60, wall_low_s=30, wall_high_s=120, cost_microusd=9, cost_low_microusd=5, cost_high_microusd=20
+)
 RECOVERY = RecoveryStarted(attempt=1, failure=LOST, delay_s=1, work_lost_s=4)
 
 
@@ -171,6 +179,7 @@ def test_the_work_lost_adds_up_over_interruptions() -> None:
 
 EXAMPLES: tuple[Event, ...] = (
     SUBMITTED,
+    JobPlanned(plan="k", prediction=GUESS),
     JobWaited(reason="full"),
     *started(1),
     CheckpointSaved(attempt=1, checkpoint=SAVED),
@@ -202,6 +211,13 @@ def test_every_event_survives_its_journal(event: Event) -> None:
 
 def test_there_is_an_example_of_every_event() -> None:
     assert {type(event) for event in EXAMPLES} == set(EVENTS)
+
+
+def test_the_first_prediction_stays_beside_the_newest() -> None:
+    told = replace(GUESS, wall_s=70, basis=FIRST_STEPS)
+    view = after(JobPlanned(plan="k", prediction=GUESS), *started(1), JobPlanned(prediction=told))
+    assert (view.plan, view.predicted, view.prediction, view.phase) == ("k", GUESS, told, Phase.TRAINING)
+    assert after(*started(1), JobPlanned(prediction=told)).predicted is None
 
 
 def test_a_view_survives_its_cache() -> None:
