@@ -15,6 +15,7 @@ from typing import Any
 
 from anygpu import __version__
 from anygpu.backends.configured import Backends
+from anygpu.control.comparing import Comparing
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -36,8 +37,10 @@ from anygpu.server.queue_look import QueueLook
 from anygpu.server.retention import Retention
 from anygpu.server.services import Services
 from anygpu.server.stream import Sources
+from anygpu.server.work_reader import WorkReader
 from anygpu.server.world import LoopWake, RealChance, RealClock
 from anygpu.settings import Settings
+from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens
@@ -126,6 +129,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     )
     retention = retaining(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
+    reader, plans = WorkReader(stores.blobs, stores.uploads), Plans(stores.blobs)
     access = Access(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
@@ -156,7 +160,8 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ready=_ready(stores.journal),
     )
     leader = state.leader(settings.state, alone=settings.embedded)
-    supervisor = _supervisor(stores, backends, tickets, world, policy, agents_go_to, leader)
+    comparing = Comparing(reader, plans, world.clock)
+    supervisor = _supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(services=services, supervisor=supervisor, retention=retention, backends=backends)
 
 
@@ -177,6 +182,7 @@ def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Des
 def _supervisor(
     stores: Stores,
     backends: Backends,
+    comparing: Comparing,
     tickets: Tickets,
     world: World,
     policy: Policy,
@@ -193,7 +199,7 @@ def _supervisor(
     return Supervisor(
         journal,
         new_keeper,
-        Placing(journal, backends, stores.checkpoints, tickets, clock, policy, backends.visible),
+        Placing(journal, backends, stores.checkpoints, comparing, tickets, clock, policy, backends.visible),
         Sweeper(backends, clock, policy, log.failure),
         clock,
         world.wake,

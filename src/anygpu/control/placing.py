@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from anygpu.backends.contract import Backend
 from anygpu.control.budget import budget_failure, left_microusd
+from anygpu.control.comparing import Compared, Comparing, is_a_choice, work_key
 from anygpu.control.cooling import Cooling
+from anygpu.control.explaining import Explaining
 from anygpu.control.policy import Policy
 from anygpu.control.queue import in_order, is_impatient, wants_a_place
 from anygpu.control.quotes import Quotes
@@ -34,6 +36,7 @@ class Placing:
         journal: Journal,
         backends: Mapping[str, Backend],
         checkpoints: Checkpoints,
+        comparing: Comparing,
         tickets: Tickets,
         clock: Clock,
         policy: Policy,
@@ -48,10 +51,17 @@ class Placing:
         self._tickets = tickets
         self._clock = clock
         self._policy = policy
+        self._comparing = comparing
+        self.explaining = Explaining(journal, self.offers, comparing, clock)
 
     def next_at(self) -> float:
         """When a job that waits may have more luck, with nothing to tell of it."""
         return self._cooling.opens_at()
+
+    async def offers(self, view: JobView) -> list[Offer]:
+        """What there is for the job now."""
+        found = await self._quotes.offers(view.spec.resources)
+        return [offer for offer in found if self._visible(offer.backend, view.organisation)]
 
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
@@ -62,11 +72,13 @@ class Placing:
             avoided=self._cooling.avoided(),
             closed=tuple(sorted(self._cooling.closed().items())),
         )
-        places = _Places(views, self._quotes.offers, self._visible, self._policy.paid_attempts)
+        places = _Places(
+            views, self._quotes.offers, self._comparing, self._visible, self._policy.paid_attempts
+        )
         changed = []
         for view in in_order(ready, now_ms, self._policy):
             plan = await places.plan(view, _circumstances(view, usual, places, now_ms))
-            after = await self._settle(view, plan, guard)
+            after = await self._settle(view, plan, places.compared(view), guard)
             if after is not None:
                 changed.append(after)
             if plan.choice is not None:
@@ -75,7 +87,9 @@ class Placing:
                 places.reserve(plan)
         return changed
 
-    async def _settle(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
+    async def _settle(
+        self, view: JobView, plan: Plan, compared: Compared | None, guard: Guard
+    ) -> JobView | None:
         """Write the intent, or why the job waits; nothing when neither is new."""
         if plan.choice is None:
             return await self._write(view, lambda fresh: _stuck(fresh, plan), guard)
@@ -86,10 +100,12 @@ class Placing:
             reason = f"its checkpoint cannot be read now: {error}"
             return await self._write(view, lambda fresh: _waiting(fresh, reason), guard)
 
+        told = [await self._comparing.kept(view, compared, offer)] if compared is not None else []
+
         def launch(fresh: JobView) -> list[Event]:
             if not wants_a_place(fresh) or len(fresh.attempts) != len(view.attempts):
                 return []
-            return [*rejected, self._intent(fresh, offer, resume)]
+            return [*rejected, *told, self._intent(fresh, offer, resume)]
 
         return await self._write(view, launch, guard)
 
@@ -143,10 +159,13 @@ class _Places:
         self,
         views: Sequence[JobView],
         ask: Callable[[Resources], Awaitable[list[Offer]]],
+        comparing: Comparing,
         visible: Visible,
         paid_attempts: int,
     ) -> None:
         self._ask = ask
+        self._comparing = comparing
+        self._compared: dict[object, Compared] = {}
         self._visible = visible
         self._paid_attempts = paid_attempts
         self._paid = _paid_in_flight(views)
@@ -156,16 +175,37 @@ class _Places:
         self._plans: dict[object, Plan] = {}
 
     async def plan(self, view: JobView, now: Circumstances) -> Plan:
-        spec, organisation = view.spec, view.organisation
-        key = (organisation, spec.resources, spec.placement, spec.image, now)
+        spec = view.spec
+        key = (view.organisation, spec.resources, spec.placement, spec.image, now)
         plan = self._plans.get(key)
         if plan is None:
-            if spec.resources not in self._offers:
-                self._offers[spec.resources] = await self._ask(spec.resources)
-            seen = [o for o in self._offers[spec.resources] if self._visible(o.backend, organisation)]
-            left = [_left(offer, self._taken, self._blocked) for offer in seen]
-            plan = self._plans[key] = route(spec, left, now)
+            plan = self._plans[key] = route(spec, await self._left_for(view), now)
+        if not is_a_choice(spec, [each.offer for each in plan.ranked if not each.rejected]):
+            return plan
+        return await self._best(view, now, key)
+
+    async def _left_for(self, view: JobView) -> list[Offer]:
+        need = view.spec.resources
+        if need not in self._offers:
+            self._offers[need] = await self._ask(need)
+        seen = [offer for offer in self._offers[need] if self._visible(offer.backend, view.organisation)]
+        return [_left(offer, self._taken, self._blocked) for offer in seen]
+
+    async def _best(self, view: JobView, now: Circumstances, key: object) -> Plan:
+        """By whole bills. Jobs that are the same work are compared once, however many there are."""
+        work = key, work_key(view)
+        plan = self._plans.get(work)
+        if plan is not None:
+            return plan
+        offers, same = await self._left_for(view), (view.organisation, work_key(view))
+        if same not in self._compared:
+            self._compared[same] = await self._comparing.compare(view, offers)
+        plan = self._plans[work] = route(view.spec, offers, now, self._compared[same].worth())
         return plan
+
+    def compared(self, view: JobView) -> Compared | None:
+        """The comparison its plan came from, where there was something to compare."""
+        return self._compared.get((view.organisation, work_key(view)))
 
     def paid_waits(self, organisation: str) -> str:
         """Launches count from their intent on, machines until they are confirmed gone."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from anygpu.control.explaining import AT_ONCE, is_unexplained
 from anygpu.control.keeper import Keeper
 from anygpu.control.money import orphan_usage
 from anygpu.control.placing import Placing
@@ -18,6 +19,7 @@ from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 
 LEADER = "control"
+EXPLAIN_AGAIN_S = 60.0  # what could not be compared is tried again after this
 NUDGE = ""  # wakes the loop without naming a job: something is due at another time than it was
 Report = Callable[[str, Exception], None]
 
@@ -31,6 +33,7 @@ class Leadership:
     views: dict[str, JobView] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
     wanting: set[str] = field(default_factory=set)  # jobs without a place
+    unexplained: dict[str, float] = field(default_factory=dict)  # placed without a comparison, since when
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     chores: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)  # what was due once more while it was being done
@@ -120,6 +123,8 @@ class Supervisor:
         await self._list(led)
         if led.wanting:
             self._start(led, "placing", lambda: self._place(led, keeper))
+        if self._explaining_at(led) <= self._clock.monotonic():
+            self._start(led, "comparing places", lambda: self._explain(led))
         self._start_looks(led, keeper)
         if self._sweep_is_due(led):
             self._start(led, "sweeping", lambda: self._sweep(led))
@@ -183,6 +188,10 @@ class Supervisor:
             led.wanting.add(view.id)
         else:
             led.wanting.discard(view.id)
+        if is_unexplained(view):
+            led.unexplained.setdefault(view.id, self._clock.monotonic())
+        else:
+            led.unexplained.pop(view.id, None)
         led.due.setdefault(view.id, self._clock.monotonic())
         if view.recovering_since_ms is None:
             led.recovering.pop(view.id, None)
@@ -195,6 +204,7 @@ class Supervisor:
         led.views.pop(job_id, None)
         led.due.pop(job_id, None)
         led.wanting.discard(job_id)
+        led.unexplained.pop(job_id, None)
         led.recovering.pop(job_id, None)
 
     async def _place(self, led: Leadership, keeper: Keeper) -> None:
@@ -208,6 +218,20 @@ class Supervisor:
             if view.id in led.looking:
                 led.again.add(view.id)  # that look began before there was an attempt to launch
             self._wake.set(NUDGE)
+
+    def _explaining_at(self, led: Leadership) -> float:
+        """When the one that has waited longest is to be explained: they stand in that order."""
+        since = next(iter(led.unexplained.values()), float("inf"))
+        return since + self._policy.explain_after_s
+
+    async def _explain(self, led: Leadership) -> None:
+        now = self._clock.monotonic()
+        after_s = self._policy.explain_after_s
+        ripe = [job for job, since in led.unexplained.items() if now - since >= after_s][:AT_ONCE]
+        for job_id in ripe:
+            led.unexplained[job_id] = led.unexplained.pop(job_id) + EXPLAIN_AGAIN_S
+        for view in await self._placing.explaining.run([led.views[job_id] for job_id in ripe], led.guard):
+            self._know(led, view)
 
     def _may_start(self, led: Leadership, keeper: Keeper, view: JobView) -> bool:
         """The backoff has passed, and the last attempt can no longer commit anything."""
@@ -284,6 +308,7 @@ class Supervisor:
         times = [led.listed_at + self._policy.poll_s]
         times += [self._placing.next_at()] if led.wanting else []
         times += [due for job_id, due in led.due.items() if job_id not in led.looking]
+        times += [self._explaining_at(led)] if led.unexplained else []
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if time > now]
         return max(0.01, min(future) - now) if future else 0.01

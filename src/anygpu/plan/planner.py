@@ -41,6 +41,7 @@ class Line:
     score: float = inf
     rejected: str = ""
     confidence: str = "low"
+    basis: str = "nothing"  # what its time is predicted from: said | history | code | nothing
     idle_gpus: bool = False
     pros: tuple[str, ...] = ()
     cons: tuple[str, ...] = ()
@@ -98,6 +99,7 @@ def _line(spec: JobSpec, read: Analysis | None, place: Place, deadline_s: float 
         bill=found,
         rejected=why_not,
         confidence=_confidence(needs, place, spec),
+        basis="said" if spec.placement.expected_duration_s else "code" if needs is not None else "nothing",
         idle_gpus=read is not None and read.multi_gpu is None and offer.gpu_count > 1,
     )
 

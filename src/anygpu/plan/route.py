@@ -1,6 +1,6 @@
 """Rank the offers for a job. No I/O: the same question always gets the same answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.events.facts import MICROUSD, Offer, Place
@@ -26,10 +26,19 @@ NOT_ALLOWED = "not among the allowed backends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """What comparing the whole bills says of an offer: lower is better, by the job's strategy."""
+
+    score: float
+    rejected: str = ""  # by a prediction that is sure enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """An offer with its place in the plan, or the reason it is not in it."""
 
     offer: Offer
+    preferred: int  # among the backends it names
     score: float
     rejected: str = ""  # never fits
     waits: str = ""  # fits, but not now
@@ -65,20 +74,30 @@ class Plan:
         return "; ".join(rejected) or "no backend is configured"
 
 
-def route(spec: JobSpec, offers: Sequence[Offer], now: Circumstances = ORDINARY) -> Plan:
-    """A free slot of one's own first, else the cheapest; ordered fallbacks when they are given."""
-    ranked = sorted((rank(spec, offer, now) for offer in offers), key=_order)
+def route(
+    spec: JobSpec,
+    offers: Sequence[Offer],
+    now: Circumstances = ORDINARY,
+    worth: Mapping[Place, Worth] | None = None,
+) -> Plan:
+    """A free slot of one's own first, else the cheapest; ordered fallbacks when they are given.
+
+    `worth`: from a comparison of whole bills; without it an offer counts by its price.
+    """
+    known = worth or {}
+    ranked = sorted((rank(spec, offer, now, known.get(offer.place)) for offer in offers), key=_order)
     return Plan(ranked=tuple(ranked))
 
 
-def rank(spec: JobSpec, offer: Offer, now: Circumstances = ORDINARY) -> Ranked:
-    why_not = unfit(spec, offer, resumable=now.resumable)
+def rank(spec: JobSpec, offer: Offer, now: Circumstances = ORDINARY, worth: Worth | None = None) -> Ranked:
+    why_not = unfit(spec, offer, resumable=now.resumable) or (worth.rejected if worth else "")
     too_dear = "" if why_not else _too_dear(offer, now)
     full = not why_not and offer.free is not None and offer.free <= 0
     waits = (offer.wait_reason or "no free slot") if full else _waits(offer, now)
     return Ranked(
         offer=offer,
-        score=_score(spec, offer, now),
+        preferred=_preferred(spec, offer, now),
+        score=_price(offer) if worth is None else worth.score,
         rejected=why_not or too_dear,
         waits="" if why_not or too_dear else waits,
         full=full,
@@ -115,6 +134,8 @@ def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
         return f"is in region {offer.region or 'none'}, not {placement.region}"
     if placement.instance_type and offer.name != placement.instance_type:
         return f"is a {offer.name}, not a {placement.instance_type}"
+    if placement.strategy == "queue" and offer.paid and offer.free is None:
+        return "is rented; the strategy `queue` waits for machines of one's own"
     if spec.image and not offer.containers:
         return "runs no container images"
     return _interruption(spec, offer, resumable=resumable) or too_small(spec.resources, offer)
@@ -168,16 +189,20 @@ def _is_kind(asked: str, offered: str) -> bool:
     return gpus.matches(asked, offered) or unknown
 
 
-def _score(spec: JobSpec, offer: Offer, now: Circumstances) -> float:
+def _preferred(spec: JobSpec, offer: Offer, now: Circumstances) -> int:
     """Lower is better."""
-    order = [*spec.placement.fallbacks]
-    preferred = order.index(offer.backend) if offer.backend in order else len(order)
     if now.prefer and offer.backend == now.prefer:
-        preferred = -1
-    return preferred * 1e12 + offer.price_microusd_per_hour + offer.expected_wait_s
+        return -1
+    order = [*spec.placement.fallbacks]
+    return order.index(offer.backend) if offer.backend in order else len(order)
 
 
-def _order(ranked: Ranked) -> tuple[bool, bool, bool, float, str, str]:
+def _price(offer: Offer) -> float:
+    return offer.price_microusd_per_hour + offer.expected_wait_s
+
+
+def _order(ranked: Ranked) -> tuple[bool, bool, bool, int, float, str, str]:
     offer = ranked.offer
     out = bool(ranked.rejected)
-    return out, bool(ranked.waits), ranked.avoided, ranked.score, offer.backend, offer.name
+    waits = bool(ranked.waits)
+    return out, waits, ranked.avoided, ranked.preferred, ranked.score, offer.backend, offer.name

@@ -56,6 +56,7 @@ class Retention:
         async for view in self._kept_jobs(since_ms):
             keys.update(checkpoint.manifest for checkpoint in view.checkpoints)
             keys.update(artifact.key for artifact in view.artifacts)
+            keys.update([view.plan] if view.plan else [])
             if view.spec.workdir is not None and view.spec.workdir.archive is not None:
                 keys.add(self._uploads.key(view.organisation, view.spec.workdir.archive))
             if view.spec.dataset is not None:

@@ -17,6 +17,7 @@ _MANIFEST = re.compile(
     rf"/manifests/(?P<id>{_SHA256})\.json"
 )
 _CHUNK = re.compile(rf"{ROOT}/(?:{_NAME})/jobs/(?:{_NAME})/attempts/\d+/chunks/{_SHA256}")
+_PLAN = re.compile(rf"{ROOT}/(?:{_NAME})/plans/{_SHA256}\.json")
 _UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
 
 
@@ -48,6 +49,10 @@ def upload_key(organisation: str, sha256: str) -> str:
     return f"{organisation_folder(organisation)}/uploads/{sha256}"
 
 
+def plan_key(organisation: str, sha256: str) -> str:
+    return f"{organisation_folder(organisation)}/plans/{sha256}.json"
+
+
 def read_manifest_key(key: str) -> tuple[Owner, str] | None:
     """Whose manifest it is and its id; None when the key is not a manifest's."""
     found = _MANIFEST.fullmatch(key)
@@ -59,6 +64,10 @@ def read_manifest_key(key: str) -> tuple[Owner, str] | None:
 
 def is_chunk(key: str) -> bool:
     return _CHUNK.fullmatch(key) is not None
+
+
+def is_plan(key: str) -> bool:
+    return _PLAN.fullmatch(key) is not None
 
 
 def is_upload(key: str) -> bool:

@@ -7,7 +7,15 @@ from typing import Protocol, runtime_checkable
 from anygpu.errors import BlobCorrupt, BlobMissing
 from anygpu.store.blobs import BlobInfo, Blobs
 from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.layout import ROOT, Owner, is_chunk, is_upload, organisation_folder, read_manifest_key
+from anygpu.store.layout import (
+    ROOT,
+    Owner,
+    is_chunk,
+    is_plan,
+    is_upload,
+    organisation_folder,
+    read_manifest_key,
+)
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -19,12 +27,13 @@ class Swept:
     chunks: int = 0
     manifests: int = 0
     uploads: int = 0
+    plans: int = 0
     unfinished: int = 0
     size: int = 0
 
     @property
     def count(self) -> int:
-        return self.chunks + self.manifests + self.uploads + self.unfinished
+        return self.chunks + self.manifests + self.uploads + self.plans + self.unfinished
 
     def plus(self, kind: str, info: BlobInfo) -> "Swept":
         return replace(self, size=self.size + info.size, **{kind: getattr(self, kind) + 1})
@@ -48,8 +57,9 @@ async def sweep_blobs(
 ) -> Swept:
     """Delete what is older than a day and not referenced; `now_ms` by the clock the store uses.
 
-    `referenced`: keys of the manifests of every checkpoint and artifact that is kept, and of every working
-    directory (`Uploads.key`) that a kept job may still need. Other kinds of blob are never touched.
+    `referenced`: keys of the manifests of every checkpoint and artifact that is kept, of every working
+    directory (`Uploads.key`) that a kept job may still need, and of kept jobs' plans. Other kinds of
+    blob are never touched.
     """
     before_ms = now_ms - older_than_ms
     folder = ROOT if organisation is None else organisation_folder(organisation)
@@ -113,4 +123,6 @@ def _kind(key: str) -> str:
         return "chunks"
     if is_upload(key):
         return "uploads"
+    if is_plan(key):
+        return "plans"
     return "manifests" if read_manifest_key(key) else ""

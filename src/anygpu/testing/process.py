@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anygpu.backends.contract import Backend
+from anygpu.control.comparing import Comparing, nothing_read
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -17,6 +18,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.plans import Plans
 from anygpu.store.uploads import Uploads
 from anygpu.testing.faults import Fault, Faults
 from anygpu.testing.mortal import Life, mortal
@@ -95,7 +97,15 @@ class ControlProcess:
 
     def _supervisor(self) -> Supervisor:
         policy = self._around.policy
-        placing = Placing(self.journal, self._backends, self._checkpoints, self._tickets, self._clock, policy)
+        placing = Placing(
+            self.journal,
+            self._backends,
+            self._checkpoints,
+            Comparing(nothing_read, Plans(self._blobs), self._clock),
+            self._tickets,
+            self._clock,
+            policy,
+        )
         sweeper = Sweeper(self._backends, self._clock, policy, self._report)
         return Supervisor(
             self.journal,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from anygpu.backends.contract import Launch, Observation, State
+from anygpu.control.comparing import Comparing
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.tickets import Tickets
@@ -19,9 +20,12 @@ from anygpu.events.types import (
     RecoveryStarted,
 )
 from anygpu.events.view import JobView
+from anygpu.plan.analyse import Analysis
+from anygpu.plan.workload import read_work
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import Resources
+from anygpu.spec.model import JobSpec, Resources
 from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory import MemoryJournal
 from anygpu.testing.memory_blobs import MemoryBlobs
@@ -61,11 +65,16 @@ class Office:
         clock = VirtualClock(loop, start_ms=1_000_000)
         shelves = {offer.backend: Shelf(offer) for offer in offers}
         self.clock, self.journal = clock, MemoryJournal(now_s=loop.time)
-        checkpoints = Checkpoints(MemoryBlobs(clock.wall_ms))
+        self.code: dict[str, str] = {}
+        blobs = MemoryBlobs(clock.wall_ms)
+        checkpoints, comparing = Checkpoints(blobs), Comparing(self._read, Plans(blobs), clock)
         more = {"visible": visible} if visible else {}
         self._placing = Placing(
-            self.journal, shelves, checkpoints, Tickets(b"s"), clock, Policy(**policy), **more
+            self.journal, shelves, checkpoints, comparing, Tickets(b"s"), clock, Policy(**policy), **more
         )
+
+    async def _read(self, spec: JobSpec, organisation: str) -> Analysis | None:
+        return read_work(spec, self.code)
 
     async def submit(self, name: str, *events: Event, organisation: str = "lab", **spec: Any) -> None:
         scope = Scope(organisation=organisation, project="p")

@@ -1,0 +1,131 @@
+"""Compares the places that would take a job, by the time and money each would need for it, and keeps the comparison."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anygpu.control.seams import Clock
+from anygpu.events.facts import Offer, Place, Prediction
+from anygpu.events.types import JobPlanned
+from anygpu.events.view import JobView
+from anygpu.plan import planner
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.document import document, entry
+from anygpu.plan.planner import Line, Planned
+from anygpu.plan.route import Worth
+from anygpu.spec.model import JobSpec
+from anygpu.store.plans import Plans
+
+ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
+RENTED_BOOT_S, OWN_BOOT_S = 60.0, 2.0
+LAST = 1e30  # behind everything that is not in doubt
+
+
+async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
+    """Where nobody reads code."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """All places with their bills, and what was read of the job."""
+
+    planned: Planned
+    read: Analysis | None
+    files: dict[Place, str] = field(default_factory=dict)  # where it is kept, by what was chosen
+
+    def worth(self) -> Mapping[Place, Worth]:
+        """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it."""
+        fit = {line.place.offer.place: Worth(score=line.score) for line in self.planned.lines}
+        out = {line.place.offer.place: _doubted(line) for line in self.planned.rejected}
+        return {**out, **fit}
+
+    def of(self, offer: Offer) -> Line | None:
+        lines = (*self.planned.lines, *self.planned.rejected)
+        return next((line for line in lines if line.place.offer.place == offer.place), None)
+
+
+class Comparing:
+    """What is read of a job is read once; what it is compared with changes all the time."""
+
+    def __init__(self, read: ReadsWork, plans: Plans, clock: Clock) -> None:
+        self._read, self._plans, self._clock = read, plans, clock
+
+    async def compare(self, view: JobView, offers: Sequence[Offer]) -> Compared:
+        """Never fails: what cannot be read of the job is not known of it."""
+        try:
+            read = await self._read(view.spec, view.organisation)
+        except Exception:  # noqa: BLE001  a store that cannot be read now must not keep the job from running
+            read = None
+        places = [as_place(offer) for offer in offers]
+        left_s = deadline_left_s(view, self._clock.wall_ms())
+        return Compared(planned=planner.planned(view.spec, read, places, deadline_s=left_s), read=read)
+
+    async def kept(self, view: JobView, compared: Compared, chosen: Offer) -> JobPlanned:
+        """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
+        line = compared.of(chosen)
+        if chosen.place not in compared.files:
+            told = document(compared.planned, compared.read)
+            told["choice"] = None if line is None else entry(line)
+            compared.files[chosen.place] = await self._filed(view.organisation, told)
+        known = line is not None and line.basis != "nothing"
+        return JobPlanned(
+            plan=compared.files[chosen.place], prediction=prediction(line) if line and known else None
+        )
+
+    async def _filed(self, organisation: str, told: dict[str, Any]) -> str:
+        try:
+            return await self._plans.keep(organisation, told)
+        except Exception:  # noqa: BLE001
+            return ""
+
+
+def is_a_choice(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+    """Whether comparing can change where the job goes: a free machine of one's own is taken as it is."""
+    if len(offers) < 2:
+        return False
+    quick = spec.placement.strategy in ("fastest", "balanced")
+    return quick or not any(not offer.paid and offer.free != 0 for offer in offers)
+
+
+def work_key(view: JobView) -> object:
+    """The same for jobs between which a comparison makes no difference."""
+    spec = view.spec
+    what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or "")
+    where = spec.workdir and spec.workdir.archive, spec.resources, spec.placement, spec.image
+    limits = spec.limits.max_cost_microusd, spec.limits.deadline_at, spec.limits.deadline_s
+    return what, where, limits, view.submitted_at_ms if spec.limits.deadline_s is not None else 0
+
+
+def as_place(offer: Offer) -> planner.Place:
+    usual_s = RENTED_BOOT_S if offer.paid and offer.free is None else OWN_BOOT_S
+    return planner.Place(offer=offer, boot_s=offer.expected_wait_s or usual_s, own=True)
+
+
+def deadline_left_s(view: JobView, now_ms: int) -> float | None:
+    limits = view.spec.limits
+    if limits.deadline_at is not None:
+        return limits.deadline_at.timestamp() - now_ms / 1000
+    if limits.deadline_s is not None:
+        return limits.deadline_s - (now_ms - view.submitted_at_ms) / 1000
+    return None
+
+
+def prediction(line: Line) -> Prediction:
+    wall, cost = line.bill.wall_s, line.bill.cost_microusd
+    return Prediction(
+        wall_s=wall.expected,
+        wall_low_s=wall.low,
+        wall_high_s=wall.high,
+        cost_microusd=round(cost.expected),
+        cost_low_microusd=round(cost.low),
+        cost_high_microusd=round(cost.high),
+        basis=line.basis,
+        confidence=line.confidence,
+    )
+
+
+def _doubted(line: Line) -> Worth:
+    if line.confidence == "low":
+        return Worth(score=LAST)
+    return Worth(score=LAST, rejected=line.rejected)

@@ -1,0 +1,106 @@
+"""A job for one of our trainers says in its settings what a script says in code."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from anygpu.plan import models
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, Found
+from anygpu.plan.analyse.workload import characteristics
+from anygpu.trainers.config import ALIASES, TrainingConfig
+from anygpu.trainers.registry import understood
+
+WHERE = "config"
+ON_CPU = ("tabular", "xgboost", "lightgbm")
+DEFAULT_MODELS = {
+    "yolo": "yolo11n",
+    "rtdetr": "rtdetr-r18",
+    "rfdetr": "rfdetr-nano",
+    "nanogpt": "gpt-micro",
+    "torch-classifier": "small-cnn",
+}
+# Millions: our own, and detectors by their papers (RT-DETR, Zhao et al. 2024; RF-DETR's own page, to be checked).
+SIZES_M = {
+    "small-cnn": 0.1,
+    "gpt-nano": 0.08,
+    "gpt-micro": 0.8,
+    "gpt-mini": 10.6,
+    "rtdetr-r18": 20,
+    "rtdetr-r34": 31,
+    "rtdetr-r50": 42,
+    "rtdetr-r101": 76,
+    "rfdetr-nano": 30.5,
+    "rfdetr-small": 32.1,
+    "rfdetr-medium": 33.7,
+}
+FRAMEWORKS = {
+    "yolo": "ultralytics",
+    "huggingface": "transformers",
+    "rtdetr": "transformers",
+    "tabular": "sklearn",
+}
+
+
+def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
+    """What `trainer` with these settings trains and needs. One that is not ours is known by its settings alone."""
+    known, named = understood(trainer)
+    given = {ALIASES.get(name, name): value for name, value in config.items()}
+    on_cpu = known in ON_CPU or given.get("device") == "cpu"
+    model = _model(known, named or str(given.get("model") or ""))
+    read = Analysis(
+        frameworks=(Found(value=FRAMEWORKS.get(known, "torch" if known else trainer), file=WHERE),),
+        model=model,
+        parameters=None if known in ON_CPU else _parameters(model),
+        batch_size=None if known in ON_CPU else _number(given, "batch_size"),
+        epochs=_as_float(_number(given, "epochs")),
+        precision=Found(value="fp16" if given.get("amp") else "fp32", file=WHERE),
+        image_size=_given(given, "image_size"),
+        sequence_length=_given(given, "block_size") or _given(given, "max_length"),
+        workers=_number(given, "workers"),
+        checkpointing=_ours(known),
+        resuming=_ours(known),
+        needs_gpu=Found(value=not on_cpu, file=WHERE, confidence=SURE if on_cpu else LIKELY),
+    )
+    return replace(read, characteristics=characteristics(read))
+
+
+def _ours(known: str) -> Found[bool]:
+    """Each trainer of ours saves and goes on; of another's that is only the contract."""
+    return Found(value=True, file=WHERE, confidence=SURE if known else GUESS, because="trainers resume")
+
+
+def _model(known: str, named: str) -> Found[str] | None:
+    if named:
+        return Found(value=named, file=WHERE)
+    usual = DEFAULT_MODELS.get(known)
+    return None if usual is None else Found(value=usual, file=WHERE, confidence=GUESS)
+
+
+def _parameters(model: Found[str] | None) -> Found[int] | None:
+    if model is None:
+        return None
+    shape = models.lookup(model.value)
+    own = round(SIZES_M.get(model.value, 0) * 1e6)
+    size = own or (shape.parameters if shape else models.parameters_in_name(model.value))
+    if size is None:
+        return None
+    return Found(value=size, file=WHERE, confidence=model.confidence, because=f"the size of {model.value}")
+
+
+def _given(config: Mapping[str, Any], name: str) -> Found[int] | None:
+    value = config.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).isdecimal():
+        return None
+    return Found(value=int(value), file=WHERE) if 0 < int(value) < 10**9 else None
+
+
+def _number(config: Mapping[str, Any], name: str) -> Found[int]:
+    default: int = getattr(TrainingConfig(), name)
+    usual = Found(value=default, file=WHERE, confidence=GUESS, because="the default")
+    return _given(config, name) or usual
+
+
+def _as_float(found: Found[int]) -> Found[float]:
+    return Found(
+        value=float(found.value), file=found.file, confidence=found.confidence, because=found.because
+    )
