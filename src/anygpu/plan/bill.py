@@ -43,6 +43,7 @@ class Circuit:
     egress_microusd_per_gib: int = 0
     between_interruptions_s: float = SPOT_LIFE_S
     gib_a_second: float = GIB_A_SECOND
+    wait_s: float | None = None  # before the machine is there; None: what the offer says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     every_s = interval_s(run.save_s, dies_after_s)
     transfer_s = (run.upload_gib + run.download_gib) / place.gib_a_second
     around_s = place.boot_s + run.setup_s + transfer_s
+    wait_s = offer.expected_wait_s if place.wait_s is None else place.wait_s
     walls = [
         around_s + _with_interruptions(seconds, run, every_s, dies_after_s)
         for seconds in (run.training_s.expected, run.training_s.low, run.training_s.high)
@@ -71,9 +73,7 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     egress = round(run.download_gib * place.egress_microusd_per_gib)
     costs = [_charged(offer, wall_s) + egress for wall_s in walls]
     return Bill(
-        wall_s=Span(
-            expected=walls[0] + offer.expected_wait_s, low=walls[1], high=walls[2] + offer.expected_wait_s
-        ),
+        wall_s=Span(expected=walls[0] + wait_s, low=walls[1], high=walls[2] + wait_s),
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
         transfer_s=transfer_s,

@@ -1,10 +1,13 @@
 """The planner's sense: what must hold of any plan, whatever the numbers."""
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.plan.place_builders import strategies, various_places
 
 from anygpu.events.facts import Offer
 from anygpu.plan.analyse import analyse
@@ -25,34 +28,22 @@ for epoch in range(30):
 """
 READ = analyse(SCRIPT)
 KINDS = ("T4", "A100-40GB", "H100-SXM", "V100-16GB")
+MORE: list[dict[str, Any]] = [{"gpu": 4}, {"gpu": "A100"}, {"gpu": 1, "cpus": 32}, {"gpu": "24GB"}]
 
 
 def job(strategy: str = "cheapest", **more: Any) -> JobSpec:
-    placement = {"strategy": strategy, "interruptible": "yes"}
-    return from_mapping({"script": "train.py", "resources": {"gpu": 1}, "placement": placement, **more})
+    placement = {"strategy": strategy, "interruptible": "yes", "fallbacks": ["lab", "lambda"]}
+    return from_mapping({"script": "train.py", "resources": {"gpu": 1}, "placement": placement} | more)
 
 
-@st.composite
-def places(draw: st.DrawFn) -> list[Place]:
-    count = draw(st.integers(1, 8))
-    return [
-        Place(
-            offer=Offer(
-                backend=draw(st.sampled_from(("ec2", "lambda", "lab"))),
-                name=f"machine-{number}",
-                gpu_kind=draw(st.sampled_from(KINDS)),
-                gpu_count=draw(st.sampled_from((1, 4))),
-                interruptible=draw(st.booleans()),
-                price_microusd_per_hour=draw(st.integers(0, 20_000_000)),
-            ),
-            boot_s=draw(st.integers(0, 600)),
-        )
-        for number in range(count)
-    ]
+def ahead(plan: Planned, place: Place) -> float:
+    """How many come before it; all of them when it is out."""
+    zones = [line.place.offer.zone for line in plan.lines]
+    return zones.index(place.offer.zone) if place.offer.zone in zones else inf
 
 
-def rank(plan: Planned, name: str) -> int:
-    return [line.place.offer.name for line in plan.lines].index(name)
+def fitting(plan: Planned) -> set[str]:
+    return {line.place.offer.zone for line in plan.lines}
 
 
 def dearer(place: Place, by: int) -> Place:
@@ -61,45 +52,98 @@ def dearer(place: Place, by: int) -> Place:
 
 
 @settings(deadline=None)
-@given(places(), st.integers(0, 7), st.integers(0, 50_000_000))
-def test_raising_a_price_never_improves_an_offers_rank(found: list[Place], which: int, by: int) -> None:
+@given(various_places(), st.integers(0, 7), st.integers(0, 50_000_000), strategies())
+def test_raising_a_price_never_improves_an_offers_rank(
+    found: list[Place], which: int, by: int, strategy: str
+) -> None:
     at = which % len(found)
     raised = [dearer(place, by) if number == at else place for number, place in enumerate(found)]
-    name = found[at].offer.name
-    assert rank(planned(job(), READ, raised), name) >= rank(planned(job(), READ, found), name)
+    for wanted in (job(strategy), job(strategy, limits={"max_cost": "$20"})):
+        before, after = planned(wanted, READ, found), planned(wanted, READ, raised)
+        assert ahead(after, found[at]) >= ahead(before, found[at])
 
 
 @settings(deadline=None)
-@given(places(), places(), st.sampled_from(("cheapest", "fastest")))
+@given(various_places(), various_places(), strategies())
 def test_adding_an_offer_never_makes_the_plan_worse(
     found: list[Place], more: list[Place], strategy: str
 ) -> None:
     wanted = job(strategy)
-    before, after = planned(wanted, READ, found).choice, planned(wanted, READ, found + more).choice
-    assert before is not None
-    assert after is not None
-    assert after.score <= before.score
+    others = [replace(each, offer=replace(each.offer, zone=f"more-{each.offer.zone}")) for each in more]
+    before, after = planned(wanted, READ, found), planned(wanted, READ, found + others)
+    assert fitting(before) <= fitting(after)
+    if before.choice is None:
+        return
+    assert after.choice is not None
+    if strategy == "balanced":  # its scores are relative to the best there is
+        assert (
+            after.choice.bill.wall_s.expected <= before.choice.bill.wall_s.expected
+            or after.choice.bill.cost_microusd.expected <= before.choice.bill.cost_microusd.expected
+        )
+    else:
+        assert after.choice.score <= before.choice.score
 
 
 @settings(deadline=None)
-@given(places(), st.floats(0.1, 100), st.floats(0.1, 100))
-def test_tightening_a_limit_never_adds_an_offer(found: list[Place], one: float, other: float) -> None:
-    tight, loose = (
-        {
-            line.place.offer.name
-            for line in planned(
-                job(limits={"max_cost": f"${cost:.2f}"}), READ, found, deadline_s=cost * 3600
-            ).lines
-        }
-        for cost in sorted((one, other))
-    )
-    assert tight <= loose
+@given(various_places(), st.floats(0.1, 100), st.floats(0.1, 100), strategies())
+def test_tightening_a_limit_never_adds_an_offer(
+    found: list[Place], one: float, other: float, strategy: str
+) -> None:
+    tight, loose = sorted((one, other))
+    for low, high in (
+        (
+            planned(job(strategy, limits={"max_cost": f"${tight:.2f}"}), READ, found),
+            planned(job(strategy, limits={"max_cost": f"${loose:.2f}"}), READ, found),
+        ),
+        (
+            planned(job(strategy), READ, found, deadline_s=tight * 3600),
+            planned(job(strategy), READ, found, deadline_s=loose * 3600),
+        ),
+    ):
+        assert fitting(low) <= fitting(high)
+
+
+@pytest.mark.parametrize(
+    "tighter",
+    [
+        {"allowed": ["ec2"]},
+        {"forbidden": ["ec2"]},
+        {"dedicated": True},
+        {"region": "here"},
+        {"instance_type": "machine-0"},
+        {"interruptible": "no"},
+        {"interruptible": "auto"},
+    ],
+    ids=str,
+)
+@settings(deadline=None, max_examples=40)
+@given(found=various_places(), strategy=strategies())
+def test_a_further_condition_never_adds_an_offer(
+    tighter: dict[str, Any], found: list[Place], strategy: str
+) -> None:
+    loose = {"strategy": strategy, "interruptible": "yes"}
+    tight = planned(job(placement={**loose, **tighter}), READ, found)
+    assert fitting(tight) <= fitting(planned(job(placement=loose), READ, found))
+
+
+@settings(deadline=None, max_examples=60)
+@given(found=various_places(), strategy=strategies(), resources=st.sampled_from(MORE))
+def test_asking_for_more_never_adds_an_offer(
+    found: list[Place], strategy: str, resources: dict[str, Any]
+) -> None:
+    tight = planned(job(strategy, resources=resources), READ, found)
+    assert fitting(tight) <= fitting(planned(job(strategy), READ, found))
 
 
 @settings(deadline=None)
-@given(places())
-def test_the_same_question_gets_the_same_answer_in_any_order(found: list[Place]) -> None:
-    assert planned(job(), READ, found).lines == planned(job(), READ, found[::-1]).lines
+@given(various_places(), strategies())
+def test_the_same_question_gets_the_same_answer_in_any_order(found: list[Place], strategy: str) -> None:
+    first = planned(job(strategy), READ, found)
+    assert planned(job(strategy), READ, found) == first
+    turned = planned(job(strategy), READ, found[::-1])
+    assert turned.lines == first.lines
+    assert turned.short() == first.short()
+    assert list(turned.rejected)[::-1] == list(first.rejected)
 
 
 def test_an_offer_that_cannot_hold_the_model_is_out_with_the_reason() -> None:

@@ -5,7 +5,7 @@ for each shape and each region; a row is then two look-ups.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from typing import NamedTuple, TypeVar
 
@@ -122,6 +122,25 @@ class Catalog:
             age_days=proof.age_days,
             stale=proof.age_days > self.stale_days,
         )
+
+    def price(self, row: int) -> int:
+        """Per hour, as the organisation pays it."""
+        return self._price[row]
+
+    def names(self) -> list[str]:
+        """Of the machine of every row."""
+        return [self._shapes[shape].name for shape in self._shape]
+
+    def regions(self) -> list[str]:
+        """Of every row."""
+        return [self._regions[region] for region in self._region]
+
+    def rows_of_each_shape(self) -> Iterator[Sequence[int]]:
+        """Cheapest first."""
+        found = [array("l") for _ in self._shapes]
+        for row, shape in enumerate(self._shape):
+            found[shape].append(row)
+        return iter(found)
 
     def cheapest_of_each_shape(self, rows: Sequence[int]) -> list[int]:
         # Filled from the dear end, so that the cheapest of a shape is what stays.

@@ -1,0 +1,131 @@
+"""What is asked of one place at a time: how long, what it costs, whether it will do, and how sure that is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from anygpu.events.facts import MICROUSD, Offer
+from anygpu.plan import gpus
+from anygpu.plan.analyse.findings import Analysis, WorkloadCharacteristics
+from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
+from anygpu.plan.places import Place
+from anygpu.plan.route import unfit
+from anygpu.plan.throughput import speedup, times_as_long
+from anygpu.spec.model import JobSpec
+
+REFERENCE = "A100-40GB"  # what an analysis counts its hours on
+GIB = 1.073741824  # decimal gigabytes
+UNKNOWN = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)  # nothing says how long: wide enough to be true
+SURENESS = ("low", "medium", "high")
+NARROW, WIDE = 2.0, 5.0  # the high end over the low end of what history says
+
+# What is known of the time on an offer beside the code; asked once for offers that differ in name, region and price.
+Duration = Callable[[Offer], Span | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Uninterrupted training, and what says so: the job itself, history, its code, or nothing."""
+
+    training_s: Span
+    basis: str  # said | history | code | nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A job, what was read of its code, and what else is known. `deadline_s`: from now."""
+
+    spec: JobSpec
+    read: Analysis | None = None
+    deadline_s: float | None = None
+    duration: Duration | None = None
+
+    @property
+    def needs(self) -> WorkloadCharacteristics | None:
+        return self.read.characteristics if self.read is not None else None
+
+    def predicted(self, offer: Offer) -> Prediction:
+        """What the job says of itself wins over history, and history over the code."""
+        said = self.spec.placement.expected_duration_s
+        if said:
+            return Prediction(training_s=Span(expected=said, low=0.8 * said, high=1.25 * said), basis="said")
+        remembered = self.duration(offer) if self.duration is not None else None
+        if remembered is not None:
+            return Prediction(training_s=remembered, basis="history")
+        if self.needs is None:
+            return Prediction(training_s=UNKNOWN, basis="nothing")
+        return Prediction(training_s=self._by_the_code(self.needs, offer), basis="code")
+
+    def bill(self, place: Place, training_s: Span) -> Bill:
+        needs = self.needs
+        # What a catalog says of the wait is the time to boot, which is counted already.
+        circuit = Circuit(
+            boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
+        )
+        data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
+        run = Run(training_s=training_s, upload_gib=data_gib)
+        return bill(place.offer, run, circuit)
+
+    def unfit(self, place: Place) -> str:
+        """Why it can never take the job, whatever that costs; empty when it can."""
+        resumes = self.needs is not None and self.needs.interruptible.value
+        shared = self.spec.placement.dedicated and not place.dedicated
+        return (
+            unfit(self.spec, place.offer, resumable=resumes)
+            or ("is shared with others, and the job wants a machine of its own" if shared else "")
+            or _too_small(self.needs, place.offer)
+        )
+
+    def beyond(self, found: Bill) -> str:
+        """Which limit of the job it breaks; empty when none."""
+        limit, deadline_s = self.spec.limits.max_cost_microusd, self.deadline_s
+        cost, wall_s = found.cost_microusd.expected, found.wall_s.expected
+        if limit is not None and cost > limit:
+            return f"would cost ${cost / MICROUSD:,.2f}, more than the ${limit / MICROUSD:,.2f} allowed"
+        if deadline_s is not None and wall_s > deadline_s:
+            return f"would take {wall_s / 3600:.1f} h; the deadline is in {deadline_s / 3600:.1f} h"
+        return ""
+
+    def confidence(self, place: Place, prediction: Prediction) -> str:
+        found = self._sureness(prediction)
+        return "medium" if found == "high" and place.stale_days else found
+
+    def leaves_idle(self, offer: Offer) -> bool:
+        """Whether the code would use only one of its GPUs."""
+        return self.read is not None and self.read.multi_gpu is None and offer.gpu_count > 1
+
+    def _by_the_code(self, needs: WorkloadCharacteristics, offer: Offer) -> Span:
+        spreads = self.read is not None and self.read.multi_gpu is not None
+        used = offer.gpu_count if spreads else 1
+        factor = 3600.0 * _slower(offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count, used)
+        low, high = needs.duration_range_hours
+        return Span(expected=needs.duration_hours.value * factor, low=low * factor, high=high * factor)
+
+    def _sureness(self, prediction: Prediction) -> str:
+        match prediction.basis:
+            case "said":
+                return "high"
+            case "history":
+                times = prediction.training_s.high / max(1.0, prediction.training_s.low)
+                return SURENESS[(times <= WIDE) + (times <= NARROW)]
+            case _:
+                return self.needs.duration_hours.sureness if self.needs is not None else "low"
+
+
+@lru_cache(maxsize=4096)
+def _slower(kind: str, memory_gib: float, count: int, used: int) -> float:
+    """How many times as long as on the reference; a machine whose GPU nobody knows counts as the reference."""
+    here = gpus.spec(kind, memory_gib=memory_gib) if kind else None
+    reference = gpus.spec(REFERENCE)
+    if here is None or reference is None:
+        return 1.0 if count else 20.0
+    return times_as_long(here, reference) / speedup(max(1, used))
+
+
+def _too_small(needs: WorkloadCharacteristics | None, offer: Offer) -> str:
+    """By what the code is predicted to need, beside what the job asks for."""
+    needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
+    has_gb = offer.gpu_memory_gib * GIB
+    if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:
+        return ""
+    return f"holds {has_gb:.0f} GB a GPU; training is predicted to need {needed_gb:.0f} GB"
