@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
+from anygpu.control.quotes import Quotes
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
+from anygpu.plan.catalog import Layers
+from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.server import log, process, state
 from anygpu.server.agent_app import agent_app
 from anygpu.server.app import api, gated
@@ -33,13 +37,15 @@ from anygpu.server.gauges import Gauges
 from anygpu.server.host_telemetry import HostTelemetry
 from anygpu.server.hub import Hub, iso
 from anygpu.server.listening import Listener, url_of
+from anygpu.server.market import Market
+from anygpu.server.planning import Planning
 from anygpu.server.queue_look import QueueLook
 from anygpu.server.retention import Retention
 from anygpu.server.services import Services
 from anygpu.server.stream import Sources
 from anygpu.server.work_reader import WorkReader
 from anygpu.server.world import LoopWake, RealChance, RealClock
-from anygpu.settings import Settings
+from anygpu.settings import Settings, config_path
 from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
@@ -151,6 +157,10 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         configured=ConfiguredBackends(
             stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
+        planning=Planning(
+            backends, Quotes(backends, world.clock, policy), _market(settings), reader, world.clock
+        ),
+        plans=plans,
         limits=settings.limits,
         blob_secret=keys.blobs,
         public_url=settings.server.public_url,
@@ -206,6 +216,18 @@ def _supervisor(
         policy,
         leader,
         log.failure,
+    )
+
+
+def _market(settings: Settings) -> Market:
+    wanted = settings.catalog
+    return Market(
+        Layers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
+        CatalogPolicy.parsed(
+            discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
+        ),
+        wanted.stale_days,
+        lambda: datetime.now(UTC).date(),
     )
 
 

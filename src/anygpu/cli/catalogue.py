@@ -14,6 +14,7 @@ class Entry(NamedTuple):
 COMMANDS = (
     Entry("run", "run a script, a command or a job file, and follow it"),
     Entry("plan", "where a job could run, how long, for how much, and why"),
+    Entry("explain", "why a job ran where it did, and how right the prediction was"),
     Entry("simulate", "what a job with a deadline would have cost on recorded spot"),
     Entry("ls", "list jobs"),
     Entry("show", "tell everything about a job"),
@@ -51,6 +52,7 @@ SECTIONS = {
     "Jobs": (
         "run",
         "plan",
+        "explain",
         "simulate",
         "ls",
         "show",

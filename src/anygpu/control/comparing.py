@@ -17,7 +17,7 @@ from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 
 ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
-RENTED_BOOT_S, OWN_BOOT_S = 60.0, 2.0
+RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
 LAST = 1e30  # behind everything that is not in doubt
 
 

@@ -56,6 +56,20 @@ class Places(Sequence[Place]):
         ]
         return cls(every, alike, names=names, regions=regions)
 
+    def joined(self, more: Sequence[Place]) -> "Places":
+        """With a few more of one's own; the many are not sorted again."""
+        others, first = Places.of(more), len(self)
+        shifted = [
+            Alike(each.place, [first + number for number in each.numbers], each.prices)
+            for each in others.alike
+        ]
+        return Places(
+            _Joined(self._places, others),
+            (*self.alike, *shifted),
+            names=[*self.names, *others.names],
+            regions=[*self.regions, *others.regions],
+        )
+
     def __len__(self) -> int:
         return len(self._places)
 
@@ -95,3 +109,23 @@ def kind_of(place: Place) -> tuple[Any, ...]:
     """All that decides whether a job fits and how long it takes. Machines without a GPU are known by their name."""
     named = "" if place.offer.gpu_kind else place.offer.name
     return *_KIND(place), named
+
+
+class _Joined(Sequence[Place]):
+    """One after the other."""
+
+    def __init__(self, one: Sequence[Place], other: Sequence[Place]) -> None:
+        self._one, self._other = one, other
+
+    def __len__(self) -> int:
+        return len(self._one) + len(self._other)
+
+    @overload
+    def __getitem__(self, at: int) -> Place: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
+    def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
+        if isinstance(at, slice):
+            return tuple(self[number] for number in range(len(self))[at])
+        number = range(len(self))[at]
+        return self._one[number] if number < len(self._one) else self._other[number - len(self._one)]

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.plan import gpus
-from anygpu.plan.analyse.findings import Analysis, WorkloadCharacteristics
+from anygpu.plan.analyse.findings import BLIND, Analysis, WorkloadCharacteristics
 from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
 from anygpu.plan.places import Place
 from anygpu.plan.route import unfit
@@ -16,6 +16,7 @@ from anygpu.spec.model import JobSpec
 REFERENCE = "A100-40GB"  # what an analysis counts its hours on
 GIB = 1.073741824  # decimal gigabytes
 UNKNOWN = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)  # nothing says how long: wide enough to be true
+INSTALL_S, READY_S = 60.0, 0.5  # from a machine that answers to the first step
 SURENESS = ("low", "medium", "high")
 NARROW, WIDE = 2.0, 5.0  # the high end over the low end of what history says
 
@@ -52,7 +53,7 @@ class Question:
         remembered = self.duration(offer) if self.duration is not None else None
         if remembered is not None:
             return Prediction(training_s=remembered, basis="history")
-        if self.needs is None:
+        if self.needs is None or self.needs.duration_hours.confidence <= BLIND:
             return Prediction(training_s=UNKNOWN, basis="nothing")
         return Prediction(training_s=self._by_the_code(self.needs, offer), basis="code")
 
@@ -63,8 +64,14 @@ class Question:
             boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
         )
         data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
-        run = Run(training_s=training_s, upload_gib=data_gib)
+        run = Run(training_s=training_s, upload_gib=data_gib, setup_s=self._setup_s(place))
         return bill(place.offer, run, circuit)
+
+    def _setup_s(self, place: Place) -> float:
+        """A machine of one's own has what a job without requirements needs."""
+        spec = self.spec
+        given = spec.requirements or spec.setup or spec.image
+        return READY_S if place.own and not place.offer.paid and not given else INSTALL_S
 
     def unfit(self, place: Place) -> str:
         """Why it can never take the job, whatever that costs; empty when it can."""
@@ -97,7 +104,9 @@ class Question:
     def _by_the_code(self, needs: WorkloadCharacteristics, offer: Offer) -> Span:
         spreads = self.read is not None and self.read.multi_gpu is not None
         used = offer.gpu_count if spreads else 1
-        factor = 3600.0 * _slower(offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count, used)
+        on_gpu = self.read is None or self.read.needs_gpu is None or self.read.needs_gpu.value
+        slower = _slower(offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count, used) if on_gpu else 1.0
+        factor = 3600.0 * slower
         low, high = needs.duration_range_hours
         return Span(expected=needs.duration_hours.value * factor, low=low * factor, high=high * factor)
 

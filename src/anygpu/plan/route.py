@@ -90,7 +90,11 @@ def route(
 
 
 def rank(spec: JobSpec, offer: Offer, now: Circumstances = ORDINARY, worth: Worth | None = None) -> Ranked:
-    why_not = unfit(spec, offer, resumable=now.resumable) or (worth.rejected if worth else "")
+    why_not = (
+        unfit(spec, offer, resumable=now.resumable)
+        or _rented(spec, offer)
+        or (worth.rejected if worth else "")
+    )
     too_dear = "" if why_not else _too_dear(offer, now)
     full = not why_not and offer.free is not None and offer.free <= 0
     waits = (offer.wait_reason or "no free slot") if full else _waits(offer, now)
@@ -134,11 +138,14 @@ def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
         return f"is in region {offer.region or 'none'}, not {placement.region}"
     if placement.instance_type and offer.name != placement.instance_type:
         return f"is a {offer.name}, not a {placement.instance_type}"
-    if placement.strategy == "queue" and offer.paid and offer.free is None:
-        return "is rented; the strategy `queue` waits for machines of one's own"
     if spec.image and not offer.containers:
         return "runs no container images"
     return _interruption(spec, offer, resumable=resumable) or too_small(spec.resources, offer)
+
+
+def _rented(spec: JobSpec, offer: Offer) -> str:
+    waits = spec.placement.strategy == "queue" and offer.paid and offer.free is None
+    return "is rented; the strategy `queue` waits for machines of one's own" if waits else ""
 
 
 def _interruption(spec: JobSpec, offer: Offer, *, resumable: bool) -> str:

@@ -38,7 +38,6 @@ def cons(place: Place, found: Bill, best: Best, *, idle_gpus: bool) -> tuple[str
         (f"takes {slower:.1f} times as long as the fastest", slower >= 2),
         (f"its price is {place.stale_days} days old", bool(place.stale_days)),
         ("pays for GPUs the code does not use", idle_gpus),
-        ("not configured: anygpu backend add", offer.paid and not place.own),
     )
     return tuple(words for words, true in said if true)
 

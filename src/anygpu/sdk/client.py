@@ -106,6 +106,15 @@ class Client:
             size = {"Content-Length": str(archive.stat().st_size)}
             self.http.request("PUT", path, body=file, headers={**kind, **size})
 
+    def plan(self, spec: Mapping[str, Any], files: Mapping[str, str], *, limit: int = 8) -> Json:
+        """Where a job could run. Nothing is started; `files` are its code, by their paths."""
+        body = {"spec": dict(spec), "files": dict(files)}
+        return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
+
+    def kept_plan(self, job_id: str) -> Json:
+        """The comparison its place came from, what was predicted, and what it took."""
+        return self._get(_training(job_id, "plan"))
+
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 

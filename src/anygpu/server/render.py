@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from anygpu.control.money import accrued, spent_at
-from anygpu.events.facts import CheckpointRef, Failure
+from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.hub import iso
 from anygpu.store.evidence import AttemptRow, SeriesSummary
@@ -64,6 +64,10 @@ def summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_m
 def progress(reported: Mapping[str, Any]) -> Json:
     names = ("fraction", "step", "steps", "epoch", "epochs", "message")
     return {name: reported.get(name) for name in names}
+
+
+def predicted(found: Prediction | None) -> Json | None:
+    return None if found is None else asdict(found)
 
 
 def moment(at_ms: int | None) -> str | None:

@@ -13,6 +13,7 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.seams import Clock
 from anygpu.server.gauges import Gauges
 from anygpu.server.host_telemetry import HostTelemetry
+from anygpu.server.planning import Planning
 from anygpu.server.queue_look import QueueLook
 from anygpu.server.stream import Sources
 from anygpu.settings import LimitSettings
@@ -20,6 +21,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.plans import Plans
 from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
 from anygpu.tenancy.access import Access, Caller
@@ -46,6 +48,8 @@ class Services:
     clock: Clock
     backends: Backends
     configured: ConfiguredBackends
+    planning: Planning
+    plans: Plans
     limits: LimitSettings
     blob_secret: bytes
     public_url: str

@@ -219,3 +219,73 @@ def test_a_job_whose_budget_pays_for_nothing_any_more_fails_and_says_what_it_spe
         return await office.place()
 
     assert placed(story) == {"a": "budget: the budget is used up: $0.0500 of $0.10 spent"}
+
+
+QUICK = Offer(
+    backend="quick", gpu_kind="H100", gpu_count=1, gpu_memory_gib=80, price_microusd_per_hour=3_000_000
+)
+SLOW = Offer(backend="slow", gpu_kind="T4", gpu_count=1, gpu_memory_gib=16, price_microusd_per_hour=500_000)
+SCRIPT = """
+import torch, torchvision
+model = torchvision.models.resnet50().cuda()
+loader = torch.utils.data.DataLoader(torchvision.datasets.ImageFolder("data"), batch_size=64)
+optimiser = torch.optim.AdamW(model.parameters())
+for epoch in range(20):
+    for x, y in loader:
+        model(x).sum().backward()
+        optimiser.step()
+"""
+
+
+def where(strategy: str | None = None, *offers: Offer, **spec: Any) -> JobView:
+    """The job after one pass."""
+
+    async def story(loop: VirtualLoop) -> JobView:
+        office = Office(loop, *(offers or (QUICK, SLOW)))
+        office.code["train.py"] = SCRIPT
+        await office.submit("a", placement={"strategy": strategy} if strategy else {}, **spec)
+        await office.place()
+        return await office.journal.view(SYSTEM, "a")
+
+    found: JobView = run(story)
+    return found
+
+
+def test_the_cheapest_place_is_the_one_that_is_cheapest_to_finish() -> None:
+    job = where("cheapest")
+    assert job.attempts[0].offer.backend == "quick"  # six times the price an hour, but done much sooner
+    assert job.plan.startswith("org/lab/plans/")
+    assert job.predicted is not None
+    assert (job.predicted.basis, job.predicted) == ("code", job.prediction)
+    assert job.predicted.wall_low_s < job.predicted.wall_s < job.predicted.wall_high_s
+
+
+def test_the_fastest_place_is_chosen_even_over_a_free_machine_of_ones_own() -> None:
+    own = Offer(backend="own", free=1)
+    assert where("fastest", own, QUICK).attempts[0].offer.backend == "quick"
+    taken = where(None, own, QUICK)
+    assert (taken.attempts[0].offer.backend, taken.plan) == ("own", "")
+
+
+def test_the_queue_waits_for_machines_of_ones_own() -> None:
+    full = Offer(backend="own", free=0, wait_reason="all slots of own are taken")
+    assert where("queue", full, QUICK).reason == "all slots of own are taken"
+    assert where("cheapest", full, QUICK).attempts[0].offer.backend == "quick"
+
+
+def test_a_sure_prediction_beyond_the_budget_keeps_the_job_away_and_a_doubtful_one_does_not() -> None:
+    limits = {"max_cost": 0.5}
+    said = where("cheapest", limits=limits, script="other.py")
+    assert said.live_attempt is not None  # nothing is known of other.py: the budget itself will stop it
+
+    async def story(loop: VirtualLoop) -> JobView:
+        office = Office(loop, QUICK, SLOW)
+        await office.submit(
+            "a", limits=limits, placement={"strategy": "cheapest", "expected_duration": "10h"}
+        )
+        await office.place()
+        return await office.journal.view(SYSTEM, "a")
+
+    known: JobView = run(story)
+    assert known.live_attempt is None
+    assert "more than the $0.50 allowed" in known.reason

@@ -2,8 +2,10 @@
 
 import pytest
 
+from anygpu.errors import BlobMissing
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.layout import Owner
+from anygpu.store.plans import Plans
 from anygpu.store.sweep_blobs import DAY_MS, Swept, sweep_blobs
 from anygpu.store.uploads import Uploads
 from anygpu.testing.contracts.blobs import keys, pieces
@@ -116,3 +118,16 @@ async def test_blobs_of_other_kinds_are_never_touched(blobs):
 def _manifest(chunk: bytes) -> dict[str, object]:
     file = {"path": "last.pt", "size": len(chunk), "sha256": digest(chunk)}
     return {"files": [{**file, "chunks": [{"size": len(chunk), "sha256": digest(chunk)}]}]}
+
+
+async def test_plans_go_unless_a_kept_job_has_them(blobs):
+    plans = Plans(blobs)
+    kept = await plans.keep("lab", {"strategy": "cheapest"})
+    other = await plans.keep("lab", {"strategy": "fastest"})
+    assert kept != other
+    assert await plans.keep("lab", {"strategy": "cheapest"}) == kept
+    swept = await sweep_blobs(blobs, [kept], now_ms=LATER_MS)
+    assert (swept.plans, swept.count) == (1, 1)
+    assert await plans.read(kept) == {"strategy": "cheapest"}
+    with pytest.raises(BlobMissing):
+        await plans.read(other)

@@ -9,6 +9,7 @@ SURE = 0.95  # written out, or given on the command line
 LIKELY = 0.8  # a default that nothing overrides
 GUESS = 0.5  # a framework's own default, or the name of a variable
 VAGUE = 0.25  # nothing better is known
+BLIND = 0.1  # nothing is known at all
 
 Severity = Literal["costs", "risks", "hint"]
 

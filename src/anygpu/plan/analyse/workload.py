@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from anygpu.plan import memory, models
 from anygpu.plan.analyse import datasets
-from anygpu.plan.analyse.findings import GUESS, LIKELY, VAGUE, Analysis, Found, WorkloadCharacteristics
+from anygpu.plan.analyse.findings import BLIND, GUESS, LIKELY, VAGUE, Analysis, Found, WorkloadCharacteristics
 from anygpu.plan.memory import Estimate, Precision, Training
 
 REFERENCE_FLOPS = 50e12  # what an A100 gives a usual script: a sixth of its peak
@@ -116,7 +116,7 @@ def duration(read: Analysis) -> Found[float]:
     """Hours on one A100 from arithmetic alone; the planner's own history is better where there is any."""
     steps = total_steps(read)
     if steps is None or read.parameters is None:
-        return Found(value=UNKNOWN_HOURS, confidence=VAGUE, because="not enough is known; a usual run")
+        return Found(value=UNKNOWN_HOURS, confidence=BLIND, because="not enough is known; a usual run")
     half = read.precision is not None and read.precision.value != "fp32"
     rate = REFERENCE_FLOPS if half else FP32_FLOPS
     hours = steps.value * step_flops(read) / rate / 3600

@@ -65,3 +65,54 @@ CHECKPOINT = {
     "files": [FILE],
 }
 ARTIFACT = {"name": "model.pt", "attempt": 1, "size": 1024, "sha256": "9f86…", "urls": FILE["urls"]}
+PREDICTION = {
+    "wall_s": 8040.0,
+    "wall_low_s": 5200.0,
+    "wall_high_s": 12_100.0,
+    "cost_microusd": 1_340_000,
+    "cost_low_microusd": 870_000,
+    "cost_high_microusd": 2_020_000,
+    "basis": "history",
+    "confidence": "medium",
+}
+PLACE = {
+    "backend": "runpod",
+    "name": "1x_RTX4090_SECURE",
+    "region": "CA",
+    "zone": "",
+    "gpu": "RTX4090",
+    "gpus": 1,
+    "interruptible": False,
+}
+OFFER = {
+    **PLACE,
+    "configured": True,
+    "score": 1_340_000.0,
+    "price_microusd_per_hour": 600_000,
+    "seconds": {"expected": 8040.0, "low": 5200.0, "high": 12_100.0},
+    "cost_microusd": {"expected": 1_340_000, "low": 870_000, "high": 2_020_000},
+    "setup_s": 150,
+    "transfer_s": 0,
+    "interruptions_s": 0,
+    "checkpoint_every_s": None,
+    "confidence": "medium",
+    "basis": "history",
+    "free": None,
+    "wait": "",
+    "pros": ["cheapest to finish", "never interrupted"],
+    "cons": [],
+}
+PLAN = {
+    "strategy": "cheapest",
+    "choice": OFFER,
+    "short": [OFFER],
+    "offers": [OFFER],
+    "more_offers": 0,
+    "rejected": [
+        {"reason": "has 16 GiB a GPU, the job needs 24", "offers": 41, "examples": [{**PLACE, "gpu": "V100"}]}
+    ],
+    "workload": [
+        {"what": "model", "value": "resnet50", "sure": "high", "where": "train.py:14", "because": ""}
+    ],
+    "lints": [],
+}

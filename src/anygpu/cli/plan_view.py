@@ -1,0 +1,98 @@
+"""A plan on the screen: what was found in the code, the places, what is out, and what would help."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anygpu.cli import paint, table, words
+
+MOST_CONS = 3
+NOT_CONFIGURED = "* you have no account configured there: anygpu backend add"
+HEADING = ("", "WHERE", "MACHINE", "GPU", "TIME", "COST", "SURE")
+
+
+def workload(told: Mapping[str, Any]) -> list[str]:
+    if not told["workload"]:
+        return ["nothing was read of the code: times are a wide guess", ""]
+    rows = [(row["what"], row["value"], row["sure"], row["where"]) for row in told["workload"]]
+    return [*table.table(("FOUND", "VALUE", "SURE", "WHERE"), rows), ""]
+
+
+def offers(told: Mapping[str, Any], *, every: bool = False) -> list[str]:
+    shown = told["offers"] if every else told["short"]
+    if not shown:
+        return ["no offer fits; --rejected says why", *_commonest(told)]
+    beyond = len(told["offers"]) + told["more_offers"] - len(shown)
+    more = [f"and {words.plural(beyond, 'offer')} more; --limit 0 shows them"] if beyond > 0 else []
+    more += [] if all(entry["configured"] for entry in shown) else [NOT_CONFIGURED]
+    return [f"{told['strategy']}:", *with_reasons(shown), *more]
+
+
+def with_reasons(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each, and under it what speaks for and against it."""
+    heading, *rows = table.table(
+        HEADING, [(str(place), *cells(entry)) for place, entry in enumerate(entries, 1)]
+    )
+    lines = [heading]
+    for row, entry in zip(rows, entries, strict=True):
+        why = paint.paint(f"   {reasons(entry)}", "dim", on=paint.wanted())
+        lines += [row, *([why] if reasons(entry) else [])]
+    return lines
+
+
+def reasons(entry: Mapping[str, Any]) -> str:
+    waits = [f"waits: {entry['wait']}"] if entry["wait"] else []
+    against = ", ".join(entry["cons"][:MOST_CONS])
+    return "; ".join((*waits, *entry["pros"], *([f"but {against}"] if against else [])))
+
+
+def cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    seconds, cost = entry["seconds"], entry["cost_microusd"]
+    return (
+        where(entry),
+        machine(entry),
+        f"{entry['gpus']} x {entry['gpu']}" if entry["gpus"] else "-",
+        f"{words.duration(seconds['expected'])} (to {words.duration(seconds['high'])})",
+        f"{_money(cost['expected'])} (to {_money(cost['high'])})",
+        entry["confidence"],
+    )
+
+
+def where(entry: Mapping[str, Any]) -> str:
+    mark = "" if entry["configured"] else "*"
+    return f"{entry['backend']}{mark} {entry['zone'] or entry['region']}".strip()
+
+
+def machine(entry: Mapping[str, Any]) -> str:
+    return f"{entry['name']}{' spot' if entry['interruptible'] else ''}"
+
+
+def rejected(told: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (str(each["offers"]), each["reason"], ", ".join(_named(one) for one in each["examples"]))
+        for each in told["rejected"]
+    ]
+    return ["", *table.table(("OFFERS", "OUT BECAUSE IT", "FOR EXAMPLE"), rows)] if rows else []
+
+
+def advice(told: Mapping[str, Any]) -> list[str]:
+    on = paint.wanted()
+    said = [
+        paint.paint(f"{lint['file']}:{lint['line']}: " if lint["line"] else "", "dim", on=on)
+        + f"{lint['says']} {lint['do']}"
+        for lint in told["lints"]
+    ]
+    return ["", "what would make it cheaper or safer:", *(f"  {text}" for text in said)] if said else []
+
+
+def _money(microusd: int) -> str:
+    """Two figures are enough for what is predicted."""
+    dollars = microusd / 1_000_000
+    return words.money(microusd) if dollars >= 1 or not dollars else f"${float(f'{dollars:.2g}'):g}"
+
+
+def _commonest(told: Mapping[str, Any]) -> list[str]:
+    return [f"  {each['offers']:>5} offers: {each['reason']}" for each in told["rejected"][:3]]
+
+
+def _named(entry: Mapping[str, Any]) -> str:
+    return " ".join(part for part in (entry["backend"], entry["name"], entry["region"]) if part)

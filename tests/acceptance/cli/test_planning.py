@@ -1,0 +1,58 @@
+"""`plan` before, `explain` afterwards, with a real server and a real job."""
+
+import json
+from pathlib import Path
+
+from tests.acceptance.cli.conftest import Shell
+
+TRAINS = (
+    "import torch, torchvision",
+    "model = torchvision.models.resnet18().cuda()",
+    "data = torchvision.datasets.CIFAR10('data')",
+    "loader = torch.utils.data.DataLoader(data, batch_size=128)",
+    "for epoch in range(5):",
+    "    for x, y in loader: model(x).sum().backward()",
+)
+
+
+def test_a_plan_has_ones_own_machines_beside_the_catalog_and_starts_nothing(anygpu: Shell) -> None:
+    anygpu.write("train.py", *TRAINS)
+    before = len(anygpu.json("ls")["jobs"])
+    told = json.loads(anygpu("plan", "--json", "--limit", "0", "train.py").stdout)
+    backends = {offer["backend"]: offer["configured"] for offer in told["offers"]}
+    assert backends["local"] is True
+    assert backends["runpod"] is False
+    assert told["choice"]["backend"] == "local"
+    assert {"what": "model", "value": "resnet18"}.items() <= told["workload"][1].items()
+    assert len(anygpu.json("ls")["jobs"]) == before
+    said = anygpu("plan", "--on", "fastest", "--gpu", "1", "train.py").stdout.decode()
+    assert "fastest:" in said
+    assert "* you have no account configured there" in said
+    assert "has no GPU, the job needs 1" in anygpu("plan", "--gpu", "1", "--rejected", "train.py").stdout.decode()
+
+
+def test_a_plan_is_made_without_a_server_too(alone: Shell) -> None:
+    alone.write("train.py", *TRAINS)
+    said = alone("plan", "train.py").stdout.decode()
+    assert "No server runs here" in said
+    assert "cheapest:" in said
+
+
+def test_a_job_says_why_it_ran_there_and_how_right_the_prediction_was(anygpu: Shell) -> None:
+    anygpu.write("long.py", "import time", "time.sleep(4)")
+    anygpu("run", "-n", "explained", "--set", "placement.expected_duration=4s", "long.py")
+    said = anygpu("explain", "explained").stdout.decode()
+    assert "explained went to local" in said
+    assert "the duration the job was submitted with" in said
+    assert "it took " in said
+    told = anygpu.json("explain", "explained")
+    assert told["predicted"]["basis"] == "said"
+    assert told["predicted"]["wall_s"] == 5  # what was said, and a second around it
+    assert told["actual"]["seconds"] > 4
+    assert told["plan"]["choice"]["backend"] == "local"
+
+
+def test_a_request_that_is_no_plan_is_refused_with_the_place(anygpu: Shell, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps({"scrpt": "train.py"}))
+    refused = anygpu("plan", str(tmp_path / "bad.json"), code=65)
+    assert b"scrpt" in refused.stderr
