@@ -10,7 +10,8 @@ from anygpu.testing.simulate import Summary, play_seeds
 MEMORY_HISTORIES, SQL_HISTORIES = 2_000, 200
 AT_LEAST = 20  # of each kind, over the memory run
 
-pytestmark = pytest.mark.slow
+# All histories are played before the first test: on a busy machine that takes longer than a test may hang.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

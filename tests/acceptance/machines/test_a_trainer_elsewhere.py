@@ -56,7 +56,7 @@ def test_a_trainer_goes_on_at_another_machine_and_its_model_comes_home(
     )
     (job,) = server.ask("GET", "training")["jobs"]
     taken_back(cloud, server, job["id"])
-    ended = server.wait(job["id"], "completed", "failed", within_s=120)
+    ended = server.wait(job["id"], "completed", "failed", within_s=250)
     assert (ended["status"], len(ended["attempts"])) == ("completed", 2), ended["failure"]
     assert ended["progress"]["epoch"] == EPOCHS
     assert ended["metrics"]["accuracy"] > 0.8

@@ -273,14 +273,14 @@ def test_a_budget_is_kept_by_saving_first_and_never_exceeded(server: Server, clo
 def test_machines_are_listed_with_their_job_and_one_that_is_removed_is_replaced(
     server: Server, cloud: Cloud
 ) -> None:
-    job_id = submit(server, "removed", "runpod", steps=60)
+    job_id = submit(server, "removed", "runpod", steps=200)
     name = server.until(job_id, lambda job: job["phase"] == "training")["attempts"][0]["name"]
     listed = next(line for line in server.anygpu("machine", "ls").splitlines() if line.startswith(name))
     assert "runpod" in listed
     assert "removed" in listed
     assert "--force" in server.anygpu("machine", "rm", name, code=None)
     assert server.anygpu("machine", "rm", name, "--force") == f"ending {name}\n"
-    job = server.wait(job_id, "completed", within_s=40)
+    job = server.wait(job_id, "completed", within_s=120)
     assert len(job["attempts"]) == 2
     assert_settled(cloud, job)
 

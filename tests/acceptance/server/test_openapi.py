@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.acceptance.server.real_server import Server
 
-BUDGET_S = 55
+BUDGET_S = 280  # a machine with other work on it takes its time
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",

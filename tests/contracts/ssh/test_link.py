@@ -127,4 +127,8 @@ def agents(line: Line) -> list[int]:
 
 
 def command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    """Empty for one that has just ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
