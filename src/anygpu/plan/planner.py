@@ -66,7 +66,7 @@ class Planned:
     strategy: str
     lines: Lines
     rejected: Lines
-    best_of_each: Lines  # kind of place: alike but for price, name and region
+    best_of_each: Lines  # number of each GPU in each market
 
     @property
     def choice(self) -> Line | None:
@@ -74,13 +74,7 @@ class Planned:
 
     def short(self, most: int = 8) -> tuple[Line, ...]:
         """Not fifty near-identical rows: the best of each kind of machine."""
-        seen: dict[tuple[str, int, bool], Line] = {}
-        for line in self.best_of_each:
-            offer = line.place.offer
-            seen.setdefault((offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible), line)
-            if len(seen) == most:
-                break
-        return tuple(seen.values())
+        return self.best_of_each[:most]
 
 
 def planned(

@@ -4,12 +4,12 @@ Within a kind the cheaper hour is the cheaper run, so limits are found by bisect
 first. All places are put in order only when somebody goes through them all.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
-from operator import itemgetter
+from itertools import chain
+from math import floor, inf
+from typing import NamedTuple
 
 from anygpu.plan.places import Alike, Place, Places
 from anygpu.plan.question import Question
@@ -20,8 +20,7 @@ HOUR_S = 3600.0
 FURTHER = 1e15  # micro-dollars: no bill makes up for a place that is asked for later
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """The places of a kind that will do, cheapest first, and what a run takes there."""
 
     place: Place  # stands for all of them
@@ -31,15 +30,28 @@ class Group:
     billed_s: int
     egress_microusd: int
 
-    def cost(self, price: float) -> int:
-        """In whole micro-dollars, as the bill says it."""
-        billing = self.place.offer.billing
-        return billing.cost_microusd(int(price), round(self.wall_s)) + self.egress_microusd
-
-    def costs(self, prices: Sequence[float]) -> list[float]:
+    def costs(self) -> list[float]:
         """Not rounded, so that of two hours the cheaper one is never level."""
         billed_s, egress = self.billed_s, self.egress_microusd
-        return [price * billed_s / HOUR_S + egress for price in prices]
+        return [price * billed_s / HOUR_S + egress for price in self.prices]
+
+    @property
+    def least(self) -> float:
+        return self.prices[0] * self.billed_s / HOUR_S + self.egress_microusd
+
+    @property
+    def least_paid(self) -> float:
+        """Of those that cost anything; there may be none."""
+        price = next((price for price in self.prices if price > 0), inf)
+        return price * self.billed_s / HOUR_S + self.egress_microusd
+
+    def up_to(self, limit_microusd: int) -> "Group":
+        """Those whose bill, rounded half up, stays within a limit."""
+        dearest = (limit_microusd - self.egress_microusd + 0.5) * HOUR_S / max(1, self.billed_s)
+        if self.prices[-1] < dearest:
+            return self
+        kept = bisect_left(self.prices, dearest)
+        return self._replace(numbers=self.numbers[:kept], prices=self.prices[:kept])
 
 
 class Ranking:
@@ -52,26 +64,26 @@ class Ranking:
         # Ties go to what is done first, then to the kind that comes first.
         self._groups = sorted(_groups(question, places), key=lambda group: group.wall_s)
         self.quickest_s = min((group.wall_s for group in self._groups), default=inf)
-        self.least = min((group.costs(group.prices[:1])[0] for group in self._groups), default=0.0)
+        self.least = min((group.least for group in self._groups), default=0.0)
 
     def __len__(self) -> int:
         return sum(len(group.numbers) for group in self._groups)
 
     @cached_property
     def best(self) -> Best:
-        firsts = ((group, bisect_right(group.prices, 0)) for group in self._groups)
-        paid = [group.cost(group.prices[at]) for group, at in firsts if at < len(group.prices)]
-        costs = [group.cost(group.prices[0]) for group in self._groups]
-        return Best(self.quickest_s, min(costs, default=0), min(paid, default=0))
+        paid = min((group.least_paid for group in self._groups), default=inf)
+        return Best(self.quickest_s, _rounded(self.least), _rounded(paid) if paid < inf else 0)
 
     @cached_property
     def best_of_each(self) -> list[int]:
-        """The first of every kind, best first."""
-        firsts = [
-            (self._tier(group.place, group.wall_s), self._keys(group, group.prices[:1]), group.numbers[0])
-            for group in self._groups
-        ]
-        return [number for _, _, number in sorted(firsts, key=itemgetter(0, 1))]
+        """The first with each number of each GPU in each market, best first."""
+        firsts = [(*self._key(group, group.least), at) for at, group in enumerate(self._groups)]
+        found: dict[tuple[str, int, bool], int] = {}
+        for _, _, at in sorted(firsts):
+            offer = self._groups[at].place.offer
+            machine = offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible
+            found.setdefault(machine, self._groups[at].numbers[0])
+        return list(found.values())
 
     @cached_property
     def order(self) -> list[int]:
@@ -79,11 +91,11 @@ class Ranking:
         tiers: dict[float, list[Group]] = {}
         for group in self._groups:
             tiers.setdefault(self._tier(group.place, group.wall_s), []).append(group)
-        return [number for tier in sorted(tiers) for number in self._merged(tiers[tier])]
+        return list(chain.from_iterable(self._merged(tiers[tier]) for tier in sorted(tiers)))
 
     def _merged(self, groups: Sequence[Group]) -> Iterator[int]:
-        numbers = [number for group in groups for number in group.numbers]
-        keys = [key for group in groups for key in self._keys(group, group.prices)]
+        numbers = list(chain.from_iterable(group.numbers for group in groups))
+        keys = list(chain.from_iterable(map(self._keys, groups)))
         return map(numbers.__getitem__, sorted(range(len(keys)), key=keys.__getitem__))
 
     @cached_property
@@ -114,13 +126,17 @@ class Ranking:
             case _:
                 return 0.0
 
-    def _keys(self, group: Group, prices: Sequence[float]) -> list[float]:
-        """What decides within a tier, of each price."""
-        costs = group.costs(prices)
+    def _keys(self, group: Group) -> list[float]:
+        """What decides within a tier, for each price."""
         if self.strategy != "balanced":
-            return costs
+            return group.costs()
         slower, least = group.wall_s / max(1.0, self.quickest_s), max(1.0, self.least)
-        return [slower + cost / least for cost in costs]
+        return [slower + cost / least for cost in group.costs()]
+
+    def _key(self, group: Group, cost: float) -> tuple[float, float]:
+        """Tier and key of a single one."""
+        tier = self._tier(group.place, group.wall_s)
+        return tier, self.score(group.place, group.wall_s, cost) if self.strategy == "balanced" else cost
 
 
 def _groups(question: Question, places: Places) -> Iterator[Group]:
@@ -145,16 +161,17 @@ def _anywhere(spec: JobSpec) -> JobSpec:
 
 
 def _within_limits(question: Question, walls: "_Walls", alike: Alike) -> Group | None:
-    wall_s, egress = walls.of(alike.place)
+    wall_s, billed_s, egress = walls.of(alike.place)
     if question.deadline_s is not None and wall_s > question.deadline_s:
         return None
-    billed_s = alike.place.offer.billing.billed_s(round(wall_s))
     group = Group(alike.place, alike.numbers, alike.prices, wall_s, billed_s, egress)
     limit = question.spec.limits.max_cost_microusd
-    if limit is None or group.cost(alike.prices[-1]) <= limit:
-        return group
-    affordable = bisect_right(alike.prices, limit, key=group.cost)
-    return replace(group, numbers=alike.numbers[:affordable], prices=alike.prices[:affordable])
+    return group if limit is None else group.up_to(limit)
+
+
+def _rounded(cost: float) -> int:
+    """Half up, as bills are."""
+    return floor(cost + 0.5)
 
 
 def _there(spec: JobSpec, places: Places, group: Group) -> Group:
@@ -167,27 +184,24 @@ def _there(spec: JobSpec, places: Places, group: Group) -> Group:
         for at, number in enumerate(group.numbers)
         if (not region or places.regions[number] == region) and (not name or places.names[number] == name)
     ]
-    return replace(
-        group, numbers=[group.numbers[at] for at in kept], prices=[group.prices[at] for at in kept]
+    return group._replace(
+        numbers=[group.numbers[at] for at in kept], prices=[group.prices[at] for at in kept]
     )
 
 
 class _Walls:
-    """Seconds until done, and what leaves the place, worked out once for machines that are as fast."""
+    """Seconds until done, seconds charged, and the price of what leaves: once for machines that are as fast."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._known: dict[tuple[float, float, int, bool], tuple[float, int]] = {}
+        self._known: dict[tuple[float | bool, ...], tuple[float, int, int]] = {}
 
-    def of(self, place: Place) -> tuple[float, int]:
-        training_s = self._question.predicted(place.offer).training_s
-        key = (
-            training_s.expected,
-            place.boot_s,
-            place.egress_microusd_per_gib,
-            place.offer.interruptible,
-        )
+    def of(self, place: Place) -> tuple[float, int, int]:
+        training_s, offer = self._question.predicted(place.offer).training_s, place.offer
+        rule = offer.billing.step_s, offer.billing.minimum_s
+        key = training_s.expected, place.boot_s, place.egress_microusd_per_gib, offer.interruptible, *rule
         if key not in self._known:
             found = self._question.bill(place, training_s)
-            self._known[key] = found.wall_s.expected, found.egress_microusd
+            wall_s = found.wall_s.expected
+            self._known[key] = wall_s, offer.billing.billed_s(round(wall_s)), found.egress_microusd
         return self._known[key]

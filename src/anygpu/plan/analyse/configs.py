@@ -1,10 +1,11 @@
 """Configuration files a script reads: YAML, JSON, TOML and Python overrides, flattened to dotted names."""
 
 import ast
+import itertools
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,8 +17,22 @@ from anygpu.plan.analyse.findings import Problem
 from anygpu.plan.analyse.source import read
 
 LARGEST = 200_000
+LARGEST_YAML = 60_000  # read by a slow reader
+ALTOGETHER = 300_000
 DEEPEST = 8
+MOST_NODES = 4000  # a few lines of YAML can name each other a billion times
 _KINDS = (".yaml", ".yml", ".json", ".toml")
+_KEY = re.compile(r"\s*[\"']?([^\s\"':=]+)[\"']?\s*[:=]")
+# What the readers raise for values that are not what their tag or place says.
+_UNREADABLE = (
+    ValueError,
+    yaml.YAMLError,
+    RecursionError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +51,26 @@ def used(facts: Facts, args: tuple[str, ...], files: Mapping[str, str | bytes]) 
     wanted = [n for n in files if n.endswith(_KINDS) and any(_names(word, n) for word in named)]
     hydra = [n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, files)]
     overrides = [word for word in args if word.endswith(".py") and word in files]
-    return list(dict.fromkeys([*hydra, *wanted, *overrides]))
+    return list(_affordable(dict.fromkeys([*hydra, *wanted, *overrides]), files))
+
+
+def _affordable(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
+    """As many as can be read while somebody types."""
+    left = ALTOGETHER
+    for name in names:
+        left -= min(LARGEST, len(files[name]))
+        if left >= 0:
+            yield name
 
 
 def leaves(name: str, data: str | bytes) -> tuple[list[Leaf], list[Problem]]:
     """The values in one file; a file that cannot be read is said, not raised."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-    if len(text) > LARGEST:
+    if len(text) > (LARGEST_YAML if name.endswith((".yaml", ".yml")) else LARGEST):
         return [], [Problem(file=name, says="is too large for a configuration file; not read")]
     try:
         return _read(name, text), []
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+    except _UNREADABLE as error:
         return [], [Problem(file=name, says=f"cannot be read as configuration ({type(error).__name__})")]
 
 
@@ -59,11 +83,17 @@ def _read(name: str, text: str) -> list[Leaf]:
         tree = tomllib.loads(text)
     else:
         tree = yaml.load(text, Loader=_Lenient)  # noqa: S506 - a SafeLoader that drops unknown tags
-    return [Leaf(path, value, name, _line(text, path)) for path, value in _flat(tree, "", 0)]
+    lines = _lines(text)
+    return [Leaf(path, value, name, lines.get(path.rpartition(".")[2], 0)) for path, value in _flat(tree)]
 
 
 class _Lenient(yaml.SafeLoader):
-    """Unknown tags are read as what they tag, never built."""
+    """Unknown tags are read as what they tag, never built; what is merged stays small."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_NODES:
+            raise yaml.YAMLError("merges too much")
 
 
 def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
@@ -77,16 +107,20 @@ def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
 _Lenient.add_multi_constructor("!", _plain)
 
 
-def _flat(tree: Any, path: str, depth: int) -> Iterator[tuple[str, int | float | str | bool | None]]:
-    if depth > DEEPEST:
-        return
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield from _flat(value, f"{path}.{key}" if path else str(key), depth + 1)
-    elif isinstance(tree, int | float | bool) or tree is None:
-        yield path, tree
-    elif isinstance(tree, str):
-        yield path, _number(tree)
+def _flat(tree: Any) -> Iterator[tuple[str, int | float | str | bool | None]]:
+    waiting = [("", 0, tree)]
+    for _ in range(MOST_NODES):
+        if not waiting:
+            return
+        path, depth, found = waiting.pop()
+        if isinstance(found, dict) and depth < DEEPEST:
+            first = itertools.islice(found.items(), MOST_NODES)
+            under = [(f"{path}.{key}" if path else str(key), depth + 1, value) for key, value in first]
+            waiting += reversed(under)
+        elif isinstance(found, int | float | bool) or found is None:
+            yield path, found
+        elif isinstance(found, str):
+            yield path, _number(found)
 
 
 def _number(text: str) -> float | str:
@@ -105,10 +139,13 @@ def _assignments(name: str, text: str) -> Iterator[Leaf]:
                 yield Leaf(node.targets[0].id, value, name, node.lineno)
 
 
-def _line(text: str, path: str) -> int:
-    key = re.escape(path.rpartition(".")[2])
-    found = re.search(rf"^\s*[\"']?{key}[\"']?\s*[:=]", text, re.MULTILINE)
-    return text.count("\n", 0, found.start()) + 1 + found.group().count("\n") if found else 0
+def _lines(text: str) -> dict[str, int]:
+    """The first line on which each key stands."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _KEY.match(line):
+            found.setdefault(match[1], number)
+    return found
 
 
 def _words(node: ast.Call) -> Iterator[str]:

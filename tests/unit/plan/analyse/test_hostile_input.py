@@ -126,3 +126,49 @@ def test_a_mutilated_script_never_raises(data: st.DataObject) -> None:
 @settings(max_examples=60, deadline=None)
 def test_any_bytes_give_an_answer(data: bytes) -> None:
     assert analyse(data).characteristics is not None
+
+
+READS_YAML = 'import torch, yaml\ncfg = yaml.safe_load(open("c.yaml"))\n'
+
+
+def laughing(kind: str) -> str:
+    """A few lines of which each names the one before many times."""
+    first = {"mappings": "{batch_size: 7}", "lists": "[1, 2]", "merges": "{batch_size: 7}"}[kind]
+    lines = [f"a0: &a0 {first}"]
+    for number in range(1, 12):
+        names = [f"*a{number - 1}"] * 12
+        within = {
+            "mappings": "{" + ", ".join(f"k{at}: {name}" for at, name in enumerate(names)) + "}",
+            "lists": f"[{', '.join(names)}]",
+            "merges": f"{{<<: [{', '.join(names)}]}}",
+        }[kind]
+        lines.append(f"a{number}: &a{number} {within}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("kind", ["mappings", "lists", "merges"])
+def test_a_config_that_names_itself_a_billion_times_is_read_in_part(kind: str) -> None:
+    begun = time.process_time()
+    assert analyse(READS_YAML, files={"c.yaml": laughing(kind)}).characteristics is not None
+    assert time.process_time() - begun < 2.0
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!timestamp x", "!!int x", "2020-99-99", "9" * 5000, "\0"])
+def test_a_config_whose_value_is_not_what_it_says_is_named(value: str) -> None:
+    read = analyse(READS_YAML, files={"c.yaml": f"a: {value}"})
+    assert "cannot be read" in read.problems[0].says
+
+
+def test_a_config_with_thousands_of_keys_is_read_in_bounded_time() -> None:
+    many = json.dumps({f"key{number}": number for number in range(9000)})
+    begun = time.process_time()
+    read = analyse('import json\ncfg = json.load(open("c.json"))\n', files={"c.json": many})
+    assert time.process_time() - begun < 2.0
+    assert read.characteristics is not None
+
+
+def test_two_megabytes_of_empty_lines_are_passed_over() -> None:
+    begun = time.process_time()
+    read = analyse("\n" * 2_000_000 + TRAINING)
+    assert time.process_time() - begun < 2.0
+    assert read.batch_size is not None

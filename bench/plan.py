@@ -1,0 +1,179 @@
+"""Planning over fifty thousand offers, and reading scripts: how long a person who types waits.
+
+python -m bench.plan
+"""
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+
+from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.catalog import Catalog, Row, places_in, terms
+from anygpu.plan.places import Places
+from anygpu.plan.planner import Planned, planned
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import JobSpec
+from bench.peers import ROOT
+from bench.stage import Figure, Stage
+
+OFFERS = 50_000
+SEED = 2024
+RUNS = 15
+FULL_MS, AGAIN_MS, SCRIPT_MS, LARGE_MS = 50.0, 20.0, 100.0, 2000.0
+STRATEGIES = ("cheapest", "fastest", "balanced", "preferred", "queue")
+# A GPU and what an hour of one costs, roughly, on demand.
+KINDS = {
+    "T4": 0.45, "L4": 0.75, "A10G": 1.1, "V100-16GB": 2.2, "RTX4090": 0.6, "RTXA6000": 0.8, "L40S": 1.6,
+    "A100-40GB": 2.9, "A100-80GB": 3.7, "H100-PCIe": 3.2, "H100-SXM": 6.5, "H200": 8.0, "B200": 11.0,
+}  # fmt: skip
+SCRIPTS = ROOT / "tests" / "unit" / "plan" / "scripts"
+
+
+def main() -> None:
+    from bench.__main__ import line
+
+    for figure in figures():
+        print(line(figure))
+
+
+def measure(_: Stage) -> list[Figure]:
+    return figures()
+
+
+def figures() -> list[Figure]:
+    rows = list(generated())
+    book = Catalog(rows, today=date(2026, 11, 16))
+    made_ms, places = once_ms(lambda: places_in(book))
+    sorting_ms = cpu_ms(lambda: sorted(rows))
+    rows.clear()  # a server keeps none of them
+    read = analyse((SCRIPTS / "timm_finetune.py").read_bytes(), name="timm_finetune.py")
+    full_ms = max(cpu_ms(lambda s=strategy: whole(places, read, s)) for strategy in STRATEGIES)
+    again_ms = max(cpu_ms(lambda s=strategy: typed(places, read, s)) for strategy in STRATEGIES)
+    how = f"{len(places):,} offers of {len(places.alike)} kinds; CPU time, median of {RUNS}, the slowest strategy"
+    against = f"sorting the rows {sorting_ms:.0f} ms"
+    return [
+        figure("full plan, every offer ranked", full_ms, against, sorting_ms, FULL_MS, how),
+        figure(
+            "re-plan as somebody types, short list", again_ms, against, sorting_ms, AGAIN_MS,
+            f"another limit, strategy and size each time; the offers are made ready once, in {made_ms:.0f} ms",
+        ),
+        *reading(),
+    ]  # fmt: skip
+
+
+def reading() -> list[Figure]:
+    """Reading a script beside parsing it, which is the least one can do."""
+    scripts = [path.read_bytes() for path in sorted(SCRIPTS.glob("*.py"))]
+    ours = [cpu_ms(lambda t=text: analyse(t), runs=3) for text in scripts]
+    parse_ms = statistics.median(cpu_ms(lambda t=text: compiled(t), runs=3) for text in scripts)
+    large = "\n".join(
+        [
+            scripts[0].decode(),
+            *(f"def step_{i}(model, batch):\n    return model(batch, {i}) + {i}" for i in range(45_000)),
+        ]
+    )
+    tree_ms = cpu_ms(lambda: compiled(large.encode()), runs=1)
+    return [
+        figure(
+            "reading a training script", statistics.median(ours), f"parsing it {parse_ms:.1f} ms", parse_ms, SCRIPT_MS,
+            f"median of {len(scripts)} scripts of the tests; the slowest {max(ours):.0f} ms",
+        ),
+        figure(
+            "reading a script of 2 MB", cpu_ms(lambda: analyse(large), runs=3), f"parsing it {tree_ms:.0f} ms", tree_ms,
+            LARGE_MS, f"{len(large) / 1e6:.1f} MB; only the parts that speak of training are read",
+        ),
+    ]  # fmt: skip
+
+
+def figure(what: str, ours_ms: float, against: str, peer_ms: float, target_ms: float, how: str) -> Figure:
+    return Figure(
+        what=what,
+        ours=f"{ours_ms:.1f} ms",
+        against=against,
+        ratio=f"{ours_ms / peer_ms:.2f}",
+        target=f"under {target_ms:g} ms",
+        met=ours_ms < target_ms,
+        how=how,
+    )
+
+
+def whole(places: Places, read: Analysis, strategy: str) -> Planned:
+    """All offers in order, and the short list with its words."""
+    found = planned(asked(strategy), read, places)
+    assert found.lines[0] == found.short()[0]
+    return found
+
+
+def typed(places: Places, read: Analysis, strategy: str) -> Planned:
+    found = planned(
+        asked(strategy, max_cost=CHANCE.uniform(5, 500), gpus=CHANCE.choice((1, 1, 2))), read, places
+    )
+    found.short()
+    return found
+
+
+CHANCE = random.Random(SEED)
+
+
+def asked(strategy: str, *, max_cost: float = 1e6, gpus: int = 1) -> JobSpec:
+    return from_mapping(
+        {
+            "script": "train.py",
+            "resources": {"gpu": gpus},
+            "placement": {"strategy": strategy, "interruptible": "yes", "fallbacks": ["lambda", "gcp"]},
+            "limits": {"max_cost": f"${max_cost:.2f}"},
+        }
+    )
+
+
+def generated() -> Iterator[Row]:
+    """Each cloud rents some kinds in some sizes, in many regions, at prices that differ by region and market."""
+    chance = random.Random(SEED)
+    shapes = [
+        (cloud.cloud, f"{kind.lower()}-{count}-{cpus}", kind, count, cpus, spot)
+        for cloud in terms().values()
+        for kind in chance.sample(list(KINDS), 7)
+        for count in (1, 2, 4, 8)
+        for cpus in chance.sample((8, 16, 32, 48), 2)
+        for spot in ((False, True) if cloud.spot else (False,))
+    ]
+    regions = [f"region-{number}" for number in range(-(-OFFERS // len(shapes)))]
+    for region in regions:
+        dearer = chance.uniform(0.9, 1.5)
+        for cloud, name, kind, count, cpus, spot in shapes:
+            hour = KINDS[kind] * count * dearer * chance.uniform(0.9, 1.1) * (0.4 if spot else 1)
+            price = round(1e6 * (hour + 0.02 * cpus))
+            yield Row(
+                cloud, name, kind, count, cpus, 4.0 * cpus, region, spot, price, "generated", "2026-11-01"
+            )
+
+
+def compiled(text: bytes) -> None:
+    import ast
+
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+
+
+def cpu_ms(ask: Callable[[], object], runs: int = RUNS) -> float:
+    """In processor time: other programs on the machine do not count."""
+    times = []
+    for _ in range(runs):
+        begun = time.process_time()
+        ask()
+        times.append(1000 * (time.process_time() - begun))
+    return statistics.median(times)
+
+
+def once_ms(make: Callable[[], Places]) -> tuple[float, Places]:
+    begun = time.process_time()
+    made = make()
+    return 1000 * (time.process_time() - begun), made
+
+
+if __name__ == "__main__":
+    main()
