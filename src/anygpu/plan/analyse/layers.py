@@ -29,21 +29,33 @@ def count(code: Code, name: str) -> tuple[int, int, str]:
     calls = [call for call in code.facts.calls if call.last in _SIZES and _wanted(call, own)]
     total, unknown, line, file = 0, 0, 0, ""
     keras_width: dict[str, int] = {}
+    parts = _Parts(code, own)
     for call in calls:
         size = _SIZES[call.last](code, call) or _chained(code, call, keras_width)
-        total += size * _times(code, call) * _instances(code, own, call.around.owner)
+        total += size * _times(code, call) * parts.times(call.around.owner)
         unknown += not size and not call.last.endswith(_NORMS)
         line, file = line or call.line, file or call.file
     trusted = unknown <= len(calls) * (0 if keras_width else 0.4)
     return (total, line, file) if trusted and total < _LARGEST else (0, 0, "")
 
 
-def _instances(code: Code, own: set[str], name: str, deep: int = 0) -> int:
+class _Parts:
     """How often a class is part of the whole network: a block in a list of twelve, twelve times."""
-    inside = [c for c in code.facts.calls_of(name) if c.around.owner in own and c.around.owner != name]
-    if not name or not inside or deep > 5:
-        return 1
-    return sum(_times(code, c) * _instances(code, own, c.around.owner, deep + 1) for c in inside)
+
+    def __init__(self, code: Code, own: set[str]) -> None:
+        self._code = code
+        self._made: dict[str, list[Call]] = {}
+        self._known: dict[tuple[str, int], int] = {}
+        for call in code.facts.calls:
+            if call.around.owner in own and call.around.owner != call.last:
+                self._made.setdefault(call.last, []).append(call)
+
+    def times(self, name: str, deep: int = 0) -> int:
+        made = self._made.get(name, ()) if name and deep <= 5 else ()
+        if (name, deep) not in self._known:
+            each = (_times(self._code, call) * self.times(call.around.owner, deep + 1) for call in made)
+            self._known[name, deep] = sum(each) if made else 1
+        return self._known[name, deep]
 
 
 def _wanted(call: Call, own: set[str]) -> bool:

@@ -172,3 +172,15 @@ def test_two_megabytes_of_empty_lines_are_passed_over() -> None:
     read = analyse("\n" * 2_000_000 + TRAINING)
     assert time.process_time() - begun < 2.0
     assert read.batch_size is not None
+
+
+def test_thousands_of_layers_are_counted_in_bounded_time() -> None:
+    layers = "\n".join(f"m{number} = torch.nn.Linear({number}, 9)" for number in range(1, 4000))
+    blocks = "\n".join(
+        f"class B{n}(torch.nn.Module):\n  def __init__(self):\n    self.a = [{', '.join(f'B{m}()' for m in range(30))}]"
+        for n in range(30)
+    )
+    begun = time.process_time()
+    read = analyse(f"import torch\n{layers}\n{blocks}\n")
+    assert time.process_time() - begun < 5.0
+    assert read.characteristics is not None
