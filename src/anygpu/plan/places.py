@@ -94,6 +94,7 @@ _KIND = attrgetter(
     "offer.memory_gib",
     "offer.disk_gib",
     "offer.interruptible",
+    "offer.paid",
     "offer.containers",
     "offer.refused",
     "offer.billing.step_s",

@@ -199,7 +199,8 @@ class _Walls:
     def of(self, place: Place) -> tuple[float, int, int]:
         training_s, offer = self._question.predicted(place.offer).training_s, place.offer
         rule = offer.billing.step_s, offer.billing.minimum_s
-        key = training_s.expected, place.boot_s, place.egress_microusd_per_gib, offer.interruptible, *rule
+        start = place.boot_s, place.own, offer.paid, place.egress_microusd_per_gib
+        key = training_s.expected, offer.interruptible, *start, *rule
         if key not in self._known:
             found = self._question.bill(place, training_s)
             wall_s = found.wall_s.expected
