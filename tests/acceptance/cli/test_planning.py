@@ -28,7 +28,10 @@ def test_a_plan_has_ones_own_machines_beside_the_catalog_and_starts_nothing(anyg
     said = anygpu("plan", "--on", "fastest", "--gpu", "1", "train.py").stdout.decode()
     assert "fastest:" in said
     assert "* you have no account configured there" in said
-    assert "has no GPU, the job needs 1" in anygpu("plan", "--gpu", "1", "--rejected", "train.py").stdout.decode()
+    assert (
+        "has no GPU, the job needs 1"
+        in anygpu("plan", "--gpu", "1", "--rejected", "train.py").stdout.decode()
+    )
 
 
 def test_a_plan_is_made_without_a_server_too(alone: Shell) -> None:
