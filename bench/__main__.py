@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, machines, overhead, pages, plan, recovery, start, trainers, watching
+from bench import ingest, machines, overhead, pages, plan, queue, recovery, spot, start, trainers, watching
 from bench.peers import ROOT
 from bench.stage import Figure, Stage, stage
 
@@ -26,6 +26,8 @@ SECTIONS = {
     "machines": machines,
     "trainers": trainers,
     "plan": plan,
+    "spot": spot,
+    "queue": queue,
 }
 
 

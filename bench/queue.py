@@ -18,32 +18,76 @@ from datetime import datetime
 from statistics import fmean
 
 from bench.queue_replay import POLICIES, Submitted, completion_s
+from bench.stage import Figure, Stage
 
 HOUR_S = 3600.0
 LEAST_S = 60.0  # slowdowns of jobs of seconds say nothing
 OURS, ORACLE, WORST = "anygpu", "shortest-remaining", "fifo"
+OVER, OF_FIFO = 0.10, 0.50  # the targets
+
+Found = tuple[float, float, str]
 
 
 def main() -> None:
     options = arguments()
     trace = read(options.csv, options) if options.csv else generated(options)
+    found = replayed(trace, options)
+    for name, (mean_s, worst, tenant) in found.items():
+        print(f"{name:<20} mean {mean_s / HOUR_S:7.2f} h   worst tenant's slowdown {worst:8.1f} ({tenant})")
+    print(f"mean completion against the oracle: {over_oracle(found):+.1%} (target +{OVER:.0%})")
+    print(f"worst tenant's slowdown against FIFO's: {of_fifo(found):.2f} (target {OF_FIFO:.2f})")
+
+
+def measure(stage: Stage) -> list[Figure]:
+    """For `make bench`: the generated trace."""
+    options = arguments([])
+    found = replayed(generated(options), options)
+    over, share = over_oracle(found), of_fifo(found)
+    return [
+        Figure(
+            what="shared pool: mean completion",
+            ours=f"{found[OURS][0] / HOUR_S:.2f} h",
+            against=f"oracle {found[ORACLE][0] / HOUR_S:.2f} h",
+            ratio=f"{1 + over:.2f}",
+            target=f"at most {1 + OVER:.2f}",
+            met=over <= OVER,
+            how="generated trace; the oracle runs the shortest rest first",
+        ),
+        Figure(
+            what="shared pool: worst tenant's slowdown",
+            ours=f"{found[OURS][1]:.1f}",
+            against=f"FIFO {found[WORST][1]:.1f}",
+            ratio=f"{share:.2f}",
+            target=f"at most {OF_FIFO:.2f}",
+            met=share <= OF_FIFO,
+            how="the same trace",
+        ),
+    ]
+
+
+def replayed(trace: Sequence[Submitted], options: argparse.Namespace) -> dict[str, Found]:
+    """Mean completion, the worst tenant's slowdown and who that is, for each policy."""
     gpus = options.gpus or pool_for(trace, options.load)
     tenants = sorted({each.tenant for each in trace})
     quota = dict.fromkeys(tenants, int(gpus * options.guaranteed / len(tenants)))
     print(f"{len(trace)} jobs, {len(tenants)} tenants, {gpus} GPUs, quota {quota[tenants[0]]} each")
-    found = {}
+    found: dict[str, Found] = {}
     for name, policy in POLICIES.items():
         restart_s = 0.0 if name == ORACLE else options.restart_s
         done = completion_s(trace, gpus, quota, policy, restart_s)
         found[name] = fmean(done.values()), *slowdowns(trace, done)
-        mean_s, worst, tenant = found[name]
-        print(f"{name:<20} mean {mean_s / HOUR_S:7.2f} h   worst tenant's slowdown {worst:8.1f} ({tenant})")
-    over = found[OURS][0] / found[ORACLE][0] - 1
-    print(f"mean completion against the oracle: {over:+.1%} (target +10 %)")
-    print(f"worst tenant's slowdown against FIFO's: {found[OURS][1] / found[WORST][1]:.2f} (target 0.50)")
+    return found
 
 
-def arguments() -> argparse.Namespace:
+def over_oracle(found: dict[str, Found]) -> float:
+    return found[OURS][0] / found[ORACLE][0] - 1
+
+
+def of_fifo(found: dict[str, Found]) -> float:
+    return found[OURS][1] / found[WORST][1]
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,7 +102,7 @@ def arguments() -> argparse.Namespace:
         "--checkpointing", type=float, default=0.9, help="share of jobs that checkpoint (0.9)"
     )
     parser.add_argument("--restart-s", type=float, default=60.0, help="what being preempted costs (60)")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def generated(options: argparse.Namespace) -> list[Submitted]:

@@ -11,7 +11,8 @@ from typing import Literal
 
 from anygpu.plan.spot_weather import Weather
 
-CUSHION = 0.05  # of the work left: time kept for returns nobody foresaw
+CUSHION = 0.06  # of the work left: time kept for returns nobody foresaw
+PER_RETURN = 1.5  # restarts each time spot comes back: one from idle, two from on-demand and back to it
 WORTH = (
     3.0  # restarts a run must pay for to leave on-demand: one out, one back, one that is then not there later
 )
@@ -79,7 +80,7 @@ def decide(job: SpotJob, at: Moment, weather: Weather) -> Decision:
     if best and _saves_usd(job, at, weather, best) >= _restarts_usd(job, at, reserve / max(spare, 1.0)):
         return netted(job, at, Decision(Where("spot", best), f"{best} is expected to last"))
     if at.running == ON_DEMAND:
-        return Decision(ON_DEMAND, "no spot worth two restarts")
+        return Decision(ON_DEMAND, "no spot worth going there and back")
     if spare - at.tick_s >= reserve:
         return netted(job, at, Decision(WAIT, f"{_hours(spare - reserve)} may be waited for spot"))
     return Decision(ON_DEMAND, f"{_hours(spare)} to spare are kept for restarts")
@@ -108,9 +109,9 @@ def spare_s(job: SpotJob, at: Moment) -> float:
 
 
 def reserve_s(job: SpotJob, at: Moment, weather: Weather) -> float:
-    """The time that going to spot and back will take until the deadline, as often as spot has come back so far."""
+    """The time that going to spot and back will take until the deadline, if spot comes back as often as lately."""
     returns = (job.deadline_s - at.now_s) * weather.returns_per_s
-    return 2 * job.restart_s * returns + CUSHION * at.work_left_s
+    return (1 + PER_RETURN * returns) * job.restart_s + CUSHION * at.work_left_s
 
 
 def _best_zone(job: SpotJob, at: Moment, weather: Weather) -> str:
