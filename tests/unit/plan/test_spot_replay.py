@@ -2,17 +2,19 @@
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
 from bench.spot_optimum import Optimum
 
 from anygpu.errors import BadTrace
-from anygpu.plan.spot import SpotJob
+from anygpu.plan.spot import ON_DEMAND, WAIT, Decision, Moment, SpotJob, Where
 from anygpu.plan.spot_baselines import POLICIES, greedy, on_demand_only, uniform_progress
 from anygpu.plan.spot_replay import replay
 from anygpu.plan.spot_traces import MOODS, Trace, cut, made_up, read_trace, read_traces
+from anygpu.plan.spot_weather import Weather
 
 HOUR_S, TICK_S = 3600.0, 600.0
 
@@ -67,6 +69,32 @@ def test_nothing_is_cheaper_than_the_optimum(restart_s: float) -> None:
         costs = [replay(asked, record, TICK_S, policy).cost_usd for policy in POLICIES.values()]
         assert min(costs) >= least - 1e-6
         assert least >= 4.0 - 1e-6
+
+
+def _played(asked: SpotJob, record: Mapping[str, Sequence[int]], moves: Sequence[Where]) -> float:
+    """What these moves cost; too much to matter when one is not possible or the job is late."""
+    possible = True
+
+    def policy(job: SpotJob, at: Moment, weather: Weather) -> Decision:
+        nonlocal possible
+        where = moves[round(at.now_s / TICK_S)]
+        possible &= where.kind != "spot" or where.zone in at.available
+        return Decision(where, "as told")
+
+    outcome = replay(asked, record, TICK_S, policy)
+    return outcome.cost_usd if possible and not outcome.late else float("inf")
+
+
+@pytest.mark.parametrize("restart_s", [0, 72, 360, 720])
+def test_the_optimum_is_the_cheapest_of_all_moves_the_replay_allows(restart_s: float) -> None:
+    """Both know the same world: nothing is allowed to the one that is not allowed to the other."""
+    chance = random.Random(restart_s)
+    places = [WAIT, ON_DEMAND, Where("spot", "a"), Where("spot", "b")]
+    asked = job("ab", work_h=1 / 3, deadline_h=5 / 6, restart_s=restart_s)
+    for _ in range(3):
+        record = {zone: [int(chance.random() < 0.6) for _ in range(5)] for zone in "ab"}
+        least = min(_played(asked, record, moves) for moves in product(places, repeat=5))
+        assert Optimum(asked, "ab", TICK_S).cost_usd(record, 5) == pytest.approx(least)
 
 
 def test_the_optimum_waits_for_spot_it_knows_will_come() -> None:
