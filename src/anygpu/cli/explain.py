@@ -62,8 +62,11 @@ def _predictions(told: Mapping[str, Any]) -> list[str]:
     rows = [_row(each, actual) for each in (first, newest if newest != first else None) if each]
     heading = ("PREDICTED FROM", "TIME", "COST", "SURE", *(("TIME OFF BY", "COST OFF BY") if actual else ()))
     lines = table.table(heading, rows) if rows else ["nothing was known to predict its time from"]
-    took = [f"it took {words.duration(actual['seconds'])} and cost {words.money(actual['cost_microusd'])}"]
-    return [*lines, *(took if actual else []), ""]
+    return [*lines, *(_took(actual) if actual else []), ""]
+
+
+def _took(actual: Mapping[str, Any]) -> list[str]:
+    return [f"it took {words.duration(actual['seconds'])} and cost {words.money(actual['cost_microusd'])}"]
 
 
 def _row(said: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[str, ...]:
