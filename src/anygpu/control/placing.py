@@ -95,7 +95,7 @@ class Placing:
             elif not over_quota:
                 full.add(job, view, plan)
                 if job.id in promised:
-                    places.block(promised[job.id])
+                    places.block({promised[job.id]})
                 if is_impatient(view, now_ms, self._policy):
                     places.reserve(plan)
         return changed + await self._make_room(full, now, guard)
@@ -247,12 +247,12 @@ class _Places:
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""
-        self.block(*(ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full))
+        self.block({ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full})
 
-    def block(self, *places: Place) -> None:
+    def block(self, places: set[Place]) -> None:
         """Nobody behind the job for which room is being made there may have it."""
-        if any(place not in self._blocked for place in places):
-            self._blocked.update(places)
+        if not places <= self._blocked:
+            self._blocked |= places
             self._plans.clear()
 
 
