@@ -106,6 +106,19 @@ class ControlSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """How projects share machines that cost nothing."""
+
+    quotas: tuple[str, ...] = setting((), "slots that are always a project's: vision=4, lab/speech=2")
+    may_borrow: bool = setting(True, "whether a project with a quota may use what others leave idle")
+    preempt: bool = setting(True, "whether a job that checkpoints may be stopped for one that goes before it")
+    short_gpu_hours: float = setting(1.0, "jobs that have used less go first", least=0)
+    long_gpu_hours: float = setting(32.0, "jobs that have used more go last", least=0)
+    runs_at_least_s: float = setting(600.0, "how long a job that was started is left alone", least=0)
+    starved_s: float = setting(86400.0, "who has waited this long goes before everybody", least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
     """This machine as a place to run."""
 
@@ -155,6 +168,7 @@ class Settings:
     store: StoreSettings = StoreSettings()
     agent: AgentSettings = AgentSettings()
     control: ControlSettings = ControlSettings()
+    queue: QueueSettings = QueueSettings()
     local: LocalSettings = LocalSettings()
     limits: LimitSettings = LimitSettings()
     catalog: CatalogSettings = CatalogSettings()
@@ -190,6 +204,7 @@ SECTIONS: dict[str, type[Any]] = {
     "store": StoreSettings,
     "agent": AgentSettings,
     "control": ControlSettings,
+    "queue": QueueSettings,
     "local": LocalSettings,
     "limits": LimitSettings,
     "catalog": CatalogSettings,

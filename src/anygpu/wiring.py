@@ -23,6 +23,7 @@ from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.quotes import Quotes
+from anygpu.control.sharing import Sharing, parsed_quotas
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
@@ -45,7 +46,7 @@ from anygpu.server.services import Services
 from anygpu.server.stream import Sources
 from anygpu.server.work_reader import WorkReader
 from anygpu.server.world import LoopWake, RealChance, RealClock
-from anygpu.settings import Settings, config_path
+from anygpu.settings import QueueSettings, Settings, config_path
 from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
@@ -303,6 +304,18 @@ def _policy(settings: Settings) -> Policy:
         end_allowance_s=control.end_allowance_s,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
+        sharing=_sharing(settings.queue),
+    )
+
+
+def _sharing(queue: QueueSettings) -> Sharing:
+    return Sharing(
+        quotas=parsed_quotas(queue.quotas),
+        may_borrow=queue.may_borrow,
+        preempt=queue.preempt,
+        bands_slot_s=(queue.short_gpu_hours * 3600, queue.long_gpu_hours * 3600),
+        runs_at_least_s=queue.runs_at_least_s,
+        starved_s=queue.starved_s,
     )
 
 

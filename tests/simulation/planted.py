@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.control import budget, death, decide, desk, money, placing, queue, supervisor, sweep, verdict
+from anygpu.control import budget, death, decide, desk, money, placing, pool, supervisor, sweep, verdict
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
+from anygpu.control.pool import Standing
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.errors import AnygpuError
@@ -400,11 +401,20 @@ SEEN: list[str] = []
 
 @planted(11)
 def the_newest_job_is_always_first() -> list[Patch]:
-    def in_order(views: Any, now_ms: int, policy: Any) -> Any:
-        waiting = [view for view in views if queue.wants_a_place(view)]
-        return sorted(waiting, key=lambda v: (-v.spec.priority, -v.submitted_at_ms))
+    def in_turn(jobs: Any, now: Any) -> Any:
+        return sorted(jobs, key=lambda job: (-job.priority, -job.submitted_s))
 
-    return [(placing, "in_order", in_order), (placing, "is_impatient", lambda view, now_ms, policy: False)]
+    return [(placing, "in_turn", in_turn), (placing, "is_impatient", lambda view, now_ms, policy: False)]
+
+
+@planted(5)
+def a_quota_is_only_a_wish() -> list[Patch]:
+    return [(Standing, "over_quota", lambda self, job: "")]
+
+
+@planted(11)
+def jobs_that_cannot_go_on_are_stopped_for_others() -> list[Patch]:
+    return [(pool, "_can_be_stopped", lambda view: True)]
 
 
 @planted(1)

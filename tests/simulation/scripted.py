@@ -1,7 +1,10 @@
-"""Twenty short histories told on purpose; each is played again with a crash at every write of its control process."""
+"""Short histories told on purpose; each is played again with a crash at every write of its control process."""
 
+from dataclasses import replace
+
+from anygpu.control.sharing import Sharing
 from anygpu.testing.faults import Fault
-from anygpu.testing.scenario import Asked, Place, Scenario
+from anygpu.testing.scenario import POLICY, Asked, Place, Scenario
 from anygpu.testing.sim_training import Script
 
 QUICK = Script(steps=2, step_s=3.0, save_every=1)
@@ -40,4 +43,7 @@ SCRIPTED = [
     _scenario("terminating is lost", _job(), rates={Fault.TERMINATE_LOST: 0.7}),
     _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.4},
               processes=2),
+    _scenario("makes room for another project's", _job(Script(steps=7, step_s=3.0, save_every=2), resumable=True),
+              _job(key="two", at=12.0, project="speech"), places=(Place(name="box", price=0, capacity=1),),
+              policy=replace(POLICY, sharing=Sharing(bands_slot_s=(12.0,), runs_at_least_s=6))),
 ]  # fmt: skip

@@ -12,8 +12,8 @@ from anygpu.testing.simulate import play
 scripted = pytest.mark.parametrize("scenario", SCRIPTED, ids=lambda scenario: scenario.seed)
 
 
-def test_there_are_twenty_scripted_histories() -> None:
-    assert len({scenario.seed for scenario in SCRIPTED}) == len(SCRIPTED) == 20
+def test_there_are_more_than_twenty_scripted_histories() -> None:
+    assert len({scenario.seed for scenario in SCRIPTED}) == len(SCRIPTED) > 20
 
 
 @scripted

@@ -34,6 +34,10 @@ def test_every_history_on_the_sql_journal_keeps_the_invariants(on_sql: Summary) 
     assert on_sql.histories == SQL_HISTORIES
 
 
+def test_the_queue_made_room_for_jobs(on_memory: Summary) -> None:
+    assert on_memory.made_room >= AT_LEAST
+
+
 @pytest.mark.parametrize("fault", list(Fault))
 def test_every_kind_of_fault_occurred(on_memory: Summary, fault: Fault) -> None:
     assert on_memory.faults[fault] >= AT_LEAST

@@ -69,7 +69,7 @@ def remark_on(event: Event) -> str:
     if kind == "CheckpointRejected":
         return f"a checkpoint could not be read back ({data['reason']}); the one before it is used"
     if kind == "StopRequested":
-        return f"stopping at a checkpoint: {data['reason']}"
+        return f"stopping at a checkpoint: {data.get('message') or data['reason']}"
     return ""
 
 

@@ -27,19 +27,26 @@ def command(as_json: bool, context_name: str) -> None:
 
 
 def _waiting(jobs: list[dict[str, Any]]) -> list[str]:
-    heading = ("POSITION", "ID", "NAME", "PRIORITY", "WAITING", "FOR")
+    heading = ("POSITION", "ID", "NAME", "PRIORITY", "BAND", "GPU-HOURS", "WAITING", "FOR")
     rows = [
         (
             str(job["position"]),
             words.short_id(job["id"]),
             job.get("name") or "-",
             str(job.get("priority", 0)),
+            job.get("band") or "-",
+            _hours(job.get("gpu_hours")),
             words.duration(job.get("waiting_s")),
             job.get("reason") or "-",
         )
         for job in jobs
     ]
     return table.table(heading, rows)
+
+
+def _hours(hours: float | None) -> str:
+    """What the job has had so far."""
+    return "-" if not hours else f"{hours:.1f}" if hours >= 0.1 else "<0.1"
 
 
 def _running(jobs: list[dict[str, Any]]) -> list[str]:

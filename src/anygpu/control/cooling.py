@@ -49,7 +49,7 @@ class Cooling:
         if attempt.claimant is not None:
             self._failures.pop(place, None)
         failure = why(attempt) if attempt.over else None
-        if failure is None or failure.code in PLANNED:
+        if failure is None or failure.code in PLANNED or attempt.makes_room_for:
             return
         if failure.blame is Blame.LAUNCH:
             self._close(place, failure, times=0)

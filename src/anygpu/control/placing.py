@@ -10,8 +10,10 @@ from anygpu.control.comparing import Compared, Comparing, is_a_choice, work_key
 from anygpu.control.cooling import Cooling
 from anygpu.control.explaining import Explaining
 from anygpu.control.policy import Policy
-from anygpu.control.queue import in_order, is_impatient, wants_a_place
+from anygpu.control.pool import Standing, Waiting, in_turn, standing
+from anygpu.control.queue import is_impatient, wants_a_place
 from anygpu.control.quotes import Quotes
+from anygpu.control.room import Full, make_room
 from anygpu.control.seams import Clock, attempt_name
 from anygpu.control.tickets import Tickets, ticket_sha256
 from anygpu.errors import BlobCorrupt, BlobMissing
@@ -53,10 +55,12 @@ class Placing:
         self._policy = policy
         self._comparing = comparing
         self.explaining = Explaining(journal, self.offers, comparing, clock)
+        self._waiting = Waiting()
+        self._look_again_at = float("inf")
 
     def next_at(self) -> float:
         """When a job that waits may have more luck, with nothing to tell of it."""
-        return self._cooling.opens_at()
+        return min(self._cooling.opens_at(), self._look_again_at)
 
     async def offers(self, view: JobView) -> list[Offer]:
         """What there is for the job now."""
@@ -75,17 +79,37 @@ class Placing:
         places = _Places(
             views, self._quotes.offers, self._comparing, self._visible, self._policy.paid_attempts
         )
+        now = standing(views, await self._journal.usages(), self._policy, now_ms)
+        wanting = {view.id: view for view in ready if wants_a_place(view)}
+        promised, full = now.promised(), Full()
         changed = []
-        for view in in_order(ready, now_ms, self._policy):
-            plan = await places.plan(view, _circumstances(view, usual, places, now_ms))
+        for job in in_turn(self._waiting.of(wanting.values(), now_ms), now):
+            view, over_quota = wanting[job.id], now.over_quota(job)
+            plan = await places.plan(view, _circumstances(view, usual, places, now_ms, over_quota))
             after = await self._settle(view, plan, places.compared(view), guard)
             if after is not None:
                 changed.append(after)
+                now.take(after)
             if plan.choice is not None:
                 places.take(plan.choice, view.organisation)
-            elif is_impatient(view, now_ms, self._policy):
-                places.reserve(plan)
-        return changed
+            elif not over_quota:
+                full.add(job, view, plan)
+                if job.id in promised:
+                    places.block({promised[job.id]})
+                if is_impatient(view, now_ms, self._policy):
+                    places.reserve(plan)
+        return changed + await self._make_room(full, now, guard)
+
+    async def _make_room(self, full: Full, now: Standing, guard: Guard) -> list[JobView]:
+        """Ask running jobs to save and stop for waiting ones, where the queue's policy says so."""
+        self._look_again_at = float("inf")
+        if not self._policy.sharing.preempt:
+            return []
+        rooms = make_room(full, now)
+        if rooms.look_again_s is not None:
+            self._look_again_at = self._clock.monotonic() + max(0.0, rooms.look_again_s - now.now_s)
+        stopped = [await self._write(room.holding.view, room.stop, guard) for room in rooms.made]
+        return [view for view in stopped if view is not None]
 
     async def _settle(
         self, view: JobView, plan: Plan, compared: Compared | None, guard: Guard
@@ -142,13 +166,16 @@ class Placing:
         return written.view if written.recorded else None
 
 
-def _circumstances(view: JobView, usual: Circumstances, places: "_Places", now_ms: int) -> Circumstances:
+def _circumstances(
+    view: JobView, usual: Circumstances, places: "_Places", now_ms: int, own_waits: str
+) -> Circumstances:
     return replace(
         usual,
         resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
         left_microusd=left_microusd(view, now_ms),
         prefer=view.migrate_to,
         paid_waits=places.paid_waits(view.organisation),
+        own_waits=own_waits,
     )
 
 
@@ -220,9 +247,12 @@ class _Places:
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""
-        wanted = {ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full}
-        if not wanted <= self._blocked:
-            self._blocked |= wanted
+        self.block({ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full})
+
+    def block(self, places: set[Place]) -> None:
+        """Nobody behind the job for which room is being made there may have it."""
+        if not places <= self._blocked:
+            self._blocked |= places
             self._plans.clear()
 
 
@@ -231,7 +261,9 @@ def _stuck(view: JobView, plan: Plan) -> list[Event]:
     all_released = all(attempt.released for attempt in view.attempts)
     if view.cost_microusd and all_released and plan.beyond_budget and wants_a_place(view):
         return [JobFailed(failure=budget_failure(view, view.cost_microusd))]
-    return _waiting(view, plan.reason)
+    newest = view.attempt
+    made_room = newest.stop_message if newest is not None and newest.makes_room_for else ""
+    return _waiting(view, f"{made_room}: {plan.reason}" if made_room else plan.reason)
 
 
 def _waiting(view: JobView, reason: str) -> list[Event]:

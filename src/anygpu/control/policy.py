@@ -1,7 +1,8 @@
 """The numbers the control loop goes by. All are settings; these are their defaults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from anygpu.control.sharing import Sharing
 from anygpu.events.facts import Offer
 from anygpu.spec.model import JobSpec
 
@@ -26,7 +27,7 @@ class Policy:
     retry_base_s: float = 1
     retry_most_s: float = 60
     patience_s: float = 300  # a job that waited this long is not overtaken any more
-    aging_s: float = 600  # one point of priority for each such time in the queue
+    sharing: Sharing = field(default_factory=Sharing)
     leader_ttl_s: float = 15
     poll_s: float = 10  # the safety net under the wake-ups
     sweep_every_s: float = 60

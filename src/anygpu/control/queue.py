@@ -1,6 +1,4 @@
-"""Who is next. Pure: the order of waiting jobs and their positions."""
-
-from collections.abc import Iterable, Mapping, Sequence
+"""Who waits, and for how long. Pure; `pool.py` has the order."""
 
 from anygpu.control.policy import Policy
 from anygpu.events.view import JobView
@@ -13,24 +11,16 @@ def wants_a_place(view: JobView) -> bool:
     return view.attempt is None or view.recovering_since_ms is not None
 
 
-def in_order(views: Iterable[JobView], now_ms: int, policy: Policy) -> list[JobView]:
-    """Highest priority first, aged by waiting so that nobody starves, then the order of submission."""
-
-    def key(view: JobView) -> tuple[float, int, str]:
-        return -effective_priority(view, now_ms, policy), view.submitted_at_ms, view.id
-
-    return sorted((v for v in views if wants_a_place(v)), key=key)
-
-
-def effective_priority(view: JobView, now_ms: int, policy: Policy) -> float:
-    waited_s = max(0, now_ms - view.submitted_at_ms) / 1000
-    return view.spec.priority + waited_s // policy.aging_s
+def waiting_since_ms(view: JobView) -> int:
+    """Since it last trained; a launch that came to nothing does not put it back."""
+    if not view.attempts:
+        return view.submitted_at_ms
+    ends = [
+        a.ended_at_ms for a in view.attempts if a.training_at_ms is not None and a.ended_at_ms is not None
+    ]
+    return max(ends, default=view.submitted_at_ms)
 
 
 def is_impatient(view: JobView, now_ms: int, policy: Policy) -> bool:
     """It waited so long that nobody behind it may take what it waits for."""
-    return now_ms - view.submitted_at_ms > policy.patience_s * 1000
-
-
-def queue_positions(ordered: Sequence[JobView]) -> Mapping[str, int]:
-    return {view.id: place for place, view in enumerate(ordered, start=1)}
+    return now_ms - waiting_since_ms(view) > policy.patience_s * 1000

@@ -93,9 +93,8 @@ def _exit(attempt: AttemptView) -> Failure | None:
 def _stopped(attempt: AttemptView) -> Failure:
     """An agent that stops though nobody asked it to was told by its machine, which is going away."""
     reason = attempt.stop_reason or "preempt"
-    return Failure(
-        code=reason, message=attempt.message or f"stopped: {reason}", blame=blame_for_stopping(reason)
-    )
+    message = attempt.stop_message or attempt.message or f"stopped: {reason}"
+    return Failure(code=reason, message=message, blame=blame_for_stopping(reason))
 
 
 def blame_for_stopping(reason: str) -> Blame:

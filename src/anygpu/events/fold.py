@@ -208,7 +208,13 @@ def _(event: ArtifactSaved, view: JobView, at_ms: int) -> JobView:
 def _(event: StopRequested, view: JobView, at_ms: int) -> JobView:
     _require_live(event, event.attempt, view)
     view = replace(view, phase=Phase.CHECKPOINTING)
-    return _with_attempt(view, event.attempt, lambda a: replace(a, stop_reason=event.reason))
+    return _with_attempt(
+        view,
+        event.attempt,
+        lambda a: replace(
+            a, stop_reason=event.reason, stop_message=event.message, makes_room_for=event.makes_room_for
+        ),
+    )
 
 
 @_apply.register

@@ -117,6 +117,8 @@ class StopRequested(Event):
 
     attempt: int
     reason: str  # timeout | budget | preempt | migrate | handover
+    message: str = ""  # in words, for the person whose job it is
+    makes_room_for: str = ""  # the job that gets its slots, when the queue asks for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

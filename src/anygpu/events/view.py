@@ -35,6 +35,8 @@ class AttemptView:
     claimed_at_ms: int | None = None
     training_at_ms: int | None = None
     stop_reason: str | None = None
+    stop_message: str = ""
+    makes_room_for: str = ""  # the job that gets its slots
     ended_at_ms: int | None = None
     outcome: str | None = None
     exit_code: int | None = None

@@ -7,28 +7,32 @@ the measurements.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from anygpu.events.slots import HALF_LIFE_S as HALF_LIFE_S
+from anygpu.events.slots import Usage as Usage
+
 HOUR_S = 3600.0
 BANDS_GPU_S = (1 * HOUR_S, 32 * HOUR_S)  # under 1 GPU-hour, under 32, and beyond
-HALF_LIFE_S = 72 * HOUR_S
 RUNS_AT_LEAST_S = 600.0  # what was started is left alone for so long: moving costs time too
 PATIENCE_S = 24 * HOUR_S  # who has waited so long goes first
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """GPU-seconds a tenant has used, of which half is forgotten every three days."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The numbers the policy goes by."""
 
-    gpu_s: float = 0.0
-    at_s: float = 0.0
+    bands_gpu_s: tuple[float, ...] = BANDS_GPU_S
+    runs_at_least_s: float = RUNS_AT_LEAST_S
+    patience_s: float = PATIENCE_S
+    overtaken_s: float = (
+        PATIENCE_S  # while somebody who has waited so long does not fit, nobody behind it starts
+    )
 
-    def now(self, now_s: float) -> float:
-        return float(self.gpu_s * 0.5 ** ((now_s - self.at_s) / HALF_LIFE_S))
 
-    def plus(self, gpu_s: float, now_s: float) -> Usage:
-        return Usage(self.now(now_s) + gpu_s, now_s)
+USUAL = Rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +62,22 @@ class PoolJob:
     def running(self) -> bool:
         return self.running_since_s is not None
 
-    @property
-    def band(self) -> int:
-        return sum(self.attained_gpu_s >= limit for limit in BANDS_GPU_S)
+    def band(self, rules: Rules = USUAL) -> int:
+        return bisect_right(rules.bands_gpu_s, self.attained_gpu_s)
 
-    def starved(self, now_s: float) -> bool:
+    def waited_s(self, now_s: float) -> float:
+        """How long it has waited; nothing while it runs."""
         since_s = self.submitted_s if self.waiting_since_s is None else self.waiting_since_s
-        return not self.running and now_s - since_s >= PATIENCE_S
+        return 0.0 if self.running else now_s - since_s
 
-    def pinned(self, now_s: float) -> bool:
+    def starved(self, now_s: float, rules: Rules = USUAL) -> bool:
+        since_s = self.submitted_s if self.waiting_since_s is None else self.waiting_since_s
+        return self.running_since_s is None and now_s - since_s >= rules.patience_s
+
+    def pinned(self, now_s: float, rules: Rules = USUAL) -> bool:
         """Whether it may not be preempted now."""
         since_s = self.running_since_s
-        return since_s is not None and (not self.checkpoints or now_s - since_s < RUNS_AT_LEAST_S)
+        return since_s is not None and (not self.checkpoints or now_s - since_s < rules.runs_at_least_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +87,19 @@ class Orders:
     start: tuple[str, ...] = ()
     preempt: tuple[str, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)  # why, for the person who waits
-    look_again_s: float | None = None  # when a running job changes its band, if nothing else happens before
+    look_again_s: float | None = (
+        None  # when a running job changes its band or may be preempted, at the earliest
+    )
 
 
-def decide(gpus: int, jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], now_s: float) -> Orders:
+def decide(
+    gpus: int, jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], now_s: float, rules: Rules = USUAL
+) -> Orders:
     """Which jobs of the pool run from now on."""
-    ordered = in_order(jobs, tenants, now_s)
-    given = _Given(gpus, tenants)
+    ordered = in_order(jobs, tenants, now_s, rules)
+    given = _Given(gpus, tenants, rules)
     for job in ordered:
-        if job.pinned(now_s):
+        if job.pinned(now_s, rules):
             given.take(job)
     given.walk(ordered, now_s, borrowing=False)
     given.walk(ordered, now_s, borrowing=True)
@@ -95,18 +107,20 @@ def decide(gpus: int, jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], no
         start=tuple(job.id for job in ordered if job.id in given.to and not job.running),
         preempt=tuple(job.id for job in ordered if job.id not in given.to and job.running),
         waits={job.id: given.why(job) for job in ordered if job.id not in given.to},
-        look_again_s=_next_change_s([job for job in ordered if job.id in given.to], now_s),
+        look_again_s=_next_change_s([job for job in ordered if job.id in given.to], now_s, rules),
     )
 
 
-def in_order(jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], now_s: float) -> list[PoolJob]:
+def in_order(
+    jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], now_s: float, rules: Rules = USUAL
+) -> list[PoolJob]:
     """Best first. Within a band what runs goes on: a tenant's usage decides who starts, not who stops."""
     usage = {name: tenant.usage.now(now_s) for name, tenant in tenants.items()}
 
     def key(job: PoolJob) -> tuple[bool, int, int, bool, float, float, str]:
         used = usage.get(job.tenant, 0.0)
-        first = not job.starved(now_s)
-        return first, -job.priority, job.band, not job.running, used, job.submitted_s, job.id
+        band, waits = bisect_right(rules.bands_gpu_s, job.attained_gpu_s), job.running_since_s is None
+        return not job.starved(now_s, rules), -job.priority, band, waits, used, job.submitted_s, job.id
 
     return sorted(jobs, key=key)
 
@@ -114,9 +128,9 @@ def in_order(jobs: Sequence[PoolJob], tenants: Mapping[str, Tenant], now_s: floa
 class _Given:
     """GPUs as they are given out."""
 
-    def __init__(self, gpus: int, tenants: Mapping[str, Tenant]) -> None:
+    def __init__(self, gpus: int, tenants: Mapping[str, Tenant], rules: Rules) -> None:
         self.gpus, self.free = gpus, gpus
-        self.tenants = tenants
+        self.tenants, self.rules = tenants, rules
         self.to: set[str] = set()
         self.by_tenant: dict[str, int] = {}
 
@@ -133,7 +147,7 @@ class _Given:
                 continue
             if job.gpus <= self.free:
                 self.take(job)
-            elif job.starved(now_s) and job.gpus <= self.gpus:
+            elif job.waited_s(now_s) >= self.rules.overtaken_s and job.gpus <= self.gpus:
                 held = True  # nobody new before it: the holes grow until it fits
 
     def _entitled(self, job: PoolJob, borrowing: bool) -> bool:
@@ -150,11 +164,13 @@ class _Given:
         return f"needs {job.gpus} GPUs, {max(0, self.free)} are left after those before it"
 
 
-def _next_change_s(running: Sequence[PoolJob], now_s: float) -> float | None:
+def _next_change_s(running: Sequence[PoolJob], now_s: float, rules: Rules) -> float | None:
     changes = [
         now_s + (limit - job.attained_gpu_s) / job.gpus
         for job in running
-        for limit in BANDS_GPU_S
+        for limit in rules.bands_gpu_s
         if job.gpus and job.attained_gpu_s < limit
     ]
+    left_alone = [job for job in running if job.checkpoints and job.pinned(now_s, rules)]
+    changes += [(job.running_since_s or now_s) + rules.runs_at_least_s for job in left_alone]
     return min(changes, default=None)

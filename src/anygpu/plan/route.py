@@ -17,6 +17,7 @@ class Circumstances:
     least_s: int = 0  # how much time a launch must be able to pay for
     prefer: str = ""  # the backend it is to move to
     paid_waits: str = ""  # why it may take no paid place now
+    own_waits: str = ""  # why it may take no place of one's own now
     avoided: frozenset[Place] = frozenset()  # took a machine back a moment ago: others first
     closed: tuple[tuple[Place, str], ...] = ()  # refused a launch a moment ago, and why
 
@@ -113,6 +114,8 @@ def rank(spec: JobSpec, offer: Offer, now: Circumstances = ORDINARY, worth: Wort
 def _waits(offer: Offer, now: Circumstances) -> str:
     if offer.paid and now.paid_waits:
         return now.paid_waits
+    if now.own_waits and not offer.paid and offer.free is not None:
+        return now.own_waits
     return next((reason for place, reason in now.closed if place == offer.place), "")
 
 

@@ -1,10 +1,11 @@
 """The journal's seam: the append-only log of what happened, and the view of each job it implies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from anygpu.events.fold import Recorded
+from anygpu.events.slots import Tenant, Usage
 from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store.scope import AnyScope, Scope
@@ -92,6 +93,10 @@ class Journal(Protocol):
 
         NotFound for a job that is not in it.
         """
+        ...
+
+    async def usages(self) -> Mapping[Tenant, Usage]:
+        """What every tenant has used of machines of one's own, written with each attempt's release."""
         ...
 
     async def head(self, scope: Scope) -> int:

@@ -5,12 +5,13 @@ Views and events are immutable, so they are shared with the caller and never cop
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anygpu.errors import Conflict, LeaseLost, NotFound
 from anygpu.events.fold import Recorded, step
-from anygpu.events.types import Event, JobSubmitted
+from anygpu.events.slots import Tenant, Usage, tenant_of, used_by
+from anygpu.events.types import AttemptReleased, Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store import search
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
@@ -53,6 +54,7 @@ class MemoryJournal:
         self._jobs: dict[str, _Job] = {}
         self._live: dict[str, _Job] = {}
         self._leases: dict[str, _Lease] = {}
+        self._usages: dict[Tenant, Usage] = {}
 
     async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
         project = self._projects.setdefault((scope.organisation, scope.project), _Project())
@@ -84,6 +86,7 @@ class MemoryJournal:
         job.view = view
         job.events += recorded
         job.project.events += recorded
+        self._use(view, recorded)
         if view.terminal:
             self._live.pop(job_id, None)
         return self._told(Written(view=view, recorded=tuple(recorded)))
@@ -117,6 +120,16 @@ class MemoryJournal:
         events = self._job(scope, job_id).events
         start = bisect_right(events, after, key=lambda recorded: recorded.position)
         return events[start : start + limit]
+
+    async def usages(self) -> Mapping[Tenant, Usage]:
+        return dict(self._usages)
+
+    def _use(self, view: JobView, recorded: Sequence[Recorded]) -> None:
+        for one in recorded:
+            used_s = used_by(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
+            if used_s:
+                known = self._usages.get(tenant_of(view), Usage())
+                self._usages[tenant_of(view)] = known.plus(used_s, one.at_ms / 1000)
 
     async def head(self, scope: Scope) -> int:
         project = self._projects.get((scope.organisation, scope.project))

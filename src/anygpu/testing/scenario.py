@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anygpu.control.policy import Policy
+from anygpu.control.sharing import Sharing
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.testing.faults import Fault, weather
@@ -30,7 +31,7 @@ POLICY = Policy(
     retry_base_s=1,
     retry_most_s=20,
     patience_s=120,
-    aging_s=120,
+    sharing=Sharing(bands_slot_s=(30.0, 90.0), runs_at_least_s=20, starved_s=240),
     leader_ttl_s=15,
     poll_s=10,
     sweep_every_s=30,
@@ -72,6 +73,7 @@ class Asked:
     migrate_at: float | None = None
     migrate_to: str = ""
     fallbacks: tuple[str, ...] = ()
+    project: str = "vision"
 
     def spec(self) -> JobSpec:
         fields: dict[str, Any] = {
@@ -118,6 +120,41 @@ class Scenario:
 
 def seeded(seed: int) -> Scenario:
     """The history a seed stands for."""
+    chance = random.Random(f"projects:{seed}")
+    return _shared(chance, str(seed)) if chance.random() < 0.08 else _of_one_project(seed)
+
+
+def _shared(chance: random.Random, seed: str) -> Scenario:
+    """Two projects and too few slots: long jobs of one make room for those of the other, in all weathers."""
+    box = Place(name="box", price=0, capacity=chance.choice([1, 2]), idempotent=chance.random() < 0.5)
+    quotas = chance.choice([{}, {}, {"speech": 1}, {"vision": 1, "speech": 1}])
+    sharing = replace(POLICY.sharing, quotas=quotas, may_borrow=chance.random() < 0.5)
+    return Scenario(
+        seed=seed,
+        jobs=tuple(_sharer(chance, number) for number in range(chance.choice([3, 4, 5]))),
+        places=(box,),
+        processes=chance.choice([1, 1, 2]),
+        latency_s=chance.choice([0.0, 0.05, 0.6]),
+        rates=weather(chance) if chance.random() < 0.6 else {},
+        policy=replace(POLICY, sharing=sharing),
+    )
+
+
+def _sharer(chance: random.Random, number: int) -> Asked:
+    long = number == 0 or chance.random() < 0.4
+    at = number * chance.uniform(20, 60)
+    return Asked(
+        at=at,
+        script=Script(steps=8 if long else 2, step_s=chance.choice([6.0, 15.0]), save_every=1),
+        key=f"key-{number}",
+        project="vision" if number == 0 else chance.choice(["vision", "speech", "speech"]),
+        priority=chance.choice([0, 0, 0, 1]),
+        resumable=chance.random() < 0.8,
+        cancel_at=at + chance.uniform(0, 200) if chance.random() < 0.1 else None,
+    )
+
+
+def _of_one_project(seed: int) -> Scenario:
     chance = random.Random(f"scenario:{seed}")
     crowded = chance.random() < 0.04
     places = (Place(name="box", price=0, capacity=2),) if crowded else _places(chance)
@@ -129,8 +166,12 @@ def seeded(seed: int) -> Scenario:
         processes=chance.choice([1, 1, 2]),
         latency_s=chance.choice([0.0, 0.05, 0.6]),
         rates={} if crowded else weather(chance),
-        policy=replace(POLICY, patience_s=60, aging_s=60) if crowded else POLICY,
+        policy=_hurried(POLICY) if crowded else POLICY,
     )
+
+
+def _hurried(policy: Policy) -> Policy:
+    return replace(policy, patience_s=60, sharing=replace(policy.sharing, starved_s=120))
 
 
 def _asked(chance: random.Random, number: int, places: tuple[Place, ...]) -> Asked:

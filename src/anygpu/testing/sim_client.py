@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from anygpu.errors import AnygpuError
@@ -24,6 +25,7 @@ class Client:
         self.record = ClientRecord(asked.key)
         self.done = False
         self._asked = asked
+        self._scope = replace(SCOPE, project=asked.project)
         self._network = network
         self._loop = loop
         self._line = Line(f"client {asked.key or asked.at}")
@@ -53,21 +55,21 @@ class Client:
     async def _submit(self) -> None:
         spec = self._asked.spec()
         written = await self._ask(
-            lambda p: p.jobs.submit(SCOPE, spec), repeat=spec.idempotency_key is not None
+            lambda p: p.jobs.submit(self._scope, spec), repeat=spec.idempotency_key is not None
         )
         if written is not None:
             self.record.job_ids.append(written.view.id)
 
     async def _cancel(self, job_id: str) -> None:
-        await self._ask(lambda p: p.jobs.cancel(SCOPE, job_id), repeat=True)
+        await self._ask(lambda p: p.jobs.cancel(self._scope, job_id), repeat=True)
         self.record.cancel_acked = True
 
     async def _migrate(self, job_id: str) -> None:
         to = self._asked.migrate_to
-        await self._ask(lambda p: p.jobs.migrate(SCOPE, job_id, to), repeat=False)
+        await self._ask(lambda p: p.jobs.migrate(self._scope, job_id, to), repeat=False)
 
     async def _release(self, job_id: str) -> None:
-        await self._ask(lambda p: p.jobs.release(SCOPE, job_id), repeat=False)
+        await self._ask(lambda p: p.jobs.release(self._scope, job_id), repeat=False)
 
     async def _ask(self, invoke: Callable[[ControlProcess], Awaitable[T]], *, repeat: bool) -> T | None:
         while True:

@@ -96,7 +96,7 @@ class _Watched:
     def __init__(self, journal: Journal, process: str, witness: Witness) -> None:
         self._journal, self._process, self._witness = journal, process, witness
         self.view, self.find, self.live = journal.view, journal.find, journal.live
-        self.events, self.head = journal.events, journal.head
+        self.events, self.head, self.usages = journal.events, journal.head, journal.usages
 
     async def submit(self, *args: Any, **options: Any) -> Written:
         return self._told(await self._journal.submit(*args, **options))

@@ -14,7 +14,7 @@ from anygpu.store.profiles import Profiles
 from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.schema import current_version, upgrade
+from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.sqlite import SqliteDatabase
 from anygpu.store.sql.statements import rows, run
 from anygpu.store.vault import Unopenable, Vault
@@ -170,6 +170,7 @@ def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 
 
 def as_it_was_before_profiles(connection: Connection) -> None:
+    run(connection, "DROP TABLE slot_usages")
     run(connection, "DROP TABLE profiles")
     run(connection, "UPDATE alembic_version SET version_num = '0001'")
 
@@ -186,7 +187,7 @@ async def test_a_database_of_the_version_before_is_brought_along(
     await secrets.put(LAB, "KEPT", "v", at_ms=1)
     await database.write(as_it_was_before_profiles)
     await database.write(brought_along)
-    assert await database.read(current_version) == "0002"
+    assert await database.read(current_version) == SCHEMA_VERSION
     await put(profiles)
     assert await secrets.get(LAB, "KEPT") == "v"
     assert [each.name for each in await profiles.all()] == ["cloud"]

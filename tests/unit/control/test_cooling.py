@@ -7,7 +7,7 @@ from tests.unit.control.jobs_in_states import launching, lost, recovering, stopp
 from anygpu.control.cooling import Cooling
 from anygpu.control.policy import Policy
 from anygpu.events.facts import Blame, Place
-from anygpu.events.types import AttemptEnded, Event
+from anygpu.events.types import AttemptEnded, Event, StopRequested
 from anygpu.events.view import JobView
 from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
 
@@ -75,3 +75,11 @@ def test_it_says_when_the_first_closed_place_may_be_tried_again() -> None:
         return [before, cooling.opens_at() - loop.time()]
 
     assert run(story) == [float("inf"), 10]
+
+
+def test_a_machine_whose_job_made_room_for_another_is_as_good_as_before() -> None:
+    room = StopRequested(attempt=1, reason="preempt", makes_room_for="other")
+    cooling = Cooling(VirtualClock(VirtualLoop()), POLICY)
+    cooling.learn([view(*training(), room, AttemptEnded(attempt=1, outcome="stopped"))])
+    assert cooling.avoided() == frozenset()
+    assert cooling.closed() == {}

@@ -1,5 +1,6 @@
 """Who gets a place, and what those are told who do not."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,9 +9,12 @@ from anygpu.backends.contract import Launch, Observation, State
 from anygpu.control.comparing import Comparing
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
+from anygpu.control.sharing import Sharing
 from anygpu.control.tickets import Tickets
 from anygpu.events.facts import Billing, Blame, Failure, Handle, Offer, Usage
 from anygpu.events.types import (
+    AttemptClaimed,
+    AttemptEnded,
     AttemptLaunching,
     AttemptLost,
     AttemptReleased,
@@ -18,6 +22,8 @@ from anygpu.events.types import (
     JobSubmitted,
     MigrateRequested,
     RecoveryStarted,
+    StopRequested,
+    TrainingStarted,
 )
 from anygpu.events.view import JobView
 from anygpu.plan.analyse import Analysis
@@ -289,3 +295,78 @@ def test_a_sure_prediction_beyond_the_budget_keeps_the_job_away_and_a_doubtful_o
     known: JobView = run(story)
     assert known.live_attempt is None
     assert "more than the $0.50 allowed" in known.reason
+
+
+BOX = Offer(backend="box", cpus=1, free=1)
+TRAINS: list[Event] = [
+    AttemptLaunching(attempt=1, name="a-1", offer=BOX, ticket_sha256=""),
+    AttemptClaimed(attempt=1, claimant="agent"),
+    TrainingStarted(attempt=1),
+]
+
+
+def stops_after(hours: float, **policy: Any) -> Callable[[VirtualLoop], Any]:
+    async def story(loop: VirtualLoop) -> str:
+        office = Office(loop, replace(BOX, free=0), **policy)
+        await office.submit("long", *TRAINS, checkpoint={"paths": ["*.pt"]})
+        await office.submit("new", organisation="other")
+        await asyncio.sleep(hours * 3600)
+        await office.place()
+        live = (await office.journal.view(SYSTEM, "long")).live_attempt
+        assert live is not None
+        return f"{live.stop_reason} for {live.makes_room_for}"
+
+    return story
+
+
+def test_a_job_that_has_run_long_is_asked_to_make_room() -> None:
+    assert run(stops_after(2)) == "preempt for new"
+    assert run(stops_after(0.9)) == "None for "
+
+
+def test_nobody_is_asked_where_the_settings_say_so() -> None:
+    assert run(stops_after(2, sharing=Sharing(preempt=False))) == "None for "
+
+
+def test_a_project_that_may_not_borrow_waits_at_its_quota() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        sharing = Sharing(quotas={"lab/p": 1}, may_borrow=False)
+        office = Office(loop, replace(BOX, cpus=4, free=4), sharing=sharing)
+        for name in ("a", "b"):
+            await office.submit(name)
+        await office.submit("c", organisation="other")
+        return await office.place()
+
+    wait = "the quota of its project, 1 slots, is in use, and it may not borrow"
+    assert placed(story) == {"a": "box", "b": wait, "c": "box"}
+
+
+def test_while_room_is_made_for_a_job_nobody_behind_it_takes_it() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, replace(BOX, cpus=4, free=1))
+        makes = StopRequested(attempt=1, reason="preempt", makes_room_for="wide")
+        await office.submit("long", *TRAINS, makes, checkpoint={"paths": ["*.pt"]})
+        await office.submit("wide", resources={"cpus": 8}, priority=1)
+        await office.submit("small")
+        return await office.place()
+
+    assert placed(story)["small"] == "all slots of box are taken"
+
+
+def test_a_job_that_made_room_is_told_so_while_it_waits() -> None:
+    async def story(loop: VirtualLoop) -> dict[str, str]:
+        office = Office(loop, replace(BOX, free=0))
+        words = "makes room for job x; goes on from its checkpoint when there is room"
+        stop = StopRequested(attempt=1, reason="preempt", message=words, makes_room_for="x")
+        preempt = Failure(code="preempt", message=words, blame=Blame.PREEMPTION)
+        after: list[Event] = [
+            stop,
+            AttemptEnded(attempt=1, outcome="stopped"),
+            AttemptReleased(attempt=1),
+            RecoveryStarted(attempt=1, failure=preempt, delay_s=0, work_lost_s=0, counts=False),
+        ]
+        await office.submit("long", *TRAINS, *after)
+        return await office.place()
+
+    told = "makes room for job x; goes on from its checkpoint when there is room: all slots of box are taken"
+    assert placed(story) == {"long": told}

@@ -19,7 +19,9 @@ from tests.unit.control.jobs_in_states import (
 from anygpu.control.policy import Policy
 from anygpu.control.verdict import Cancelled, Completed, Failed, Retry, retry_delay_s, verdict
 from anygpu.events.facts import Blame, Failure
+from anygpu.events.types import StopRequested
 
+ROOM = StopRequested(attempt=1, reason="preempt", message="makes room for job x", makes_room_for="x")
 SILENT = Failure(code="silent", message="", blame=Blame.INFRASTRUCTURE)
 TABLE = [
     ("exit 0", [ended(exit_code=0)], "Completed"),
@@ -31,6 +33,12 @@ TABLE = [
     ("time limit", [ended(outcome="timeout")], "Failed timeout"),
     ("stopped for a budget", [stopping("budget"), ended(outcome="stopped")], "Failed budget"),
     ("stopped for preemption", [stopping("preempt"), ended(outcome="stopped")], "Retry preempt free"),
+    ("stopped for another job", [ROOM, ended(outcome="stopped")], "Retry preempt free"),
+    (
+        "stopped for another job, and silent",
+        [ROOM, lost(code="preempt", blame=Blame.PREEMPTION)],
+        "Retry preempt free",
+    ),
     ("stopped by its machine", [ended(outcome="stopped")], "Retry preempt free"),
     ("moved", [stopping("migrate"), ended(outcome="stopped")], "Retry migrate free"),
     ("handed over", [stopping("handover"), saved(10), ended(outcome="stopped")], "Retry handover free"),
@@ -96,3 +104,10 @@ def test_saving_what_one_resumed_from_is_no_progress() -> None:
     ruling = verdict(job, job.attempt)
     assert isinstance(ruling, Retry)
     assert ruling.counts
+
+
+def test_the_person_reads_for_whom_the_job_made_room() -> None:
+    job = view(*training(), ROOM, ended(outcome="stopped"))
+    found = verdict(job, job.attempts[0])
+    assert isinstance(found, Retry)
+    assert found.failure.message == "makes room for job x"

@@ -185,7 +185,7 @@ EXAMPLES: tuple[Event, ...] = (
     CheckpointSaved(attempt=1, checkpoint=SAVED),
     CheckpointRejected(attempt=1, checkpoint_id="c1", reason="torn"),
     ArtifactSaved(attempt=1, artifact=ArtifactRef(name="a", attempt=1, key="k", size=1, sha256="s")),
-    StopRequested(attempt=1, reason="timeout"),
+    StopRequested(attempt=1, reason="preempt", message="makes room", makes_room_for="job-2"),
     CancelRequested(person="me"),
     ended(1),
     AttemptLost(attempt=1, evidence="gone", failure=LOST),

@@ -4,12 +4,14 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from anygpu.control.queue import waiting_since_ms
 from anygpu.errors import AnygpuError
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.events.view import JobView
 from anygpu.server.bodies import Json
 from anygpu.server.documented import answers
 from anygpu.server.hub import iso
+from anygpu.server.queue_look import Turn
 from anygpu.server.routes.examples import JOB_ID
 from anygpu.server.services import Asking, Served, Services
 from anygpu.spec.model import Resources
@@ -17,7 +19,17 @@ from anygpu.store.scope import Scope
 
 router = APIRouter(prefix="/api/v1/queue", tags=["queue"])
 
-WAITING = {"id": JOB_ID, "name": "digits", "position": 1, "reason": "", "priority": 0, "waiting_s": 3.2}
+WAITING = {
+    "id": JOB_ID,
+    "name": "digits",
+    "position": 1,
+    "reason": "0 of 8 CPU slots here are free, the job needs 1",
+    "priority": 0,
+    "waiting_s": 3.2,
+    "band": "short",
+    "gpu_hours": 0.5,
+    "project_gpu_hours": 12.0,
+}
 RUNNING = {
     "id": JOB_ID,
     "name": "digits",
@@ -32,13 +44,13 @@ SLOT = {"backend": "local", "name": "here", "free": 1, "gpus": 0, "gpu": "", "cp
 async def queue(served: Served, asking: Asking) -> Json:
     """The project's waiting and running jobs. Positions count everybody's jobs."""
     live = [view for view in await served.queue.live() if _mine(view, asking.scope)]
-    positions = await served.queue.positions()
+    turns = await served.queue.turns()
     now_ms = served.clock.wall_ms()
     waiting = sorted(
-        (_waiting(view, positions[view.id], now_ms) for view in live if view.id in positions),
+        (_waiting(view, turns[view.id], now_ms) for view in live if view.id in turns),
         key=lambda each: each["position"],
     )
-    running = [_running(view) for view in live if view.id not in positions]
+    running = [_running(view) for view in live if view.id not in turns]
     return Json({"jobs": waiting, "running": running, "slots": await _slots(served, asking.scope)})
 
 
@@ -46,14 +58,18 @@ def _mine(view: JobView, scope: Scope) -> bool:
     return (view.organisation, view.project) == (scope.organisation, scope.project)
 
 
-def _waiting(view: JobView, position: int, now_ms: int) -> dict[str, Any]:
+def _waiting(view: JobView, turn: Turn, now_ms: int) -> dict[str, Any]:
+    """`gpu_hours`: what the job has had, and its project lately. Of a job without GPUs, hours of CPU slots."""
     return {
         "id": view.id,
         "name": view.name,
-        "position": position,
+        "position": turn.position,
         "reason": view.reason,
         "priority": view.spec.priority,
-        "waiting_s": max(0, now_ms - view.submitted_at_ms) / 1000,
+        "waiting_s": max(0, now_ms - waiting_since_ms(view)) / 1000,
+        "band": turn.band,
+        "gpu_hours": round(turn.job.attained_gpu_s / 3600, 3),
+        "project_gpu_hours": round(turn.used_slot_s / 3600, 3),
     }
 
 

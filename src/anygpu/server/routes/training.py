@@ -171,13 +171,13 @@ async def _summaries(served: Services, views: tuple[JobView, ...]) -> list[rende
     keys = [(view.id, len(view.attempts)) for view in views if view.attempts]
     rows = await served.evidence.attempts(keys) if keys else {}
     waiting = any(not view.terminal and view.live_attempt is None for view in views)
-    positions = await served.queue.positions() if waiting else {}
+    turns = await served.queue.turns() if waiting else {}
     now_ms = served.clock.wall_ms()
     return [
         render.summary(
             view,
             rows.get((view.id, len(view.attempts)), AttemptRow()),
-            queue_position=positions.get(view.id),
+            queue_position=turns[view.id].position if view.id in turns else None,
             now_ms=now_ms,
         )
         for view in views

@@ -1,15 +1,16 @@
 """The journal in SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from anygpu.events.fold import Recorded, step
+from anygpu.events.slots import Tenant, Usage
 from anygpu.events.types import JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
 from anygpu.store.scope import SYSTEM, AnyScope, Scope, SystemScope
-from anygpu.store.sql import finding, jobs, leases
+from anygpu.store.sql import finding, jobs, leases, usages
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import row, rows
 
@@ -45,6 +46,7 @@ class SqlJournal:
             if not events:
                 return Written(view=job.view, recorded=())
             view, recorded = jobs.append(connection, job, events, at_ms)
+            usages.add(connection, job.project_id, view, recorded)
             return Written(view=view, recorded=recorded)
 
         return await self._database.write(work, then=self._committed)
@@ -83,6 +85,9 @@ class SqlJournal:
             return jobs.history(connection, where, (owner, after), limit=max(limit, 0))
 
         return await self._database.read(work)
+
+    async def usages(self) -> Mapping[Tenant, Usage]:
+        return await self._database.read(usages.read)
 
     async def head(self, scope: Scope) -> int:
         def work(connection: Connection) -> int:

@@ -86,6 +86,16 @@ Table(
     sqlite_with_rowid=False,
 )
 
+Table(  # of machines of one's own; see `anygpu.events.slots`
+    "slot_usages",
+    METADATA,
+    Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("slot_s", Float, nullable=False),  # as it was at `at_s`: half of it is forgotten every three days
+    Column("at_s", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 Table(
     "idempotency_keys",
     METADATA,

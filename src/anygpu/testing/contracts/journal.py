@@ -6,8 +6,17 @@ from collections.abc import Sequence
 import pytest
 
 from anygpu.errors import Conflict, LeaseLost, NotFound
+from anygpu.events.facts import Offer
 from anygpu.events.fold import OutOfTurn, Recorded, fold
-from anygpu.events.types import CancelRequested, Event, JobSubmitted, JobWaited
+from anygpu.events.slots import SlotKind, Tenant, Usage
+from anygpu.events.types import (
+    AttemptLaunching,
+    CancelRequested,
+    Event,
+    JobCompleted,
+    JobSubmitted,
+    JobWaited,
+)
 from anygpu.events.view import JobView
 from anygpu.store.journal import Decide, JobQuery, Journal
 from anygpu.store.scope import SYSTEM, Scope
@@ -16,6 +25,7 @@ from anygpu.testing.histories import (
     LAB_OTHER_PROJECT,
     START_MS,
     STRANGER,
+    ended,
     job_id,
     launching,
     submitted,
@@ -24,6 +34,7 @@ from anygpu.testing.histories import (
 )
 
 ABSENT = job_id(999_999)
+DAYS_3_MS = 3 * 24 * 3_600_000
 
 
 def always(*events: Event) -> Decide:
@@ -223,6 +234,35 @@ class JournalContract:
         )
         assert [isinstance(result, OutOfTurn) for result in results] == [True, False, False, True]
         assert await journal.head(LAB) == 4
+
+    async def test_what_projects_use_of_their_own_machines_is_added_up_and_forgotten(
+        self, journal: Journal
+    ) -> None:
+        assert not await journal.usages()
+        own = Offer(backend="box", cpus=4, free=1)
+        for number, scope in enumerate((LAB, LAB, LAB_OTHER_PROJECT), 1):
+            await submit(journal, number, scope, resources={"cpus": 2})
+            began_ms = START_MS + (number - 1) * DAYS_3_MS
+            starts = AttemptLaunching(attempt=1, name=f"a-{number}", offer=own, ticket_sha256="")
+            await append(journal, job_id(number), starts, at_ms=began_ms)
+            await append(journal, job_id(number), *ended(), JobCompleted(), at_ms=began_ms + 60_000)
+        assert await journal.usages() == {
+            Tenant("lab", "vision", SlotKind.CPU): Usage(180.0, (START_MS + DAYS_3_MS + 60_000) / 1000),
+            Tenant("lab", "speech", SlotKind.CPU): Usage(120.0, (START_MS + 2 * DAYS_3_MS + 60_000) / 1000),
+        }
+
+    async def test_rented_machines_and_transactions_undone_are_not_added_up(self, journal: Journal) -> None:
+        await submit(journal, 1)
+        await append(journal, job_id(1), *training(1, "cloud"))
+        await append(journal, job_id(1), *ended(), at_ms=START_MS + 60_000)
+        await submit(journal, 2)
+        own = AttemptLaunching(
+            attempt=1, name="a-2", offer=Offer(backend="box", cpus=4, free=1), ticket_sha256=""
+        )
+        await append(journal, job_id(2), own)
+        with pytest.raises(OutOfTurn):
+            await append(journal, job_id(2), *ended(), *ended(), at_ms=START_MS + 60_000)
+        assert not await journal.usages()
 
     async def test_one_holder_leads_at_a_time(self, journal: Journal) -> None:
         first = await journal.acquire("control", "a", ttl_s=60)

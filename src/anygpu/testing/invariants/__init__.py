@@ -5,7 +5,7 @@ The numbers are those of the design: 1 one end, 2 one committer, 3 nothing left 
 11 nobody starves.
 """
 
-from anygpu.testing.invariants import attempts, checkpoints, jobs, machines, money, stored
+from anygpu.testing.invariants import attempts, checkpoints, jobs, machines, money, sharing, stored
 from anygpu.testing.invariants.story import Violation, stories_of
 from anygpu.testing.world import World
 
@@ -20,5 +20,6 @@ async def violations(world: World) -> list[Violation]:
         *machines.check(world, stories),
         *money.check(world, stories),
         *checkpoints.check(world, stories),
+        *sharing.check(world, stories),
         *await stored.check(world, stories),
     ]

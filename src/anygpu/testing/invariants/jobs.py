@@ -99,5 +99,5 @@ def _starving(world: World, stories: Stories) -> Iterator[Violation]:
         story = stories[record.job_ids[0]]
         started = next((told.at for told in story.of(AttemptLaunching)), float("inf"))
         waited_s = started - story.commits[0].at
-        if waited_s > policy.patience_s + 2 * policy.aging_s + STARTING_S:
+        if waited_s > policy.patience_s + policy.sharing.starved_s + STARTING_S:
             yield Violation(11, f"job {story.job_id} waited {waited_s:.0f} s for a place")

@@ -1,6 +1,7 @@
 """8: nothing acknowledged is lost or doubled: events, metrics, log bytes. 10: folding again gives the same state."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from anygpu.events.fold import Recorded, fold
 from anygpu.events.types import AttemptEnded, CheckpointSaved
@@ -15,10 +16,14 @@ ALL = 1 << 20
 
 async def check(world: World, stories: Mapping[str, Story]) -> list[Violation]:
     journal, evidence = world.new_journal(), world.new_evidence()
-    found = [*_events(world, await journal.events(SCOPE, after=0, limit=ALL))]
-    for job_id in stories:
-        again = fold(await journal.events(SCOPE, after=0, limit=ALL, job_id=job_id))
-        if again != await journal.view(SCOPE, job_id):
+    found: list[Violation] = []
+    for project in sorted({asked.project for asked in world.scenario.jobs}):
+        truth = await journal.events(replace(SCOPE, project=project), after=0, limit=ALL)
+        found += _events(world, project, truth)
+    for job_id, story in stories.items():
+        scope = replace(SCOPE, project=story.commits[0].recorded.project)
+        again = fold(await journal.events(scope, after=0, limit=ALL, job_id=job_id))
+        if again != await journal.view(scope, job_id):
             found.append(Violation(10, f"folding job {job_id} again gives another state"))
     for record in (record for record in world.habitat.records if record.job_id):
         log = await evidence.log(record.job_id, record.attempt, offset=0, limit=ALL)
@@ -27,10 +32,12 @@ async def check(world: World, stories: Mapping[str, Story]) -> list[Violation]:
     return found
 
 
-def _events(world: World, truth: Sequence[Recorded]) -> Iterator[Violation]:
-    if list(truth) != [commit.recorded for commit in world.witness.commits]:
+def _events(world: World, project: str, truth: Sequence[Recorded]) -> Iterator[Violation]:
+    written = (commit.recorded for commit in world.witness.commits)
+    if list(truth) != [recorded for recorded in written if recorded.project == project]:
         yield Violation(8, "the journal does not hold what was committed, in that order")
-    if list(truth[: len(world.follower.shown)]) != world.follower.shown:
+    shown = world.follower.shown if project == SCOPE.project else []
+    if list(truth[: len(shown)]) != shown:
         yield Violation(8, "a follower was shown what the journal does not hold")
     if [recorded.position for recorded in truth] != list(range(1, len(truth) + 1)):
         yield Violation(8, "the journal has a gap")

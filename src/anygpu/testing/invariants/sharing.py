@@ -1,0 +1,43 @@
+"""5: no quota is exceeded, launches in flight included. 11: nobody who cannot go on is stopped for another."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from anygpu.events.slots import slots_of
+from anygpu.events.types import AttemptLaunching, AttemptReleased, CheckpointSaved, StopRequested
+from anygpu.testing.invariants.story import Story, Violation
+from anygpu.testing.world import World
+
+Stories = Mapping[str, Story]
+
+
+def check(world: World, stories: Stories) -> Iterator[Violation]:
+    yield from _quotas(world)
+    yield from _stopped(world, stories)
+
+
+def _quotas(world: World) -> Iterator[Violation]:
+    sharing, held = world.scenario.policy.sharing, Counter[str]()
+    if sharing.may_borrow or not sharing.quotas:
+        return
+    free = {place.name for place in world.scenario.places if not place.price}
+    for recorded in (commit.recorded for commit in world.witness.commits):
+        view, event = world.witness.views[recorded.job_id], recorded.event
+        slots = slots_of(view.spec.resources)[1]
+        if isinstance(event, AttemptLaunching) and event.offer.backend in free:
+            held[recorded.project] += slots
+            if held[recorded.project] > sharing.quotas.get(recorded.project, held[recorded.project]):
+                yield Violation(5, f"{recorded.project} has {held[recorded.project]} slots, beyond its quota")
+        elif isinstance(event, AttemptReleased) and view.attempts[event.attempt - 1].offer.backend in free:
+            held[recorded.project] -= slots
+
+
+def _stopped(world: World, stories: Stories) -> Iterator[Violation]:
+    for job_id, story in stories.items():
+        saved = [told.at for told in story.of(CheckpointSaved)]
+        for stop in (told for told in story.of(StopRequested) if told.event.makes_room_for):
+            says_how = bool(world.witness.views[job_id].spec.checkpoint.paths)
+            if not says_how and not any(at <= stop.at for at in saved):
+                yield Violation(11, f"job {job_id} was stopped for another, and cannot go on from there")
+            if stop.event.makes_room_for not in stories:
+                yield Violation(11, f"job {job_id} was stopped for a job nobody knows")
