@@ -36,6 +36,7 @@ class Points:
         self._fd = -1
         self._rest = b""
         self._last_steps: dict[str, int] = {}
+        self._known: dict[str, Any] = {}  # of progress: what a call leaves out keeps its value
         self._began_at = 0.0
         self.malformed = 0
         self.on_points: Callable[[list[Point]], None] = lambda points: None
@@ -100,7 +101,8 @@ class Points:
         if "message" in known:
             known["message"] = known["message"][:LONGEST_MESSAGE]
         self._steps.note(known.get("step"))
-        self.on_progress(known)
+        self._known.update(known)
+        self.on_progress(dict(self._known))
 
     def _points(self, said: dict[str, Any]) -> list[Point]:
         at = float(said["t"])

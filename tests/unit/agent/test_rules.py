@@ -176,6 +176,15 @@ def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> 
     assert found[-1] == ("a", 4, 7.0, 2.0)
 
 
+def test_what_a_script_leaves_out_of_its_progress_keeps_its_value(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    path.write_text('{"p": {"epoch": 1, "epochs": 9, "step": 10}}\n{"p": {"step": 11, "steps": 90}}\n')
+    points, told = Points(str(path), Steps()), []
+    points.on_progress = told.append
+    points.read()
+    assert told[-1] == {"epoch": 1, "epochs": 9, "step": 11, "steps": 90}
+
+
 def test_gpus_are_read_from_nvidia_smi_and_unknown_values_stay_unknown() -> None:
     said = "0, GPU-1a, NVIDIA A100, 87, 1024, 40960, 61, 251.3\n1, GPU-2b, Tesla T4, [N/A], 0, 15360, 40, [N/A]\n"
     first, second = parse_gpus(said)
