@@ -24,7 +24,7 @@ class Outcome:
         self.signal: int | None = None
         self.status = ""
         self.failure: Mapping[str, Any] = {}
-        self.artifacts = 0
+        self.artifacts: set[str] = set()
 
     def take(self, event: Event) -> None:
         data = event["data"]
@@ -35,7 +35,7 @@ class Outcome:
         elif event["type"] == "JobFailed":
             self.failure = data.get("failure") or {}
         elif event["type"] == "ArtifactSaved":
-            self.artifacts += 1
+            self.artifacts.add(data["artifact"]["name"])
 
     def code(self) -> int:
         """The script's own code where it has one."""
@@ -132,7 +132,8 @@ class Follower:
         self.outcome.status = status
         self._screen.close()
         took = words.duration(time.monotonic() - self.pulse.began_at)
-        more = f"; {words.plural(self.outcome.artifacts, 'file')} to fetch" if self.outcome.artifacts else ""
+        files = len(self.outcome.artifacts)
+        more = f"; {words.plural(files, 'file')} to fetch" if files else ""
         Screen().remark(f"{self.outcome.sentence()} ({took}{more}) · anygpu show {self._job_id}")
         if self._asked_to_cancel and status == "cancelled":
             return exits.INTERRUPTED

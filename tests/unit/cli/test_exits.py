@@ -48,6 +48,11 @@ def test_a_job_cancelled_elsewhere_is_143() -> None:
     assert outcome("cancelled").code() == 143
 
 
+def test_a_file_saved_twice_is_one_to_fetch() -> None:
+    saved = [event("ArtifactSaved", artifact={"name": name}) for name in ("best.pt", "last.pt", "best.pt")]
+    assert outcome("completed", *saved).artifacts == {"best.pt", "last.pt"}
+
+
 def test_a_job_lost_without_a_word_is_1() -> None:
     lost = event("AttemptLost", attempt=1, failure={"code": "lost"})
     assert (
