@@ -71,8 +71,7 @@ class Pulse:
         parts = [self._bar(width), self._place(), self._left(now), words.metrics(self.metrics, 4)]
         if self.attempt > 1:
             parts.append(f"attempt {self.attempt}")
-        text = " · ".join(part for part in parts if part)
-        return text if len(text) <= width else text[: width - 1] + "…"
+        return words.cut(" · ".join(part for part in parts if part), width)
 
     def _bar(self, width: int) -> str:
         fraction = fraction_of(self.progress)

@@ -41,7 +41,7 @@ class Dashboard:
             "",
             *self.curves.lines(width, self.height),
             "",
-            *[line[:width] for line in (self._metrics(), *machine(self.pulse.telemetry)) if line],
+            *[words.cut(line, width) for line in (self._metrics(), *machine(self.pulse.telemetry)) if line],
         ]
 
     def one_line(self, width: int) -> str:
@@ -62,7 +62,7 @@ class Dashboard:
         parts = [jobs.progress(now), f"ETA {words.duration(left)}" if left is not None else ""]
         told = " · ".join(part for part in parts if part)
         room = max(10, min(60, width - len(told) - 4))
-        return f"▕{bar(fraction_of(now) or 0, room)}▏ {told}"[:width]
+        return words.cut(f"▕{bar(fraction_of(now) or 0, room)}▏ {told}", width)
 
     def _metrics(self) -> str:
         return words.metrics(self.pulse.metrics, 12)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GAP = "  "
+LEAST = (24, 12, 6)  # what is left of a column, before others have to give way too
 
 
 def width() -> int:
@@ -17,13 +18,13 @@ def visible(text: str) -> int:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None) -> list[str]:
-    """Lines of a table. Columns that would not fit are cut, the last one first."""
+    """Lines of a table. Where they would not fit, columns are cut, the last one first: wide ones before narrow ones."""
     widths = [max(visible(row[place]) for row in [heading, *rows]) for place in range(len(heading))]
     room = (columns or width()) - len(GAP) * (len(heading) - 1)
-    for place in reversed(range(len(widths))):
-        over = sum(widths) - room
-        if over > 0:
-            widths[place] = max(widths[place] - over, min(widths[place], 6))
+    for least in LEAST:
+        for place in reversed(range(len(widths))):
+            over = sum(widths) - room
+            widths[place] -= max(0, min(over, widths[place] - least))
     return [_line(row, widths) for row in [heading, *rows]]
 
 

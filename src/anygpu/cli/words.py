@@ -87,5 +87,10 @@ def short_id(job_id: str) -> str:
     return job_id[:13]
 
 
+def cut(text: str, width: int) -> str:
+    """What does not fit is seen to be missing."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -47,3 +47,8 @@ def test_between_two_instants_the_clock_of_this_machine_does_not_matter() -> Non
 
 def test_one_thing_is_not_several() -> None:
     assert (words.plural(1, "file"), words.plural(2, "file")) == ("1 file", "2 files")
+
+
+def test_what_is_cut_is_seen_to_be_cut() -> None:
+    assert words.cut("precision=0 recall=1", 20) == "precision=0 recall=1"
+    assert words.cut("precision=0 recall=1", 14) == "precision=0 r…"
