@@ -76,6 +76,7 @@ def _story(job: Job) -> list[tuple[str, str]]:
         ("waits for", job.get("reason") or ""),
         ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
+        ("last words", _last_words(job) if failure else ""),
         ("progress", progress(job.get("progress") or {})),
         ("metrics", words.metrics(job.get("metrics") or {}, 20)),
         ("checkpoint", f"step {saved['step']}, {words.age(saved['saved_at'])}" if saved else ""),
@@ -85,6 +86,12 @@ def _story(job: Job) -> list[tuple[str, str]]:
         ("tags", ", ".join(job.get("tags") or ())),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def _last_words(job: Job) -> str:
+    """What the last attempt said before it failed: mostly the reason."""
+    tried = job.get("attempts") or [{}]
+    return " ".join((tried[-1].get("message") or "").split())
 
 
 def progress(now: Mapping[str, Any]) -> str:

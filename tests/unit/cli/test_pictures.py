@@ -52,6 +52,14 @@ def test_a_failed_job_says_why_what_was_lost_and_each_attempt() -> None:
     assert "exited (3)" in text
 
 
+def test_what_a_failed_job_said_last_is_told_whole() -> None:
+    said = "trainer 'yolo' needs ultralytics, which is not installed: " + "pip install " * 20
+    tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 2, "message": said + "\n"}
+    failure = {"code": "exit_code", "message": "the script exited with code 2", "blame": "user"}
+    lines = jobs.describe(job(status="failed", failure=failure, attempts=[tried]), colour=False)
+    assert f"last words  {said.strip()}" in lines
+
+
 def test_a_resumed_attempt_replaces_what_was_lost_in_the_curve() -> None:
     curve = Curve()
     for step in (1, 2, 3, 4, 3, 4, 5):
