@@ -31,7 +31,8 @@ def dataset_problems(spec: JobSpec) -> list[Problem]:
     if path is None or spec.trainer is None or not registry.is_built_in(spec.trainer):
         return []
     if not path.exists():
-        return [Problem("dataset", str(path), "there is no such file or directory here")]
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        return [Problem("dataset", str(path), f"there is no file or directory {str(path)!r}{where}")]
     try:
         kind = registry.find(spec.trainer)
         kind.check_dataset(kind.configured(spec.config), path)

@@ -32,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     summary = "  ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
     end = "stopped and saved" if result.stopped else "done"
-    sys.stderr.write(f"{end} after {result.epochs} epochs  {summary}\n")
+    epochs = "1 epoch" if result.epochs == 1 else f"{result.epochs} epochs"
+    sys.stderr.write(f"{end} after {epochs}  {summary}\n")
     return 0
 
 

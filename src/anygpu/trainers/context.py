@@ -12,6 +12,8 @@ from typing import Protocol, runtime_checkable
 
 from anygpu import job
 
+LOGGED = 6  # metrics in a line of the log; the curves have them all
+
 
 @dataclass(frozen=True)
 class At:
@@ -70,6 +72,8 @@ class JobContext:
         job.progress(step=at.step, steps=at.steps, epoch=at.epoch, epochs=at.epochs)
         if metrics:
             job.log(metrics, step=at.step)
+        if metrics and at.epoch is not None:
+            sys.stderr.write(_epoch(metrics, at))
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
         job.checkpoint(path, step=step, wait=wait)
@@ -145,6 +149,12 @@ class PrintingContext(LocalContext):
 def surrounding(output_dir: Path, *, resume: bool = False) -> Context:
     """The job's, inside one; else the output directory's."""
     return JobContext() if os.environ.get("ANYGPU_DIR") else LocalContext(output_dir, resume=resume)
+
+
+def _epoch(metrics: Mapping[str, float], at: At) -> str:
+    """A line of the log: who follows the output, not the curves, sees that it trains."""
+    numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:LOGGED])
+    return f"after {at.epoch} of {at.epochs or '?'} epochs  {numbers}\n"
 
 
 def _bar(metrics: Mapping[str, float], at: At) -> str:

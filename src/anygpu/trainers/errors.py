@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ class MissingExtra(TrainerError):
 
     def __init__(self, trainer: str, module: str, extra: str) -> None:
         super().__init__(
-            f"trainer {trainer!r} needs {module}, which is not installed: pip install 'anygpu[{extra}]'"
+            f"trainer {trainer!r} needs {module}, which is not installed in {sys.executable}: "
+            f"pip install 'anygpu[{extra}]' there, or name an interpreter that has it (--python, `python` in the job)"
         )
         self.extra = extra
 

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.trainers.line import Line
 
 from anygpu.trainers import At, BadConfig, LocalContext, TrainingResult, get_trainer, make_config
+from anygpu.trainers.context import JobContext
 from anygpu.trainers.contract import Written
 
 EPOCHS, STEPS = 3, 60
@@ -162,3 +163,13 @@ def test_a_trainer_in_a_file_is_found_by_its_name(tmp_path: Path) -> None:
     file = Path(__file__).with_name("line.py")
     result = get_trainer(f"{file}:Line", output_dir=tmp_path, epochs=2, lr=0.5).train()
     assert result.epochs == 2
+
+
+def test_in_a_job_each_epoch_is_a_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    around = JobContext()
+    around.report({"loss": 2.0}, At(9, steps=30))
+    around.report({f"m{n}": n / 3 for n in range(9)}, At(10, epoch=1, epochs=3))
+    assert (
+        capsys.readouterr().err
+        == "after 1 of 3 epochs  m0 0  m1 0.3333  m2 0.6667  m3 1  m4 1.333  m5 1.667\n"
+    )
