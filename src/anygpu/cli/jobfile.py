@@ -70,6 +70,8 @@ def _base(target: Sequence[str], is_command: bool) -> Document:
         return _file(Path(first), rest)
     if first.endswith(".py"):
         return Document({"script": first, **({"args": rest} if rest else {})}, "command line")
+    if Path(first).is_dir():
+        raise NotFound(f"{first!r} is a directory.", hint="Name the script or the job file in it.")
     raise NotFound(
         f"{first!r} is neither a Python script nor a job file.",
         hint=f"Run any other command with `anygpu run -- {first} …`.",
@@ -82,7 +84,7 @@ def _file(path: Path, args: list[str]) -> Document:
     document = read_file(path)
     base = {"workdir": _beside(path, document.data.get("workdir"))} if _runs_files(document.data) else {}
     extra = {"args": args} if args else {}
-    return replace(document, data={**document.data, **base, **extra})
+    return replace(document, data={**document.data, **_data_beside(path, document.data), **base, **extra})
 
 
 def _runs_files(data: Mapping[str, Any]) -> bool:
@@ -95,6 +97,15 @@ def _beside(path: Path, workdir: Any) -> Any:
     described = dict(workdir) if isinstance(workdir, Mapping) else {"path": workdir or "."}
     described["path"] = str((path.parent / str(described.get("path") or ".")).resolve())
     return described
+
+
+def _data_beside(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The dataset, where it lies beside the job file and that is not here. Any other name stays as it is."""
+    said = data.get("dataset")
+    name = said.get("path") if isinstance(said, Mapping) else said
+    if not isinstance(name, str) or path.parent == Path() or not (path.parent / name).exists():
+        return {}
+    return {"dataset": {**(said if isinstance(said, Mapping) else {}), "path": str(path.parent / name)}}
 
 
 def _requirements(given: Sequence[str]) -> Any:

@@ -119,6 +119,19 @@ def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
         parsed("nvidia-smi")
 
 
+def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"is a directory\. Name the script or the job file in it"):
+        parsed(str(tmp_path))
+
+
+def test_data_beside_a_job_file_is_found_from_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("trainer: tabular\ndataset: birds.csv\nconfig: {target: species}\n")
+    assert parsed(str(tmp_path / "job.yaml"))["dataset"] == "birds.csv"
+    (tmp_path / "birds.csv").write_text("mass,species\n")
+    assert parsed(str(tmp_path / "job.yaml"))["dataset"] == {"path": str(tmp_path / "birds.csv")}
+    assert parsed(str(tmp_path / "job.yaml"), "--dataset", "fish.csv")["dataset"] == "fish.csv"
+
+
 def test_a_missing_job_file_is_said() -> None:
     with pytest.raises(NotFound, match="no job file"):
         parsed("nothing.yaml")
