@@ -81,9 +81,10 @@ def say(text: str) -> None:
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message()
+    stop = "" if message.endswith((".", "!", "?")) else "."
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "anygpu"
-    return f"{message} Try `{path} --help`."
+    return f"{message}{stop} Try `{path} --help`."
 
 
 def _about_the_system(error: OSError) -> str:

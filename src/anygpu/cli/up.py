@@ -32,7 +32,7 @@ def command(context: click.Context, /, detach: bool, as_json: bool) -> None:
         raise Conflict(
             f"A server runs already at {found.url} (process {found.pid}).", hint="`anygpu down` stops it."
         )
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    embedded.make_state(state)
     context.exit(_in_foreground(as_json))
 
 

@@ -70,13 +70,27 @@ def ensure(state: Path, on_start: Callable[[], None] = lambda: None) -> Running:
     found = running(state)
     if found is not None:
         return found
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_state(state)
     with _only_one_starts(state):
         found = running(state)
         if found is not None:
             return found
         on_start()
         return _start(state)
+
+
+def make_state(state: Path) -> None:
+    """The directory, there and writable."""
+    from anygpu.settings import InvalidSettings
+
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        why = "" if os.access(state, os.W_OK | os.X_OK) else "it is not writable"
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+    if why:
+        hint = "Set ANYGPU_STATE to a directory you can write to."
+        raise InvalidSettings(f"The state directory {state} cannot be used: {why}.", hint=hint)
 
 
 def stop(state: Path, timeout_s: float = 20) -> int | None:

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -102,3 +106,20 @@ def test_what_is_seen_anyway_needs_no_remark() -> None:
         "",
         "",
     ]
+
+
+def test_a_usage_error_is_a_whole_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    exits.report(click.BadParameter("'long' is not a duration", param_hint="--work"))
+    assert capsys.readouterr().err.endswith("'long' is not a duration. Try `anygpu --help`.\n")
+
+
+def test_ctrl_c_while_the_command_is_imported_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [sys.executable, "-m", "anygpu.cli.main", "ls"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, b"")

@@ -2,6 +2,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from anygpu import settings
 from anygpu.sdk import embedded
 
@@ -33,3 +35,13 @@ def test_the_state_directory_is_where_the_settings_say(tmp_path: Path) -> None:
     file.write_text(f'state = "{tmp_path / "filed"}"\n')
     for environ in environments:
         assert embedded.state_dir(environ) == settings.load(environ=environ).state
+
+
+def test_a_state_directory_that_cannot_be_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        settings.InvalidSettings, match=r"file cannot be used: file exists\. Set ANYGPU_STATE"
+    ):
+        embedded.make_state(tmp_path / "file")
+    with pytest.raises(settings.InvalidSettings, match=r"not a directory\. Set ANYGPU_STATE"):
+        embedded.ensure(tmp_path / "file" / "state")
