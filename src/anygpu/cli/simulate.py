@@ -75,7 +75,13 @@ def _times(path: Path | None, options: dict[str, Any]) -> dict[str, float]:
         )
     if not deadline_s:
         raise click.UsageError("When must it be done? Give --deadline, or limits.deadline in the job.")
-    return {"work_s": work_s, "deadline_s": deadline_s, "restart_s": given["restart"] or 0.0}
+    restart_s = given["restart"] or 0.0
+    if work_s + restart_s > deadline_s:
+        needed, left = words.duration(work_s + restart_s), words.duration(deadline_s)
+        raise click.UsageError(
+            f"Nothing can be done in time: work and one start take {needed}, the deadline is in {left}."
+        )
+    return {"work_s": work_s, "deadline_s": deadline_s, "restart_s": restart_s}
 
 
 def _asked(path: Path) -> dict[str, float | None]:

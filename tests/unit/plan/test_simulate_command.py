@@ -45,3 +45,9 @@ def test_what_is_missing_is_asked_for(zone: Path) -> None:
     shown = run("--trace", zone, "--work", "4h", *PRICES)
     assert shown.exit_code == 2
     assert "Give --deadline, or limits.deadline" in shown.output
+
+
+def test_a_deadline_nothing_can_meet_is_said_before_anything_is_played(zone: Path) -> None:
+    shown = run("--trace", zone, "--work", "4h", "--deadline", "4h", *PRICES)
+    assert shown.exit_code == 2
+    assert "work and one start take 4h06m, the deadline is in 4h00m" in shown.output
