@@ -140,7 +140,10 @@ def _from_file(place: str) -> object:
         return getattr(module, attribute)
     if attribute in registry.list_models():
         return registry.get_model(attribute)
-    raise NoSuchTrainer(f"{written} has no {attribute}")
+    has = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == path.stem]
+    close = difflib.get_close_matches(attribute, has, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(has) or 'nothing'}"
+    raise NoSuchTrainer(f"{written} has no {attribute!r}{hint}")
 
 
 def _nearest(name: str) -> str:

@@ -315,3 +315,9 @@ def test_a_plugin_of_an_installed_package_is_found_by_its_entry_point(
     assert get_trainer("line", output_dir=tmp_path / "line", epochs=1).train().epochs == 1
     with pytest.raises(NoSuchTrainer, match="did you mean 'mine'"):
         find("mines")
+
+
+def test_a_misspelt_class_of_a_file_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "flowers_model.py").write_text("class Perceptron:\n    def train(self, a, b, c): ...\n")
+    with pytest.raises(NoSuchTrainer, match=r"has no 'Perceptorn'; did you mean 'Perceptron'\?"):
+        find(f"{tmp_path}/flowers_model.py:Perceptorn")
