@@ -2,56 +2,21 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import pytest
+from tests.docs.pages import ROOT, Example, examples
+from tests.docs.places import PLACES
 
 from anygpu.cli import exits
 from anygpu.cli.catalogue import COMMANDS, load
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "cli.md"]
 BIN = Path(sys.executable).parent
 ANYTHING = "…"
-_BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_EXIT = re.compile(r"\s+# exit (\d+)$")
-
-
-@dataclass
-class Example:
-    """A command, its exit code, and lines it is said to print (`…` stands for anything)."""
-
-    command: str
-    line: int
-    exit_code: int = 0
-    says: list[str] = field(default_factory=list)
-
-
-def examples(path: Path) -> Iterator[Example]:
-    text = path.read_text(encoding="utf-8")
-    for block in _BLOCK.finditer(text):
-        first = text.count("\n", 0, block.start(1)) + 1
-        yield from _examples(block[1], first)
-
-
-def _examples(block: str, first_line: int) -> Iterator[Example]:
-    found: Example | None = None
-    for number, text in enumerate(block.splitlines(), first_line):
-        if text.startswith("$ "):
-            if found is not None:
-                yield found
-            code = _EXIT.search(text)
-            found = Example(_EXIT.sub("", text[2:]), number, int(code[1]) if code else 0)
-        elif found is not None and text.strip():
-            found.says.append(text)
-    if found is not None:
-        yield found
 
 
 def run(
@@ -100,20 +65,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     run(Example("anygpu down", 0), place, environ)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PLACES)
 def test_every_command_in_the_document_runs_and_prints_what_it_says(
-    document: Path, environment: dict[str, str], tmp_path: Path
+    page: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    project = tmp_path / "plain"
-    shutil.copytree(ROOT / "examples" / "plain", project)
-    shown = [example for example in examples(document) if not example.command.startswith("make ")]
+    project = PLACES[page](tmp_path)
+    shown = [example for example in examples(ROOT / page) if not example.command.startswith("make ")]
     for example in shown:
         done = run(example, project, environment)
-        where = f"{document.name}:{example.line}: {example.command}"
+        where = f"{page}:{example.line}: {example.command}"
         assert done.returncode == example.exit_code, f"{where} ended with {done.returncode}:\n{done.stdout}"
         lost = missing(example.says, done.stdout)
         assert lost is None, f"{where} did not print {lost!r} but:\n{done.stdout}"
-    assert shown or document.name == "README.md"
+    assert shown
 
 
 def test_every_make_target_the_readme_shows_is_there() -> None:

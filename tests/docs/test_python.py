@@ -1,16 +1,14 @@
 """The Python in the documents and examples runs, against a real server."""
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+from tests.docs.pages import ROOT, blocks
+from tests.docs.places import PLACES
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def run(code: str, environment: dict[str, str], directory: Path) -> str:
 def test_the_python_of_the_document_runs_from_top_to_bottom(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    code = "\n".join(_BLOCK.findall((ROOT / "docs" / "sdk.md").read_text()))
+    code = "\n".join(code for _, code in blocks(ROOT / "docs" / "sdk.md", "python"))
     printed = run(code, environment, tmp_path)
     assert "Backend: local  Progress: 100.0%  Cost so far: $0.00" in printed
     assert printed.endswith("completed\n")
@@ -55,3 +53,18 @@ def test_the_async_example_runs(environment: dict[str, str], tmp_path: Path) -> 
     assert "Backend: local" in printed
     assert "Epoch 5/5" in printed
     assert printed.endswith("ended as completed\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("docs/analysis.md", "epochs 3 high command line"),
+        ("docs/catalog.md", "Standard_NC24ads_A100_v4 "),
+        ("docs/datasets.md", "price"),
+    ],
+)
+def test_the_python_of_a_page_runs_where_its_commands_do(
+    page: str, says: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    [(_, code)] = blocks(ROOT / page, "python")
+    assert says in run(code, environment, PLACES[page](tmp_path))
