@@ -147,6 +147,8 @@ def _print_spec(wanted: Asked, as_json: bool) -> None:
 
 
 def _run(wanted: Asked, context_name: str, *, detach: bool, as_json: bool) -> int:
+    from anygpu.cli.doubts import remarks
+    from anygpu.cli.exits import say
     from anygpu.sdk.context import find
     from anygpu.sdk.submission import prepared
 
@@ -161,6 +163,8 @@ def _run(wanted: Asked, context_name: str, *, detach: bool, as_json: bool) -> in
         submitted = client.submit(spec)
     except InvalidSpec as error:
         raise blamed(error, wanted.document) from None
+    for text in remarks(client.another(), wanted.document.data):
+        say(text)
     if detach:
         return detached(submitted, as_json)
     return followed(client, submitted, as_json)
