@@ -36,6 +36,21 @@ def asked(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) 
     )
 
 
+def script_here(data: Mapping[str, Any]) -> Path | None:
+    """Where the job's script lies on this machine; NotFound when it does not, None for a job without one."""
+    script, workdir = data.get("script"), data.get("workdir")
+    root = workdir.get("path") if isinstance(workdir, Mapping) else workdir
+    if not script:
+        return None
+    places = [Path(str(root or ".")).expanduser() / str(script), Path(str(script)).expanduser()]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise NotFound(
+            f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
+        )
+    return found
+
+
 def _of_trainer(text: str) -> str:
     """`target=species` is no field of the spec: it is a setting of the trainer."""
     path = text.partition("=")[0].strip()

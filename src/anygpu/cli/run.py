@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
-from anygpu.cli.jobfile import Asked, asked, blamed
+from anygpu.cli.jobfile import Asked, asked, blamed, script_here
 from anygpu.errors import InvalidSpec
 
 AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")
@@ -130,6 +130,8 @@ def command(
     if flags["dry_run"]:
         _print_spec(wanted, as_json)
         return
+    if wanted.sends_files:
+        script_here(wanted.document.data)
     context.exit(_run(wanted, context_name, detach=flags["detach"], as_json=as_json))
 
 

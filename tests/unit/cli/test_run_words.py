@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from anygpu.cli.jobfile import asked, blamed
+from anygpu.cli.jobfile import asked, blamed, script_here
 from anygpu.cli.run import COMMAND, command
 from anygpu.errors import InvalidSpec, NotFound, Problem
 
@@ -117,6 +117,16 @@ def test_the_servers_problems_point_at_the_line_of_the_file(tmp_path: Path) -> N
 def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
     with pytest.raises(NotFound, match="anygpu run -- nvidia-smi"):
         parsed("nvidia-smi")
+
+
+def test_a_script_is_looked_for_where_its_job_file_lies(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("script: train.py\n")
+    with pytest.raises(NotFound, match=r"There is no script 'train\.py'"):
+        script_here(parsed(str(job)))
+    (tmp_path / "train.py").write_text("")
+    assert script_here(parsed(str(job))) == tmp_path / "train.py"
+    assert script_here({"command": ["make"]}) is None
 
 
 def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:
