@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GAP = "  "
-LEAST = (24, 12, 6)  # what is left of a column, before others have to give way too
+LEAST = (16, 6)  # what is left of a column, before others have to give way too
 
 
 def width() -> int:

@@ -18,7 +18,7 @@ def test_the_last_column_gives_way_first() -> None:
 def test_wide_columns_give_way_before_narrow_ones() -> None:
     heading = ("NAME", "LICENCE", "FOR")
     row = ("yolo", "Apache-2.0 (the larger ones: another)", "detection, segmentation")
-    assert table.table(heading, [row], columns=50)[1] == "yolo  Apache-2.0 (the larger …  detection, segmen…"
+    assert table.table(heading, [row], columns=50)[1] == "yolo  Apache-2.0 (the larger on…  detection, segm…"
 
 
 def test_colours_take_no_room() -> None:
