@@ -213,3 +213,16 @@ def test_a_parameter_given_different_values_stands_for_none_of_them() -> None:
     text = "import torch\ndef block(n_in, n_out):\n    return torch.nn.Linear(n_in, n_out)\n"
     read = analyse(text + "net = torch.nn.Sequential(block(3, 64), block(64, 512))\n")
     assert read.parameters is None
+
+
+def test_the_summary_says_numbers_in_units_people_use() -> None:
+    script = "import torch\nfor step in range(600000):\n    loss.backward()\n"
+    rows = {row.what: row for row in summary(analyse(script, name="t.py"))}
+    assert rows["steps"].value == "600,000"
+    assert rows["time on an A100"].value.endswith((" h)", " days)"))
+
+
+def test_the_summary_begins_with_what_could_not_be_read() -> None:
+    first = summary(analyse("import torch\nprint 'epoch'\n", name="old.py"))[0]
+    assert (first.what, first.value, first.where) == ("not read", "does not parse as Python 3", "old.py:2")
+    assert summary(analyse(b"\x00\xff" * 500, name="x.py"))[0].value == "is a binary file"
