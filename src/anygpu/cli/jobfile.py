@@ -38,17 +38,33 @@ def asked(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) 
 
 def script_here(data: Mapping[str, Any]) -> Path | None:
     """Where the job's script lies on this machine; NotFound when it does not, None for a job without one."""
-    script, workdir = data.get("script"), data.get("workdir")
-    root = workdir.get("path") if isinstance(workdir, Mapping) else workdir
+    script = data.get("script")
     if not script:
         return None
-    places = [Path(str(root or ".")).expanduser() / str(script), Path(str(script)).expanduser()]
+    places = [_root(data) / str(script), Path(str(script)).expanduser()]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise NotFound(
             f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
         )
     return found
+
+
+def settled(document: Document) -> tuple[Document, Path]:
+    """The job with its script named from the directory that travels, and that directory."""
+    script, root = script_here(document.data), _root(document.data).resolve()
+    if script is None:
+        return document, root
+    if not script.resolve().is_relative_to(root):
+        root = script.resolve().parent
+    name = script.resolve().relative_to(root).as_posix()
+    return replace(document, data={**document.data, "script": name}), root
+
+
+def _root(data: Mapping[str, Any]) -> Path:
+    workdir = data.get("workdir")
+    said = workdir.get("path") if isinstance(workdir, Mapping) else workdir
+    return Path(str(said or ".")).expanduser()
 
 
 def _of_trainer(text: str) -> str:

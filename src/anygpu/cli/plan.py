@@ -7,7 +7,9 @@ import click
 
 from anygpu.cli import catalog, plan_view, run
 from anygpu.cli.connection import connect
-from anygpu.cli.jobfile import asked
+from anygpu.cli.doubts import about_gpu
+from anygpu.cli.exits import say
+from anygpu.cli.jobfile import asked, settled
 from anygpu.cli.output import emit, emit_json
 
 if TYPE_CHECKING:
@@ -27,7 +29,12 @@ NO_SERVER = (
     params=[param for param in run.command.params if param.name not in NOT_OURS],
     context_settings=run.command.context_settings,
 )
-@click.option("--limit", default=8, help="How many machines to show; 0 shows every offer. Default 8.")
+@click.option(
+    "--limit",
+    default=8,
+    type=click.IntRange(min=0),
+    help="How many machines to show; 0 shows every offer. Default 8.",
+)
 @click.option("--rejected", is_flag=True, help="Show what is out of the question, and why.")
 @click.pass_context
 def command(
@@ -55,8 +62,11 @@ def command(
     wanted = asked(target, {**flags, **UNSENT}, is_command=bool(context.meta.get(run.COMMAND)))
     from anygpu.spec.load import from_document
 
-    spec = from_document(wanted.document)
-    files = _files(spec)
+    document, root = settled(wanted.document)
+    spec = from_document(document)
+    for text in about_gpu((spec.resources.gpu and spec.resources.gpu.kind) or ""):
+        say(text)
+    files = _files(spec, root)
     told = _served(spec, files, limit, context_name) or _here(spec, files, limit)
     if as_json:
         emit_json(told)
@@ -92,16 +102,16 @@ def _here(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[str, Any]:
     return {**told, "note": NO_SERVER}
 
 
-def _files(spec: "JobSpec") -> dict[str, str]:
-    """The script, and modules and configuration near it, which it may import or read."""
+def _files(spec: "JobSpec", root: Path) -> dict[str, str]:
+    """The script, and modules and configuration near it, which it may import or read; named from `root`."""
     from anygpu.plan.workload import MOST_BYTES, MOST_FILES, READ, script_of
 
-    script = Path(script_of(spec))
-    if not script.name or not script.is_file():
+    script = root / script_of(spec)
+    if not script.is_file():
         return {}
     near = sorted(path for path in script.parent.rglob("*") if path.suffix in READ and path != script)
     small = [path for path in near[:MOST_FILES] if path.is_file() and path.stat().st_size <= MOST_BYTES]
-    return {path.as_posix(): _text(path) for path in (script, *small)}
+    return {path.relative_to(root).as_posix(): _text(path) for path in (script, *small)}
 
 
 def _text(path: Path) -> str:

@@ -1,5 +1,6 @@
 """A plan on the screen: what was found in the code, the places, what is out, and what would help."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,9 +35,13 @@ def with_reasons(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     lines = [heading]
     for row, entry in zip(rows, entries, strict=True):
-        why = paint.paint(f"   {reasons(entry)}", "dim", on=paint.wanted())
-        lines += [row, *([why] if reasons(entry) else [])]
+        lines += [row, *(paint.paint(line, "dim", on=paint.wanted()) for line in _wrapped(reasons(entry)))]
     return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    """Within the terminal, under what it belongs to."""
+    return textwrap.wrap(text, table.width(), initial_indent="   ", subsequent_indent="   ")
 
 
 def reasons(entry: Mapping[str, Any]) -> str:
@@ -75,13 +80,19 @@ def rejected(told: Mapping[str, Any]) -> list[str]:
 
 
 def advice(told: Mapping[str, Any]) -> list[str]:
-    on = paint.wanted()
-    said = [
-        paint.paint(f"{lint['file']}:{lint['line']}: " if lint["line"] else "", "dim", on=on)
-        + f"{lint['says']} {lint['do']}"
-        for lint in told["lints"]
-    ]
-    return ["", "what would make it cheaper or safer:", *(f"  {text}" for text in said)] if said else []
+    said = [line for lint in told["lints"] for line in _lint(lint)]
+    return ["", "what would make it cheaper or safer:", *said] if said else []
+
+
+def _lint(lint: Mapping[str, Any]) -> list[str]:
+    place = f"{lint['file']}:{lint['line']}: " if lint["line"] else ""
+    return textwrap.wrap(
+        f"{place}{lint['says']} {lint['do']}",
+        table.width(),
+        initial_indent=" - ",
+        subsequent_indent="   ",
+        break_on_hyphens=False,
+    )
 
 
 def _money(microusd: int) -> str:

@@ -7,9 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from anygpu.cli.jobfile import asked, blamed, script_here
+from anygpu.cli.jobfile import asked, blamed, script_here, settled
 from anygpu.cli.run import COMMAND, command
 from anygpu.errors import InvalidSpec, NotFound, Problem
+from anygpu.spec.read import Document
 
 
 def parsed(*words: str) -> dict[str, Any]:
@@ -127,6 +128,16 @@ def test_a_script_is_looked_for_where_its_job_file_lies(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     assert script_here(parsed(str(job))) == tmp_path / "train.py"
     assert script_here({"command": ["make"]}) is None
+
+
+def test_a_script_is_named_from_the_directory_that_travels(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "train.py").write_text("")
+    (tmp_path / "job.yaml").write_text("script: deep/train.py\n")
+    elsewhere, root = settled(Document({"script": str(tmp_path / "deep" / "train.py")}, "command line"))
+    assert (elsewhere.data["script"], root) == ("train.py", tmp_path / "deep")
+    filed, root = settled(Document(parsed(str(tmp_path / "job.yaml")), "job.yaml"))
+    assert (filed.data["script"], root) == ("deep/train.py", tmp_path)
 
 
 def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Source:
 def read(name: str, data: bytes | str) -> Source:
     """The syntax tree of a file, or of the parts of it that make sense."""
     text = data if isinstance(data, str) else _decoded(data)
-    if text is None:
+    if text is None or _is_noise(text[:20_000]):
         return _nothing(name, "is a binary file; name the Python script that trains")
     if _is_notebook(name, text):
         text, note = _notebook(text)
@@ -107,9 +107,12 @@ def _decoded(data: bytes) -> str | None:
         return data.decode("utf-16", "replace")
     if b"\0" in data[:65536]:
         return None
-    text = data.decode("utf-8", "replace")
-    head = text[:20_000]
-    return None if head.count("\ufffd") > 0.1 * max(len(head), 1) else text
+    return data.decode("utf-8", "replace")
+
+
+def _is_noise(head: str) -> bool:
+    """No text, whoever decoded it."""
+    return "\0" in head or head.count("\ufffd") > 0.1 * max(len(head), 1)
 
 
 def _is_notebook(name: str, text: str) -> bool:

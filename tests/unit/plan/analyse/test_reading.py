@@ -225,4 +225,6 @@ def test_the_summary_says_numbers_in_units_people_use() -> None:
 def test_the_summary_begins_with_what_could_not_be_read() -> None:
     first = summary(analyse("import torch\nprint 'epoch'\n", name="old.py"))[0]
     assert (first.what, first.value, first.where) == ("not read", "does not parse as Python 3", "old.py:2")
-    assert summary(analyse(b"\x00\xff" * 500, name="x.py"))[0].value == "is a binary file"
+    noise = b"\x00\xff" * 500
+    for data in (noise, noise.decode("utf-8", "replace")):
+        assert summary(analyse(data, name="x.py"))[0].value == "is a binary file"

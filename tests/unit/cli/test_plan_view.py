@@ -1,0 +1,42 @@
+"""A plan on the screen stays within it."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.cli import plan_view
+
+ENTRY: dict[str, Any] = {
+    "backend": "azure",
+    "zone": "",
+    "region": "eastus2",
+    "name": "Standard_NC4as_T4_v3",
+    "interruptible": True,
+    "configured": False,
+    "gpus": 1,
+    "gpu": "T4",
+    "seconds": {"expected": 16_000, "high": 49_000},
+    "cost_microusd": {"expected": 270_000, "high": 800_000},
+    "confidence": "medium",
+    "wait": "",
+    "pros": ["cheapest to finish"],
+    "cons": ["may be interrupted, which adds about 8 min", "takes 26.7 times as long as the fastest"],
+}
+LINT = {
+    "file": "train.py",
+    "line": 19,
+    "says": "The data loader has 0 workers: the GPU waits while each batch is read.",
+    "do": "Set num_workers to 4 or to the number of CPUs per GPU.",
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_reasons_and_advice_are_wrapped_and_nothing_of_them_is_lost(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = [*plan_view.with_reasons([ENTRY]), *plan_view.advice({"lints": [LINT]})]
+    assert max(len(line) for line in lines) <= columns
+    told = " ".join(" ".join(lines).split())
+    assert "cheapest to finish; but may be interrupted, which adds about 8 min, takes 26.7 times" in told
+    assert f"- train.py:19: {LINT['says']} {LINT['do']}" in told
