@@ -8,7 +8,7 @@ from anygpu.cli import paint, table, words
 
 MOST_CONS = 3
 NOT_CONFIGURED = "* you have no account configured there: anygpu backend add"
-HEADING = ("", "WHERE", "MACHINE", "GPU", "TIME", "COST", "SURE")
+HEADING = ("", "WHERE", "GPU", "TIME", "COST", "SURE", "MACHINE")
 
 
 def workload(told: Mapping[str, Any]) -> list[str]:
@@ -54,11 +54,11 @@ def cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     seconds, cost = entry["seconds"], entry["cost_microusd"]
     return (
         where(entry),
-        machine(entry),
         f"{entry['gpus']} x {entry['gpu']}" if entry["gpus"] else "-",
         f"{words.duration(seconds['expected'])} (to {words.duration(seconds['high'])})",
         f"{_money(cost['expected'])} (to {_money(cost['high'])})",
         entry["confidence"],
+        machine(entry),
     )
 
 

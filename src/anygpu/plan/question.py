@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.plan import gpus
-from anygpu.plan.analyse.findings import BLIND, Analysis, WorkloadCharacteristics
+from anygpu.plan.analyse.findings import BLIND, SURE, Analysis, WorkloadCharacteristics
 from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
 from anygpu.plan.places import Place
 from anygpu.plan.route import unfit
@@ -80,17 +80,24 @@ class Question:
         return (
             unfit(self.spec, place.offer, resumable=resumes)
             or ("is shared with others, and the job wants a machine of its own" if shared else "")
+            or self._lacks_gpu(place.offer)
             or _too_small(self.needs, place.offer)
         )
+
+    def _lacks_gpu(self, offer: Offer) -> str:
+        needs = self.read.needs_gpu if self.read is not None else None
+        if offer.gpu_count or needs is None or not needs.value or needs.confidence < SURE:
+            return ""
+        return f"has no GPU, and the code needs one: {needs.place} {needs.because}"
 
     def beyond(self, found: Bill) -> str:
         """Which limit of the job it breaks; empty when none."""
         limit, deadline_s = self.spec.limits.max_cost_microusd, self.deadline_s
         cost, wall_s = found.cost_microusd.expected, found.wall_s.expected
         if limit is not None and cost > limit:
-            return f"would cost ${cost / MICROUSD:,.2f}, more than the ${limit / MICROUSD:,.2f} allowed"
+            return f"would cost more than the ${limit / MICROUSD:,.2f} allowed"
         if deadline_s is not None and wall_s > deadline_s:
-            return f"would take {wall_s / 3600:.1f} h; the deadline is in {deadline_s / 3600:.1f} h"
+            return f"would take longer than the {deadline_s / 3600:.1f} h until the deadline"
         return ""
 
     def confidence(self, place: Place, prediction: Prediction) -> str:

@@ -173,7 +173,9 @@ def _says_cpu(code: Code) -> Found[bool] | None:
 def _says_gpu(code: Code) -> Found[bool] | None:
     for call in code.facts.calls:
         if call.last == "cuda" and not call.name.startswith("torch.cuda"):
-            return Found(value=True, file=call.file, line=call.line, confidence=SURE, because="calls .cuda()")
+            asks = code.facts.first("is_available") is not None  # and may do without
+            sure = LIKELY if asks else SURE
+            return Found(value=True, file=call.file, line=call.line, confidence=sure, because="calls .cuda()")
         node = call.argument("device", "task_type", "tree_method", "device_type", position=0)
         told = code.settings.text(node) if call.last in _TAKE_DEVICE or call.has(*_GPU_WORDS) else None
         if told is not None and re.match(r"(?i)cuda|gpu|hip|rocm", str(told.value)):
