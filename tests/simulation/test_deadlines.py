@@ -78,14 +78,13 @@ def test_a_job_that_takes_longer_than_it_said_is_moved_to_on_demand_from_its_che
 
 def test_from_on_demand_it_goes_to_spot_when_that_pays_and_loses_next_to_nothing() -> None:
     history = told(
-        SPOT, CLOUD, deadline_s=1500.0, expected_s=900.0, script=Script(steps=90, step_s=10.0, save_every=2),
-        rates={Fault.NO_CAPACITY: 1.0}, until=350.0,
-    )  # fmt: skip
-    reasons = [event.reason for event in of(history, StopRequested)]
-    assert reasons.count("cheaper") >= 1
-    assert "spot" in went(history)[went(history).index("cloud") :]
-    moved = [event for event in of(history, RecoveryStarted) if event.failure.code == "cheaper"]
-    assert all(event.work_lost_s < 60 and not event.counts for event in moved)
+        SPOT, CLOUD, deadline_s=560.0
+    )  # as long as nobody has seen how quickly machines start: too tight
+    assert went(history) == ["cloud", "spot"]
+    assert [event.reason for event in of(history, StopRequested)] == ["cheaper"]
+    (moved,) = of(history, RecoveryStarted)
+    assert moved.work_lost_s < 60
+    assert not moved.counts
 
 
 def test_when_nothing_says_how_long_it_takes_the_deadline_is_not_gambled_with() -> None:

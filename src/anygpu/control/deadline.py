@@ -1,5 +1,6 @@
 """A job with a deadline among spot and on-demand places: what the spot policy says of it now. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from anygpu.plan.spot import ON_DEMAND, WAIT, Decision, Moment, SpotJob, Where, 
 from anygpu.plan.spot_weather import Weather
 from anygpu.plan.throughput import speedup, times_as_long
 
+FAILED_BY_PLACE = (Blame.LAUNCH, Blame.PREEMPTION)
+MOST_TICKS = 16.0
 FRESH_S = 60.0  # a job leaves a machine it need not leave only so soon after a checkpoint
 Move = Literal["deadline", "cheaper"]
 
@@ -193,24 +196,29 @@ def running_on(view: JobView) -> Where:
 
 
 def seen_available(view: JobView, among: Choices, now_ms: int, policy: Policy) -> tuple[str, ...]:
-    """Zones that offer spot and did not fail this job within the last tick, and the one it runs in."""
-    failed = set()
-    for attempt in reversed(view.attempts):
-        if attempt.ended_at_ms is None:
+    """Zones that offer spot and have not just failed this job, and the one it runs in."""
+    here = running_on(view)
+    firm = here == ON_DEMAND
+    shut = {zone for zone, until_ms in _shut_until(view, policy, firm=firm).items() if now_ms <= until_ms}
+    return tuple(sorted({zone for zone in among.available if zone not in shut} | {here.zone} - {""}))
+
+
+def _shut_until(view: JobView, policy: Policy, *, firm: bool) -> dict[str, float]:
+    """A zone that failed the job counts as gone for a tick. Before a firm machine is left for one that fails again
+    and again, twice as long each time.
+    """
+    until: dict[str, float] = {}
+    streaks: Counter[str] = Counter()
+    for attempt in view.attempts:
+        zone, failure = zone_of(attempt.offer), why(attempt) if attempt.over else None
+        if attempt.training_at_ms is not None:
+            streaks[zone] = 0
+        if failure is None or failure.code in PLANNED or failure.blame not in FAILED_BY_PLACE:
             continue
-        if now_ms - attempt.ended_at_ms > policy.spot_tick_s * 1000:
-            break
-        failure = why(attempt)
-        if (
-            failure is not None
-            and failure.blame in (Blame.LAUNCH, Blame.PREEMPTION)
-            and failure.code not in PLANNED
-        ):
-            failed.add(zone_of(attempt.offer))
-    here = running_on(view).zone
-    return tuple(
-        sorted({*(zone for zone in among.available if zone not in failed), *([here] if here else [])})
-    )
+        streaks[zone] += 1
+        ticks = min(MOST_TICKS, 2.0 ** streaks[zone]) if firm else 1.0
+        until[zone] = (attempt.ended_at_ms or 0) + ticks * policy.spot_tick_s * 1000
+    return until
 
 
 def _starting_s(view: JobView, now_ms: int, policy: Policy) -> float:

@@ -223,6 +223,16 @@ def test_a_zone_that_failed_the_job_within_a_tick_is_not_there() -> None:
     assert seen_available(view, among, 1_700_000, POLICY) == (zone_of(SPOT), zone_of(OTHER))
 
 
+def test_a_firm_machine_is_not_left_for_a_zone_that_keeps_refusing() -> None:
+    refused = [*started(0, SPOT)[:1], *lost(10, code="no_capacity", blame=Blame.LAUNCH)]
+    again = [*started(700, SPOT, 2)[:1], *lost(710, 2, "no_capacity", Blame.LAUNCH)]
+    view = job(*refused, *again, *started(720, FIRM, 3))
+    among = choices(plan(view, SPOT, FIRM))
+    assert among is not None
+    assert seen_available(view, among, (710 + 2400) * 1000, POLICY) == ()
+    assert seen_available(view, among, (710 + 2401) * 1000, POLICY) == (zone_of(SPOT),)
+
+
 # -- what the policy is asked and says ----------------------------------------------------------------------------
 
 
