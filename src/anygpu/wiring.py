@@ -299,6 +299,8 @@ def _policy(settings: Settings) -> Policy:
         leader_ttl_s=control.leader_ttl_s,
         paid_timeout_s=control.paid_timeout_s,
         paid_attempts=control.paid_attempts,
+        claim_limit_s=control.claim_limit_s,
+        spot_tick_s=control.spot_tick_s,
         useful_s=control.useful_s,
         stop_allowance_s=control.stop_allowance_s,
         end_allowance_s=control.end_allowance_s,

@@ -9,7 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.control import budget, death, decide, desk, money, placing, pool, supervisor, sweep, verdict
+from anygpu.control import (
+    budget,
+    deadlines,
+    death,
+    decide,
+    desk,
+    money,
+    placing,
+    pool,
+    supervisor,
+    sweep,
+    verdict,
+)
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
@@ -21,6 +33,7 @@ from anygpu.errors import AnygpuError
 from anygpu.events import fold
 from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure
 from anygpu.events.types import AttemptClaimed
+from anygpu.plan.spot import WAIT, Decision, Where
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
 from anygpu.testing.memory import MemoryEvidence
@@ -394,6 +407,19 @@ def the_view_remembers_what_the_events_do_not_say() -> list[Patch]:
 
 
 SEEN: list[str] = []
+
+
+# -- deadlines --------------------------------------------------------------------------------------------------
+
+
+@planted(9)
+def spot_is_waited_for_whatever_the_deadline() -> list[Patch]:
+    def answer(asked: Any, weather: Any) -> Any:
+        if asked.at.running != WAIT:
+            return Decision(asked.at.running, "stays")
+        return Decision(Where("spot", asked.at.available[0]) if asked.at.available else WAIT, "greedy")
+
+    return [(deadlines, "answer", answer)]
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------

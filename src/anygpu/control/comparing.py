@@ -1,9 +1,10 @@
 """Compares the places that would take a job, by the time and money each would need for it, and keeps the comparison."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from anygpu.control.remaining import deadline_ms, trained_s
 from anygpu.control.seams import Clock
 from anygpu.events.facts import Offer, Place, Prediction
 from anygpu.events.types import JobPlanned
@@ -12,7 +13,7 @@ from anygpu.plan import planner
 from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.document import document, entry
 from anygpu.plan.planner import Line, Planned
-from anygpu.plan.route import Worth
+from anygpu.plan.route import Plan, Worth
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 
@@ -59,7 +60,10 @@ class Comparing:
             read = None
         places = [as_place(offer) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
-        return Compared(planned=planner.planned(view.spec, read, places, deadline_s=left_s), read=read)
+        planned = planner.planned(view.spec, read, places, deadline_s=left_s)
+        if left_s is not None and not planned.lines:  # better late than never
+            planned = planner.planned(view.spec, read, places)
+        return Compared(planned=planned, read=read)
 
     async def kept(self, view: JobView, compared: Compared, chosen: Offer) -> JobPlanned:
         """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
@@ -103,12 +107,18 @@ def as_place(offer: Offer) -> planner.Place:
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
-    limits = view.spec.limits
-    if limits.deadline_at is not None:
-        return limits.deadline_at.timestamp() - now_ms / 1000
-    if limits.deadline_s is not None:
-        return limits.deadline_s - (now_ms - view.submitted_at_ms) / 1000
-    return None
+    """The time there is for the whole job: until the deadline, and what its newest checkpoint holds already."""
+    by_ms = deadline_ms(view)
+    return None if by_ms is None else (by_ms - now_ms) / 1000 + trained_s(view, view.newest_checkpoint)
+
+
+def foretold(view: JobView, compared: Compared | None, plan: Plan) -> JobView:
+    """The job with what the comparison says of its first firm place, until something better is known."""
+    firm = (ranked.offer for ranked in plan.ranked if not ranked.rejected and not ranked.offer.interruptible)
+    line = compared.of(offer) if compared is not None and (offer := next(firm, None)) else None
+    if view.prediction is not None or line is None or line.basis == "nothing":
+        return view
+    return replace(view, prediction=prediction(line))
 
 
 def prediction(line: Line) -> Prediction:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock
-from anygpu.control.verdict import why
+from anygpu.control.verdict import PLANNED, why
 from anygpu.events.facts import Blame, Failure, Place
 from anygpu.events.view import AttemptView, JobView
 
@@ -65,6 +65,3 @@ class Cooling:
             pause_s = min(self._policy.cool_most_s, self._policy.cool_base_s * 2.0 ** min(beyond - 1, 16))
             where = " ".join(part for part in (place[0], place[3], place[1]) if part)
             self._until[place] = (self._clock.monotonic() + pause_s, f"{where}: {failure.message}")
-
-
-PLANNED = {"migrate", "handover"}

@@ -49,7 +49,7 @@ def _silent_death(attempt: AttemptView, seen: Seen, policy: Policy) -> Failure |
             text = f"no word from the agent in {seen.state_s:.0f} s after launch"
             return Failure(code="never_started", message=text, blame=Blame.LAUNCH)
         return None
-    if attempt.stop_reason is not None and seen.wanted_end_s > policy.stop_limit_s:
+    if attempt.stop_reason is not None and seen.wanted_end_s > policy.stop_limit_for(attempt.stop_reason):
         text = f"asked to stop ({attempt.stop_reason}) {seen.wanted_end_s:.0f} s ago"
         blame = blame_for_stopping(attempt.stop_reason)
         return Failure(code=attempt.stop_reason, message=text, blame=blame)

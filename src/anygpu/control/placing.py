@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from anygpu.backends.contract import Backend
 from anygpu.control.budget import budget_failure, left_microusd
-from anygpu.control.comparing import Compared, Comparing, is_a_choice, work_key
+from anygpu.control.comparing import Compared, Comparing, foretold, is_a_choice, work_key
 from anygpu.control.cooling import Cooling
+from anygpu.control.deadline import has_deadline, moving
+from anygpu.control.deadlines import Deadlines
 from anygpu.control.explaining import Explaining
 from anygpu.control.policy import Policy
 from anygpu.control.pool import Standing, Waiting, in_turn, standing
@@ -49,6 +52,7 @@ class Placing:
         self._visible = visible
         self._quotes = Quotes(backends, clock, policy)
         self._cooling = Cooling(clock, policy)
+        self.deadlines = Deadlines(clock, policy)
         self._checkpoints = checkpoints
         self._tickets = tickets
         self._clock = clock
@@ -71,14 +75,7 @@ class Placing:
         """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()
         self._cooling.learn(views)
-        usual = Circumstances(
-            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
-            avoided=self._cooling.avoided(),
-            closed=tuple(sorted(self._cooling.closed().items())),
-        )
-        places = _Places(
-            views, self._quotes.offers, self._comparing, self._visible, self._policy.paid_attempts
-        )
+        usual, places = self._usual(), self._places(views)
         now = standing(views, await self._journal.usages(), self._policy, now_ms)
         wanting = {view.id: view for view in ready if wants_a_place(view)}
         promised, full = now.promised(), Full()
@@ -86,7 +83,10 @@ class Placing:
         for job in in_turn(self._waiting.of(wanting.values(), now_ms), now):
             view, over_quota = wanting[job.id], now.over_quota(job)
             plan = await places.plan(view, _circumstances(view, usual, places, now_ms, over_quota))
-            after = await self._settle(view, plan, places.compared(view), guard)
+            compared = places.compared(view)
+            if has_deadline(view):
+                plan = self.deadlines.steer(foretold(view, compared, plan), plan)
+            after = await self._settle(view, plan, compared, guard)
             if after is not None:
                 changed.append(after)
                 now.take(after)
@@ -110,6 +110,36 @@ class Placing:
             self._look_again_at = self._clock.monotonic() + max(0.0, rooms.look_again_s - now.now_s)
         stopped = [await self._write(room.holding.view, room.stop, guard) for room in rooms.made]
         return [view for view in stopped if view is not None]
+
+    async def mind(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
+        """Ask those among `running` to move whose deadline, or whose money, wants it. Returns the jobs that changed."""
+        now_ms = self._clock.wall_ms()
+        usual, places = self._usual(), self._places(views)
+        changed = []
+        for view in running:
+            live = view.live_attempt
+            if live is None:
+                continue
+            # What it pays for now will have ended by then.
+            now = replace(_circumstances(view, usual, places, now_ms, ""), paid_waits="")
+            reason = self.deadlines.move(view, await places.plan(view, now))
+            after = reason and await self._write(
+                view, partial(moving, number=live.number, reason=reason), guard
+            )
+            if after:
+                changed.append(after)
+        return changed
+
+    def _usual(self) -> Circumstances:
+        return Circumstances(
+            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
+            avoided=self._cooling.avoided(),
+            closed=tuple(sorted(self._cooling.closed().items())),
+        )
+
+    def _places(self, views: Sequence[JobView]) -> "_Places":
+        most = self._policy.paid_attempts
+        return _Places(views, self._quotes.offers, self._comparing, self._visible, most)
 
     async def _settle(
         self, view: JobView, plan: Plan, compared: Compared | None, guard: Guard

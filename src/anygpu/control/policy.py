@@ -46,6 +46,7 @@ class Policy:
     stop_allowance_s: float = 120  # before the budget is used up: for saving and stopping
     end_allowance_s: float = 20  # before the budget is used up: for ending the machine, saved or not
     handover_s: float = 300  # before the end of a machine's longest life: for saving and stopping
+    spot_tick_s: float = 600  # how often a job with a deadline asks how spot is doing
     meter_every_s: float = 30  # then twice as long, ...: how often a provider is asked what it charged
     meter_for_s: float = 172_800
     meter_tolerance_microusd: int = 10
@@ -54,6 +55,15 @@ class Policy:
         """How long the job may train when it runs there."""
         own = spec.limits.timeout_s
         return self.paid_timeout_s if own is None and offer.paid else own
+
+    def stop_limit_for(self, reason: str) -> float:
+        """From stop to the agent's last word. A deadline has no time for a slow upload: it counts on none."""
+        return self.stop_allowance_s if reason in ("deadline", "cheaper") else self.stop_limit_s
+
+    @property
+    def look_s(self) -> float:
+        """The next decision about a job is made after this long at the latest, by this process or its successor."""
+        return self.leader_ttl_s + 2 * self.poll_s + self.offers_wait_s
 
     @property
     def swept_within_s(self) -> float:

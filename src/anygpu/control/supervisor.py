@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from anygpu.control.deadline import has_deadline
 from anygpu.control.explaining import AT_ONCE, is_unexplained
 from anygpu.control.keeper import Keeper
 from anygpu.control.money import orphan_usage
@@ -34,6 +35,7 @@ class Leadership:
     due: dict[str, float] = field(default_factory=dict)
     wanting: set[str] = field(default_factory=set)  # jobs without a place
     unexplained: dict[str, float] = field(default_factory=dict)  # placed without a comparison, since when
+    timed: set[str] = field(default_factory=set)  # jobs with a deadline that may run on spot
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     chores: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)  # what was due once more while it was being done
@@ -125,6 +127,8 @@ class Supervisor:
             self._start(led, "placing", lambda: self._place(led, keeper))
         if self._explaining_at(led) <= self._clock.monotonic():
             self._start(led, "comparing places", lambda: self._explain(led))
+        if led.timed and self._placing.deadlines.due(_timed(led)):
+            self._start(led, "minding deadlines", lambda: self._mind(led))
         self._start_looks(led, keeper)
         if self._sweep_is_due(led):
             self._start(led, "sweeping", lambda: self._sweep(led))
@@ -192,6 +196,8 @@ class Supervisor:
             led.unexplained.setdefault(view.id, self._clock.monotonic())
         else:
             led.unexplained.pop(view.id, None)
+        if has_deadline(view):
+            led.timed.add(view.id)
         led.due.setdefault(view.id, self._clock.monotonic())
         if view.recovering_since_ms is None:
             led.recovering.pop(view.id, None)
@@ -205,6 +211,7 @@ class Supervisor:
         led.due.pop(job_id, None)
         led.wanting.discard(job_id)
         led.unexplained.pop(job_id, None)
+        led.timed.discard(job_id)
         led.recovering.pop(job_id, None)
 
     async def _place(self, led: Leadership, keeper: Keeper) -> None:
@@ -213,11 +220,21 @@ class Supervisor:
         if not ready:
             return
         for view in await self._placing.run([*led.views.values()], ready, led.guard):
-            self._know(led, view)
-            led.due[view.id] = self._clock.monotonic()
-            if view.id in led.looking:
-                led.again.add(view.id)  # that look began before there was an attempt to launch
-            self._wake.set(NUDGE)
+            self._look_soon(led, view)
+
+    async def _mind(self, led: Leadership) -> None:
+        """Jobs with a deadline go from spot to on-demand in time, and back when that pays."""
+        self._placing.deadlines.forget_others(led.timed)
+        due = self._placing.deadlines.due(_timed(led))
+        for view in await self._placing.mind([*led.views.values()], due, led.guard):
+            self._look_soon(led, view)
+
+    def _look_soon(self, led: Leadership, view: JobView) -> None:
+        self._know(led, view)
+        led.due[view.id] = self._clock.monotonic()
+        if view.id in led.looking:
+            led.again.add(view.id)  # that look began before this was known
+        self._wake.set(NUDGE)
 
     def _explaining_at(self, led: Leadership) -> float:
         """When the one that has waited longest is to be explained: they stand in that order."""
@@ -307,6 +324,7 @@ class Supervisor:
         now = self._clock.monotonic()
         times = [led.listed_at + self._policy.poll_s]
         times += [self._placing.next_at()] if led.wanting else []
+        times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
         times += [due for job_id, due in led.due.items() if job_id not in led.looking]
         times += [self._explaining_at(led)] if led.unexplained else []
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
@@ -318,6 +336,10 @@ def _is_fenced(attempt: AttemptView, over_for_s: float, policy: Policy) -> bool:
     """Nothing of it trains any more: its agent said so, the provider says so, or its lease has run out."""
     told = attempt.outcome is not None and attempt.lost is None
     return told or attempt.released or over_for_s > policy.silence_for(attempt.offer)
+
+
+def _timed(led: Leadership) -> list[JobView]:
+    return [led.views[job_id] for job_id in sorted(led.timed)]
 
 
 async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:

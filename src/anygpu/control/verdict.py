@@ -56,6 +56,7 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     return Retry(failure, counts)
 
 
+PLANNED = {"migrate", "handover", "deadline", "cheaper"}  # its machine was left, not taken back
 FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # the job waits, or goes elsewhere
 
 
@@ -98,7 +99,7 @@ def _stopped(attempt: AttemptView) -> Failure:
 
 
 def blame_for_stopping(reason: str) -> Blame:
-    return Blame.PREEMPTION if reason in ("preempt", "migrate", "handover") else Blame.PLATFORM
+    return Blame.PREEMPTION if reason == "preempt" or reason in PLANNED else Blame.PLATFORM
 
 
 def progressed(view: JobView, attempt: AttemptView) -> bool:

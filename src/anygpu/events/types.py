@@ -116,7 +116,7 @@ class StopRequested(Event):
     """The attempt shall checkpoint and stop."""
 
     attempt: int
-    reason: str  # timeout | budget | preempt | migrate | handover
+    reason: str  # timeout | budget | preempt | migrate | handover | deadline | cheaper
     message: str = ""  # in words, for the person whose job it is
     makes_room_for: str = ""  # the job that gets its slots, when the queue asks for it
 

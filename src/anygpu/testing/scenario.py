@@ -43,6 +43,7 @@ POLICY = Policy(
     stop_allowance_s=40,
     end_allowance_s=20,
     handover_s=30,
+    spot_tick_s=60,
     meter_every_s=15,
     meter_for_s=300,
 )
@@ -50,6 +51,20 @@ FAULTS_UNTIL_S = 400.0
 PATIENT = "patient"
 BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: some minutes of what places cost here
 CROWD = 15
+ON_TIME_S = 60.0  # what on-demand that answers needs beside the work: placing, booting, reporting
+SPOT_WEATHER = {
+    Fault.PREEMPTED_0: 0.08,
+    Fault.PREEMPTED_30: 0.08,
+    Fault.PREEMPTED_120: 0.08,
+    Fault.NO_CAPACITY: 0.5,
+    Fault.BOOT_STUCK: 0.1,
+    Fault.SETUP_FAILED: 0.1,
+    Fault.MACHINE_DIED: 0.02,
+    Fault.PRICE_CHANGED: 0.02,
+    Fault.WAKE_LOST: 0.3,
+    Fault.KILLED_BEFORE_WRITE: 0.002,
+    Fault.KILLED_AFTER_WRITE: 0.002,
+}
 SETTLE_S = 1200.0
 
 
@@ -74,6 +89,8 @@ class Asked:
     migrate_to: str = ""
     fallbacks: tuple[str, ...] = ()
     project: str = "vision"
+    deadline_s: float | None = None  # from its submission
+    expected_s: float | None = None  # how long it says that it trains
 
     def spec(self) -> JobSpec:
         fields: dict[str, Any] = {
@@ -81,9 +98,22 @@ class Asked:
             "env": self.script.env(),
             "priority": self.priority,
             "resources": {"cpus": self.units},
-            "checkpoint": {"keep": self.keep, "paths": ["ckpt/*.pt"] if self.resumable else []},
-            "limits": {"timeout_s": self.timeout_s, "max_retries": 3, "max_cost_microusd": self.max_cost},
-            "placement": {"hold_on_failure_s": self.hold_s or None, "fallbacks": self.fallbacks},
+            "checkpoint": {
+                "keep": self.keep,
+                "paths": ["ckpt/*.pt"] if self.resumable else [],
+                "every_s": self.script.save_every * self.script.step_s,
+            },
+            "limits": {
+                "timeout_s": self.timeout_s,
+                "max_retries": 3,
+                "max_cost_microusd": self.max_cost,
+                "deadline_s": self.deadline_s,
+            },
+            "placement": {
+                "hold_on_failure_s": self.hold_s or None,
+                "fallbacks": self.fallbacks,
+                "expected_duration_s": self.expected_s,
+            },
         }
         return from_mapping(fields | ({"idempotency_key": self.key} if self.key else {}))
 
@@ -103,6 +133,7 @@ class Place:
     quota: int | None = None
     max_run_s: float | None = None
     lease_s: float = 0
+    steady: bool = False  # whatever happens elsewhere, it starts what it is asked to and takes nothing back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +152,14 @@ class Scenario:
 def seeded(seed: int) -> Scenario:
     """The history a seed stands for."""
     chance = random.Random(f"projects:{seed}")
-    return _shared(chance, str(seed)) if chance.random() < 0.08 else _of_one_project(seed)
+    if chance.random() < 0.08:
+        return _shared(chance, str(seed))
+    chance = random.Random(f"deadline:{seed}")
+    if chance.random() < 0.08:
+        return _timed(seed, chance)
+    scenario = _of_one_project(seed)
+    jobs = tuple(_timed_too(asked, chance) if chance.random() < 0.2 else asked for asked in scenario.jobs)
+    return replace(scenario, jobs=jobs)
 
 
 def _shared(chance: random.Random, seed: str) -> Scenario:
@@ -172,6 +210,39 @@ def _of_one_project(seed: int) -> Scenario:
 
 def _hurried(policy: Policy) -> Policy:
     return replace(policy, patience_s=60, sharing=replace(policy.sharing, starved_s=120))
+
+
+def _timed_too(asked: Asked, chance: random.Random) -> Asked:
+    """With a deadline, which nobody can promise to keep where everything may fail."""
+    work_s = asked.script.steps * asked.script.step_s
+    return replace(asked, deadline_s=work_s * chance.uniform(1, 4) + 60, expected_s=work_s)
+
+
+def _timed(seed: int, chance: random.Random) -> Scenario:
+    """Spot that comes and goes beside on-demand that is always there, and a deadline that on-demand can meet."""
+    spot = Place(name="spot", price=300_000, interruptible=True, idempotent=chance.random() < 0.5)
+    other = Place(name="other", price=250_000, interruptible=True, quota=chance.choice([None, 0]))
+    cloud = Place(name="cloud", price=1_000_000, steady=True)
+    script = Script(
+        steps=chance.randint(10, 40), step_s=chance.choice([10.0, 30.0]), save_every=chance.randint(1, 4)
+    )
+    work_s = script.steps * script.step_s
+    asked = Asked(
+        at=chance.uniform(0, 30),
+        script=script,
+        key="timed",
+        resumable=True,
+        expected_s=work_s,
+        deadline_s=work_s * chance.choice([1.0, 1.1, 1.5, 2.0]) + chance.choice([ON_TIME_S, 240, 480, 1200]),
+    )
+    return Scenario(
+        seed=str(seed),
+        jobs=(asked,),
+        places=chance.choice([(spot, cloud), (spot, other, cloud)]),
+        processes=chance.choice([1, 2]),
+        rates={fault: rate * chance.uniform(0.3, 2) for fault, rate in SPOT_WEATHER.items()},
+        faults_until=3000.0,
+    )
 
 
 def _asked(chance: random.Random, number: int, places: tuple[Place, ...]) -> Asked:

@@ -43,6 +43,7 @@ class World:
         self.faults = Faults(
             f"faults:{scenario.seed}", scenario.rates, scenario.faults_until, loop.time, self.trace
         )
+        self._steady = Faults(f"steady:{scenario.seed}", {}, 0.0, loop.time, self.trace)
         self.witness = Witness(loop, self.trace, self._committed)
         self.blobs = SimBlobs(self.clock.wall_ms)
         self.rotted: dict[str, float] = {}  # manifests of checkpoints that were damaged at rest, and when
@@ -199,7 +200,7 @@ class World:
         provider = SimProvider(
             place.name,
             self.loop,
-            self.faults,
+            self._steady if place.steady else self.faults,
             self.trace,
             guest,
             Tariff(place.price, place.step_s, place.minimum_s),
