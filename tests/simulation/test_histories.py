@@ -7,7 +7,7 @@ import pytest
 from anygpu.testing.faults import Fault
 from anygpu.testing.simulate import Summary, play_seeds
 
-MEMORY_HISTORIES, SQL_HISTORIES = 2_000, 200
+MEMORY_HISTORIES, SQL_HISTORIES = 1_200, 200
 AT_LEAST = 20  # of each kind, over the memory run
 
 # All histories are played before the first test: on a busy machine that takes longer than a test may hang.

@@ -35,10 +35,16 @@ class Compared:
     read: Analysis | None
     files: dict[Place, str] = field(default_factory=dict)  # where it is kept, by what was chosen
 
-    def worth(self) -> Mapping[Place, Worth]:
-        """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it."""
+    def worth(self, *, begun: bool = False) -> Mapping[Place, Worth]:
+        """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it.
+
+        `begun`: it has trained already, and the prediction is of the whole: the places are only put in order.
+        """
         fit = {line.place.offer.place: Worth(score=line.score) for line in self.planned.lines}
-        out = {line.place.offer.place: _doubted(line) for line in self.planned.rejected}
+        out = {
+            line.place.offer.place: Worth(score=LAST) if begun else _doubted(line)
+            for line in self.planned.rejected
+        }
         return {**out, **fit}
 
     def of(self, offer: Offer) -> Line | None:

@@ -250,14 +250,16 @@ class _Places:
 
     async def _best(self, view: JobView, now: Circumstances, key: object) -> Plan:
         """By whole bills. Jobs that are the same work are compared once, however many there are."""
-        work = key, work_key(view)
+        work = key, work_key(view), bool(view.attempts)
         plan = self._plans.get(work)
         if plan is not None:
             return plan
         offers, same = await self._left_for(view), (view.organisation, work_key(view))
         if same not in self._compared:
             self._compared[same] = await self._comparing.compare(view, offers)
-        plan = self._plans[work] = route(view.spec, offers, now, self._compared[same].worth())
+        plan = self._plans[work] = route(
+            view.spec, offers, now, self._compared[same].worth(begun=bool(view.attempts))
+        )
         return plan
 
     def compared(self, view: JobView) -> Compared | None:
