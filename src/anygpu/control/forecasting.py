@@ -1,6 +1,6 @@
 """Watches jobs that run until their first steps tell how long they take, and writes that down; then looks seldom.
 
-Within the rounds there are anyway, never in the way of a report: a row of each attempt that is due, and a window of its points.
+Within the rounds there are anyway, never in the way of a report: a row of each attempt that is due, and some points.
 """
 
 from collections.abc import Mapping
