@@ -10,7 +10,20 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ingest, machines, overhead, pages, plan, queue, recovery, spot, start, trainers, watching
+from bench import (
+    accuracy,
+    ingest,
+    machines,
+    overhead,
+    pages,
+    plan,
+    queue,
+    recovery,
+    spot,
+    start,
+    trainers,
+    watching,
+)
 from bench.peers import ROOT
 from bench.stage import Figure, Stage, stage
 
@@ -28,6 +41,7 @@ SECTIONS = {
     "plan": plan,
     "spot": spot,
     "queue": queue,
+    "accuracy": accuracy,
 }
 
 

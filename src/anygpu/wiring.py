@@ -7,7 +7,7 @@ import hmac
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from anygpu.control.comparing import Comparing
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
+from anygpu.control.outcome import Recorder
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.quotes import Quotes
@@ -28,6 +29,7 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
+from anygpu.events.fold import Recorded
 from anygpu.plan.catalog import Layers
 from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.server import log, process, state
@@ -41,12 +43,14 @@ from anygpu.server.listening import Listener, url_of
 from anygpu.server.market import Market
 from anygpu.server.planning import Planning
 from anygpu.server.queue_look import QueueLook
+from anygpu.server.recording import Recording
 from anygpu.server.retention import Retention
 from anygpu.server.services import Services
 from anygpu.server.stream import Sources
 from anygpu.server.work_reader import WorkReader
 from anygpu.server.world import LoopWake, RealChance, RealClock
 from anygpu.settings import QueueSettings, Settings, config_path
+from anygpu.store.journal import OnCommit
 from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
@@ -92,6 +96,8 @@ class Parts:
     supervisor: Supervisor
     retention: Retention
     backends: Backends
+    recording: Recording
+    recorder: Recorder
 
 
 @asynccontextmanager
@@ -112,6 +118,7 @@ async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
         if settings.server.control:
             await stack.enter_async_context(_background(parts.supervisor.run()))
             await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
+            await stack.enter_async_context(_background(parts.recording.run(parts.recorder)))
         address = _address(settings, api_socket, services)
         stack.enter_context(state.announced(settings.state, address))
         process.settle()
@@ -123,7 +130,8 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     keys = Keys.from_file(key_file(settings))
     world = World(clock=RealClock(), chance=RealChance(), wake=LoopWake())
     hub = _hub(settings)
-    stores = await open_stores(settings, keys.blobs, hub.committed, stack)
+    recording = Recording()
+    stores = await open_stores(settings, keys.blobs, _telling(hub.committed, recording.committed), stack)
     policy, tickets = _policy(settings), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
@@ -149,6 +157,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         uploads=stores.uploads,
         secrets=stores.secrets,
         access=access,
+        outcomes=stores.outcomes,
         sources=Sources(journal=stores.journal, evidence=stores.evidence, hub=hub, poll_s=_poll_s(settings)),
         queue=QueueLook(stores.journal, world.clock, policy),
         gauges=Gauges(),
@@ -173,7 +182,14 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     leader = state.leader(settings.state, alone=settings.embedded)
     comparing = Comparing(reader, plans, world.clock)
     supervisor = _supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
-    return Parts(services=services, supervisor=supervisor, retention=retention, backends=backends)
+    return Parts(
+        services=services,
+        supervisor=supervisor,
+        retention=retention,
+        backends=backends,
+        recording=recording,
+        recorder=Recorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
+    )
 
 
 def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
@@ -230,6 +246,14 @@ def _market(settings: Settings) -> Market:
         wanted.stale_days,
         lambda: datetime.now(UTC).date(),
     )
+
+
+def _telling(*listeners: OnCommit) -> OnCommit:
+    def committed(recorded: Sequence[Recorded]) -> None:
+        for each in listeners:
+            each(recorded)
+
+    return committed
 
 
 def _hub(settings: Settings) -> Hub:

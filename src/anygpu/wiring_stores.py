@@ -14,6 +14,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.journal import OnCommit
 from anygpu.store.objects import open_blobs
+from anygpu.store.outcomes import Outcomes
 from anygpu.store.profiles import Profiles
 from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.scope import SYSTEM
@@ -39,6 +40,7 @@ class Stores:
     uploads: Uploads
     secrets: Secrets
     profiles: Profiles
+    outcomes: Outcomes
 
 
 async def open_stores(
@@ -56,6 +58,7 @@ async def open_stores(
         uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
         secrets=Secrets(database, _vault_file(settings)),
         profiles=Profiles(database, _vault_file(settings)),
+        outcomes=Outcomes(database),
     )
 
 

@@ -38,6 +38,7 @@ class Dashboard:
         return [
             self._title(painted),
             self._progress(width),
+            *self._expected(width),
             "",
             *self.curves.lines(width, self.height),
             "",
@@ -63,6 +64,10 @@ class Dashboard:
         told = " · ".join(part for part in parts if part)
         room = max(10, min(60, width - len(told) - 4))
         return words.cut(f"▕{bar(fraction_of(now) or 0, room)}▏ {told}", width)
+
+    def _expected(self, width: int) -> list[str]:
+        told = jobs.expected(self.job)
+        return [f"expected: {told}"[:width]] if told else []
 
     def _metrics(self) -> str:
         return words.metrics(self.pulse.metrics, 12)

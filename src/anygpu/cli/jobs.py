@@ -7,6 +7,13 @@ from anygpu.cli import paint, table, words
 from anygpu.sdk.status import fraction_of
 
 Job = Mapping[str, Any]
+BASES = {
+    "first steps": "from its first steps",
+    "history": "from past runs",
+    "code": "from its code",
+    "said": "as the job says",
+    "nothing": "a guess",
+}
 HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS")
 
 
@@ -78,6 +85,7 @@ def _story(job: Job) -> list[tuple[str, str]]:
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
         ("last words", _last_words(job) if failure else ""),
         ("progress", progress(job.get("progress") or {})),
+        ("expected", expected(job)),
         ("metrics", words.metrics(job.get("metrics") or {}, 20)),
         ("checkpoint", f"step {saved['step']}, {words.age(saved['saved_at'])}" if saved else ""),
         ("work lost", words.duration(job["work_lost_s"]) if job.get("work_lost_s") else ""),
@@ -92,6 +100,16 @@ def _last_words(job: Job) -> str:
     """What the last attempt said before it failed: mostly the reason."""
     tried = job.get("attempts") or [{}]
     return " ".join((tried[-1].get("message") or "").split())
+
+
+def expected(job: Job) -> str:
+    """What the newest prediction says of the whole job; nothing once it has ended."""
+    said = job.get("prediction")
+    if not said or job.get("ended_at"):
+        return ""
+    low, high = words.duration(said["wall_low_s"]), words.duration(said["wall_high_s"])
+    cost = f", {words.money(said['cost_microusd'])}" if said["cost_high_microusd"] else ""
+    return f"{words.duration(said['wall_s'])} in all ({low} to {high}){cost}; {BASES.get(said['basis'], said['basis'])}"
 
 
 def progress(now: Mapping[str, Any]) -> str:

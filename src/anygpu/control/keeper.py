@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
 from anygpu.control.decide import events_due
+from anygpu.control.forecasting import Forecasts
 from anygpu.control.hold import wants_hold
 from anygpu.control.memory import AttemptMemory
 from anygpu.control.meters import Meters
@@ -45,6 +46,7 @@ class Keeper:
         self._memory: dict[tuple[str, int], AttemptMemory] = {}
         self._jitter: dict[str, float] = {}
         self.meters = Meters(journal, backends, clock, policy)
+        self.forecasts = Forecasts(journal, evidence, clock)
 
     async def look(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
         """One look at a job: the view after it, and in how many seconds to look again.

@@ -134,6 +134,8 @@ class Supervisor:
             self._start(led, "sweeping", lambda: self._sweep(led))
         if keeper.meters.next_at() <= self._clock.monotonic():
             self._start(led, "reading meters", lambda: keeper.meters.run(led.guard, self._report))
+        if keeper.forecasts.next_at() <= self._clock.monotonic():
+            self._start(led, "forecasting", lambda: keeper.forecasts.run(led.guard))
         for job_id in sorted(await self._wake.wait(self._pause_s(led))):
             if job_id != NUDGE:
                 await self._refresh(led, job_id)
@@ -271,6 +273,7 @@ class Supervisor:
             view, pause_s = await keeper.look(job_id, led.guard)
             self._know(led, view)
             keeper.meters.note(view)
+            keeper.forecasts.note(view)
             if view.terminal:
                 keeper.forget(view)
         except LeaseLost:

@@ -118,6 +118,10 @@ class Client:
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 
+    def accuracy(self) -> Json:
+        """How far the server's predictions were from what happened."""
+        return self._get(f"{ROOT}/accuracy")
+
     def machines(self) -> Json:
         return self._get(f"{ROOT}/machines")
 

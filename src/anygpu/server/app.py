@@ -16,6 +16,7 @@ from anygpu.server.gate import Gate, GateRules
 from anygpu.server.problems import from_status, from_validation, problem
 from anygpu.server.rates import RateLimit
 from anygpu.server.routes import (
+    accuracy,
     backends,
     doors,
     evidence,
@@ -39,6 +40,7 @@ ROUTERS = (
     uploads,
     queue,
     plan,
+    accuracy,
     machines,
     backends,
     secrets,

@@ -27,6 +27,8 @@ def job(
         "metrics": {each.name: each.last for each in series},
         "attempts": [_attempt(each, now_ms) for each in view.attempts],
         "telemetry": dict(row.telemetry),
+        "predicted": predicted(view.predicted),
+        "prediction": predicted(view.prediction),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }
 

@@ -21,6 +21,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.outcomes import Outcomes
 from anygpu.store.plans import Plans
 from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
@@ -41,6 +42,7 @@ class Services:
     uploads: Uploads
     secrets: Secrets
     access: Access
+    outcomes: Outcomes
     sources: Sources
     queue: QueueLook
     gauges: Gauges

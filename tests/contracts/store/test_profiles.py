@@ -171,6 +171,7 @@ def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
 
 def as_it_was_before_profiles(connection: Connection) -> None:
     run(connection, "DROP TABLE slot_usages")
+    run(connection, "DROP TABLE outcomes")
     run(connection, "DROP TABLE profiles")
     run(connection, "UPDATE alembic_version SET version_num = '0001'")
 

@@ -3,7 +3,8 @@
 import random
 from itertools import accumulate
 
-from anygpu.plan.calibrate import Forecast, Reported, forecast
+from anygpu.plan.bill import Span
+from anygpu.plan.calibrate import Forecast, Reported, forecast, together
 
 
 def run(
@@ -74,3 +75,45 @@ def test_a_finished_run_has_nothing_left() -> None:
     times = run(random.Random(4), steps=50, per_epoch=50, step_s=1, noise=0.1, pause_s=0)
     found = told(times, 50, 50)
     assert found.left_s(times[-1]) == 0
+
+
+def test_before_an_evaluation_was_seen_a_usual_one_is_expected_and_all_of_it_doubted() -> None:
+    times = [float(step) for step in range(1, 16)]
+    found = forecast(Reported(times_s=times, steps=400, steps_per_epoch=100))
+    plain = forecast(Reported(times_s=times, steps=400))
+    assert found is not None
+    assert plain is not None
+    assert plain.total_s == 400
+    assert 400 < found.total_s < 440
+    assert found.low_s < 400 < 450 < found.high_s
+
+
+def test_an_epoch_that_ends_without_a_pause_is_taken_at_its_word() -> None:
+    times = [float(step) for step in range(1, 31)]
+    found = forecast(Reported(times_s=times, steps=400, steps_per_epoch=20))
+    assert found is not None
+    assert found.total_s == 400
+
+
+def test_rounds_that_grow_take_longer_than_the_first_ones_say() -> None:
+    gaps = [1 + 0.01 * step for step in range(200)]
+    seen = [*accumulate(gaps)]
+    grown = forecast(Reported(times_s=seen[:15], steps=200, steps_per_epoch=1, grows=True))
+    level = forecast(Reported(times_s=seen[:15], steps=200, steps_per_epoch=1))
+    assert grown is not None
+    assert level is not None
+    assert level.total_s < 0.7 * seen[-1]
+    assert abs(grown.total_s - seen[-1]) < 0.1 * seen[-1]
+
+
+def test_two_words_on_one_thing_meet_between_them_nearer_to_the_surer() -> None:
+    sure, vague = Span(expected=100, low=95, high=105), Span(expected=120, low=80, high=180)
+    both = together(vague, sure)
+    assert 100 < both.expected < 105
+    assert both.low < 100 < both.high
+    assert both.high / both.low < sure.high / sure.low
+
+
+def test_where_past_runs_contradict_the_run_wins() -> None:
+    own, before = Span(expected=100, low=90, high=111), Span(expected=1000, low=900, high=1111)
+    assert together(own, before).expected < 115

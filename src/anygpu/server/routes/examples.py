@@ -37,7 +37,25 @@ SUMMARY: dict[str, Any] = {
     "failure": None,
     "queue_position": None,
 }
-JOB = {**SUMMARY, "metrics": {"loss": 0.25}, "attempts": [], "telemetry": {}, "spec": SPEC}
+PREDICTION = {
+    "wall_s": 8040.0,
+    "wall_low_s": 5200.0,
+    "wall_high_s": 12_100.0,
+    "cost_microusd": 1_340_000,
+    "cost_low_microusd": 870_000,
+    "cost_high_microusd": 2_020_000,
+    "basis": "history",
+    "confidence": "medium",
+}
+JOB = {
+    **SUMMARY,
+    "metrics": {"loss": 0.25},
+    "attempts": [],
+    "telemetry": {},
+    "predicted": None,
+    "prediction": PREDICTION,
+    "spec": SPEC,
+}
 EVENT = {
     "position": 17,
     "job_id": JOB_ID,
@@ -65,16 +83,6 @@ CHECKPOINT = {
     "files": [FILE],
 }
 ARTIFACT = {"name": "model.pt", "attempt": 1, "size": 1024, "sha256": "9f86…", "urls": FILE["urls"]}
-PREDICTION = {
-    "wall_s": 8040.0,
-    "wall_low_s": 5200.0,
-    "wall_high_s": 12_100.0,
-    "cost_microusd": 1_340_000,
-    "cost_low_microusd": 870_000,
-    "cost_high_microusd": 2_020_000,
-    "basis": "history",
-    "confidence": "medium",
-}
 PLACE = {
     "backend": "runpod",
     "name": "1x_RTX4090_SECURE",

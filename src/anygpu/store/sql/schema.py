@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 
 from anygpu.errors import AnygpuError
 
-SCHEMA_VERSION = "0003"  # of `tables.py`, and of the newest migration
+SCHEMA_VERSION = "0004"  # of `tables.py`, and of the newest migration
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Any number, the same in every process: only one migrates at a time.
 _LOCK = 5_147_280_001

@@ -246,3 +246,28 @@ Table(
     Column("expires_at_ms", BigInteger),
     Index("tokens_of_project", "organisation", "project"),
 )
+
+Table(  # what completed jobs took and cost, beside what was predicted
+    "outcomes",
+    METADATA,
+    Column("job_id", String, primary_key=True),
+    Column("organisation", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("fingerprint", String, nullable=False),  # equal for jobs whose steps take equally long
+    Column("backend", String, nullable=False),
+    Column("gpu_kind", String, nullable=False),
+    Column("gpu_count", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("length", String, nullable=False),  # what it asked for: epochs 3
+    Column("steps", BigInteger),
+    Column("step_s", Float),
+    Column("training_s", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("cost_microusd", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger, nullable=False),
+    Column("predicted", Text),  # before it ran
+    Column("calibrated", Text),  # after its first steps
+    Index("outcomes_of_workload", "organisation", "fingerprint", "ended_at_ms"),
+    Index("outcomes_of_organisation", "organisation", "ended_at_ms"),
+    Index("outcomes_by_end", "ended_at_ms"),
+)

@@ -1,0 +1,42 @@
+"""A job that says its steps is predicted while it runs, and judged when it has completed."""
+
+import time
+
+SCRIPT = (
+    "import time, anygpu",
+    "for step in range(1, 301):",
+    "    time.sleep(0.05)",
+    "    anygpu.progress(step=step, steps=300)",
+    "    anygpu.log(loss=1 / step, step=step)",
+)
+
+
+def soon(look, within_s: float = 60.0):
+    """What `look` answers once it is something; a completed job's outcome is written a moment later."""
+    end = time.monotonic() + within_s
+    while not (found := look()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def first_steps(job):
+    said = job["prediction"]
+    return said if said and said["basis"] == "first steps" else None
+
+
+def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(anygpu) -> None:
+    assert b"no completed job was predicted yet" in anygpu("accuracy").stdout
+    anygpu.write("t.py", *SCRIPT)
+    made = anygpu.json("run", "-d", "-n", "paced", "t.py")
+    said = soon(lambda: first_steps(anygpu.json("show", made["id"])))
+    assert said["wall_low_s"] <= said["wall_s"] <= said["wall_high_s"]
+    shown = anygpu("show", "paced").stdout.decode()
+    assert "from its first steps" in shown or "completed" in shown
+    anygpu("logs", "-f", "paced")
+    planned = [each for each in anygpu.json("events", "paced")["events"] if each["type"] == "JobPlanned"]
+    assert 1 <= len(planned) <= 7
+    judged = soon(lambda: anygpu.json("accuracy")["first_steps"]["jobs"])
+    assert judged == 1
+    told = anygpu("accuracy").stdout.decode()
+    assert "after its first steps" in told
+    assert "INTERVAL HELD" in told
