@@ -5,9 +5,11 @@ import re
 
 from anygpu.plan import models
 from anygpu.plan.analyse import layers
+from anygpu.plan.analyse.built import built
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call, dotted
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.packages import KNOWN_PACKAGES
 from anygpu.plan.analyse.settings import Value
 
 _NOT_MODELS = re.compile(
@@ -86,7 +88,7 @@ def _pretrained(code: Code) -> Found[str] | None:
         if _NOT_MODELS.search(call.base):
             continue
         told = code.settings.text(call.argument("pretrained_model_name_or_path", "model_name", position=0))
-        if told is not None and told.value:
+        if told is not None and told.value and _is_published(call, str(told.value)):
             return _said(str(told.value), told)
     for call in code.facts.calls_of("SentenceTransformer", "FastLanguageModel", "SFTTrainer"):
         told = code.settings.text(call.argument("model_name_or_path", "model", position=0))
@@ -97,6 +99,12 @@ def _pretrained(code: Code) -> Found[str] | None:
         if told is not None and isinstance(told.value, str):
             return _said(told.value, told, LIKELY)
     return None
+
+
+def _is_published(call: Call, name: str) -> bool:
+    """A library's class loads what it is told; a class of the code's own loads only what is known."""
+    library = call.base.partition(".")[0] in KNOWN_PACKAGES and "." in call.base
+    return library or call.base[:4] in ("Auto", "Flax") or models.lookup(name) is not None
 
 
 def _trained_last(call: Call) -> int:
@@ -119,6 +127,8 @@ def _created(code: Code) -> Found[str] | None:
             told = code.settings.text(call.argument("model", position=1))
         elif "[]" in call.name and "models" in call.name:
             told = code.settings.named("arch", "model", "model_name", "backbone")
+        elif (chosen := _chosen_by_name(call)) is not None:
+            told = code.settings.text(chosen)
         elif _is_zoo_call(call):
             return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
         elif call.name.startswith("segmentation_models_pytorch.") and (built := _segmenter(code, call)):
@@ -126,6 +136,14 @@ def _created(code: Code) -> Found[str] | None:
         if told is not None and isinstance(told.value, str):
             return _said(told.value, told)
     return None
+
+
+def _chosen_by_name(call: Call) -> ast.expr | None:
+    """getattr(torchvision.models, name)(...)."""
+    func = call.node.func
+    if not isinstance(func, ast.Call) or dotted(func.func, {}) != "getattr" or len(func.args) < 2:
+        return None
+    return func.args[1] if "models" in ast.unparse(func.args[0]) else None
 
 
 def _is_zoo_call(call: Call) -> bool:
@@ -157,6 +175,9 @@ def _zoo(code: Code) -> Found[str] | None:
         if told is not None and "/" in str(told.value):
             stem = re.sub(r"\.(yaml|py)$", "", str(told.value).rpartition("/")[2])
             return _said(stem, told)
+    base = code.settings.configs.get("_base_") or code.settings.configs.get("model.type")
+    if code.has("mmengine", "mmcv") and base is not None:
+        return _said(str(base.value), base, LIKELY)
     for call in code.facts.calls:
         if call.name.startswith("rfdetr.RFDETR"):
             return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
@@ -215,7 +236,9 @@ def _own_class(code: Code) -> Found[str] | None:
         return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
     if functional is not None:
-        return Found(value="Model", file=functional.file, line=functional.line, confidence=GUESS)
+        told = code.settings.text(functional.argument("name"))
+        name = str(told.value) if told is not None else "Model"
+        return Found(value=name, file=functional.file, line=functional.line, confidence=GUESS)
     return None
 
 
@@ -260,16 +283,26 @@ def _by_setting(code: Code) -> Found[str] | None:
 
 def parameters(code: Code, name: Found[str] | None) -> Found[int] | None:
     """From the table, from the name itself, from a transformer's configuration, from the layers written out."""
-    for reader in (_from_table, _transformer, _configured, _layered, _spelled):
+    for reader in (_built, _from_table, _transformer, _configured, _layered, _spelled):
         found = reader(code, name)
         if found is not None:
             return found
     return None
 
 
+def _built(code: Code, name: Found[str] | None) -> Found[int] | None:
+    """A class of the code's own is what it builds, whatever famous name it has."""
+    own = layers.networks(code)
+    made = built(code, own) if name is not None and name.value in own else None
+    if made is None:
+        return None
+    because = "counted as it is built"
+    return Found(value=made.weights, file=made.file, line=made.line, confidence=GUESS, because=because)
+
+
 def _from_table(code: Code, name: Found[str] | None) -> Found[int] | None:
     shape = models.lookup(name.value) if name is not None else None
-    if name is None or shape is None:
+    if name is None or shape is None or name.confidence <= GUESS:
         return None
     return Found(
         value=shape.parameters, file=name.file, line=name.line, confidence=name.confidence, because="known"
