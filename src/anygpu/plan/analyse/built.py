@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anygpu.plan.analyse import expressions
 from anygpu.plan.analyse.code import Code
-from anygpu.plan.analyse.expressions import UNKNOWN, Module, Named, Scope
+from anygpu.plan.analyse.expressions import UNKNOWN, Module, Named, Scope, Tensor
 from anygpu.plan.analyse.facts import Call, dotted, normal
 from anygpu.plan.analyse.sizes import NORMS, SIZES, Arguments, whole
 
@@ -20,7 +20,7 @@ _REPEATS = ("TransformerEncoder", "TransformerDecoder", "clones", "get_clones", 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class TooMuch(Exception):  # noqa: N818 - an end, not an error
+class TooMuch(Exception):
     """The constructors go on longer than anybody waits."""
 
 
@@ -41,11 +41,11 @@ def built(code: Code, own: set[str]) -> Built | None:
             roots.setdefault(call.last, call)
     builder = Builder(code, own)
     try:
-        for name, call in (roots or _trained(code, own)).items():
-            builder.make(name, call.node if call is not None else None, {}, outermost=True)
+        for name, made in (roots or _trained(code, own)).items():
+            builder.make(name, made.node if made is not None else None, {}, outermost=True)
     except (TooMuch, RecursionError):
         return None
-    return builder.result(roots)
+    return builder.result()
 
 
 def _trained(code: Code, own: set[str]) -> dict[str, Call | None]:
@@ -69,7 +69,7 @@ class Builder:
         self._steps = self._depth = 0
         self._at: tuple[str, int] = ("", 0)
 
-    def result(self, roots: dict[str, Call | None]) -> Built | None:
+    def result(self) -> Built | None:
         trusted = self.unsized <= UNSIZED * (self.sized + self.unsized)
         if not self.weights or not trusted or self.weights > 5e12:
             return None
@@ -188,6 +188,8 @@ class Builder:
             self.weights += inside[0].weights
         elif (found := expressions.builtin(name, inside, node, scope)) is not UNKNOWN:
             return found
+        elif inside and isinstance(inside[0], Tensor):
+            return inside[0]  # relu(x), dropout(x): what flows keeps its shape
         return Module(self.weights - before) if self.weights > before else UNKNOWN
 
     def again(self, times: int, weights: int) -> None:

@@ -2,7 +2,6 @@
 
 import ast
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -67,7 +66,6 @@ class Code:
         given = {PurePosixPath(source.name).stem for source in self.facts.sources}
         roots = {module.partition(".")[0] for module, _, _ in self.facts.modules}
         return bool(roots - given - KNOWN_PACKAGES - sys.stdlib_module_names)
-
 
 
 def look(facts: Facts, settings: Settings) -> Code:

@@ -27,6 +27,13 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """What flows through layers, without its batch."""
+
+    shape: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A kind of layer or network handed around by its name: block=BasicBlock."""
 
@@ -115,7 +122,7 @@ def _tie(who: Follower, target: ast.expr, shared: ast.expr, scope: Scope) -> Non
 
 
 def _is_false(found: object) -> bool:
-    return not isinstance(found, _Sentinel | Module | Named) and not found
+    return not isinstance(found, _Sentinel | Module | Tensor | Named) and not found
 
 
 def _changed(who: Follower, statement: ast.AugAssign, scope: Scope) -> object:
@@ -208,6 +215,8 @@ def _binary(who: Follower, node: ast.BinOp, scope: Scope) -> object:
 
 
 def _combined(kind: type[ast.operator], left: object, right: object) -> object:
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return left if isinstance(left, Tensor) else right
     if isinstance(left, list):
         if kind is ast.Add and isinstance(right, list):
             return left + right

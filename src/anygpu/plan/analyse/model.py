@@ -6,6 +6,7 @@ import re
 from anygpu.plan import models
 from anygpu.plan.analyse import layers
 from anygpu.plan.analyse.built import built
+from anygpu.plan.analyse.chained import chained
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call, dotted
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
@@ -374,6 +375,10 @@ def _configured(code: Code, name: Found[str] | None) -> Found[int] | None:
 
 
 def _layered(code: Code, name: Found[str] | None) -> Found[int] | None:
+    made = chained(code)
+    if made is not None:
+        because = "followed through its layers"
+        return Found(value=made.weights, file=made.file, line=made.line, confidence=GUESS, because=because)
     count, line, file = layers.count(code, name.value if name is not None else "")
     if not count:
         return None

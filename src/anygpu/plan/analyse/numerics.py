@@ -167,7 +167,9 @@ def _methods(code: Code) -> Found[str] | None:
 
 
 def _in_eval(code: Code, call: Call) -> bool:
-    return code.passed_over(call) or bool(re.search(r"eval|valid|test|infer|predict|sample|generate", call.around.function))
+    return code.passed_over(call) or bool(
+        re.search(r"eval|valid|test|infer|predict|sample|generate", call.around.function)
+    )
 
 
 def _loaded_as(code: Code) -> Found[str] | None:

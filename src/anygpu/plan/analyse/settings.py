@@ -25,7 +25,9 @@ _FIRST_ARGUMENT = (
     "abspath",
     "field",
 )
-_DEVICES = re.compile(r"(?i)(num_replicas\w*|world_size|device_count|n_?gpus?|num_(gpu|device|processe)s)(\(\))?$")
+_DEVICES = re.compile(
+    r"(?i)(num_replicas\w*|world_size|device_count|n_?gpus?|num_(gpu|device|processe)s)(\(\))?$"
+)
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -1,10 +1,8 @@
 """Weights of one layer by what its constructor is given, as torch, its graph library and their kin count them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
-
-Given = int | float | bool | str | Sequence[object] | None
 
 
 class Arguments(Protocol):
@@ -23,7 +21,7 @@ def area(value: object, dimensions: int) -> int:
     """A kernel: 3 is 3 x 3, (3, 5) is 3 x 5."""
     if isinstance(value, list | tuple):
         return math.prod(whole(part) for part in value)
-    return whole(value) ** dimensions
+    return math.prod([whole(value)] * dimensions)
 
 
 def linear(get: Arguments) -> int:
