@@ -41,6 +41,8 @@ ACCUMULATION_NAMES = (
     "accum_iter",
     "grad_accumulation_steps",
     "gradient_accumulation",
+    "grad_accum",
+    "accum",
 )
 _LOADER = re.compile(
     r"(data_?loader|create_loader|_loader$|loaders$|datamodule|iterator|generator)", re.IGNORECASE

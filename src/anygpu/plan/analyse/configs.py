@@ -137,6 +137,7 @@ def _assignments(name: str, text: str) -> Iterator[Leaf]:
             known[key] = _literal(node.value, known)
             if key == "_base_":
                 yield from (Leaf(key, stem, name, node.lineno) for stem in _base_model(known[key]))
+                continue
             for path, value in _flat({key: known[key]}):
                 line = lines.get(path.rpartition(".")[2], node.lineno)
                 yield Leaf(path, value, name, node.lineno if path == key else line)
