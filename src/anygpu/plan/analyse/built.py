@@ -201,7 +201,12 @@ class Builder:
         found = self.code.settings.of(node)
         if found is not None:
             return found.value
-        name = normal(dotted(node, {}).rpartition(".")[2])
+        key = (
+            node.slice.value
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+            else ""
+        )
+        name = normal(str(key) or dotted(node, {}).rpartition(".")[2])
         lists = (b.node for b in self.code.facts.assigned.get(name, ()))
         table = next((n for n in lists if isinstance(n, ast.List | ast.Tuple)), None)
         return self.value(table, {}) if table is not None else UNKNOWN

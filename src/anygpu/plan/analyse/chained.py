@@ -48,8 +48,9 @@ def chained(code: Code) -> Built | None:
 
 
 def _keras(chain: "Chain", code: Code) -> Built | None:
-    made = [c for c in code.facts.calls_of("Model", "Sequential") if "keras" in c.name]
-    if not made or made[0].around.owner:
+    calls = code.facts.calls_of("Model", "Sequential")
+    made = [c for c in calls if "keras" in c.name and not c.around.owner]
+    if not made:
         return None
     name = made[0].around.function
     if not name:
@@ -100,6 +101,8 @@ class Chain(Builder):
         if isinstance(callee, Layer | Stack):
             given = self.value(node.args[0], scope) if node.args else UNKNOWN
             return given if isinstance(callee, Stack) else self.apply(callee, given)
+        if isinstance(node.func, ast.Call) and self._name(node.func.func, scope) in self.code.facts.classes:
+            self.unsized += 1  # a layer of the code's own
         if name == "add" and isinstance(node.func, ast.Attribute) and node.args:
             return self._added(expressions.held(node.func.value, scope), self.value(node.args[0], scope))
         if name in ("Input", "InputLayer", "Sequential") or name in _LAYERS or _is_pool(name):

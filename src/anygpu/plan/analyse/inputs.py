@@ -43,6 +43,7 @@ _DATA_NAMES = (
 )
 _PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
 _DATA_FILE = re.compile(r"(?i)data|train|\.np[yz]$|\.h5$")
+_COLLECTIONS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
 _TEXT_FILE = re.compile(r"(?i)\.(txt|jsonl|bin|tsv)$")
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
@@ -199,8 +200,10 @@ def _named_setting(code: Code) -> Found[str] | None:
 
 
 def _of_a_library(code: Code) -> Found[str] | None:
-    """WebDataset(urls), PygNodePropPredDataset("ogbn-products"): a library's class and what it is given."""
+    """WebDataset(urls), PygNodePropPredDataset("ogbn-products"), torchaudio.datasets.LJSPEECH(root)."""
     for call in code.facts.calls:
+        if call.name.startswith(_COLLECTIONS) and call.last[:1].isupper():
+            return Found(value=datasets.spelled(call.last), file=call.file, line=call.line, confidence=LIKELY)
         if not call.last.endswith("Dataset") or call.last in code.facts.classes or "." not in call.name:
             continue
         told = code.settings.text(call.argument("name", "urls", "path", "repo_id", position=0))

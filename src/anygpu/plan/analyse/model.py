@@ -240,6 +240,7 @@ def _from_config(code: Code) -> Found[str] | None:
 def _own_class(code: Code) -> Found[str] | None:
     """A network written in the code: the class that is instantiated last among its own kind."""
     own = layers.networks(code)
+    own -= {name for name in own if ast.unparse(code.facts.classes[name][0].bases[0]).endswith("Layer")}
     uses = [call for call in code.facts.calls if call.last in own and call.around.owner not in own]
     preferred = [c for c in uses if _is_the_model(code, c)] or uses
     if preferred:
@@ -251,7 +252,7 @@ def _own_class(code: Code) -> Found[str] | None:
     elsewhere = _from_elsewhere(code)
     if elsewhere is not None:
         return elsewhere
-    built = code.facts.first("Sequential")
+    built = next((c for c in code.facts.calls_of("Sequential") if not c.around.owner), None)
     if built is not None:
         return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)

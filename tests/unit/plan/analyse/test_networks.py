@@ -216,3 +216,26 @@ def test_a_size_that_only_the_data_knows_is_not_invented() -> None:
         "    self.a = nn.Linear(n, 8)\n    self.b = nn.Linear(8, n)\nmodel = Net(len(words))\n"
     )
     assert weights(text) is None
+
+
+def test_a_layer_of_ones_own_in_a_keras_model_is_not_the_model() -> None:
+    text = (
+        "from tensorflow import keras\nfrom tensorflow.keras import layers\n"
+        "class Mixer(layers.Layer):\n  def __init__(self, n):\n    self.a = keras.Sequential([layers.Dense(n)])\n"
+        "inputs = keras.Input(shape=(8,))\nx = Mixer(8)(inputs)\n"
+        "model = keras.Model(inputs, layers.Dense(2)(x), name='mixed')\nmodel.fit(x, y)\n"
+    )
+    read = analyse(text)
+    assert read.model is not None
+    assert read.model.value == "mixed"
+    assert read.parameters is None
+
+
+def test_sizes_in_a_table_of_settings_are_followed() -> None:
+    text = (
+        "import torch\nfrom torch import nn\nh = {'width': 8, 'kernels': [3, 5]}\n"
+        "class Net(nn.Module):\n  def __init__(self, h):\n    self.parts = nn.ModuleList()\n"
+        "    for i, k in enumerate(h['kernels']):\n"
+        "      self.parts.append(nn.Conv1d(h['width'] // 2 ** i, h['width'], k))\nmodel = Net(h)\n"
+    )
+    assert weights(text) == (8 * 8 * 3 + 8) + (4 * 8 * 5 + 8)
