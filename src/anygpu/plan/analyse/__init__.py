@@ -19,6 +19,7 @@ from anygpu.plan.analyse import (
     inputs,
     model,
     numerics,
+    parameters,
     resuming,
     saving,
     scale,
@@ -87,7 +88,7 @@ def _fields(code: Code) -> Analysis:
     read = Analysis(
         frameworks=frameworks.read(code),
         model=named,
-        parameters=model.parameters(code, named),
+        parameters=parameters.parameters(code, named),
         batch_size=batches.batch_size(code),
         accumulation=batches.accumulation(code),
         epochs=schedule.epochs(code),

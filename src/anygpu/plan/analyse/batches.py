@@ -17,15 +17,18 @@ BATCH_NAMES = (
     "train_bs",
     "micro_batch_size",
     "device_batch_size",
+    "minibatch_size",
+    "mini_batch_size",
+    "minibatch",
     "batch_size",
     "batchsize",
     "batch_size_per_gpu",
     "ims_per_batch",
     "train_micro_batch_size_per_gpu",
     "bs",
+    "samples_per_gpu",
+    "batch_per_gpu",
     "n_batch",
-    "mini_batch_size",
-    "minibatch_size",
     "batch",
     "train_batch",
 )
@@ -38,6 +41,8 @@ ACCUMULATION_NAMES = (
     "accum_iter",
     "grad_accumulation_steps",
     "gradient_accumulation",
+    "grad_accum",
+    "accum",
 )
 _LOADER = re.compile(
     r"(data_?loader|create_loader|_loader$|loaders$|datamodule|iterator|generator)", re.IGNORECASE

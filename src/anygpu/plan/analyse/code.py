@@ -2,7 +2,6 @@
 
 import ast
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
@@ -55,18 +54,18 @@ class Code:
     def has(self, *roots: str) -> bool:
         return self.facts.imports_any(*roots) is not None
 
+    def passed_over(self, call: Call) -> bool:
+        """Whether it stands behind an option that is off: `if args.fp16: model.half()`."""
+        flags = (test for test in call.around.branches if isinstance(test, ast.Name | ast.Attribute))
+        told = (self.settings.of(flag) for flag in flags)
+        return any(flag is not None and flag.value is False for flag in told)
+
     @property
     def unseen(self) -> bool:
         """Whether it imports modules of its own that were not given."""
         given = {PurePosixPath(source.name).stem for source in self.facts.sources}
         roots = {module.partition(".")[0] for module, _, _ in self.facts.modules}
         return bool(roots - given - KNOWN_PACKAGES - sys.stdlib_module_names)
-
-    def train_loops(self) -> Iterator[ast.For]:
-        """Loops over epochs or steps that step an optimiser, outermost first."""
-        for loop, _ in self.facts.loops:
-            if isinstance(loop, ast.For):
-                yield loop
 
 
 def look(facts: Facts, settings: Settings) -> Code:

@@ -129,14 +129,42 @@ def _number(text: str) -> float | str:
 
 
 def _assignments(name: str, text: str) -> Iterator[Leaf]:
+    known: dict[str, Any] = {}
+    lines = _lines(text)
     for node in read(name, text).tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
-                value = ast.literal_eval(node.value)
-            except (ValueError, TypeError):
+            key = node.targets[0].id
+            known[key] = _literal(node.value, known)
+            if key == "_base_":
+                yield from (Leaf(key, stem, name, node.lineno) for stem in _base_model(known[key]))
                 continue
-            if isinstance(value, int | float | str | bool):
-                yield Leaf(node.targets[0].id, value, name, node.lineno)
+            for path, value in _flat({key: known[key]}):
+                line = lines.get(path.rpartition(".")[2], node.lineno)
+                yield Leaf(path, value, name, node.lineno if path == key else line)
+
+
+def _literal(node: ast.expr, known: Mapping[str, Any], depth: int = 0) -> Any:
+    """What is written out, `dict(...)` and names of the file included; None for the rest."""
+    if depth > DEEPEST:
+        return None
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":
+        return {k.arg: _literal(k.value, known, depth + 1) for k in node.keywords if k.arg}
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {k.value: _literal(v, known, depth + 1) for k, v in pairs if isinstance(k, ast.Constant)}
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _base_model(bases: Any) -> list[str]:
+    """mmdetection's `_base_ = ["../_base_/models/retinanet_r50_fpn.py", ...]` names the model."""
+    names = [bases] if isinstance(bases, str) else bases if isinstance(bases, list | tuple) else []
+    found = [PurePosixPath(n).stem for n in names if isinstance(n, str) and "models/" in n]
+    return (found or [PurePosixPath(n).stem for n in names if isinstance(n, str)])[:1]
 
 
 def _lines(text: str) -> dict[str, int]:

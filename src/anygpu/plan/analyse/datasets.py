@@ -88,7 +88,6 @@ shakespeare 0.001 1
 tinyshakespeare 0.001 1
 shakespearechar 0.001 1
 alpaca 0.05 52002
-databrickdolly15k 0.013 15011
 databricksdolly15k 0.013 15011
 guanaco 0.02 9846
 openassistantguanaco 0.02 9846
@@ -151,7 +150,7 @@ _BY_KEY = {
 
 def known(name: str) -> Known | None:
     """A public data set by any of its usual spellings: "huggingface/cifar-10" is cifar10."""
-    key = re.sub(r"/(train|training|val|data)\w*$", "", _key(name))
+    key = re.sub(r"/(train\w*|val\w*|data)$", "", _key(name))
     for candidate in (
         key,
         key.rpartition("/")[2],

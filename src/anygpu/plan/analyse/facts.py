@@ -35,7 +35,7 @@ class Around:
     function: str = ""
     owner: str = ""  # the class
     repeats: tuple[ast.expr, ...] = ()  # what comprehensions iterate over
-    branches: tuple[ast.expr, ...] = ()  # conditions of every if around
+    branches: tuple[ast.expr, ...] = ()  # conditions of every if around, negated for its else
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +199,20 @@ def _children(node: ast.AST, around: Around) -> Iterator[tuple[ast.AST, Around]]
         yield from ((child, inside) for child in [*node.body, *node.orelse])
     elif isinstance(node, ast.If):
         inside = replace(around, guards=(*around.guards, node.test), branches=(*around.branches, node.test))
+        other = replace(inside, branches=(*around.branches, _negated(node.test)))
         yield node.test, around
-        yield from ((child, inside) for child in [*node.body, *node.orelse])
+        yield from ((child, inside) for child in node.body)
+        yield from ((child, other) for child in node.orelse)
     elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
         inside = replace(around, repeats=(*around.repeats, *(g.iter for g in node.generators)))
         yield from ((g.iter, around) for g in node.generators)
         yield node.elt, inside
     elif not isinstance(node, ast.Name | ast.Constant):
         yield from ((child, around) for child in ast.iter_child_nodes(node))
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
 
 
 def _heads(node: Loop) -> list[ast.expr]:

@@ -10,7 +10,16 @@ from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
 from anygpu.plan.analyse.settings import Value
 
-_WORKER_NAMES = ("num_workers", "workers", "n_workers", "dataloader_num_workers", "n_worker", "num_worker")
+_WORKER_NAMES = (
+    "num_workers",
+    "workers",
+    "n_workers",
+    "dataloader_num_workers",
+    "n_worker",
+    "num_worker",
+    "workers_per_gpu",
+)
+_HAVE_WORKERS = ("torch", "timm", "detectron2", "mmengine", "mmcv")
 _NAMED = ("load_dataset", "load", "builder", "get_dataset")
 _TABLES = ("read_csv", "read_parquet", "read_table", "read_json", "read_excel", "read_feather", "read_pickle")
 _FILES = ("memmap", "fromfile", "load_npz", "load_svmlight_file", "loadtxt", "genfromtxt", "load_from_disk")
@@ -34,6 +43,8 @@ _DATA_NAMES = (
 )
 _PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
 _DATA_FILE = re.compile(r"(?i)data|train|\.np[yz]$|\.h5$")
+_COLLECTIONS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
+_TEXT_FILE = re.compile(r"(?i)\.(txt|jsonl|bin|tsv)$")
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
 
@@ -44,7 +55,7 @@ def workers(code: Code) -> Found[int] | None:
         return given or default(call, 0, "the default of TrainingArguments")
     for call in code.yolo:
         return whole(code.value(call, "workers"), at_least=0) or default(call, 8, "ultralytics' default")
-    loaders = [c for c in code.facts.calls if c.last.endswith("DataLoader") or c.last == "create_loader"]
+    loaders = [c for c in code.facts.calls if _loads(c)]
     for call in loaders:
         found = whole(code.value(call, "num_workers"), at_least=0)
         if found is not None:
@@ -53,12 +64,18 @@ def workers(code: Code) -> Found[int] | None:
     if silent:
         return default(silent[0], 0, "the default of DataLoader")
     told = code.settings.named(*_WORKER_NAMES)
-    return whole(told, at_least=0, confidence=LIKELY) if code.has("torch", "timm", "detectron2") else None
+    return whole(told, at_least=0, confidence=LIKELY) if code.has(*_HAVE_WORKERS) else None
+
+
+def _loads(call: Call) -> bool:
+    """DataLoader and its kin: NeighborLoader, WebLoader, timm's create_loader."""
+    kin = call.last.endswith("Loader") and call.has("num_workers")
+    return kin or call.last.endswith("DataLoader") or call.last == "create_loader"
 
 
 def dataset(code: Code) -> Found[str] | None:
     """The name of a public data set, or the path the code reads."""
-    for reader in (_known_class, _by_name, _in_collection, _yolo_data, _paths, _registered, _named_setting):
+    for reader in _READERS:
         found = reader(code)
         if found is not None:
             return found
@@ -123,6 +140,8 @@ def _yolo_data(code: Code) -> Found[str] | None:
 
 def _paths(code: Code) -> Found[str] | None:
     for call in code.facts.calls_of(*_FOLDERS, *_TABLES, *_FILES):
+        if "Config" in call.base:
+            continue
         told = code.value(call, "root", "directory", "path", "filepath_or_buffer", position=0)
         if told is None or not isinstance(told.value, str):
             told = _inside(code, call)
@@ -178,6 +197,44 @@ def _named_setting(code: Code) -> Found[str] | None:
         if told is not None and isinstance(told.value, str) and told.value not in ("", "auto"):
             return Found(value=told.value, file=told.file, line=told.line, confidence=GUESS)
     return None
+
+
+def _of_a_library(code: Code) -> Found[str] | None:
+    """WebDataset(urls), PygNodePropPredDataset("ogbn-products"), torchaudio.datasets.LJSPEECH(root)."""
+    for call in code.facts.calls:
+        if call.name.startswith(_COLLECTIONS) and call.last[:1].isupper():
+            return Found(value=datasets.spelled(call.last), file=call.file, line=call.line, confidence=LIKELY)
+        if not call.last.endswith("Dataset") or call.last in code.facts.classes or "." not in call.name:
+            continue
+        told = code.settings.text(call.argument("name", "urls", "path", "repo_id", position=0))
+        if told is not None and told.value:
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=LIKELY)
+    return None
+
+
+def _text_file(code: Code) -> Found[str] | None:
+    """open("input.txt").read() and Path(corpus).read_text()."""
+    for call in code.facts.calls_of("read_text", "open"):
+        node = call.argument("file", position=0)
+        if call.last == "read_text" and isinstance(call.node.func, ast.Attribute):
+            node = call.node.func.value
+        told = code.settings.text(node)
+        if told is not None and _TEXT_FILE.search(str(told.value)):
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=GUESS)
+    return None
+
+
+_READERS = (
+    _known_class,
+    _by_name,
+    _in_collection,
+    _yolo_data,
+    _paths,
+    _of_a_library,
+    _registered,
+    _text_file,
+    _named_setting,
+)
 
 
 def size_gb(code: Code, name: Found[str] | None) -> Found[float] | None:

@@ -1,14 +1,13 @@
 """Parameters of a network that is written out: the weights of every layer whose sizes can be known."""
 
 import ast
-from collections.abc import Callable
 
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call
-from anygpu.plan.analyse.settings import Value
+from anygpu.plan.analyse.sizes import NORMS, SIZES, Arguments
 
 _BASES = ("Module", "LightningModule", "Model", "Layer")
-_NORMS = ("Norm", "Norm1d", "Norm2d", "Flatten", "Reshape")
+_ALL = SIZES | NORMS
 _LARGEST = 5 * 10**12
 
 
@@ -26,16 +25,15 @@ def networks(code: Code) -> set[str]:
 def count(code: Code, name: str) -> tuple[int, int, str]:
     """Parameters, and the first line they stand on; zero when nothing is known."""
     own = networks(code)
-    calls = [call for call in code.facts.calls if call.last in _SIZES and _wanted(call, own)]
+    calls = [call for call in code.facts.calls if call.last in _ALL and _wanted(call, own)]
     total, unknown, line, file = 0, 0, 0, ""
-    keras_width: dict[str, int] = {}
     parts = _Parts(code, own)
     for call in calls:
-        size = _SIZES[call.last](code, call) or _chained(code, call, keras_width)
+        size = _ALL[call.last](_arguments(code, call))
         total += size * _times(code, call) * parts.times(call.around.owner)
-        unknown += not size and not call.last.endswith(_NORMS)
+        unknown += not size and call.last not in NORMS
         line, file = line or call.line, file or call.file
-    trusted = unknown <= len(calls) * (0 if keras_width else 0.4)
+    trusted = unknown <= len(calls) * 0.4 and not code.has("flax", "keras", "tensorflow")
     return (total, line, file) if trusted and total < _LARGEST else (0, 0, "")
 
 
@@ -73,114 +71,12 @@ def _times(code: Code, call: Call) -> int:
     return times
 
 
-def _int(told: Value | None) -> int:
-    value = told.value if told is not None else None
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0
+def _arguments(code: Code, call: Call) -> Arguments:
+    def get(place: int | None, *names: str) -> object:
+        node = call.argument(*names, position=place)
+        if isinstance(node, ast.Tuple | ast.List):
+            return [told.value if (told := code.settings.number(part)) else None for part in node.elts]
+        told = code.settings.of(node)
+        return told.value if told is not None else None
 
-
-def _pair(code: Code, call: Call, position: int, *names: str) -> int:
-    """A kernel: 3 is 3 x 3, (3, 5) is 3 x 5."""
-    node = call.argument(*names, position=position)
-    if isinstance(node, ast.Tuple | ast.List):
-        area = 1
-        for part in node.elts:
-            area *= _int(code.settings.number(part))
-        return area
-    side = _int(code.settings.number(node))
-    return side if call.last.endswith("1d") else side**3 if call.last.endswith("3d") else side * side
-
-
-def _linear(code: Code, call: Call) -> int:
-    rows = _int(code.settings.number(call.argument("in_features", position=0)))
-    columns = _int(code.settings.number(call.argument("out_features", position=1)))
-    return rows * columns + columns if rows and columns else 0
-
-
-def _conv(code: Code, call: Call) -> int:
-    takes = _int(code.settings.number(call.argument("in_channels", position=0)))
-    gives = _int(code.settings.number(call.argument("out_channels", position=1)))
-    kernel = _pair(code, call, 2, "kernel_size")
-    groups = _int(code.settings.number(call.argument("groups"))) or 1
-    return takes * gives * kernel // groups + gives if takes and gives and kernel else 0
-
-
-def _embedding(code: Code, call: Call) -> int:
-    rows = _int(code.settings.number(call.argument("num_embeddings", "input_dim", position=0)))
-    width = _int(code.settings.number(call.argument("embedding_dim", "output_dim", position=1)))
-    return rows * width
-
-
-def _recurrent(gates: int) -> Callable[[Code, Call], int]:
-    def size(code: Code, call: Call) -> int:
-        takes = _int(code.settings.number(call.argument("input_size", position=0)))
-        hidden = _int(code.settings.number(call.argument("hidden_size", position=1)))
-        deep = _int(code.settings.number(call.argument("num_layers", position=2))) or 1
-        both = code.settings.of(call.argument("bidirectional"))
-        ways = 2 if both is not None and both.value is True else 1
-        first = gates * hidden * (takes + hidden + 2)
-        more = gates * hidden * (hidden * ways + hidden + 2)
-        return ways * (first + (deep - 1) * more) if takes and hidden else 0
-
-    return size
-
-
-def _norm(code: Code, call: Call) -> int:
-    return 2 * _int(code.settings.number(call.argument("num_features", "normalized_shape", position=0)))
-
-
-def _chained_only(code: Code, call: Call) -> int:
-    return 0
-
-
-def _chained(code: Code, call: Call, widths: dict[str, int]) -> int:
-    """Keras layers know only their outputs: each takes what the one before gave."""
-    if call.last in ("Flatten", "Reshape"):
-        widths["last"] = -1  # the width after it depends on the picture
-    if call.last not in ("Dense", "Conv2D", "Conv1D"):
-        return 0
-    gives = _int(code.settings.number(call.argument("units", "filters", "features", position=0)))
-    takes = max(widths.get("last") or _input_width(code, call), 0)
-    kernel = 1
-    if call.last != "Dense":
-        side = call.argument("kernel_size", position=1)
-        node = side.elts[0] if isinstance(side, ast.Tuple | ast.List) and side.elts else side
-        width = _int(code.settings.number(node))
-        kernel = width * width if call.last == "Conv2D" else width
-    widths["last"] = gives
-    return takes * gives * kernel + gives if takes and gives else 0
-
-
-def _input_width(code: Code, call: Call) -> int:
-    for source in (call, code.facts.first("Input", "InputLayer", "Flatten")):
-        node = (
-            source.argument("input_shape", "shape", "input_dim", position=0) if source is not None else None
-        )
-        node = node.elts[-1] if isinstance(node, ast.Tuple | ast.List) and node.elts else node
-        width = (
-            _int(code.settings.number(node))
-            if source is not call or call.has("input_shape", "input_dim")
-            else 0
-        )
-        if width:
-            return width
-    return 0
-
-
-_SIZES: dict[str, Callable[[Code, Call], int]] = {
-    "Linear": _linear,
-    "Conv1d": _conv,
-    "Conv2d": _conv,
-    "Conv3d": _conv,
-    "ConvTranspose2d": _conv,
-    "Embedding": _embedding,
-    "LSTM": _recurrent(4),
-    "GRU": _recurrent(3),
-    "RNN": _recurrent(1),
-    "LayerNorm": _norm,
-    "BatchNorm1d": _norm,
-    "BatchNorm2d": _norm,
-    "Flatten": _chained_only,
-    "Dense": _chained_only,
-    "Conv2D": _chained_only,
-    "Conv1D": _chained_only,
-}
+    return get

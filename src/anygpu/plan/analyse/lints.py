@@ -85,7 +85,11 @@ def _outside(read: Analysis) -> Iterator[Lint]:
 def _absolute(code: Code, read: Analysis) -> Iterator[Lint]:
     saved = {path.value for path in read.checkpoint_paths}
     for path in inputs.absolute_paths(code):
-        if path.value not in saved and _DATA.search(path.value) and "{" not in path.value:
+        if (
+            not any(to.startswith(path.value) for to in saved)
+            and _DATA.search(path.value)
+            and "{" not in path.value
+        ):
             yield _lint(
                 "absolute-path",
                 f"Reads {path.value}, which is on this machine only.",

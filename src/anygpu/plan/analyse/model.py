@@ -1,4 +1,4 @@
-"""Which model is trained and how large it is: by name, by its configuration, or by its layers."""
+"""Which model is trained: by its name, by the library that makes it, or by its own class."""
 
 import ast
 import re
@@ -8,6 +8,7 @@ from anygpu.plan.analyse import layers
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call, dotted
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.packages import KNOWN_PACKAGES
 from anygpu.plan.analyse.settings import Value
 
 _NOT_MODELS = re.compile(
@@ -45,12 +46,12 @@ _CLASS_ZOOS = (
     "stable_baselines3.TD3",
     "sb3_contrib.",
 )
-_HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 
 
 def model(code: Code) -> Found[str] | None:
     for reader in (
         _yolo,
+        _assembled,
         _pretrained,
         _created,
         _zoo,
@@ -82,12 +83,9 @@ def _yolo(code: Code) -> Found[str] | None:
 
 def _pretrained(code: Code) -> Found[str] | None:
     ranked = sorted(code.facts.calls_of("from_pretrained", "from_config"), key=_trained_last)
-    for call in ranked:
-        if _NOT_MODELS.search(call.base):
-            continue
-        told = code.settings.text(call.argument("pretrained_model_name_or_path", "model_name", position=0))
-        if told is not None and told.value:
-            return _said(str(told.value), told)
+    loaded = next((found for call in ranked if (found := _loaded_by(code, call))), None)
+    if loaded is not None:
+        return loaded
     for call in code.facts.calls_of("SentenceTransformer", "FastLanguageModel", "SFTTrainer"):
         told = code.settings.text(call.argument("model_name_or_path", "model", position=0))
         if told is not None:
@@ -97,6 +95,35 @@ def _pretrained(code: Code) -> Found[str] | None:
         if told is not None and isinstance(told.value, str):
             return _said(told.value, told, LIKELY)
     return None
+
+
+def _loaded_by(code: Code, call: Call) -> Found[str] | None:
+    if call.last not in ("from_pretrained", "from_config") or _NOT_MODELS.search(call.base):
+        return None
+    told = code.settings.text(call.argument("pretrained_model_name_or_path", "model_name", position=0))
+    named = told is not None and told.value and _is_published(call, str(told.value))
+    return _said(str(told.value), told) if told is not None and named else None
+
+
+def _assembled(code: Code) -> Found[str] | None:
+    """A class of the code's own that joins several published models is none of them."""
+    for name in sorted(layers.networks(code)):
+        if len({part.value for part in parts(code, name)}) > 1:
+            node, around = code.facts.classes[name]
+            return Found(value=name, file=around.file, line=node.lineno, confidence=LIKELY)
+    return None
+
+
+def parts(code: Code, owner: str) -> list[Found[str]]:
+    """The published models that a class of the code's own makes."""
+    made = [_loaded_by(code, c) or _created_by(code, c) for c in code.facts.calls if c.around.owner == owner]
+    return [part for part in made if part is not None and models.lookup(part.value) is not None]
+
+
+def _is_published(call: Call, name: str) -> bool:
+    """A library's class loads what it is told; a class of the code's own loads only what is known."""
+    library = call.base.partition(".")[0] in KNOWN_PACKAGES and "." in call.base
+    return library or call.base[:4] in ("Auto", "Flax") or models.lookup(name) is not None
 
 
 def _trained_last(call: Call) -> int:
@@ -109,23 +136,34 @@ def _trained_last(call: Call) -> int:
 
 def _created(code: Code) -> Found[str] | None:
     """timm.create_model("x"), torchvision.models.x(), keras.applications.X(), torch.hub.load(repo, "x")."""
-    for call in code.facts.calls:
-        told: Value | None = None
-        if call.last in ("create_model", "get_model") and code.has(
-            "timm", "torchvision", "transformers", "open_clip"
-        ):
-            told = code.settings.text(call.argument("model_name", "name", position=0))
-        elif call.name.startswith("torch.hub.load"):
-            told = code.settings.text(call.argument("model", position=1))
-        elif "[]" in call.name and "models" in call.name:
-            told = code.settings.named("arch", "model", "model_name", "backbone")
-        elif _is_zoo_call(call):
-            return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
-        elif call.name.startswith("segmentation_models_pytorch.") and (built := _segmenter(code, call)):
-            return built
-        if told is not None and isinstance(told.value, str):
-            return _said(told.value, told)
-    return None
+    return next((made for call in code.facts.calls if (made := _created_by(code, call))), None)
+
+
+def _created_by(code: Code, call: Call) -> Found[str] | None:
+    told: Value | None = None
+    if call.last in ("create_model", "get_model") and code.has(
+        "timm", "torchvision", "transformers", "open_clip"
+    ):
+        told = code.settings.text(call.argument("model_name", "name", position=0))
+    elif call.name.startswith("torch.hub.load"):
+        told = code.settings.text(call.argument("model", position=1))
+    elif "[]" in call.name and "models" in call.name:
+        told = code.settings.named("arch", "model", "model_name", "backbone")
+    elif (chosen := _chosen_by_name(call)) is not None:
+        told = code.settings.text(chosen)
+    elif _is_zoo_call(call):
+        return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
+    elif call.name.startswith("segmentation_models_pytorch."):
+        return _segmenter(code, call)
+    return _said(told.value, told) if told is not None and isinstance(told.value, str) else None
+
+
+def _chosen_by_name(call: Call) -> ast.expr | None:
+    """getattr(torchvision.models, name)(...)."""
+    func = call.node.func
+    if not isinstance(func, ast.Call) or dotted(func.func, {}) != "getattr" or len(func.args) < 2:
+        return None
+    return func.args[1] if "models" in ast.unparse(func.args[0]) else None
 
 
 def _is_zoo_call(call: Call) -> bool:
@@ -157,6 +195,9 @@ def _zoo(code: Code) -> Found[str] | None:
         if told is not None and "/" in str(told.value):
             stem = re.sub(r"\.(yaml|py)$", "", str(told.value).rpartition("/")[2])
             return _said(stem, told)
+    base = code.settings.configs.get("_base_") or code.settings.configs.get("model.type")
+    if code.has("mmengine", "mmcv") and base is not None:
+        return _said(str(base.value), base, LIKELY)
     for call in code.facts.calls:
         if call.name.startswith("rfdetr.RFDETR"):
             return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
@@ -199,6 +240,7 @@ def _from_config(code: Code) -> Found[str] | None:
 def _own_class(code: Code) -> Found[str] | None:
     """A network written in the code: the class that is instantiated last among its own kind."""
     own = layers.networks(code)
+    own -= {name for name in own if ast.unparse(code.facts.classes[name][0].bases[0]).endswith("Layer")}
     uses = [call for call in code.facts.calls if call.last in own and call.around.owner not in own]
     preferred = [c for c in uses if _is_the_model(code, c)] or uses
     if preferred:
@@ -210,12 +252,14 @@ def _own_class(code: Code) -> Found[str] | None:
     elsewhere = _from_elsewhere(code)
     if elsewhere is not None:
         return elsewhere
-    built = code.facts.first("Sequential")
+    built = next((c for c in code.facts.calls_of("Sequential") if not c.around.owner), None)
     if built is not None:
         return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
     if functional is not None:
-        return Found(value="Model", file=functional.file, line=functional.line, confidence=GUESS)
+        told = code.settings.text(functional.argument("name"))
+        name = str(told.value) if told is not None else "Model"
+        return Found(value=name, file=functional.file, line=functional.line, confidence=GUESS)
     return None
 
 
@@ -256,92 +300,3 @@ def _by_setting(code: Code) -> Found[str] | None:
         if models.lookup(told.value) is not None:
             return _said(told.value, told, LIKELY)
     return None
-
-
-def parameters(code: Code, name: Found[str] | None) -> Found[int] | None:
-    """From the table, from the name itself, from a transformer's configuration, from the layers written out."""
-    for reader in (_from_table, _transformer, _configured, _layered, _spelled):
-        found = reader(code, name)
-        if found is not None:
-            return found
-    return None
-
-
-def _from_table(code: Code, name: Found[str] | None) -> Found[int] | None:
-    shape = models.lookup(name.value) if name is not None else None
-    if name is None or shape is None:
-        return None
-    return Found(
-        value=shape.parameters, file=name.file, line=name.line, confidence=name.confidence, because="known"
-    )
-
-
-def _spelled(code: Code, name: Found[str] | None) -> Found[int] | None:
-    count = models.parameters_in_name(name.value) if name is not None else None
-    if name is None or count is None:
-        return None
-    return Found(value=count, file=name.file, line=name.line, confidence=GUESS, because="the name says so")
-
-
-_LAYERS = ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth", "layers")
-_WIDTH = ("n_embd", "d_model", "hidden_size", "embed_dim", "dim", "n_embed", "model_dim", "emb_dim")
-_VOCAB = ("vocab_size", "n_vocab", "vocab")
-_BLOCK = ("block_size", "n_positions", "max_seq_len", "context_length", "seq_len", "max_position_embeddings")
-
-
-def _transformer(code: Code, name: Found[str] | None) -> Found[int] | None:
-    """GPT-like code is configured by depth and width: twelve widths squared a layer, and the embeddings."""
-    depth, width = code.settings.named(*_LAYERS), code.settings.named(*_WIDTH)
-    counts = [v.value if v is not None else None for v in (depth, width)]
-    if (
-        depth is None
-        or not all(isinstance(c, int) and c > 0 for c in counts)
-        or not _is_transformer(code, name)
-    ):
-        return None
-    layer_count, hidden = (c for c in counts if isinstance(c, int))
-    block = code.settings.named(*_BLOCK)
-    words = _words(code)
-    places = block.value if block is not None and isinstance(block.value, int) else 0
-    total = layer_count * (12 * hidden * hidden + 13 * hidden) + (words + places + 2) * hidden
-    sure = LIKELY if words else GUESS
-    return Found(value=total, file=depth.file, line=depth.line, confidence=sure, because="depth and width")
-
-
-def _words(code: Code) -> int:
-    """The vocabulary, by name or from the embedding; twice when the output layer has its own."""
-    told = code.settings.named(*_VOCAB)
-    if told is not None and isinstance(told.value, int):
-        return told.value
-    for call in code.facts.calls_of("Embed", "Embedding"):
-        size = code.settings.number(call.argument("vocab_size", "num_embeddings", position=0))
-        if size is not None and isinstance(size.value, int):
-            outputs = [
-                code.settings.number(a) for c in code.facts.calls_of("Linear", "Dense") for a in c.node.args
-            ]
-            untied = any(o is not None and o.value == size.value for o in outputs)
-            return size.value * (2 if untied else 1)
-    return 0
-
-
-def _is_transformer(code: Code, name: Found[str] | None) -> bool:
-    text = " ".join(source.text for source in code.facts.sources)
-    has_attention = re.search(r"(?i)attention|attn|transformer|gpt", text) is not None
-    return has_attention and re.search(r"(?i)lstm|gru\b", name.value if name else "") is None
-
-
-def _configured(code: Code, name: Found[str] | None) -> Found[int] | None:
-    """GPT2Config() without arguments is GPT-2."""
-    for call in code.facts.calls:
-        match = _HF_CONFIG.match(call.last)
-        shape = models.lookup(match[1]) or models.lookup(match[1] + "base") if match else None
-        if shape is not None and not call.node.keywords:
-            return Found(value=shape.parameters, file=call.file, line=call.line, confidence=GUESS)
-    return None
-
-
-def _layered(code: Code, name: Found[str] | None) -> Found[int] | None:
-    count, line, file = layers.count(code, name.value if name is not None else "")
-    if not count:
-        return None
-    return Found(value=count, file=file, line=line, confidence=GUESS, because="counted from the layers")

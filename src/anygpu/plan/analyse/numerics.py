@@ -49,6 +49,7 @@ _LENGTH_NAMES = (
     "seq_length",
     "max_seq_len",
     "max_len",
+    "bptt",
 )
 _RESIZES = ("RandomResizedCrop", "Resize", "CenterCrop", "RandomCrop", "Resizing")
 
@@ -110,6 +111,8 @@ def _trainer_argument(code: Code) -> Found[str] | None:
 
 def _autocast(code: Code) -> Found[str] | None:
     for call in code.facts.calls_of("autocast", "custom_autocast"):
+        if code.passed_over(call):
+            continue
         enabled = code.value(call, "enabled")
         if enabled is not None and enabled.value is False:
             return _said("fp32", enabled)
@@ -157,14 +160,16 @@ def _policy(code: Code) -> Found[str] | None:
 
 def _methods(code: Code) -> Found[str] | None:
     for call in code.facts.calls_of("to_fp16", "to_bf16", "half", "bfloat16"):
-        if code.has("torch", "fastai") and not call.node.args and not _in_eval(call):
+        if code.has("torch", "fastai") and not call.node.args and not _in_eval(code, call):
             word = "bf16" if "b" in call.last[:5] and call.last != "to_fp16" else "fp16"
             return Found(value=word, file=call.file, line=call.line, confidence=LIKELY, because=call.last)
     return None
 
 
-def _in_eval(call: Call) -> bool:
-    return bool(re.search(r"eval|valid|test|infer|predict|sample|generate", call.around.function))
+def _in_eval(code: Code, call: Call) -> bool:
+    return code.passed_over(call) or bool(
+        re.search(r"eval|valid|test|infer|predict|sample|generate", call.around.function)
+    )
 
 
 def _loaded_as(code: Code) -> Found[str] | None:
@@ -197,6 +202,9 @@ def _flags(code: Code) -> Found[str] | None:
         told = told or next((v for call in code.fits if (v := code.value(call, name)) is not None), None)
         if told is not None and told.value is True:
             return _said("bf16" if "bf16" in name else "fp16", told)
+    wrapper = code.settings.configs.get("optim_wrapper.type")
+    if wrapper is not None and "amp" in str(wrapper.value).lower():
+        return _said("fp16", wrapper)
     for name in _AMP_NAMES:
         told = code.settings.told(name)
         word = named_precision(told.value) if told is not None and told.value is not None else ""

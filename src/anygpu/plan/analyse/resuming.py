@@ -5,7 +5,7 @@ import re
 
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
-from anygpu.plan.analyse.saving import doubt
+from anygpu.plan.analyse.saving import doubt, told_true
 
 _RESUMES = (
     "load_state",
@@ -23,8 +23,8 @@ _RESUME_WORD = re.compile(
 )
 _RESUME_NAME = re.compile(r"(auto_?)?resume(_?(from|path|checkpoint|ckpt|training|epoch|dir|file)\w*)?$")
 _LOADERS = ("load", "load_checkpoint", "restore")
-_COUNTS = re.compile(r"epoch|step|iter|optim")
-_SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler")
+_COUNTS = re.compile(r"epoch|step|iter|optim|^(it|ep)$")
+_SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler|(^|[._])opt([._\d]|$)")
 
 
 def resuming(code: Code) -> Found[bool] | None:
@@ -130,6 +130,9 @@ def _framework_resume(code: Code) -> Found[bool] | None:
 
 def _booster_resume(code: Code) -> Found[bool] | None:
     for call in code.facts.calls:
+        if told_true(code, call, "save_snapshot"):
+            because = "goes on from its snapshot"
+            return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
         if call.has("xgb_model", "init_model") or (
             code.has("sklearn", "catboost") and call.has("warm_start_from")
         ):

@@ -71,7 +71,7 @@ def _is_save(code: Code, call: Call) -> bool:
 
 def checkpointing(code: Code) -> Found[bool] | None:
     """Whether it saves while it trains, not only when it is done."""
-    for reader in (_hf_saves, _lightning_saves, _yolo_saves, _callbacks, _loop_saves):
+    for reader in (_hf_saves, _lightning_saves, _yolo_saves, _callbacks, _snapshots, _loop_saves):
         found = reader(code)
         if found is not None:
             return found
@@ -124,9 +124,23 @@ def _yolo_saves(code: Code) -> Found[bool] | None:
 def _callbacks(code: Code) -> Found[bool] | None:
     call = code.facts.first(*_CALLBACKS, "DefaultTrainer")
     call = call or (code.facts.first("Checkpoint") if code.has("ignite") else None)
+    call = call or (code.facts.first("from_cfg", "Runner") if code.has("mmengine") else None)
     if call is None:
         return None
     return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=call.last)
+
+
+def _snapshots(code: Code) -> Found[bool] | None:
+    """catboost keeps a snapshot of a boosting that it goes on from by itself."""
+    for call in code.facts.calls:
+        if told_true(code, call, "save_snapshot"):
+            return Found(value=True, file=call.file, line=call.line, confidence=SURE, because="save_snapshot")
+    return None
+
+
+def told_true(code: Code, call: Call, name: str) -> bool:
+    told = code.value(call, name) if call.has(name) else None
+    return told is not None and told.value is True
 
 
 def _loop_saves(code: Code) -> Found[bool] | None:

@@ -6,6 +6,7 @@ import re
 from anygpu.plan.analyse.code import Code, whole
 from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
+from anygpu.plan.analyse.settings import Value
 
 _CLASSES = {
     "DistributedDataParallel": "ddp",
@@ -76,9 +77,9 @@ def _deepspeed(code: Code) -> bool:
 
 def _by_trainer(code: Code) -> Found[str] | None:
     for call in code.lightning:
-        strategy = code.settings.text(call.argument("strategy"))
+        strategy = _of_trainer(code, call, "strategy")
         count = _devices(code, call)
-        if strategy is not None and strategy.value not in ("auto", "single_device"):
+        if strategy is not None and strategy.value not in ("auto", "single_device", None):
             kind = re.split(r"[_=]", str(strategy.value))[0]
             return Found(value=kind, file=call.file, line=call.line, confidence=SURE)
         if count is not None and count.value != 1:
@@ -124,10 +125,17 @@ def _devices(code: Code, call: Call) -> Found[int] | None:
     node = call.argument("devices", "gpus")
     if isinstance(node, ast.List | ast.Tuple):
         return Found(value=len(node.elts), file=call.file, line=call.line, confidence=SURE)
-    told = code.settings.of(node)
+    told = _of_trainer(code, call, "devices", "gpus")
     if told is not None and isinstance(told.value, str) and "," in told.value:
         return Found(value=len(told.value.split(",")), file=call.file, line=call.line, confidence=SURE)
     return whole(told)
+
+
+def _of_trainer(code: Code, call: Call, *names: str) -> Value | None:
+    """What Lightning's Trainer is given; LightningCLI makes one from its configuration."""
+    if call.last != "LightningCLI":
+        return code.settings.of(call.argument(*names))
+    return next((told for name in names if (told := code.settings.told(f"trainer.{name}"))), None)
 
 
 def _fixed(code: Code, call: Call) -> Found[int] | None:

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 from anygpu.plan.analyse.code import Code, default, whole
-from anygpu.plan.analyse.facts import Call
+from anygpu.plan.analyse.facts import Around, Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, Found
 from anygpu.plan.analyse.names import BOOSTERS, keyword, numeric
 from anygpu.plan.analyse.settings import Value
@@ -140,13 +140,21 @@ def _rounds(code: Code, call: Call) -> int:
 
 
 def _loop_epochs(code: Code) -> Found[float] | None:
-    for loop in code.train_loops():
+    for loop, around in code.facts.loops:
+        if not isinstance(loop, ast.For) or _in_updates(around):
+            continue
         name = ast.unparse(loop.target).lower()
         if re.search(r"epoch|(^|_)ep($|_)", name):
             found = _fraction(_end(code, loop.iter))
             if found is not None:
                 return found
     return None
+
+
+def _in_updates(around: Around) -> bool:
+    """PPO goes over each rollout several times: those are no epochs of the training."""
+    outer = [ast.unparse(loop.target).lower() for loop in around.loops if isinstance(loop, ast.For)]
+    return any(re.search(r"step|iter|update|rollout|episode|^it$|^t$", name) for name in outer)
 
 
 def _named_epochs(code: Code) -> Found[float] | None:

@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,6 +24,9 @@ _FIRST_ARGUMENT = (
     "expanduser",
     "abspath",
     "field",
+)
+_DEVICES = re.compile(
+    r"(?i)(num_replicas\w*|world_size|device_count|n_?gpus?|num_(gpu|device|processe)s)(\(\))?$"
 )
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -164,7 +168,7 @@ class Settings:
     def _binary(self, node: ast.BinOp, depth: int) -> Value | None:
         left, right = self.of(node.left, depth), self.of(node.right, depth)
         if left is None or right is None:
-            return None
+            return self._per_device(node, left, right)
         if isinstance(node.op, ast.Add) and isinstance(left.value, str) and isinstance(right.value, str):
             return _joint(left.value + right.value, left, right)
         numbers = [v.value for v in (left, right) if isinstance(v.value, int | float)]
@@ -178,6 +182,12 @@ class Settings:
             return _joint(does(*numbers), left, right) if does else None
         except (ZeroDivisionError, OverflowError):
             return None
+
+    def _per_device(self, node: ast.BinOp, left: Value | None, right: Value | None) -> Value | None:
+        """`8 * strategy.num_replicas_in_sync` and `64 // world_size`: what one device has, or would have alone."""
+        known, other = (left, node.right) if left is not None else (right, node.left)
+        shared = isinstance(node.op, ast.Mult) or (isinstance(node.op, ast.FloorDiv) and known is left)
+        return known if shared and _DEVICES.search(ast.unparse(other)[-60:]) else None
 
     def _path(self, node: ast.BinOp, left: Value, right: Value) -> Value | None:
         if isinstance(node.op, ast.Div) and isinstance(left.value, str) and isinstance(right.value, str):

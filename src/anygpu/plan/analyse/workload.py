@@ -56,6 +56,9 @@ def as_training(read: Analysis) -> Training:
     if read.precision is not None and read.precision.value in get_args(Precision):
         precision = read.precision.value  # type: ignore[assignment]
     usual = 1024 if shape is not None and shape.kind in ("decoder", "gated") else 256
+    usual = (
+        1500 if shape is not None and shape.name.startswith("whisper") else usual
+    )  # half a minute of sound
     return Training(
         parameters=read.parameters.value if read.parameters is not None else 0,
         shape=shape,
@@ -119,11 +122,17 @@ def duration(read: Analysis) -> Found[float]:
         return Found(value=UNKNOWN_HOURS, confidence=BLIND, because="not enough is known; a usual run")
     half = read.precision is not None and read.precision.value != "fp32"
     rate = REFERENCE_FLOPS if half else FP32_FLOPS
-    hours = steps.value * step_flops(read) / rate / 3600
-    least = steps.value * 0.01 / 3600  # no step of a script takes less than some ten milliseconds
+    batches = steps.value * _batches_a_step(read)
+    hours = batches * step_flops(read) / rate / 3600
+    least = batches * 0.01 / 3600  # no step of a script takes less than some ten milliseconds
     sure = min(steps.confidence, read.parameters.confidence, GUESS)
     because = f"{steps.value:,} steps on an A100"
     return Found(value=max(hours, least), file=steps.file, line=steps.line, confidence=sure, because=because)
+
+
+def _batches_a_step(read: Analysis) -> int:
+    """A step that is counted as such takes all the batches it adds up; epochs count their batches already."""
+    return read.accumulation.value if read.steps is not None and read.accumulation is not None else 1
 
 
 def step_flops(read: Analysis) -> float:

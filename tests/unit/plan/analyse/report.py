@@ -26,6 +26,23 @@ FIRST = {
     "needs_gpu": "1.00 0.98",
     "lints": "0.91 0.98",
 }
+# The same of the scripts that were written later, of kinds the analyser had not met.
+LATER = {
+    "frameworks": "1.00 1.00",
+    "model": "0.90 0.82",
+    "parameters": "0.75 0.45",
+    "batch_size": "0.94 0.85",
+    "epochs": "0.93 0.93",
+    "steps": "1.00 1.00",
+    "precision": "0.95 0.95",
+    "workers": "1.00 0.87",
+    "dataset": "0.94 0.81",
+    "multi_gpu": "1.00 0.83",
+    "checkpointing": "0.91 0.91",
+    "resuming": "0.91 0.91",
+    "needs_gpu": "1.00 1.00",
+    "lints": "0.79 0.96",
+}
 PAGE = Path(__file__).parents[4] / "docs" / "analysis.md"
 _TOP = Path(__file__).with_name("analysis_top.md")
 
@@ -46,11 +63,12 @@ def _reading() -> str:
             "Precision: of what was reported, how much is right. Recall: of what is there, how much was found.",
             f"Parameters count as right within {scoring.PARAMETERS_WITHIN:.0%}.",
             "",
-            "The analyser has been mended with this corpus in view; what the first reading, before that, gave stands",
-            "beside it and is nearer to what an unseen script gets.",
+            "The analyser has been mended with this corpus in view; what the first readings, before that, gave stands",
+            "beside it: of the first 41 scripts, and of 22 that were added later, of kinds it had not met. They are",
+            "nearer to what an unseen script gets.",
             "",
-            "| field | precision | recall | in the corpus | first reading |",
-            "|---|---:|---:|---:|---:|",
+            "| field | precision | recall | in the corpus | first reading of 41 | first reading of 22 later |",
+            "|---|---:|---:|---:|---:|---:|",
             *rows,
             "",
             "Read wrongly:",
@@ -62,7 +80,8 @@ def _reading() -> str:
 
 def _score_row(field: str) -> str:
     score = scoring.score(field)
-    return f"| {field} | {score.precision:.2f} | {score.recall:.2f} | {score.true} | {FIRST[field]} |"
+    read = f"{score.precision:.2f} | {score.recall:.2f} | {score.true}"
+    return f"| {field} | {read} | {FIRST[field]} | {LATER[field]} |"
 
 
 def _memory() -> str:

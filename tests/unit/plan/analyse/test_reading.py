@@ -228,3 +228,89 @@ def test_the_summary_begins_with_what_could_not_be_read() -> None:
     noise = b"\x00\xff" * 500
     for data in (noise, noise.decode("utf-8", "replace")):
         assert summary(analyse(data, name="x.py"))[0].value == "is a binary file"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("import tensorflow as tf\nb = 8 * strategy.num_replicas_in_sync\nds.batch(b)", 8),
+        ("DataLoader(d, batch_size=64 // dist.get_world_size())", 64),
+        ("batch_size = envs * steps\nminibatch_size = 256 // 4", 64),
+    ],
+)
+def test_the_batch_is_that_of_one_device_and_one_step(text: str, value: int) -> None:
+    assert batch(text) == value
+
+
+def test_what_stands_behind_an_option_that_is_off_is_not_done() -> None:
+    text = (
+        "import torch\np.add_argument('--fp16', action='store_true')\n"
+        "if args.fp16:\n    net.half()\nelse:\n    net.float()\n"
+    )
+    off, on = analyse(text).precision, analyse(text, args=("--fp16",)).precision
+    assert off is not None
+    assert on is not None
+    assert (off.value, on.value) == ("fp32", "fp16")
+
+
+def test_going_over_a_rollout_several_times_is_no_epoch_of_the_training() -> None:
+    text = (
+        "import torch\nfor update in range(300):\n  for epoch in range(4):\n"
+        "    for b in parts:\n      loss.backward()\n"
+    )
+    read = analyse(text)
+    assert read.epochs is None
+    assert read.steps is not None
+    assert read.steps.value == 300
+
+
+def test_steps_that_add_up_batches_take_longer() -> None:
+    text = """
+import torch
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+Trainer(model, TrainingArguments("out", max_steps=1000, gradient_accumulation_steps={n})).train()
+"""
+    once, often = (analyse(text.replace("{n}", n)).characteristics for n in ("1", "8"))
+    assert once is not None
+    assert often is not None
+    assert often.duration_hours.value == pytest.approx(8 * once.duration_hours.value)
+
+
+def test_a_detector_is_configured_in_python() -> None:
+    text = (
+        "from mmengine.config import Config\nfrom mmengine.runner import Runner\n"
+        "Runner.from_cfg(Config.fromfile(a.c)).train()\n"
+    )
+    config = (
+        '_base_ = "../_base_/models/retinanet_r50_fpn.py"\nroot = "data/cracks/"\n'
+        "train_dataloader = dict(batch_size=3, num_workers=5, dataset=dict(data_root=root))\n"
+        'train_cfg = dict(max_epochs=7)\noptim_wrapper = dict(type="AmpOptimWrapper")\n'
+    )
+    read = analyse(text, args=("c.py",), files={"c.py": config})
+    found = (read.model, read.batch_size, read.workers, read.epochs, read.precision, read.dataset)
+    values = [None if f is None else f.value for f in found]
+    assert values == ["retinanet_r50_fpn", 3, 5, 7.0, "fp16", "data/cracks/"]
+    assert read.batch_size is not None
+    assert read.batch_size.place == "c.py:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("import webdataset as wds\nwds.WebDataset('s3://b/{000..099}.tar')", "s3://b/{000..099}.tar"),
+        ("text = open('input.txt').read()", "input.txt"),
+        ("from pathlib import Path\ntext = Path('tales.txt').read_text()", "tales.txt"),
+        ("open('log.json', 'w').write('x')", None),
+    ],
+)
+def test_the_data_is_what_the_code_reads(text: str, data: str | None) -> None:
+    read = analyse("import torch\n" + text)
+    assert (None if read.dataset is None else read.dataset.value) == data
+
+
+def test_a_class_of_ones_own_that_loads_itself_is_the_model() -> None:
+    text = "import torch\nfrom model import GPT\nmodel = GPT(conf)\nmodel = GPT.from_pretrained('scratch')\n"
+    read = analyse(text)
+    assert read.model is not None
+    assert read.model.value == "GPT"
