@@ -85,7 +85,7 @@ def the_lease_guards_no_write() -> list[Patch]:
 def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
     right = Placing._settle
 
-    async def settle(self: Placing, view: Any, plan: Any, guard: Any) -> Any:
+    async def settle(self: Placing, view: Any, plan: Any, compared: Any, guard: Any) -> Any:
         if plan.choice is not None:
             number = len(view.attempts) + 1
             launch = Launch(
@@ -97,7 +97,7 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
                 resources=view.spec.resources,
             )
             await self._backends[plan.choice.backend].launch(launch, plan.choice)
-        return await right(self, view, plan, guard)
+        return await right(self, view, plan, compared, guard)
 
     return [(Placing, "_settle", settle)]
 
