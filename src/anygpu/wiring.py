@@ -20,7 +20,7 @@ from anygpu.control.comparing import Comparing
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
-from anygpu.control.outcome import Recorder
+from anygpu.control.outcome import PastRuns, Recorder
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.quotes import Quotes
@@ -145,6 +145,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     retention = retaining(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
     reader, plans = WorkReader(stores.blobs, stores.uploads), Plans(stores.blobs)
+    past_runs = PastRuns(stores.outcomes)
     access = Access(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
@@ -168,7 +169,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
             stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
         planning=Planning(
-            backends, Quotes(backends, world.clock, policy), _market(settings), reader, world.clock
+            backends, Quotes(backends, world.clock, policy), _market(settings), reader, past_runs, world.clock
         ),
         plans=plans,
         limits=settings.limits,
@@ -180,7 +181,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ready=_ready(stores.journal),
     )
     leader = state.leader(settings.state, alone=settings.embedded)
-    comparing = Comparing(reader, plans, world.clock)
+    comparing = Comparing(reader, plans, world.clock, past_runs)
     supervisor = _supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
         services=services,

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from anygpu.control.remaining import deadline_ms, trained_s
 from anygpu.control.seams import Clock
@@ -12,12 +12,15 @@ from anygpu.events.view import JobView
 from anygpu.plan import planner
 from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.document import document, entry
+from anygpu.plan.history import Past, remembered
 from anygpu.plan.planner import Line, Planned
 from anygpu.plan.route import Plan, Worth
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 
 ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
+Remembers = Callable[[JobSpec, str], Awaitable[Sequence[Past]]]  # the organisation's runs of the same work
+T = TypeVar("T")
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
 LAST = 1e30  # behind everything that is not in doubt
 
@@ -25,6 +28,11 @@ LAST = 1e30  # behind everything that is not in doubt
 async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
     """Where nobody reads code."""
     return None
+
+
+async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[Past]:
+    """Where no runs are kept."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +63,22 @@ class Compared:
 class Comparing:
     """What is read of a job is read once; what it is compared with changes all the time."""
 
-    def __init__(self, read: ReadsWork, plans: Plans, clock: Clock) -> None:
+    def __init__(
+        self, read: ReadsWork, plans: Plans, clock: Clock, remembers: Remembers = nothing_remembered
+    ) -> None:
         self._read, self._plans, self._clock = read, plans, clock
+        self._remembers = remembers
 
     async def compare(self, view: JobView, offers: Sequence[Offer]) -> Compared:
         """Never fails: what cannot be read of the job is not known of it."""
-        try:
-            read = await self._read(view.spec, view.organisation)
-        except Exception:  # noqa: BLE001  a store that cannot be read now must not keep the job from running
-            read = None
+        read = await _or_none(self._read(view.spec, view.organisation))
+        past = await _or_none(self._remembers(view.spec, view.organisation))
+        duration = remembered(view.spec, read, past or ())
         places = [as_place(offer) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
-        planned = planner.planned(view.spec, read, places, deadline_s=left_s)
+        planned = planner.planned(view.spec, read, places, deadline_s=left_s, duration=duration)
         if left_s is not None and not planned.lines:  # better late than never
-            planned = planner.planned(view.spec, read, places)
+            planned = planner.planned(view.spec, read, places, duration=duration)
         return Compared(planned=planned, read=read)
 
     async def kept(self, view: JobView, compared: Compared, chosen: Offer) -> JobPlanned:
@@ -88,6 +98,14 @@ class Comparing:
             return await self._plans.keep(organisation, told)
         except Exception:  # noqa: BLE001
             return ""
+
+
+async def _or_none(asked: Awaitable[T]) -> T | None:
+    """A store that cannot be read now must not keep the job from running."""
+    try:
+        return await asked
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def is_a_choice(spec: JobSpec, offers: Sequence[Offer]) -> bool:

@@ -199,15 +199,19 @@ def seen_available(view: JobView, among: Choices, now_ms: int, policy: Policy) -
     """Zones that offer spot and have not just failed this job, and the one it runs in."""
     here = running_on(view)
     firm = here == ON_DEMAND
-    shut = {zone for zone, until_ms in _shut_until(view, policy, firm=firm).items() if now_ms <= until_ms}
+    shut = {
+        zone
+        for zone, (since_ms, until_ms) in _shut(view, policy, firm=firm).items()
+        if since_ms <= now_ms <= until_ms  # what a clock that was set back has yet to see shuts nothing
+    }
     return tuple(sorted({zone for zone in among.available if zone not in shut} | {here.zone} - {""}))
 
 
-def _shut_until(view: JobView, policy: Policy, *, firm: bool) -> dict[str, float]:
+def _shut(view: JobView, policy: Policy, *, firm: bool) -> dict[str, tuple[int, float]]:
     """A zone that failed the job counts as gone for a tick. Before a firm machine is left for one that fails again
     and again, twice as long each time.
     """
-    until: dict[str, float] = {}
+    times: dict[str, tuple[int, float]] = {}
     streaks: Counter[str] = Counter()
     for attempt in view.attempts:
         zone, failure = zone_of(attempt.offer), why(attempt) if attempt.over else None
@@ -217,8 +221,9 @@ def _shut_until(view: JobView, policy: Policy, *, firm: bool) -> dict[str, float
             continue
         streaks[zone] += 1
         ticks = min(MOST_TICKS, 2.0 ** streaks[zone]) if firm else 1.0
-        until[zone] = (attempt.ended_at_ms or 0) + ticks * policy.spot_tick_s * 1000
-    return until
+        since_ms = attempt.ended_at_ms or 0
+        times[zone] = since_ms, since_ms + ticks * policy.spot_tick_s * 1000
+    return times
 
 
 def _starting_s(view: JobView, now_ms: int, policy: Policy) -> float:

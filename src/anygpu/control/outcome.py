@@ -8,6 +8,7 @@ from anygpu.events.fold import Recorded
 from anygpu.events.types import JobPlanned
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.history import Machine, Past, fingerprint, length
+from anygpu.spec.model import JobSpec
 from anygpu.store.evidence import AttemptRow, Evidence, Point
 from anygpu.store.journal import Journal
 from anygpu.store.outcomes import Outcome, Outcomes
@@ -72,6 +73,16 @@ def outcome(view: JobView, events: Iterable[Recorded], row: AttemptRow, points: 
         predicted=view.predicted,
         calibrated=_first_calibrated(events),
     )
+
+
+class PastRuns:
+    """What an organisation has of the same work."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+
+    async def __call__(self, spec: JobSpec, organisation: str) -> list[Past]:
+        return [past(kept) for kept in await self._outcomes.of_fingerprint(organisation, fingerprint(spec))]
 
 
 def past(kept: Outcome) -> Past:

@@ -15,7 +15,10 @@ from statistics import fmean
 
 from anygpu.events.facts import Offer
 from anygpu.plan import gpus
+from anygpu.plan.analyse.findings import VAGUE, Analysis
+from anygpu.plan.analyse.workload import total_steps
 from anygpu.plan.bill import Span
+from anygpu.plan.question import Duration
 from anygpu.plan.throughput import speedup, times_as_long
 from anygpu.spec.model import JobSpec
 
@@ -207,6 +210,24 @@ def _says(machine: Machine, chosen: Sequence[Past], *, same: bool) -> str:
 
 def _names(machines: Iterable[Machine]) -> str:
     return ", ".join(sorted({machine.gpu_kind or machine.backend for machine in machines}))
+
+
+def remembered(spec: JobSpec, read: Analysis | None, past: Sequence[Past]) -> Duration | None:
+    """What past runs say of the time on an offer, as the planner asks it; None where there were none."""
+    if not past:
+        return None
+    steps = total_steps(read) if read is not None else None
+    wanted = steps.value if steps is not None and steps.confidence > VAGUE else None
+    asked, known = length(spec), dict[Machine, Span | None]()
+
+    def duration(offer: Offer) -> Span | None:
+        machine = Machine.of(offer)
+        if machine not in known:
+            guess = predict(machine, past, steps=wanted, length=asked)
+            known[machine] = guess.training_s if guess is not None else None
+        return known[machine]
+
+    return duration
 
 
 # -- which runs are runs of the same workload -----------------------------------------------------------------

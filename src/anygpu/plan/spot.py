@@ -79,6 +79,8 @@ def decide(job: SpotJob, at: Moment, weather: Weather) -> Decision:
     best = _best_zone(job, at, weather)
     if best and _saves_usd(job, at, weather, best) >= _restarts_usd(job, at, reserve / max(spare, 1.0)):
         return netted(job, at, Decision(Where("spot", best), f"{best} is expected to last"))
+    if best and at.running == WAIT and _sees_it_done(job, at, weather, best):
+        return netted(job, at, Decision(Where("spot", best), f"{best} is expected to see it done"))
     if at.running == ON_DEMAND:
         return Decision(ON_DEMAND, "no spot worth going there and back")
     if spare - at.tick_s >= reserve:
@@ -122,6 +124,12 @@ def _saves_usd(job: SpotJob, at: Moment, weather: Weather, zone: str) -> float:
     """What the zone is expected to save against on-demand before it is taken away or the job is done."""
     lasts_s = min(weather.lasts_s(zone), at.work_left_s + job.restart_s)
     return lasts_s / 3600 * (job.on_demand_usd_per_hour - job.spot_usd_per_hour[zone])
+
+
+def _sees_it_done(job: SpotJob, at: Moment, weather: Weather, zone: str) -> bool:
+    """Then the restart is paid for once, as it would be on-demand later."""
+    cheaper = job.spot_usd_per_hour[zone] < job.on_demand_usd_per_hour
+    return cheaper and weather.lasts_s(zone) >= at.work_left_s + job.restart_s
 
 
 def _restarts_usd(job: SpotJob, at: Moment, scarcity: float) -> float:

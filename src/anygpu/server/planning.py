@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import as_place
+from anygpu.control.comparing import Remembers, as_place
 from anygpu.control.quotes import Quotes
 from anygpu.control.seams import Clock
 from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis
 from anygpu.plan.document import document
+from anygpu.plan.history import remembered
 from anygpu.plan.planner import Place, planned
 from anygpu.plan.workload import read_work
 from anygpu.server.market import Market
@@ -23,22 +24,29 @@ class Planning:
     """Nothing is started, kept or changed by asking."""
 
     def __init__(
-        self, backends: Backends, quotes: Quotes, market: Market, reader: WorkReader, clock: Clock
+        self,
+        backends: Backends,
+        quotes: Quotes,
+        market: Market,
+        reader: WorkReader,
+        remembers: Remembers,
+        clock: Clock,
     ) -> None:
         self._backends, self._quotes, self._market = backends, quotes, market
-        self._reader, self._clock = reader, clock
+        self._reader, self._remembers, self._clock = reader, remembers, clock
 
     async def plan(
         self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, most: int | None, short: int
     ) -> dict[str, Any]:
         """`files`: the code, where it was not uploaded. `most` and `short`: see `document`."""
         read = await self._read(spec, organisation, files)
+        duration = remembered(spec, read, await self._remembers(spec, organisation))
         own = await self._own(spec, organisation)
         kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
         places = (await self._market.places(kinds)).joined(own)
 
         def compared() -> dict[str, Any]:
-            found = planned(spec, read, places, deadline_s=self._deadline_s(spec))
+            found = planned(spec, read, places, deadline_s=self._deadline_s(spec), duration=duration)
             return document(found, read, most=most, short=short)
 
         return await asyncio.to_thread(compared)

@@ -200,3 +200,10 @@ def test_spot_is_left_for_on_demand_when_a_lost_machine_might_go_unnoticed_too_l
     at = moment(now_h=1.8, left_h=10, available="a", running=Where("spot", "a"))
     assert decide(job(), at, weather("a")).where == Where("spot", "a")
     assert decide(job(blind_s=TICK_S), at, weather("a")).where == ON_DEMAND
+
+
+def test_a_job_with_hardly_anything_left_takes_the_spot_there_is() -> None:
+    """Its restart is paid for wherever it goes on, and on-demand is where it would end if it waited."""
+    calm = weather(*["a"] * 30, zones="a")
+    said = decide(job(zones="a"), moment(now_h=1, left_h=0.001, available="a"), calm)
+    assert said.where == Where("spot", "a")
