@@ -10,28 +10,19 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from anygpu import __version__
 from anygpu.backends.configured import Backends
 from anygpu.control.comparing import Comparing
-from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
-from anygpu.control.keeper import Keeper
 from anygpu.control.outcome import PastRuns, Recorder
-from anygpu.control.placing import Placing
-from anygpu.control.policy import Policy
 from anygpu.control.quotes import Quotes
-from anygpu.control.sharing import Sharing, parsed_quotas
 from anygpu.control.supervisor import Supervisor
-from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
 from anygpu.events.fold import Recorded
-from anygpu.plan.catalog import Layers
-from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.server import log, process, state
 from anygpu.server.agent_app import agent_app
 from anygpu.server.app import api, gated
@@ -40,7 +31,6 @@ from anygpu.server.gauges import Gauges
 from anygpu.server.host_telemetry import HostTelemetry
 from anygpu.server.hub import Hub, iso
 from anygpu.server.listening import Listener, url_of
-from anygpu.server.market import Market
 from anygpu.server.planning import Planning
 from anygpu.server.queue_look import QueueLook
 from anygpu.server.recording import Recording
@@ -49,7 +39,7 @@ from anygpu.server.services import Services
 from anygpu.server.stream import Sources
 from anygpu.server.work_reader import WorkReader
 from anygpu.server.world import LoopWake, RealChance, RealClock
-from anygpu.settings import QueueSettings, Settings, config_path
+from anygpu.settings import Settings
 from anygpu.store.journal import OnCommit
 from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
@@ -57,9 +47,9 @@ from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens
 from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.profiles import ConfiguredBackends
-from anygpu.tenancy.secrets import JobSecrets
 from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
-from anygpu.wiring_stores import Stores, key_file, open_stores, retaining, rotating
+from anygpu.wiring_control import World, desk, market, policy_of, supervisor
+from anygpu.wiring_stores import key_file, open_stores, retaining, rotating
 
 ORGANISATION, PROJECT = "local", "default"
 
@@ -77,15 +67,6 @@ class Keys:
         root = state.kept_secret(path)
         made = {name: hmac.new(root, name.encode(), hashlib.sha256).digest() for name in cls.__slots__}
         return cls(**made)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """Time, chance and wake-ups."""
-
-    clock: RealClock
-    chance: RealChance
-    wake: LoopWake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +113,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     hub = _hub(settings)
     recording = Recording()
     stores = await open_stores(settings, keys.blobs, _telling(hub.committed, recording.committed), stack)
-    policy, tickets = _policy(settings), Tickets(keys.tickets)
+    policy, tickets = policy_of(settings), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
         stores.profiles,
@@ -152,7 +133,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         journal=stores.journal,
         evidence=stores.evidence,
         jobs=Jobs(stores.journal, world.clock, world.chance, world.wake),
-        desk=_desk(stores, tickets, world, policy),
+        desk=desk(stores, tickets, world, policy),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,
         uploads=stores.uploads,
@@ -169,7 +150,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
             stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
         planning=Planning(
-            backends, Quotes(backends, world.clock, policy), _market(settings), reader, past_runs, world.clock
+            backends, Quotes(backends, world.clock, policy), market(settings), reader, past_runs, world.clock
         ),
         plans=plans,
         limits=settings.limits,
@@ -182,70 +163,14 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     )
     leader = state.leader(settings.state, alone=settings.embedded)
     comparing = Comparing(reader, plans, world.clock, past_runs)
-    supervisor = _supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
+    leading = supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
         services=services,
-        supervisor=supervisor,
+        supervisor=leading,
         retention=retention,
         backends=backends,
         recording=recording,
         recorder=Recorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
-    )
-
-
-def _desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
-    return Desk(
-        stores.journal,
-        stores.evidence,
-        stores.checkpoints,
-        stores.uploads,
-        JobSecrets(stores.secrets),
-        tickets,
-        world.clock,
-        world.wake,
-        policy,
-    )
-
-
-def _supervisor(
-    stores: Stores,
-    backends: Backends,
-    comparing: Comparing,
-    tickets: Tickets,
-    world: World,
-    policy: Policy,
-    agent_url: str,
-    leader: str,
-) -> Supervisor:
-    journal, clock = stores.journal, world.clock
-
-    def new_keeper() -> Keeper:
-        return Keeper(
-            journal, stores.evidence, backends, tickets, clock, world.chance, policy, lambda: agent_url
-        )
-
-    return Supervisor(
-        journal,
-        new_keeper,
-        Placing(journal, backends, stores.checkpoints, comparing, tickets, clock, policy, backends.visible),
-        Sweeper(backends, clock, policy, log.failure),
-        clock,
-        world.wake,
-        policy,
-        leader,
-        log.failure,
-    )
-
-
-def _market(settings: Settings) -> Market:
-    wanted = settings.catalog
-    return Market(
-        Layers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
-        CatalogPolicy.parsed(
-            discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
-        ),
-        wanted.stale_days,
-        lambda: datetime.now(UTC).date(),
     )
 
 
@@ -307,42 +232,6 @@ def _rules(settings: Settings) -> GateRules:
         origins=frozenset((*server.allowed_origins, server.public_url.rstrip("/"))) - {""},
         body_bytes=limits.spec_bytes,
         streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
-    )
-
-
-def _policy(settings: Settings) -> Policy:
-    agent, control = settings.agent, settings.control
-    # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
-    poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
-    return Policy(
-        lease_s=agent.lease_s,
-        grace_s=agent.cancel_grace_s,
-        heartbeat_s=agent.heartbeat_s,
-        report_every_s=agent.report_every_s,
-        telemetry_every_s=agent.telemetry_every_s,
-        probe_every_s=control.safety_net_s,
-        leader_ttl_s=control.leader_ttl_s,
-        paid_timeout_s=control.paid_timeout_s,
-        paid_attempts=control.paid_attempts,
-        claim_limit_s=control.claim_limit_s,
-        spot_tick_s=control.spot_tick_s,
-        useful_s=control.useful_s,
-        stop_allowance_s=control.stop_allowance_s,
-        end_allowance_s=control.end_allowance_s,
-        poll_s=poll_s,
-        sweep_every_s=control.sweep_every_s,
-        sharing=_sharing(settings.queue),
-    )
-
-
-def _sharing(queue: QueueSettings) -> Sharing:
-    return Sharing(
-        quotas=parsed_quotas(queue.quotas),
-        may_borrow=queue.may_borrow,
-        preempt=queue.preempt,
-        bands_slot_s=(queue.short_gpu_hours * 3600, queue.long_gpu_hours * 3600),
-        runs_at_least_s=queue.runs_at_least_s,
-        starved_s=queue.starved_s,
     )
 
 

@@ -32,6 +32,7 @@ PLACES: dict[str, Callable[[Path], Path]] = {
     "docs/cli.md": example("plain"),
     "docs/analysis.md": example("plain"),
     "docs/catalog.md": example("plain"),
+    "docs/planning.md": example("plain"),
     "docs/spot.md": example("plain"),
     "docs/trainers.md": example("tabular"),
     "docs/your-own-trainer.md": example("plugin"),

@@ -1,0 +1,124 @@
+"""Settings -> what the control loop and the plans are made of."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from anygpu.backends.configured import Backends
+from anygpu.control.comparing import Comparing
+from anygpu.control.desk import Desk
+from anygpu.control.keeper import Keeper
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.sharing import Sharing, parsed_quotas
+from anygpu.control.supervisor import Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.control.tickets import Tickets
+from anygpu.plan.catalog import Layers
+from anygpu.plan.catalog import Policy as CatalogPolicy
+from anygpu.server import log
+from anygpu.server.market import Market
+from anygpu.server.world import LoopWake, RealChance, RealClock
+from anygpu.settings import QueueSettings, Settings, config_path
+from anygpu.tenancy.secrets import JobSecrets
+from anygpu.wiring_stores import Stores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Time, chance and wake-ups."""
+
+    clock: RealClock
+    chance: RealChance
+    wake: LoopWake
+
+
+def desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
+    return Desk(
+        stores.journal,
+        stores.evidence,
+        stores.checkpoints,
+        stores.uploads,
+        JobSecrets(stores.secrets),
+        tickets,
+        world.clock,
+        world.wake,
+        policy,
+    )
+
+
+def supervisor(
+    stores: Stores,
+    backends: Backends,
+    comparing: Comparing,
+    tickets: Tickets,
+    world: World,
+    policy: Policy,
+    agent_url: str,
+    leader: str,
+) -> Supervisor:
+    journal, clock = stores.journal, world.clock
+
+    def new_keeper() -> Keeper:
+        return Keeper(
+            journal, stores.evidence, backends, tickets, clock, world.chance, policy, lambda: agent_url
+        )
+
+    return Supervisor(
+        journal,
+        new_keeper,
+        Placing(journal, backends, stores.checkpoints, comparing, tickets, clock, policy, backends.visible),
+        Sweeper(backends, clock, policy, log.failure),
+        clock,
+        world.wake,
+        policy,
+        leader,
+        log.failure,
+    )
+
+
+def market(settings: Settings) -> Market:
+    wanted = settings.catalog
+    return Market(
+        Layers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
+        CatalogPolicy.parsed(
+            discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
+        ),
+        wanted.stale_days,
+        lambda: datetime.now(UTC).date(),
+    )
+
+
+def policy_of(settings: Settings) -> Policy:
+    agent, control = settings.agent, settings.control
+    # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
+    poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
+    return Policy(
+        lease_s=agent.lease_s,
+        grace_s=agent.cancel_grace_s,
+        heartbeat_s=agent.heartbeat_s,
+        report_every_s=agent.report_every_s,
+        telemetry_every_s=agent.telemetry_every_s,
+        probe_every_s=control.safety_net_s,
+        leader_ttl_s=control.leader_ttl_s,
+        paid_timeout_s=control.paid_timeout_s,
+        paid_attempts=control.paid_attempts,
+        claim_limit_s=control.claim_limit_s,
+        spot_tick_s=control.spot_tick_s,
+        useful_s=control.useful_s,
+        stop_allowance_s=control.stop_allowance_s,
+        end_allowance_s=control.end_allowance_s,
+        poll_s=poll_s,
+        sweep_every_s=control.sweep_every_s,
+        sharing=_sharing(settings.queue),
+    )
+
+
+def _sharing(queue: QueueSettings) -> Sharing:
+    return Sharing(
+        quotas=parsed_quotas(queue.quotas),
+        may_borrow=queue.may_borrow,
+        preempt=queue.preempt,
+        bands_slot_s=(queue.short_gpu_hours * 3600, queue.long_gpu_hours * 3600),
+        runs_at_least_s=queue.runs_at_least_s,
+        starved_s=queue.starved_s,
+    )
