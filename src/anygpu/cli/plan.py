@@ -109,7 +109,7 @@ def _files(spec: "JobSpec", root: Path) -> dict[str, str]:
     script = root / script_of(spec)
     if not script.is_file():
         return {}
-    near = sorted(path for path in script.parent.rglob("*") if path.suffix in READ and path != script)
+    near = sorted(path for path in script.parent.rglob("*") if path.name.endswith(READ) and path != script)
     small = [path for path in near[:MOST_FILES] if path.is_file() and path.stat().st_size <= MOST_BYTES]
     return {path.relative_to(root).as_posix(): _text(path) for path in (script, *small)}
 

@@ -11,6 +11,7 @@ from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
 from anygpu.plan.places import Place
 from anygpu.plan.route import unfit
 from anygpu.plan.throughput import speedup, times_as_long
+from anygpu.plan.wheels import misfit
 from anygpu.spec.model import JobSpec
 
 REFERENCE = "A100-40GB"  # what an analysis counts its hours on
@@ -81,6 +82,7 @@ class Question:
             unfit(self.spec, place.offer, resumable=resumes)
             or ("is shared with others, and the job wants a machine of its own" if shared else "")
             or self._lacks_gpu(place.offer)
+            or self._lacks_kernels(place.offer)
             or _too_small(self.needs, place.offer)
         )
 
@@ -89,6 +91,18 @@ class Question:
         if offer.gpu_count or needs is None or not needs.value or needs.confidence < SURE:
             return ""
         return f"has no GPU, and the code needs one: {needs.place} {needs.because}"
+
+    def _lacks_kernels(self, offer: Offer) -> str:
+        """A trainer on a machine of one's own may use the torch that is there."""
+        installs = self.spec.requirements
+        if isinstance(installs, str) or (self.spec.trainer and offer.paid):
+            installs = self.read.requirements if self.read is not None else ()
+        gpu = (
+            gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib)
+            if installs and offer.gpu_kind
+            else None
+        )
+        return misfit(installs, gpu) if gpu is not None else ""
 
     def beyond(self, found: Bill) -> str:
         """Which limit of the job it breaks; empty when none."""

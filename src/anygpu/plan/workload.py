@@ -1,12 +1,14 @@
 """What a job's own words and code tell of its work: from the spec and the files that travel with it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
 from anygpu.spec.model import JobSpec
 
-READ = (".py", ".yaml", ".yml", ".json", ".toml")  # what may say something of the work
+READ = (".py", ".yaml", ".yml", ".json", ".toml", "requirements.txt")  # what may say something of the work
+MOST_LINES = 1000
 MOST_FILES, MOST_BYTES = 200, 2 * 1024 * 1024
 
 
@@ -28,7 +30,14 @@ def read_work(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | Non
     if script not in files:
         return None
     beside = {name: text for name, text in files.items() if name != script}
-    return analyse(files[script], name=script, args=_arguments(spec, script), files=beside)
+    read = analyse(files[script], name=script, args=_arguments(spec, script), files=beside)
+    return replace(read, requirements=_installed(spec, files))
+
+
+def _installed(spec: JobSpec, files: Mapping[str, bytes | str]) -> tuple[str, ...]:
+    text = files.get(spec.requirements, "") if isinstance(spec.requirements, str) else ""
+    words = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
+    return tuple(words.splitlines()[:MOST_LINES])
 
 
 def _arguments(spec: JobSpec, script: str) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ class Analysis:
     checkpoint_paths: tuple[Found[str], ...] = ()
     resuming: Found[bool] | None = None
     needs_gpu: Found[bool] | None = None
+    requirements: tuple[str, ...] = ()  # lines of the file the job installs from
     lints: tuple[Lint, ...] = ()
     problems: tuple[Problem, ...] = ()
     characteristics: "WorkloadCharacteristics | None" = None

@@ -59,6 +59,7 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
         workers=_number(given, "workers"),
         checkpointing=_ours(known),
         resuming=_ours(known),
+        requirements=() if not known or known in ON_CPU else ("torch",),
         needs_gpu=Found(value=not on_cpu, file=WHERE, confidence=SURE if on_cpu else LIKELY),
     )
     return replace(read, characteristics=characteristics(read))

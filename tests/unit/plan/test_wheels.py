@@ -1,0 +1,53 @@
+"""A wheel without kernels for a GPU is found out before the GPU is rented."""
+
+import pytest
+
+from anygpu.events.facts import Offer
+from anygpu.plan import gpus
+from anygpu.plan.places import Place
+from anygpu.plan.planner import planned
+from anygpu.plan.wheels import misfit
+from anygpu.spec.load import from_mapping
+
+
+@pytest.mark.parametrize(
+    ("requirement", "kind", "fits"),
+    [
+        ("torch", "V100", False),  # the newest
+        ("torch==2.10.0", "V100", True),
+        ("torch<2.11", "V100", True),
+        ("torch>=2.4,<2.11", "V100", True),
+        ("torch==2.12.1+cu126", "V100", True),
+        ("torch == 2.13.0", "T4", True),
+        ("torch~=2.6.0", "RTX5090", False),
+        ("torch==2.7.0", "B200", False),
+        ("torch>=2.0", "B200", True),
+        ("torch==1.12.1", "A100-40GB", False),
+        ("torch==2.0.1", "H100-SXM", False),
+        ("torch==2.4", "H100-SXM", True),
+        ("torch[opt]==2.13 ; python_version > '3.9'", "P100", False),
+        ("torchvision", "K80", True),  # not torch
+        ("torch-geometric==2.5", "K80", True),
+        ("# torch", "K80", True),
+        ("torch==banana", "V100", False),
+    ],
+)
+def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) -> None:
+    gpu = gpus.spec(kind)
+    assert gpu is not None
+    said = misfit(["numpy", requirement], gpu)
+    assert (said == "") is fits, said
+
+
+def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> None:
+    offers = [
+        Offer(backend=kind, gpu_kind=kind, gpu_count=1, price_microusd_per_hour=1) for kind in ("V100", "T4")
+    ]
+    places = [Place(offer=offer) for offer in offers]
+    found = planned(from_mapping({"script": "a.py", "requirements": ["torch==2.12"]}), None, places)
+    assert [line.place.offer.backend for line in found.lines] == ["T4"]
+    assert found.rejected[0].rejected == (
+        "has a Volta GPU, for which torch 2.12 has no kernels; pin torch<2.11, or a cu126 wheel"
+    )
+    anything = planned(from_mapping({"script": "a.py"}), None, places)
+    assert len(anything.lines) == 2
