@@ -24,19 +24,20 @@ def first_steps(job):
     return said if said and said["basis"] == "first steps" else None
 
 
-def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(anygpu) -> None:
-    assert b"no completed job was predicted yet" in anygpu("accuracy").stdout
-    anygpu.write("t.py", *SCRIPT)
-    made = anygpu.json("run", "-d", "-n", "paced", "t.py")
-    said = soon(lambda: first_steps(anygpu.json("show", made["id"])))
+def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone) -> None:
+    alone("up", "-d")
+    assert b"no completed job was predicted yet" in alone("accuracy").stdout
+    alone.write("t.py", *SCRIPT)
+    made = alone.json("run", "-d", "-n", "paced", "t.py")
+    said = soon(lambda: first_steps(alone.json("show", made["id"])))
     assert said["wall_low_s"] <= said["wall_s"] <= said["wall_high_s"]
-    shown = anygpu("show", "paced").stdout.decode()
+    shown = alone("show", "paced").stdout.decode()
     assert "from its first steps" in shown or "completed" in shown
-    anygpu("logs", "-f", "paced")
-    planned = [each for each in anygpu.json("events", "paced")["events"] if each["type"] == "JobPlanned"]
+    alone("logs", "-f", "paced")
+    planned = [each for each in alone.json("events", "paced")["events"] if each["type"] == "JobPlanned"]
     assert 1 <= len(planned) <= 7
-    judged = soon(lambda: anygpu.json("accuracy")["first_steps"]["jobs"])
+    judged = soon(lambda: alone.json("accuracy")["first_steps"]["jobs"])
     assert judged == 1
-    told = anygpu("accuracy").stdout.decode()
+    told = alone("accuracy").stdout.decode()
     assert "after its first steps" in told
     assert "INTERVAL HELD" in told

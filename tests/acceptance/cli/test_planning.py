@@ -7,7 +7,8 @@ from tests.acceptance.cli.conftest import Shell
 
 TRAINS = (
     "import torch, torchvision",
-    "model = torchvision.models.resnet18().cuda()",
+    "device = 'cuda' if torch.cuda.is_available() else 'cpu'",
+    "model = torchvision.models.resnet18().to(device)",
     "data = torchvision.datasets.CIFAR10('data')",
     "loader = torch.utils.data.DataLoader(data, batch_size=128)",
     "for epoch in range(5):",

@@ -84,9 +84,9 @@ CHECKPOINT = {
 }
 ARTIFACT = {"name": "model.pt", "attempt": 1, "size": 1024, "sha256": "9f86…", "urls": FILE["urls"]}
 PLACE = {
-    "backend": "runpod",
-    "name": "1x_RTX4090_SECURE",
-    "region": "CA",
+    "backend": "cloud",
+    "name": "gpu_1x_rtx4090",
+    "region": "eu-north",
     "zone": "",
     "gpu": "RTX4090",
     "gpus": 1,
