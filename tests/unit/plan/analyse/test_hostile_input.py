@@ -11,6 +11,7 @@ from tests.unit.plan.analyse.scoring import SCRIPTS
 
 from anygpu.plan.analyse import analyse, summary
 
+BOUNDED_S = 15.0  # of processor time on any machine; what grows with the square of its input takes minutes
 TRAINING = (SCRIPTS / "click_resnet_cifar.py").read_text()
 
 
@@ -37,7 +38,7 @@ def test_a_syntax_error_lowers_the_confidence_but_keeps_the_findings() -> None:
     assert bad.problems[0].line > 0
 
 
-def test_two_megabytes_are_read_in_under_a_second() -> None:
+def test_two_megabytes_are_read_in_bounded_time() -> None:
     filler = "\n".join(
         f"def step_{i}(model, batch):\n    return model(batch, {i}) + {i}" for i in range(45_000)
     )
@@ -45,7 +46,7 @@ def test_two_megabytes_are_read_in_under_a_second() -> None:
     assert len(text) > 2_000_000
     begun = time.process_time()
     read = analyse(text)
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.batch_size is not None
     assert read.batch_size.value == 128
 
@@ -53,7 +54,7 @@ def test_two_megabytes_are_read_in_under_a_second() -> None:
 def test_a_line_of_two_megabytes_is_passed_over() -> None:
     begun = time.process_time()
     read = analyse("weights = [" + "0.123, " * 300_000 + "]\n" + TRAINING)
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.model is not None
 
 
@@ -61,7 +62,7 @@ def test_names_that_lead_in_circles_end() -> None:
     chain = "\n".join(f"a{i} = a{i + 1} * a{(i * 7) % 40} + a{(i * 3) % 40}" for i in range(40))
     begun = time.process_time()
     read = analyse(chain + "\nimport torch\nbatch_size = a0\nepochs = epochs\n")
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.batch_size is None
 
 
@@ -81,7 +82,7 @@ def test_nothing_of_the_script_is_run() -> None:
 def test_a_huge_power_is_not_worked_out() -> None:
     begun = time.process_time()
     read = analyse("import torch\nepochs = 9 ** 9 ** 9 ** 9\nbatch_size = 2 ** 5\n")
-    assert time.process_time() - begun < 1.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.batch_size is not None
     assert read.batch_size.value == 32
 
@@ -150,7 +151,7 @@ def laughing(kind: str) -> str:
 def test_a_config_that_names_itself_a_billion_times_is_read_in_part(kind: str) -> None:
     begun = time.process_time()
     assert analyse(READS_YAML, files={"c.yaml": laughing(kind)}).characteristics is not None
-    assert time.process_time() - begun < 2.0
+    assert time.process_time() - begun < BOUNDED_S
 
 
 @pytest.mark.parametrize("value", ["!!bool x", "!!timestamp x", "!!int x", "2020-99-99", "9" * 5000, "\0"])
@@ -163,14 +164,14 @@ def test_a_config_with_thousands_of_keys_is_read_in_bounded_time() -> None:
     many = json.dumps({f"key{number}": number for number in range(9000)})
     begun = time.process_time()
     read = analyse('import json\ncfg = json.load(open("c.json"))\n', files={"c.json": many})
-    assert time.process_time() - begun < 2.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.characteristics is not None
 
 
 def test_two_megabytes_of_empty_lines_are_passed_over() -> None:
     begun = time.process_time()
     read = analyse("\n" * 2_000_000 + TRAINING)
-    assert time.process_time() - begun < 2.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.batch_size is not None
 
 
@@ -182,5 +183,5 @@ def test_thousands_of_layers_are_counted_in_bounded_time() -> None:
     )
     begun = time.process_time()
     read = analyse(f"import torch\n{layers}\n{blocks}\n")
-    assert time.process_time() - begun < 5.0
+    assert time.process_time() - begun < BOUNDED_S
     assert read.characteristics is not None

@@ -207,7 +207,7 @@ def test_a_constructor_without_end_is_left_alone(body: str) -> None:
     text = f"{head}    {body}\nmodel = Net()\n"
     begun = time.process_time()
     assert analyse(text).characteristics is not None
-    assert time.process_time() - begun < 2.0
+    assert time.process_time() - begun < 15.0
 
 
 def test_a_size_that_only_the_data_knows_is_not_invented() -> None:
