@@ -47,14 +47,14 @@ def _where(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     name = job["name"] or words.short_id(job["id"])
     if not job["attempts"]:
         return f"{name} has no place yet: {job['reason'] or job['phase']}"
-    choice = (plan or {}).get("choice")
+    if plan is None:
+        return f"{name} is on {job['backend']}; {NO_PLAN}"
+    choice = plan["choice"]
     if choice is None:
-        return (
-            f"{name} is on {job['backend']}; {NO_PLAN}" if plan is None else f"{name} is on {job['backend']}"
-        )
+        return f"{name} is on {job['backend']}"
     why = plan_view.reasons(choice)
     place = " ".join(part for part in (plan_view.where(choice), plan_view.machine(choice)) if part)
-    return f"{name} went to {place} ({(plan or {})['strategy']})" + (f": {why}" if why else "")
+    return f"{name} went to {place} ({plan['strategy']})" + (f": {why}" if why else "")
 
 
 def _predictions(told: Mapping[str, Any]) -> list[str]:
@@ -94,7 +94,9 @@ def _off(predicted: float, actual: float) -> str:
 
 
 def _runners_up(plan: Mapping[str, Any] | None) -> list[str]:
-    others = [each for each in (plan or {}).get("short", ()) if not _same(each, (plan or {}).get("choice"))]
+    if plan is None:
+        return []
+    others = [each for each in plan["short"] if not _same(each, plan["choice"])]
     return ["what else there was:", *plan_view.with_reasons(others)] if others else []
 
 

@@ -91,13 +91,17 @@ def _served(spec: "JobSpec", files: dict[str, str], limit: int, context_name: st
 
 
 def _here(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
     from anygpu.plan.catalog import places_in
     from anygpu.plan.document import document
     from anygpu.plan.planner import planned
     from anygpu.plan.workload import read_work
 
     read = read_work(spec, files)
-    found = planned(spec, read, places_in(catalog.opened()), deadline_s=_deadline_s(spec))
+    found = planned(
+        spec, read, places_in(catalog.opened()), deadline_s=spec.limits.seconds_left(datetime.now(UTC))
+    )
     told = document(found, read, most=limit or None, short=limit)
     return {**told, "note": NO_SERVER}
 
@@ -130,11 +134,3 @@ def _affordable(files: dict[str, str]) -> dict[str, str]:
             sent[name] = text
             room -= len(text)
     return sent
-
-
-def _deadline_s(spec: "JobSpec") -> float | None:
-    from datetime import UTC, datetime
-
-    if spec.limits.deadline_at is not None:
-        return (spec.limits.deadline_at - datetime.now(UTC)).total_seconds()
-    return spec.limits.deadline_s

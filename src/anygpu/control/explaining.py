@@ -46,7 +46,7 @@ class Explaining:
         told = await self._comparing.kept(view, compared, live.offer)
 
         def explain(fresh: JobView) -> list[Event]:
-            return [told] if is_unexplained(fresh) and not fresh.terminal else []
+            return [told] if is_unexplained(fresh) else []
 
         at_ms = self._clock.wall_ms()
         written = await self._journal.transact(SYSTEM, view.id, explain, at_ms=at_ms, guard=guard)

@@ -14,10 +14,7 @@ MOST_FILES, MOST_BYTES = 200, 2 * 1024 * 1024
 
 def script_of(spec: JobSpec) -> str:
     """The script the job runs, as its working directory names it; empty when it runs none."""
-    if spec.script:
-        return spec.script
-    words = spec.command.split() if isinstance(spec.command, str) else list(spec.command or ())
-    return next((word for word in words if word.endswith(".py")), "")
+    return spec.script or next((word for word in _words(spec) if word.endswith(".py")), "")
 
 
 def read_work(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
@@ -43,5 +40,9 @@ def _installed(spec: JobSpec, files: Mapping[str, bytes | str]) -> tuple[str, ..
 def _arguments(spec: JobSpec, script: str) -> tuple[str, ...]:
     if spec.script:
         return tuple(spec.args)
-    words = spec.command.split() if isinstance(spec.command, str) else list(spec.command or ())
+    words = _words(spec)
     return tuple(words[words.index(script) + 1 :])
+
+
+def _words(spec: JobSpec) -> list[str]:
+    return spec.command.split() if isinstance(spec.command, str) else list(spec.command or ())

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from anygpu.backends.configured import Backends
@@ -45,8 +46,10 @@ class Planning:
         kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
         places = (await self._market.places(kinds)).joined(own)
 
+        now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+
         def compared() -> dict[str, Any]:
-            found = planned(spec, read, places, deadline_s=self._deadline_s(spec), duration=duration)
+            found = planned(spec, read, places, deadline_s=spec.limits.seconds_left(now), duration=duration)
             return document(found, read, most=most, short=short)
 
         return await asyncio.to_thread(compared)
@@ -65,8 +68,3 @@ class Planning:
         """A machine one owns costs what the organisation says it does."""
         own = self._market.policy.own_microusd_per_hour.get(offer.backend)
         return offer if own is None or offer.paid else replace(offer, price_microusd_per_hour=own)
-
-    def _deadline_s(self, spec: JobSpec) -> float | None:
-        if spec.limits.deadline_at is not None:
-            return spec.limits.deadline_at.timestamp() - self._clock.wall_ms() / 1000
-        return spec.limits.deadline_s

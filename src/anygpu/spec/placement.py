@@ -48,6 +48,11 @@ class Limits(Part):
             return submitted_at + timedelta(seconds=self.deadline_s)
         return self.deadline_at
 
+    def seconds_left(self, now: datetime) -> float | None:
+        """Until the deadline of a job that is submitted now."""
+        until = self.deadline_from(now)
+        return None if until is None else (until - now).total_seconds()
+
 
 def _hold(value: Any) -> Any:
     """`true` keeps a failed machine for an hour; a duration says how long."""

@@ -144,7 +144,7 @@ def test_length_seed_and_learning_rate_do_not_make_another_workload() -> None:
         {"script": "train.py", "args": ["--batch-size", "64"]},
         {"script": "other.py", "args": ["--batch-size", "32"]},
         {"script": "train.py", "args": ["--batch-size", "32"], "dataset": "data/other"},
-        {"script": "train.py", "args": ["--batch-size", "32"], "workdir": {"path": "/work/elsewhere"}},
+        {"script": "train.py", "args": ["--batch-size", "32"], "workdir": {"path": "elsewhere"}},
         {"trainer": "yolo", "config": {"batch_size": 32}},
     ],
 )

@@ -131,7 +131,7 @@ def _notebook(text: str) -> tuple[str | None, str]:
 def _without_magic(text: str) -> str:
     if not re.search(r"^[^\S\n]*[%!?]", text, re.MULTILINE):
         return text
-    return "\n".join(_MAGIC.sub(r"\1pass  # ", line) for line in text.split("\n"))
+    return "\n".join(_MAGIC.sub(r"\1None  # ", line) for line in text.split("\n"))
 
 
 def _in_parts(name: str, text: str, problem: Problem) -> Source:
