@@ -1,6 +1,7 @@
 """Text to syntax tree, whatever comes: broken, binary, Python 2, notebooks, megabytes. Nothing is run."""
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -15,6 +16,7 @@ LONGEST_BLOCK = 40_000
 LONGEST_LINE = 20_000
 SNIPPETS = 2000
 MENDS = 12
+PARSINGS = 5
 
 _TELLING = re.compile(
     r"torch|keras|tensorflow|jax|flax|sklearn|xgb|lgb|lightgbm|catboost|transformers|ultralytics|accelerate|"
@@ -92,9 +94,14 @@ def _other(line: str, times: int) -> str:
 
 
 def parsed(text: str) -> ast.Module:
+    """Python before 3.13 counts the depth of all parsing in one place: parsing that comes in between, as the
+    collector's finalizers may, makes a sound tree look wrong (CPython 106905). Parsed again, it is read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        for _ in range(PARSINGS):
+            with contextlib.suppress(SystemError):
+                return ast.parse(text)
+    raise MemoryError("Python's parser was disturbed each time")
 
 
 def _nothing(name: str, says: str) -> Source:

@@ -41,7 +41,9 @@ def spawn(
 
 
 async def exit_code(process: "subprocess.Popen[bytes]") -> int:
-    """Waits without a thread where the kernel can tell us."""
+    """Waits without a thread where the kernel can tell us; one that was waited for already has no number left."""
+    if process.poll() is not None:
+        return process.returncode
     if not hasattr(os, "pidfd_open"):
         return await asyncio.to_thread(process.wait)
     handle = os.pidfd_open(process.pid)

@@ -1,5 +1,7 @@
 """Whatever comes, reading it gives a useful answer in bounded time, raises nothing and runs nothing."""
 
+import ast
+import gc
 import json
 import random
 import time
@@ -185,3 +187,22 @@ def test_thousands_of_layers_are_counted_in_bounded_time() -> None:
     read = analyse(f"import torch\n{layers}\n{blocks}\n")
     assert time.process_time() - begun < BOUNDED_S
     assert read.characteristics is not None
+
+
+def test_parsing_by_a_finalizer_in_between_does_no_harm() -> None:
+    disturbed: list[str] = []
+
+    def parses_too(phase: str, _: object) -> None:
+        if len(disturbed) < 2:
+            disturbed.append(phase)
+            ast.parse("a + b")
+
+    layers = "\n".join(f"m{number} = torch.nn.Linear({number}, 9)" for number in range(1, 2000))
+    gc.callbacks.append(parses_too)
+    try:
+        read = analyse(f"import torch\n{layers}\n" + TRAINING)
+    finally:
+        gc.callbacks.remove(parses_too)
+    assert len(disturbed) == 2
+    assert read.batch_size is not None
+    assert not read.problems
