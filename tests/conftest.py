@@ -37,10 +37,31 @@ def _is_loopback(host: str) -> bool:
     return host.startswith("127.") or host in ("::1", "localhost")
 
 
+LONGEST = (
+    "test_a_deadline.py",
+    "test_histories.py",
+    "test_machines_that_die.py",
+    "test_planted.py",
+    "test_crash_points.py",
+    "test_commands.py",
+    "test_bad_input.py",
+    "test_crash.py",
+    "test_jobs.py",
+    "test_a_trainer_elsewhere.py",
+    "test_demo.py",
+    "test_openapi.py",
+    "test_histories_sql.py",
+    "test_deadline.py",
+    "test_accuracy.py",
+    "test_sharing.py",
+    "test_tabular.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that the other workers have something to do meanwhile."""
-    long = ("test_histories.py", "test_crash.py", "test_commands.py", "test_openapi.py")
-    items.sort(key=lambda item: long.index(item.path.name) if item.path.name in long else len(long))
+    """The longest files first, so that none is left to one worker at the end."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True)

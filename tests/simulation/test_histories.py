@@ -5,7 +5,7 @@ import pytest
 from anygpu.testing.faults import Fault
 from anygpu.testing.simulate import Summary, play_seeds
 
-HISTORIES = 500
+HISTORIES = 300
 AT_LEAST = 5  # of each kind
 
 # All histories are played before the first test: on a busy machine that takes longer than a test may hang.

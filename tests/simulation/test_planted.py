@@ -1,11 +1,26 @@
 """The simulation catches what it is there to catch: bugs planted in the control code, each within 300 seeds."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 import pytest
 from tests.simulation.planted import PLANTED, Planted
 
 from anygpu.testing.simulate import History, play, seeded
 
 SEEDS = 300
+LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds are gone through
+    "the_lease_guards_no_write": 45,
+    "the_next_attempt_starts_before_the_lease_has_run_out": 51,
+    "terminate_is_called_only_once": 81,
+    "a_cancel_during_recovery_is_forgotten": 14,
+    "the_price_of_the_offer_is_charged_whatever_the_provider_says": 15,
+    "addresses_are_not_swept": 15,
+    "spot_is_waited_for_whatever_the_deadline": 13,
+    "the_newest_job_is_always_first": 89,
+    "a_quota_is_only_a_wish": 49,
+    "jobs_that_cannot_go_on_are_stopped_for_others": 89,
+}
 
 pytestmark = pytest.mark.slow
 each = pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
@@ -18,7 +33,7 @@ def test_there_are_more_than_fifteen_planted_bugs() -> None:
 @each
 def test_a_planted_bug_is_caught_by_its_invariant(bug: Planted) -> None:
     with bug.in_place():
-        caught = next((history for history in map(_history, range(SEEDS)) if _caught(bug, history)), None)
+        caught = next((history for history in map(_history, _seeds(bug)) if _caught(bug, history)), None)
     assert caught is not None, (
         f"{bug.name} was not noticed by invariants {set(bug.caught_by)} in {SEEDS} seeds"
     )
@@ -28,10 +43,14 @@ def test_a_planted_bug_is_caught_by_its_invariant(bug: Planted) -> None:
 def test_a_failing_seed_replays_to_the_very_same_failure(name: str) -> None:
     bug = next(bug for bug in PLANTED if bug.name == name)
     with bug.in_place():
-        first = next(history for history in map(_history, range(SEEDS)) if history.failed)
+        first = next(history for history in map(_history, _seeds(bug)) if history.failed)
         second = _history(int(first.seed))
     assert second.violations == first.violations
     assert second.trace_hash == first.trace_hash
+
+
+def _seeds(bug: Planted) -> Iterator[int]:
+    return chain([LOOK_FIRST.get(bug.name, 0)], range(SEEDS))
 
 
 def _history(seed: int) -> History:
