@@ -60,6 +60,7 @@ class Shape:
     kind: Kind
     parameters: int
     activations: float = 0.0  # millions, of one image at `size`
+    gmacs: float = 0.0  # of one image at `size`; 0: nobody has counted
     size: int = 224
     layers: int = 0
     hidden: int = 0
@@ -75,6 +76,11 @@ def lookup(name: str) -> Shape | None:
         if candidate in table:
             return table[candidate]
     return None
+
+
+def published() -> tuple[Shape, ...]:
+    """Every model of the table."""
+    return tuple(_table().values())
 
 
 def parameters_in_name(name: str) -> int | None:
@@ -116,12 +122,13 @@ def _table() -> dict[str, Shape]:
 
 
 def _shape(row: list[str]) -> Shape:
-    name, kind, parameters, activations, size, layers, hidden, heads, inner, vocab = row
+    name, kind, parameters, activations, gmacs, size, layers, hidden, heads, inner, vocab = row
     return Shape(
         name=name,
         kind=cast(Kind, kind),
         parameters=int(float(parameters) * MILLION),
         activations=float(activations or 0),
+        gmacs=float(gmacs or 0),
         size=int(size or 0),
         layers=int(layers or 0),
         hidden=int(hidden or 0),

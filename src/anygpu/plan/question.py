@@ -1,20 +1,18 @@
 """What is asked of one place at a time: how long, what it costs, whether it will do, and how sure that is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.plan import gpus
-from anygpu.plan.analyse.findings import BLIND, SURE, Analysis, WorkloadCharacteristics
+from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
 from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
 from anygpu.plan.places import Place
 from anygpu.plan.route import unfit
-from anygpu.plan.throughput import speedup, times_as_long
 from anygpu.plan.wheels import misfit
 from anygpu.spec.model import JobSpec
 
-REFERENCE = "A100-40GB"  # what an analysis counts its hours on
+WITHOUT_GPU = 20.0  # times as long as on the reference
 GIB = 1.073741824  # decimal gigabytes
 UNKNOWN = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)  # nothing says how long: wide enough to be true
 INSTALL_S, READY_S = 60.0, 0.5  # from a machine that answers to the first step
@@ -41,6 +39,9 @@ class Question:
     read: Analysis | None = None
     deadline_s: float | None = None
     duration: Duration | None = None
+    _by_code: dict[tuple[str, float, int], Prediction] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def needs(self) -> WorkloadCharacteristics | None:
@@ -54,9 +55,10 @@ class Question:
         remembered = self.duration(offer) if self.duration is not None else None
         if remembered is not None:
             return Prediction(training_s=remembered, basis="history")
-        if self.needs is None or self.needs.duration_hours.confidence <= BLIND:
-            return Prediction(training_s=UNKNOWN, basis="nothing")
-        return Prediction(training_s=self._by_the_code(self.needs, offer), basis="code")
+        machine = offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count
+        if machine not in self._by_code:
+            self._by_code[machine] = self._by_the_code(*machine)
+        return self._by_code[machine]
 
     def bill(self, place: Place, training_s: Span) -> Bill:
         needs = self.needs
@@ -122,14 +124,18 @@ class Question:
         """Whether the code would use only one of its GPUs."""
         return self.read is not None and self.read.multi_gpu is None and offer.gpu_count > 1
 
-    def _by_the_code(self, needs: WorkloadCharacteristics, offer: Offer) -> Span:
-        spreads = self.read is not None and self.read.multi_gpu is not None
-        used = offer.gpu_count if spreads else 1
-        on_gpu = self.read is None or self.read.needs_gpu is None or self.read.needs_gpu.value
-        slower = _slower(offer.gpu_kind, offer.gpu_memory_gib, offer.gpu_count, used) if on_gpu else 1.0
-        factor = 3600.0 * slower
-        low, high = needs.duration_range_hours
-        return Span(expected=needs.duration_hours.value * factor, low=low * factor, high=high * factor)
+    def _by_the_code(self, kind: str, memory_gib: float, count: int) -> Prediction:
+        """A machine whose GPU nobody knows counts as the reference."""
+        read, effort = self.read, self.needs.effort if self.needs is not None else None
+        if read is None or effort is None:
+            return Prediction(training_s=UNKNOWN, basis="nothing")
+        on_gpu = read.needs_gpu is None or read.needs_gpu.value
+        here = gpus.spec(kind, memory_gib=memory_gib) if kind and on_gpu else None
+        if here is None:
+            slower = WITHOUT_GPU if on_gpu and not count else 1.0
+            return Prediction(training_s=effort.anywhere(slower=slower), basis="code")
+        used = max(1, count) if read.multi_gpu is not None else 1
+        return Prediction(training_s=effort.on(here, gpus=used), basis="code")
 
     def _sureness(self, prediction: Prediction) -> str:
         match prediction.basis:
@@ -140,16 +146,6 @@ class Question:
                 return SURENESS[(times <= WIDE) + (times <= NARROW)]
             case _:
                 return self.needs.duration_hours.sureness if self.needs is not None else "low"
-
-
-@lru_cache(maxsize=4096)
-def _slower(kind: str, memory_gib: float, count: int, used: int) -> float:
-    """How many times as long as on the reference; a machine whose GPU nobody knows counts as the reference."""
-    here = gpus.spec(kind, memory_gib=memory_gib) if kind else None
-    reference = gpus.spec(REFERENCE)
-    if here is None or reference is None:
-        return 1.0 if count else 20.0
-    return times_as_long(here, reference) / speedup(max(1, used))
 
 
 def _too_small(needs: WorkloadCharacteristics | None, offer: Offer) -> str:

@@ -163,6 +163,13 @@ def test_gpus_that_the_code_does_not_use_are_no_faster_and_said_to_be_idle() -> 
     assert "pays for GPUs the code does not use" in second.cons
 
 
+@pytest.mark.parametrize(("model", "first"), [("efficientnet_b0", "RTX4090"), ("wide_resnet101_2", "L40S")])
+def test_which_gpu_is_fastest_depends_on_the_work(model: str, first: str) -> None:
+    places = [Place(offer=Offer(backend="ec2", gpu_kind=kind, gpu_count=1)) for kind in ("L40S", "RTX4090")]
+    script = SCRIPT.replace("resnet50", model).replace("loss =", "with torch.autocast('cuda'): loss =")
+    assert planned(job("fastest"), analyse(script), places).lines[0].place.offer.gpu_kind == first
+
+
 def test_the_short_list_has_one_of_each_kind() -> None:
     many = [
         Place(

@@ -106,6 +106,7 @@ def _fields(code: Code) -> Analysis:
         samples=inputs.samples(code, data),
         multi_gpu=scale.multi_gpu(code),
         gpus=scale.gpus(code),
+        divided=scale.divided(code),
         checkpointing=saving.checkpointing(code),
         checkpoint_every=saving.every(code),
         checkpoint_paths=saving.paths(code),

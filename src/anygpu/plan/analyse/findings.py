@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
+from anygpu.plan.effort import Effort
+
 T = TypeVar("T")
 
 SURE = 0.95  # written out, or given on the command line
@@ -78,6 +80,7 @@ class Analysis:
     samples: Found[int] | None = None
     multi_gpu: Found[str] | None = None
     gpus: Found[int] | None = None
+    divided: Found[str] | None = None  # batch, accumulation: what its processes share out
     checkpointing: Found[bool] | None = None
     checkpoint_every: Found[str] | None = None
     checkpoint_paths: tuple[Found[str], ...] = ()
@@ -93,7 +96,7 @@ class Analysis:
 class WorkloadCharacteristics:
     """What a planner needs to know of the job, each with its evidence."""
 
-    duration_hours: Found[float]
+    duration_hours: Found[float]  # on `gpus` of the reference
     duration_range_hours: tuple[float, float]
     gpu_memory_gb: Found[float]
     gpu_memory_range_gb: tuple[float, float]
@@ -103,4 +106,5 @@ class WorkloadCharacteristics:
     checkpoint_frequency_steps: Found[int]  # 0: never
     estimated_cost_tolerance: Found[float]  # dollars
     gpus: int = 1
+    effort: Effort | None = None  # None: not enough is known
     notes: tuple[str, ...] = field(default=())

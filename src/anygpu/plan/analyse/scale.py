@@ -41,6 +41,10 @@ _DEEP = (
     "paddle",
 )
 
+LONG_LINE = 300
+_PROCESSES = re.compile(r"world_?size|num_processes|n_?gpus|device_count|num_devices", re.IGNORECASE)
+_DIVIDED = re.compile(rf"^[^#]*(accum|batch_?size)\w*\)?\s*//?=?[^#]*({_PROCESSES.pattern})", re.IGNORECASE)
+
 
 def multi_gpu(code: Code) -> Found[str] | None:
     """How it spreads over GPUs, or None when it uses one."""
@@ -118,6 +122,18 @@ def gpus(code: Code) -> Found[int] | None:
         found = _fixed(code, call)
         if found is not None:
             return found
+    return None
+
+
+def divided(code: Code) -> Found[str] | None:
+    """What the processes share out: the `batch`, or the batches of a step (`accumulation`)."""
+    for source in code.facts.sources:
+        if _PROCESSES.search(source.text) is None:
+            continue
+        for number, line in enumerate(source.text.splitlines(), 1):
+            if len(line) < LONG_LINE and _DIVIDED.search(line) is not None:
+                what = "accumulation" if "accum" in line.partition("=")[0] else "batch"
+                return Found(value=what, file=source.name, line=number, confidence=LIKELY)
     return None
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from anygpu.plan.analyse.findings import Analysis, Found, Problem
+from anygpu.plan.analyse.findings import Analysis, Found, Problem, WorkloadCharacteristics
+from anygpu.plan.effort import reference
 
 MOST_PROBLEMS = 3
 _FIELDS = (
@@ -81,7 +82,7 @@ def _follows(read: Analysis) -> list[Row]:
         return []
     low, high = job.duration_range_hours
     hours = Row(
-        "time on an A100",
+        _time_on(job),
         f"{_time(job.duration_hours.value)} ({_time(low)} to {_time(high)})",
         job.duration_hours.sureness,
         job.duration_hours.place,
@@ -98,6 +99,14 @@ def _follows(read: Analysis) -> list[Row]:
         found = job.gpu_memory_gb
         rows.insert(1, Row("GPU memory", value, found.sureness, found.place, found.because))
     return rows
+
+
+def _time_on(job: WorkloadCharacteristics) -> str:
+    """With what the hours are counted on, where they are counted."""
+    if job.effort is None:
+        return "time"
+    family = reference().family
+    return f"time on {job.gpus} {family}s" if job.gpus > 1 else f"time on an {family}"
 
 
 def _size(gigabytes: float) -> str:

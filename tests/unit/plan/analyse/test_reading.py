@@ -219,7 +219,17 @@ def test_the_summary_says_numbers_in_units_people_use() -> None:
     script = "import torch\nfor step in range(600000):\n    loss.backward()\n"
     rows = {row.what: row for row in summary(analyse(script, name="t.py"))}
     assert rows["steps"].value == "600,000"
-    assert rows["time on an A100"].value.endswith((" h)", " days)"))
+    assert rows["time"].value.endswith((" h)", " days)"))
+
+
+@pytest.mark.parametrize(("devices", "machine"), [(1, "an A100"), (4, "4 A100s")])
+def test_the_summary_says_on_which_gpus_its_hours_are_counted(devices: int, machine: str) -> None:
+    script = (
+        "import lightning as L, timm\nmodel = Lit(timm.create_model('resnet50'))\n"
+        f"L.Trainer(max_steps=1000, accelerator='gpu', devices={devices}).fit(model)\n"
+    )
+    rows = {row.what: row for row in summary(analyse(script, name="t.py"))}
+    assert rows[f"time on {machine}"].because.startswith("1,000 batches of 16")
 
 
 def test_the_summary_begins_with_what_could_not_be_read() -> None:

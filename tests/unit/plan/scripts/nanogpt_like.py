@@ -33,6 +33,7 @@ exec(open("configurator.py").read())
 ddp = int(os.environ.get("RANK", -1)) != -1
 if ddp:
     init_process_group(backend="nccl")
+    gradient_accumulation_steps //= int(os.environ["WORLD_SIZE"])
 ptdtype = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
 ctx = nullcontext() if device == "cpu" else torch.amp.autocast(device_type="cuda", dtype=ptdtype)
 data_dir = os.path.join("data", dataset)
