@@ -43,7 +43,7 @@ _DEEP = (
 
 LONG_LINE = 300
 _PROCESSES = re.compile(r"world_?size|num_processes|n_?gpus|device_count|num_devices", re.IGNORECASE)
-_DIVIDED = re.compile(rf"^[^#]*(accum|batch_?size)\w*\)?\s*//?=?[^#]*({_PROCESSES.pattern})", re.IGNORECASE)
+_DIVIDED = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({_PROCESSES.pattern})", re.IGNORECASE)
 
 
 def multi_gpu(code: Code) -> Found[str] | None:
@@ -116,7 +116,7 @@ def gpus(code: Code) -> Found[int] | None:
             )
     for call in code.yolo:
         node = call.argument("device")
-        if isinstance(node, ast.List | ast.Tuple):
+        if isinstance(node, ast.List | ast.Tuple) and node.elts:
             return Found(value=len(node.elts), file=call.file, line=call.line, confidence=SURE)
     for call in code.facts.calls_of("init_process_group", "spawn", "DataParallel", "MirroredStrategy"):
         found = _fixed(code, call)
@@ -128,18 +128,18 @@ def gpus(code: Code) -> Found[int] | None:
 def divided(code: Code) -> Found[str] | None:
     """What the processes share out: the `batch`, or the batches of a step (`accumulation`)."""
     for source in code.facts.sources:
-        if _PROCESSES.search(source.text) is None:
-            continue
-        for number, line in enumerate(source.text.splitlines(), 1):
-            if len(line) < LONG_LINE and _DIVIDED.search(line) is not None:
-                what = "accumulation" if "accum" in line.partition("=")[0] else "batch"
+        lines = source.text.splitlines() if _PROCESSES.search(source.text) is not None else ()
+        for number, line in enumerate(lines, 1):
+            said = line.partition("#")[0]
+            if len(said) < LONG_LINE and _PROCESSES.search(said) and _DIVIDED.search(said):
+                what = "accumulation" if "accum" in said.partition("=")[0] else "batch"
                 return Found(value=what, file=source.name, line=number, confidence=LIKELY)
     return None
 
 
 def _devices(code: Code, call: Call) -> Found[int] | None:
     node = call.argument("devices", "gpus")
-    if isinstance(node, ast.List | ast.Tuple):
+    if isinstance(node, ast.List | ast.Tuple) and node.elts:
         return Found(value=len(node.elts), file=call.file, line=call.line, confidence=SURE)
     told = _of_trainer(code, call, "devices", "gpus")
     if told is not None and isinstance(told.value, str) and "," in told.value:

@@ -53,6 +53,16 @@ def test_two_megabytes_are_read_in_bounded_time() -> None:
     assert read.batch_size.value == 128
 
 
+@pytest.mark.parametrize("devices", ["[]", "()", "0", "-1", "[0, 1, 2]", "9" * 400, "10**9"])
+def test_any_number_of_devices_gets_a_time(devices: str) -> None:
+    yolo = f"from ultralytics import YOLO\nYOLO('yolov8n.pt').train(data='coco.yaml', device={devices})\n"
+    lightning = "import lightning as L, timm\nmodel = Lit(timm.create_model('resnet50'))\n"
+    for text in (yolo, f"{lightning}L.Trainer(max_steps=9, strategy='ddp', devices={devices}).fit(model)\n"):
+        job = analyse(text).characteristics
+        assert job is not None
+        assert 0 < job.duration_range_hours[0] < job.duration_range_hours[1]
+
+
 def test_a_line_of_two_megabytes_is_passed_over() -> None:
     begun = time.process_time()
     read = analyse("weights = [" + "0.123, " * 300_000 + "]\n" + TRAINING)
