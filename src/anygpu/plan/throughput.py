@@ -3,7 +3,7 @@
 A step computes (three times the forward pass), moves activations, moves the optimiser's state, and has a fixed part.
 How far real training stays behind the data sheet in the first two was fitted to published training rates of 671
 image models on one RTX 3090 (huggingface/pytorch-image-models, results/, Apache-2.0): half of them are met within
-13 %, nineteen in twenty within 50 % (`python -m bench.throughput DIR`). Other GPUs follow by their data sheets.
+12 %, nineteen in twenty within 52 % (`python -m bench.throughput DIR`). Other GPUs follow by their data sheets.
 """
 
 from dataclasses import dataclass
