@@ -42,8 +42,8 @@ _DEEP = (
 )
 
 LONG_LINE = 300
-_PROCESSES = re.compile(r"world_?size|num_processes|n_?gpus|device_count|num_devices", re.IGNORECASE)
-_DIVIDED = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({_PROCESSES.pattern})", re.IGNORECASE)
+_PROCESSES = ("world_size", "WORLD_SIZE", "num_processes", "gpus", "device_count", "num_devices")
+_DIVIDED = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({'|'.join(_PROCESSES)})", re.IGNORECASE)
 
 
 def multi_gpu(code: Code) -> Found[str] | None:
@@ -128,13 +128,17 @@ def gpus(code: Code) -> Found[int] | None:
 def divided(code: Code) -> Found[str] | None:
     """What the processes share out: the `batch`, or the batches of a step (`accumulation`)."""
     for source in code.facts.sources:
-        lines = source.text.splitlines() if _PROCESSES.search(source.text) is not None else ()
+        lines = source.text.splitlines() if _of_processes(source.text) else ()
         for number, line in enumerate(lines, 1):
             said = line.partition("#")[0]
-            if len(said) < LONG_LINE and _PROCESSES.search(said) and _DIVIDED.search(said):
+            if len(said) < LONG_LINE and _of_processes(said) and _DIVIDED.search(said):
                 what = "accumulation" if "accum" in said.partition("=")[0] else "batch"
                 return Found(value=what, file=source.name, line=number, confidence=LIKELY)
     return None
+
+
+def _of_processes(text: str) -> bool:
+    return any(word in text for word in _PROCESSES)
 
 
 def _devices(code: Code, call: Call) -> Found[int] | None:
