@@ -98,6 +98,7 @@ class ControlSettings:
     paid_attempts: int = setting(3, "attempts of one organisation on paid machines at a time", least=0)
     claim_limit_s: float = setting(600.0, "how long a machine may take until its agent speaks", least=1)
     spot_tick_s: float = setting(600.0, "how often a job with a deadline asks how spot is doing", least=1)
+    move: str = setting("advise", "a running job for which another place is better: never, advise or act")
     useful_s: float = setting(60.0, "least training a launch must be able to pay for", least=0)
     stop_allowance_s: float = setting(120.0, "kept of a budget for saving and stopping", least=0)
     end_allowance_s: float = setting(20.0, "kept of a budget for ending the machine, saved or not", least=0)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import get_args
 
 from anygpu.backends.configured import Backends
 from anygpu.control.comparing import Comparing
@@ -15,10 +16,11 @@ from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
 from anygpu.plan.catalog import Layers
 from anygpu.plan.catalog import Policy as CatalogPolicy
+from anygpu.plan.moving import Mode, Moving
 from anygpu.server import log
 from anygpu.server.market import Market
 from anygpu.server.world import LoopWake, RealChance, RealClock
-from anygpu.settings import QueueSettings, Settings, config_path
+from anygpu.settings import InvalidSettings, QueueSettings, Settings, config_path
 from anygpu.tenancy.secrets import JobSecrets
 from anygpu.wiring_stores import Stores
 
@@ -110,7 +112,15 @@ def policy_of(settings: Settings) -> Policy:
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
         sharing=_sharing(settings.queue),
+        moving=_moving(control.move),
     )
+
+
+def _moving(wanted: str) -> Moving:
+    modes: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
+    if wanted not in modes:
+        raise InvalidSettings(f"control.move = {wanted!r} is not one of {', '.join(modes)}")
+    return Moving(mode=modes[wanted])
 
 
 def _sharing(queue: QueueSettings) -> Sharing:

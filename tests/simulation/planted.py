@@ -15,6 +15,7 @@ from anygpu.control import (
     death,
     decide,
     desk,
+    elsewhere,
     money,
     placing,
     pool,
@@ -420,6 +421,30 @@ def spot_is_waited_for_whatever_the_deadline() -> list[Patch]:
         return Decision(Where("spot", asked.at.available[0]) if asked.at.available else WAIT, "greedy")
 
     return [(deadlines, "answer", answer)]
+
+
+# -- moving -----------------------------------------------------------------------------------------------------
+
+
+@planted(13)
+def jobs_that_cannot_resume_are_moved() -> list[Patch]:
+    return [
+        (elsewhere, "resumes", lambda view, attempt: True),
+        (elsewhere, "is_fresh", lambda view, now_ms: True),
+    ]
+
+
+@planted(13)
+def a_job_is_moved_to_and_fro() -> list[Patch]:
+    return [
+        (elsewhere, "pays", lambda found, strategy, rules, nearer: True),
+        (elsewhere, "moves", lambda view: []),
+    ]
+
+
+@planted(13)
+def advice_is_taken_for_an_order() -> list[Patch]:
+    return [(elsewhere, "mode_of", lambda spec, rules: "act")]
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------

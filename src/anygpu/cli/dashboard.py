@@ -66,8 +66,8 @@ class Dashboard:
         return words.cut(f"▕{bar(fraction_of(now) or 0, room)}▏ {told}", width)
 
     def _expected(self, width: int) -> list[str]:
-        told = jobs.expected(self.job)
-        return [f"expected: {told}"[:width]] if told else []
+        told = {"expected": jobs.expected(self.job), "better": jobs.better(self.job)}
+        return [words.cut(f"{name}: {text}", width) for name, text in told.items() if text]
 
     def _metrics(self) -> str:
         return words.metrics(self.pulse.metrics, 12)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from anygpu.cli import plan_view, table, words
+from anygpu.cli import jobs, plan_view, table, words
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.output import emit, emit_json
 
@@ -39,6 +39,7 @@ def command(job: str, rejected: bool, as_json: bool, context_name: str) -> None:
         return
     emit([_where(found, told["plan"]), ""])
     emit(_predictions(told))
+    emit([jobs.better(found), ""] if found.get("better") else [])
     emit(_runners_up(told["plan"]))
     emit(plan_view.rejected(told["plan"]) if rejected and told["plan"] else [])
 

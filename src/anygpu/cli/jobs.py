@@ -86,6 +86,7 @@ def _story(job: Job) -> list[tuple[str, str]]:
         ("last words", _last_words(job) if failure else ""),
         ("progress", progress(job.get("progress") or {})),
         ("expected", expected(job)),
+        ("better", better(job)),
         ("metrics", words.metrics(job.get("metrics") or {}, 20)),
         ("checkpoint", f"step {saved['step']}, {words.age(saved['saved_at'])}" if saved else ""),
         ("work lost", words.duration(job["work_lost_s"]) if job.get("work_lost_s") else ""),
@@ -110,6 +111,24 @@ def expected(job: Job) -> str:
     low, high = words.duration(said["wall_low_s"]), words.duration(said["wall_high_s"])
     cost = f", {words.money(said['cost_microusd'])}" if said["cost_high_microusd"] else ""
     return f"{words.duration(said['wall_s'])} in all ({low} to {high}){cost}; {BASES.get(said['basis'], said['basis'])}"
+
+
+def better(job: Job) -> str:
+    """Where what is left of it would be done for less or sooner, and how it gets there."""
+    found = job.get("better")
+    if not found:
+        return ""
+    place, saves, sooner_s = found["place"], found["saves_microusd"], found["sooner_s"]
+    money = f"cost {words.money(abs(saves))} {'less' if saves >= 0 else 'more'}"
+    when = f"be done {words.duration(abs(sooner_s))} {'sooner' if sooner_s >= 0 else 'later'}"
+    where = "/".join(
+        part for part in (place["backend"], place["name"], place["zone"] or place["region"]) if part
+    )
+    spot = " (spot)" if place["interruptible"] else ""
+    how = f"anygpu migrate {job.get('name') or words.short_id(job['id'])} --to {place['backend']}"
+    if found["by_itself"]:
+        how = "it goes there after its next checkpoint"
+    return f"would {money} and {when} on {where}{spot}: {how}"
 
 
 def progress(now: Mapping[str, Any]) -> str:

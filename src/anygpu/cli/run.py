@@ -92,6 +92,7 @@ def option(*names: str, about: str, many: bool = False) -> Callable[[F], F]:
 @option("--deadline", about="When it must be done: 6h from now, or an instant. Spot only while that is safe.")
 @option("--max-retries", about="How often to try again after failures that are not the script's.")
 @option("--on", about="Where: a strategy (cheapest, fastest), or backends in order of preference.")
+@option("--move", about="When it is better done elsewhere while it runs: never, advise or act.")
 @option("--priority", about="Higher goes first.")
 @option("--python", about="The interpreter. Default: the active environment's.")
 @option("--workdir", about="The directory that travels with the job. Default: this one.")

@@ -71,7 +71,7 @@ class Comparing:
 
     async def compare(self, view: JobView, offers: Sequence[Offer]) -> Compared:
         """Never fails: what cannot be read of the job is not known of it."""
-        read = await _or_none(self._read(view.spec, view.organisation))
+        read = await self.read(view)
         past = await _or_none(self._remembers(view.spec, view.organisation))
         duration = remembered(view.spec, read, past or ())
         places = [as_place(offer) for offer in offers]
@@ -80,6 +80,9 @@ class Comparing:
         if left_s is not None and not planned.lines:  # better late than never
             planned = planner.planned(view.spec, read, places, duration=duration)
         return Compared(planned=planned, read=read)
+
+    async def read(self, view: JobView) -> Analysis | None:
+        return await _or_none(self._read(view.spec, view.organisation))
 
     async def kept(self, view: JobView, compared: Compared, chosen: Offer) -> JobPlanned:
         """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""

@@ -70,4 +70,7 @@ def is_stranded(seen: Seen, policy: Policy) -> bool:
 
 
 def is_to_move(view: JobView, attempt: AttemptView) -> bool:
-    return view.migrate_to not in ("", attempt.offer.backend)
+    """Within a backend only to the better place that was found there."""
+    wanted, found = view.migrate_to, view.better
+    here = wanted == attempt.offer.backend and (found is None or found.offer.backend != wanted)
+    return bool(wanted) and not here

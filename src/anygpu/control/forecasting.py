@@ -80,7 +80,8 @@ class Forecasts:
         def decide(view: JobView) -> list[Event]:
             attempt = _trains(view, number)
             newer = prediction(view, attempt, run, now_ms) if attempt is not None else None
-            return [JobPlanned(prediction=newer)] if newer and has_moved(view.prediction, newer) else []
+            news = newer is not None and (view.calibrated != number or has_moved(view.prediction, newer))
+            return [JobPlanned(prediction=newer)] if news else []
 
         try:
             if not decide(await self._journal.view(SYSTEM, job_id)):

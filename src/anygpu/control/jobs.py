@@ -103,8 +103,9 @@ def require_movable(view: JobView, to: str) -> None:
     if view.terminal or view.cancel_requested:
         doing = view.status if view.terminal else "being cancelled"
         raise Conflict(f"job {name} is {doing}", hint="Resume it as a new job: `anygpu resume`.")
-    live = view.live_attempt
-    if live is not None and live.offer.backend == to:
+    live, found = view.live_attempt, view.better
+    better = found is not None and found.offer.backend == to
+    if live is not None and live.offer.backend == to and not better:
         raise Conflict(f"job {name} is at {to} already")
     if to in placement.forbidden or (placement.allowed and to not in placement.allowed):
         raise Conflict(

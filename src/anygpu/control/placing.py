@@ -11,9 +11,11 @@ from anygpu.control.comparing import Compared, Comparing, foretold, is_a_choice,
 from anygpu.control.cooling import Cooling
 from anygpu.control.deadline import has_deadline, moving
 from anygpu.control.deadlines import Deadlines
+from anygpu.control.elsewhere import better, headed_for, telling
 from anygpu.control.explaining import Explaining
+from anygpu.control.moves import Moves
 from anygpu.control.policy import Policy
-from anygpu.control.pool import Standing, Waiting, in_turn, standing
+from anygpu.control.pool import Standing, Waiting, in_turn, pool_job, standing
 from anygpu.control.queue import is_impatient, wants_a_place
 from anygpu.control.quotes import Quotes
 from anygpu.control.room import Full, make_room
@@ -53,6 +55,7 @@ class Placing:
         self._quotes = Quotes(backends, clock, policy)
         self._cooling = Cooling(clock, policy)
         self.deadlines = Deadlines(clock, policy)
+        self.moves = Moves(clock, policy.moving)
         self._checkpoints = checkpoints
         self._tickets = tickets
         self._clock = clock
@@ -130,6 +133,32 @@ class Placing:
                 changed.append(after)
         return changed
 
+    async def reconsider(
+        self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard
+    ) -> list[JobView]:
+        """Compare where each of `running` is with where else it could be. Returns the jobs that changed."""
+        now_ms = self._clock.wall_ms()
+        usual, places = self._usual(), self._places(views)
+        now = standing(views, await self._journal.usages(), self._policy, now_ms)
+        changed = []
+        for view in running:
+            own_waits = now.over_quota(pool_job(view, now_ms))
+            # What it pays for now will have ended by then.
+            there = replace(_circumstances(view, usual, places, now_ms, own_waits), paid_waits="")
+            after = await self._weigh(view, await places.routed(view, there), guard)
+            if after is not None:
+                changed.append(after)
+        return changed
+
+    async def _weigh(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
+        live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.moving
+        found = better(view, plan, await self._comparing.read(view), now_ms, self._policy)
+        self.moves.looked(view, found=found is not None)
+        number = live.number if live is not None else 0
+        return await self._write(
+            view, partial(telling, number=number, found=found, now_ms=now_ms, rules=rules), guard
+        )
+
     def _usual(self) -> Circumstances:
         return Circumstances(
             least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
@@ -204,6 +233,7 @@ def _circumstances(
         resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
         left_microusd=left_microusd(view, now_ms),
         prefer=view.migrate_to,
+        better=target.place if (target := headed_for(view)) else None,
         paid_waits=places.paid_waits(view.organisation),
         own_waits=own_waits,
     )
@@ -232,14 +262,17 @@ class _Places:
         self._plans: dict[object, Plan] = {}
 
     async def plan(self, view: JobView, now: Circumstances) -> Plan:
-        spec = view.spec
-        key = (view.organisation, spec.resources, spec.placement, spec.image, now)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = route(spec, await self._left_for(view), now)
-        if not is_a_choice(spec, [each.offer for each in plan.ranked if not each.rejected]):
+        plan = await self.routed(view, now)
+        if not is_a_choice(view.spec, [each.offer for each in plan.ranked if not each.rejected]):
             return plan
-        return await self._best(view, now, key)
+        return await self._best(view, now, _same(view, now))
+
+    async def routed(self, view: JobView, now: Circumstances) -> Plan:
+        """What fits and what is free, without comparing whole bills."""
+        key = _same(view, now)
+        if key not in self._plans:
+            self._plans[key] = route(view.spec, await self._left_for(view), now)
+        return self._plans[key]
 
     async def _left_for(self, view: JobView) -> list[Offer]:
         need = view.spec.resources
@@ -286,6 +319,12 @@ class _Places:
         if not places <= self._blocked:
             self._blocked |= places
             self._plans.clear()
+
+
+def _same(view: JobView, now: Circumstances) -> object:
+    """The same for jobs between which a plan makes no difference."""
+    spec = view.spec
+    return view.organisation, spec.resources, spec.placement, spec.image, now
 
 
 def _stuck(view: JobView, plan: Plan) -> list[Event]:

@@ -129,6 +129,8 @@ class Supervisor:
             self._start(led, "comparing places", lambda: self._explain(led))
         if led.timed and self._placing.deadlines.due(_timed(led)):
             self._start(led, "minding deadlines", lambda: self._mind(led))
+        if self._placing.moves.next_at() <= self._clock.monotonic():
+            self._start(led, "looking for better places", lambda: self._reconsider(led))
         self._start_looks(led, keeper)
         if self._sweep_is_due(led):
             self._start(led, "sweeping", lambda: self._sweep(led))
@@ -200,6 +202,7 @@ class Supervisor:
             led.unexplained.pop(view.id, None)
         if has_deadline(view):
             led.timed.add(view.id)
+        self._placing.moves.note(view)
         led.due.setdefault(view.id, self._clock.monotonic())
         if view.recovering_since_ms is None:
             led.recovering.pop(view.id, None)
@@ -214,6 +217,7 @@ class Supervisor:
         led.wanting.discard(job_id)
         led.unexplained.pop(job_id, None)
         led.timed.discard(job_id)
+        self._placing.moves.forget(job_id)
         led.recovering.pop(job_id, None)
 
     async def _place(self, led: Leadership, keeper: Keeper) -> None:
@@ -229,6 +233,16 @@ class Supervisor:
         self._placing.deadlines.forget_others(led.timed)
         due = self._placing.deadlines.due(_timed(led))
         for view in await self._placing.mind([*led.views.values()], due, led.guard):
+            self._look_soon(led, view)
+
+    async def _reconsider(self, led: Leadership) -> None:
+        """Jobs on machines that cost are told of better places, or go there."""
+        due = self._placing.moves.due()
+        for job_id in due:
+            if job_id not in led.views:
+                self._placing.moves.forget(job_id)
+        running = [led.views[job_id] for job_id in due if job_id in led.views]
+        for view in await self._placing.reconsider([*led.views.values()], running, led.guard):
             self._look_soon(led, view)
 
     def _look_soon(self, led: Leadership, view: JobView) -> None:
@@ -330,8 +344,9 @@ class Supervisor:
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
         times += [due for job_id, due in led.due.items() if job_id not in led.looking]
         times += [self._explaining_at(led)] if led.unexplained else []
+        times += [self._placing.moves.next_at()]
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
-        future = [time for time in times if time > now]
+        future = [time for time in times if now < time < float("inf")]
         return max(0.01, min(future) - now) if future else 0.01
 
 

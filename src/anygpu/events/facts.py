@@ -138,6 +138,18 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BetterPlace:
+    """Where what is left of a running job is better done, the move included: what is expected, and with bad luck."""
+
+    offer: Offer
+    saves_microusd: int  # negative: it costs more
+    saves_low_microusd: int
+    sooner_s: float  # negative: it is done later
+    sooner_low_s: float
+    by_itself: bool = False  # it goes there after its next checkpoint, without being asked to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRef:
     """A published checkpoint."""
 

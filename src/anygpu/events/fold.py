@@ -21,6 +21,7 @@ from anygpu.events.types import (
     AttemptLost,
     AttemptReleased,
     AttemptStranded,
+    BetterPlaceFound,
     CancelRequested,
     CheckpointRejected,
     CheckpointSaved,
@@ -117,8 +118,25 @@ def _(event: JobPlanned, view: JobView, at_ms: int) -> JobView:
     newest = event.prediction or view.prediction
     beforehand = newest if newest is not None and newest.basis != FIRST_STEPS else None
     return replace(
-        view, plan=event.plan or view.plan, predicted=view.predicted or beforehand, prediction=newest
+        view,
+        plan=event.plan or view.plan,
+        predicted=view.predicted or beforehand,
+        prediction=newest,
+        calibrated=_calibrated(event, view),
     )
+
+
+def _calibrated(event: JobPlanned, view: JobView) -> int:
+    told, live = event.prediction, view.live_attempt
+    if told is None:
+        return view.calibrated
+    return live.number if live is not None and told.basis == FIRST_STEPS else 0
+
+
+@_apply.register
+def _(event: BetterPlaceFound, view: JobView, at_ms: int) -> JobView:
+    _require_live(event, event.attempt, view)
+    return replace(view, better=event.better)
 
 
 @_apply.register
@@ -142,6 +160,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
         reason="",
         recovering_since_ms=None,
         migrate_to="",
+        better=None,
     )
 
 

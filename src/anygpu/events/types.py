@@ -6,7 +6,17 @@ A new field gets a default; a changed meaning gets a new `VERSION` and an upcast
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anygpu.events.facts import ArtifactRef, CheckpointRef, Failure, Handle, Marks, Offer, Prediction, Usage
+from anygpu.events.facts import (
+    ArtifactRef,
+    BetterPlace,
+    CheckpointRef,
+    Failure,
+    Handle,
+    Marks,
+    Offer,
+    Prediction,
+    Usage,
+)
 from anygpu.spec.model import JobSpec
 
 
@@ -40,6 +50,14 @@ class JobPlanned(Event):
 
     plan: str = ""  # blob key of the comparison; empty when only the prediction is new
     prediction: Prediction | None = None  # of the place that was chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetterPlaceFound(Event):
+    """What is left of the job is better done elsewhere; without a place: no longer."""
+
+    attempt: int
+    better: BetterPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +266,7 @@ EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,
     JobWaited,
     JobPlanned,
+    BetterPlaceFound,
     AttemptLaunching,
     AttemptLaunched,
     MachineStarted,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from anygpu.events.facts import (
     ArtifactRef,
+    BetterPlace,
     CheckpointRef,
     Failure,
     Handle,
@@ -16,7 +17,7 @@ from anygpu.events.facts import (
 )
 from anygpu.spec.model import JobSpec
 
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,8 @@ class JobView:
     plan: str = ""  # blob key of the newest comparison of places
     predicted: Prediction | None = None  # the first, before anything of the run itself was known
     prediction: Prediction | None = None  # the newest
+    calibrated: int = 0  # the attempt whose own steps the newest prediction rests on
+    better: BetterPlace | None = None  # where what is left of it should be done
 
     @property
     def terminal(self) -> bool:

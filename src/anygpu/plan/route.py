@@ -16,6 +16,7 @@ class Circumstances:
     left_microusd: int | None = None  # of its budget
     least_s: int = 0  # how much time a launch must be able to pay for
     prefer: str = ""  # the backend it is to move to
+    better: Place | None = None  # the very place it is to move to
     paid_waits: str = ""  # why it may take no paid place now
     own_waits: str = ""  # why it may take no place of one's own now
     avoided: frozenset[Place] = frozenset()  # took a machine back a moment ago: others first
@@ -201,6 +202,8 @@ def _is_kind(asked: str, offered: str) -> bool:
 
 def _preferred(spec: JobSpec, offer: Offer, now: Circumstances) -> int:
     """Lower is better."""
+    if offer.place == now.better:
+        return -2
     if now.prefer and offer.backend == now.prefer:
         return -1
     order = [*spec.placement.fallbacks]

@@ -11,6 +11,7 @@ from anygpu.server.hub import iso
 from anygpu.store.evidence import AttemptRow, SeriesSummary
 
 Json = dict[str, Any]
+GAINS = ("saves_microusd", "saves_low_microusd", "sooner_s", "sooner_low_s")
 
 
 def job(
@@ -29,6 +30,7 @@ def job(
         "telemetry": dict(row.telemetry),
         "predicted": predicted(view.predicted),
         "prediction": predicted(view.prediction),
+        "better": better(view),
         "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
     }
 
@@ -70,6 +72,16 @@ def progress(reported: Mapping[str, Any]) -> Json:
 
 def predicted(found: Prediction | None) -> Json | None:
     return None if found is None else asdict(found)
+
+
+def better(view: JobView) -> Json | None:
+    """Where what is left of it should be done; nothing once it stops or has ended."""
+    live, found = view.live_attempt, view.better
+    if found is None or live is None:
+        return None
+    names = ("backend", "name", "region", "zone", "gpu_kind", "gpu_count", "interruptible")
+    place = {name: getattr(found.offer, name) for name in (*names, "price_microusd_per_hour")}
+    return {"place": place, **{name: getattr(found, name) for name in GAINS}, "by_itself": found.by_itself}
 
 
 def moment(at_ms: int | None) -> str | None:

@@ -82,6 +82,7 @@ class Placement(Part):
     dedicated: bool = False
     hold_on_failure_s: Annotated[float | None, BeforeValidator(_hold)] = None
     expected_duration_s: Seconds | None = None
+    move: Literal["never", "advise", "act"] | None = None
 
     @model_validator(mode="after")
     def _no_contradiction(self) -> Self:

@@ -15,6 +15,7 @@ class Frame:
     log: bytes = b""
     point: Point | None = None
     phase: str = ""
+    progress: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class AgentRecord:
             logs=[(f.seq, f.log) for f in frames if f.log],
             points=[(f.seq, [f.point]) for f in frames if f.point is not None],
             phases=[(f.seq, f.phase) for f in frames if f.phase],
+            progress=next((f.progress for f in reversed(frames) if f.progress), None),
         )
 
 

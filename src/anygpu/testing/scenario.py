@@ -7,6 +7,7 @@ from typing import Any
 
 from anygpu.control.policy import Policy
 from anygpu.control.sharing import Sharing
+from anygpu.plan.moving import Moving
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.testing.faults import Fault, weather
@@ -46,6 +47,7 @@ POLICY = Policy(
     spot_tick_s=60,
     meter_every_s=15,
     meter_for_s=300,
+    moving=Moving(least_microusd=20_000, least_s=60, apart_s=180, every_s=40),
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT = "patient"
@@ -133,6 +135,7 @@ class Place:
     quota: int | None = None
     max_run_s: float | None = None
     lease_s: float = 0
+    opens_at: float = 0  # offers nothing before
     steady: bool = False  # whatever happens elsewhere, it starts what it is asked to and takes nothing back
 
 
@@ -154,6 +157,9 @@ def seeded(seed: int) -> Scenario:
     chance = random.Random(f"projects:{seed}")
     if chance.random() < 0.08:
         return _shared(chance, str(seed))
+    chance = random.Random(f"moving:{seed}")
+    if chance.random() < 0.06:
+        return _moved(chance, str(seed))
     chance = random.Random(f"deadline:{seed}")
     if chance.random() < 0.08:
         return _timed(seed, chance)
@@ -189,6 +195,48 @@ def _sharer(chance: random.Random, number: int) -> Asked:
         priority=chance.choice([0, 0, 0, 1]),
         resumable=chance.random() < 0.8,
         cancel_at=at + chance.uniform(0, 200) if chance.random() < 0.1 else None,
+    )
+
+
+def _moved(chance: random.Random, seed: str) -> Scenario:
+    """Long jobs on machines that cost, and better places that open while they run; some jobs never save."""
+    dear = Place(name="dear", price=3_000_000, idempotent=chance.random() < 0.5)
+    cheap = Place(
+        name="cheap",
+        price=chance.choice([600_000, 1_500_000]),
+        opens_at=chance.uniform(100, 500),
+        minimum_s=chance.choice([0, 60]),
+        quota=chance.choice([None, None, 0]),
+    )
+    spot = Place(name="spot", price=300_000, interruptible=True, opens_at=chance.uniform(200, 900))
+    box = Place(name="box", price=0, capacity=1, opens_at=chance.uniform(300, 1000))
+    return Scenario(
+        seed=seed,
+        jobs=tuple(_mover(chance, number) for number in range(chance.choice([1, 1, 2]))),
+        places=chance.choice([(dear, cheap), (dear, cheap, spot), (dear, cheap, spot, box), (dear, box)]),
+        processes=chance.choice([1, 1, 2]),
+        latency_s=chance.choice([0.0, 0.05]),
+        rates={fault: rate / 4 for fault, rate in weather(chance).items()} if chance.random() < 0.6 else {},
+        faults_until=1500.0,
+        policy=replace(POLICY, moving=replace(POLICY.moving, mode=chance.choice(["act", "act", "advise"]))),
+    )
+
+
+def _mover(chance: random.Random, number: int) -> Asked:
+    steps = chance.choice([60, 100, 150])
+    at = number * chance.uniform(20, 60)
+    return Asked(
+        at=at,
+        script=Script(
+            steps=steps,
+            step_s=chance.choice([6.0, 12.0]),
+            save_every=chance.choice([1, 3, 3, steps + 1]),
+            tells=True,
+        ),
+        key=f"key-{number}",
+        resumable=True,
+        max_cost=2_000_000 if chance.random() < 0.3 else None,
+        cancel_at=at + chance.uniform(200, 1000) if chance.random() < 0.1 else None,
     )
 
 

@@ -19,7 +19,13 @@ class SimBackend:
     """A `Backend` that also lists."""
 
     def __init__(
-        self, provider: SimProvider, *, dead: bool = False, interruptible: bool = False, lease_s: float = 0
+        self,
+        provider: SimProvider,
+        *,
+        dead: bool = False,
+        interruptible: bool = False,
+        lease_s: float = 0,
+        opens_at: float = 0,
     ) -> None:
         self.name = provider.name
         self.probe_every_s = 0.0
@@ -28,11 +34,14 @@ class SimBackend:
         self._faults: Faults = provider.faults
         self._interruptible = interruptible
         self._lease_s = lease_s
+        self._opens_at = opens_at
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         await self._travel()
         units = int(need.cpus or 1)
         provider, free = self._provider, self._provider.free()
+        if provider.loop.time() < self._opens_at:
+            return []
         return [
             Offer(
                 backend=self.name,

@@ -23,6 +23,7 @@ class Script:
     fails_at: int = 0  # exit 1 at this step
     killed_at: int = 0  # SIGKILL at this step, in the first attempt only
     ends: bool = True
+    tells: bool = False  # how many steps there are, so that its first ones predict the rest
 
     def env(self) -> dict[str, str]:
         return {f"SIM_{name.upper()}": repr(getattr(self, name)) for name in self.__slots__}
@@ -37,6 +38,7 @@ class Script:
             fails_at=int(env["SIM_FAILS_AT"]),
             killed_at=int(env["SIM_KILLED_AT"]),
             ends=env["SIM_ENDS"] == "True",
+            tells=env["SIM_TELLS"] == "True",
         )
 
 
@@ -98,6 +100,8 @@ class Trainer:
         at = self._agent.now()
         self._agent.frame(log=b"step %d of attempt %d\n" % (self._step, self._agent.record.attempt))
         self._agent.frame(point=Point("loss", self._step, at, 1 / self._step))
+        if self._script.tells:
+            self._agent.frame(progress={"step": self._step, "steps": self._script.steps})
         self._agent.provider.moment(self._agent.machine, "training", 0.5)
         if self._step % self._script.save_every == 0:
             self._agent.uploader.save(self._step)

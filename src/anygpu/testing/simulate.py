@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from anygpu.control.elsewhere import MOVE
 from anygpu.events.types import Event, StopRequested
 from anygpu.testing.faults import Fault
 from anygpu.testing.invariants import Violation, violations
@@ -80,14 +81,16 @@ class Summary:
     steps: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
     made_room: int = 0  # how often the queue stopped a job for another
+    moved: int = 0  # how often a job left its machine for a better place
     failed: list[History] = field(default_factory=list)
 
     def add(self, history: History) -> None:
         self.histories += 1
         self.steps += history.steps
         self.faults.update(history.faults)
-        stops = (event for event in history.events if isinstance(event, StopRequested))
+        stops = [event for event in history.events if isinstance(event, StopRequested)]
         self.made_room += sum(bool(stop.makes_room_for) for stop in stops)
+        self.moved += sum(stop.reason == MOVE for stop in stops)
         if history.failed:
             self.failed.append(history)
 
@@ -135,6 +138,7 @@ def _conclude(summary: Summary, took_s: float) -> None:
     for fault in Fault:
         _say(f"{summary.faults[fault]:8d}  {fault}")
     _say(f"{summary.made_room:8d}  made room for another job")
+    _say(f"{summary.moved:8d}  left for a cheaper or better place")
     each_ms = took_s / max(1, summary.histories) * 1000
     _say(
         f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each"

@@ -163,7 +163,11 @@ class World:
 
         backends = {
             place.name: (SimCloud if place.price else SimBox)(
-                provider, dead=place.dead, interruptible=place.interruptible, lease_s=place.lease_s
+                provider,
+                dead=place.dead,
+                interruptible=place.interruptible,
+                lease_s=place.lease_s,
+                opens_at=place.opens_at,
             )
             for place, provider in zip(self.scenario.places, self.providers, strict=True)
         }

@@ -8,6 +8,7 @@ from anygpu.events.codec import decode, decode_view, encode, encode_view
 from anygpu.events.facts import (
     FIRST_STEPS,
     ArtifactRef,
+    BetterPlace,
     Blame,
     CheckpointRef,
     Failure,
@@ -30,6 +31,7 @@ from anygpu.events.types import (
     AttemptLost,
     AttemptReleased,
     AttemptStranded,
+    BetterPlaceFound,
     CancelRequested,
     CheckpointRejected,
     CheckpointSaved,
@@ -88,6 +90,9 @@ def ended(number: int, exit_code: int = 0) -> AttemptEnded:
 
 GUESS = Prediction(
     wall_s=60, wall_low_s=30, wall_high_s=120, cost_microusd=9, cost_low_microusd=5, cost_high_microusd=20
+)
+BETTER = BetterPlace(
+    offer=OFFER, saves_microusd=9, saves_low_microusd=1, sooner_s=-60, sooner_low_s=-90, by_itself=True
 )
 RECOVERY = RecoveryStarted(attempt=1, failure=LOST, delay_s=1, work_lost_s=4)
 
@@ -180,6 +185,7 @@ def test_the_work_lost_adds_up_over_interruptions() -> None:
 EXAMPLES: tuple[Event, ...] = (
     SUBMITTED,
     JobPlanned(plan="k", prediction=GUESS),
+    BetterPlaceFound(attempt=1, better=BETTER),
     JobWaited(reason="full"),
     *started(1),
     CheckpointSaved(attempt=1, checkpoint=SAVED),
@@ -218,6 +224,28 @@ def test_the_first_prediction_stays_beside_the_newest() -> None:
     view = after(JobPlanned(plan="k", prediction=GUESS), *started(1), JobPlanned(prediction=told))
     assert (view.plan, view.predicted, view.prediction, view.phase) == ("k", GUESS, told, Phase.TRAINING)
     assert after(*started(1), JobPlanned(prediction=told)).predicted is None
+
+
+def test_a_prediction_from_first_steps_belongs_to_the_attempt_that_took_them() -> None:
+    told = replace(GUESS, basis=FIRST_STEPS)
+    calibrated = after(*started(1), JobPlanned(prediction=told))
+    assert calibrated.calibrated == 1
+    assert after(*started(1), JobPlanned(prediction=told), JobPlanned(plan="k")).calibrated == 1
+    assert after(*started(1), JobPlanned(prediction=told), JobPlanned(prediction=GUESS)).calibrated == 0
+
+
+def test_a_better_place_is_known_until_it_is_taken_back_or_the_next_launch() -> None:
+    found = BetterPlaceFound(attempt=1, better=BETTER)
+    assert after(*started(1), found).better == BETTER
+    assert after(*started(1), found, BetterPlaceFound(attempt=1)).better is None
+    stopped = [*started(1), found, StopRequested(attempt=1, reason="cheaper"), ended(1)]
+    assert after(*stopped).better == BETTER
+    assert after(*stopped, RECOVERY, *started(2)).better is None
+
+
+def test_a_better_place_of_an_attempt_that_is_over_is_refused() -> None:
+    with pytest.raises(OutOfTurn):
+        after(*started(1), ended(1), BetterPlaceFound(attempt=1, better=BETTER))
 
 
 def test_a_view_survives_its_cache() -> None:

@@ -47,6 +47,23 @@ PREDICTION = {
     "basis": "history",
     "confidence": "medium",
 }
+BETTER = {
+    "place": {
+        "backend": "lambda",
+        "name": "gpu_1x_a10",
+        "region": "us-east-1",
+        "zone": "",
+        "gpu_kind": "A10",
+        "gpu_count": 1,
+        "interruptible": False,
+        "price_microusd_per_hour": 750_000,
+    },
+    "saves_microusd": 3_100_000,
+    "saves_low_microusd": 1_900_000,
+    "sooner_s": -1200.0,
+    "sooner_low_s": -4100.0,
+    "by_itself": False,
+}
 JOB = {
     **SUMMARY,
     "metrics": {"loss": 0.25},
@@ -54,6 +71,7 @@ JOB = {
     "telemetry": {},
     "predicted": None,
     "prediction": PREDICTION,
+    "better": BETTER,
     "spec": SPEC,
 }
 EVENT = {

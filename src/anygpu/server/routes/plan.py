@@ -9,9 +9,9 @@ from anygpu.events.facts import Status
 from anygpu.events.view import JobView
 from anygpu.server.bodies import Json, only_fields, read_object
 from anygpu.server.documented import answers, takes
-from anygpu.server.render import predicted
+from anygpu.server.render import better, predicted
 from anygpu.server.resolve import resolve
-from anygpu.server.routes.examples import JOB_ID, PLAN, PREDICTION, SPEC
+from anygpu.server.routes.examples import BETTER, JOB_ID, PLAN, PREDICTION, SPEC
 from anygpu.server.routes.training import Ref, accepted_spec
 from anygpu.server.services import Asking, Served
 
@@ -20,7 +20,14 @@ router = APIRouter(prefix="/api/v1", tags=["plan"])
 MOST_FILES = 200
 ASKED = {"spec": SPEC, "files": {"train.py": "import torch\n…"}}
 ACTUAL = {"seconds": 7911.4, "cost_microusd": 1_320_000}
-TOLD = {"id": JOB_ID, "plan": PLAN, "predicted": PREDICTION, "newest": PREDICTION, "actual": ACTUAL}
+TOLD = {
+    "id": JOB_ID,
+    "plan": PLAN,
+    "predicted": PREDICTION,
+    "newest": PREDICTION,
+    "better": BETTER,
+    "actual": ACTUAL,
+}
 
 
 @router.post("/plan", responses=answers("Every place, best first.", PLAN), openapi_extra=takes(ASKED))
@@ -55,6 +62,7 @@ async def kept(ref: Ref, served: Served, asking: Asking) -> Json:
             "plan": found,
             "predicted": predicted(view.predicted),
             "newest": predicted(view.prediction),
+            "better": better(view),
             "actual": _actual(view),
         }
     )

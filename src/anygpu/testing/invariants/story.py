@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invariant that did not hold, by its number in the design; 12 is decision 7, slow to declare death."""
+    """An invariant that did not hold, by its number in the design; 12 and 13 are in docs/simulation.md."""
 
     invariant: int
     text: str

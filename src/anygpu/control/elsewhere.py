@@ -1,0 +1,244 @@
+"""Where what is left of a running job is better done, and what follows from that. Pure; docs/planning.md has the rules.
+
+Only for jobs that run on a machine that costs, have shown their pace there, can go on from a checkpoint of this
+attempt, and have no deadline: those have a policy of their own.
+"""
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+from anygpu.control.budget import left_microusd
+from anygpu.control.comparing import as_place
+from anygpu.control.deadline import is_fresh
+from anygpu.control.forecast import ENDING_PAID_S
+from anygpu.control.money import in_dollars
+from anygpu.control.policy import Policy
+from anygpu.control.remaining import deadline_ms, interval_s, set_up_s, unsaved_s
+from anygpu.events.facts import FIRST_STEPS, BetterPlace, Offer
+from anygpu.events.types import BetterPlaceFound, Event, StopRequested
+from anygpu.events.view import AttemptView, JobView
+from anygpu.plan.analyse.findings import BLIND, Analysis
+from anygpu.plan.bill import Span
+from anygpu.plan.moving import (
+    Change,
+    Here,
+    Left,
+    Mode,
+    Moving,
+    change,
+    interrupted_s,
+    pays,
+    share,
+    speed_of,
+    times_slower,
+)
+from anygpu.plan.question import GIB, Question
+from anygpu.plan.route import Plan
+from anygpu.spec.model import JobSpec
+
+MOVE = "cheaper"  # as a job with a deadline that leaves on-demand for spot
+LOOKED_AT = 50  # places that promise most: the rest is not worked out
+A_GIB = 2**30
+NEWS = 0.25  # by what share a gain must have changed to be told again
+
+
+def mode_of(spec: JobSpec, rules: Moving) -> Mode:
+    """The job's own word, else the server's."""
+    return spec.placement.move or rules.mode
+
+
+def settled(view: JobView, rules: Moving) -> AttemptView | None:
+    """The attempt, when all is known that a move has to be weighed by and nothing speaks against one."""
+    live, told = view.live_attempt, view.prediction
+    if live is None or not live.price or live.training_at_ms is None or live.stop_reason is not None:
+        return None
+    if view.cancel_requested or view.migrate_to or deadline_ms(view) is not None:
+        return None
+    if mode_of(view.spec, rules) == "never" or view.spec.placement.strategy == "queue":
+        return None
+    known = told is not None and told.basis == FIRST_STEPS and view.calibrated == live.number
+    return live if known and resumes(view, live) and len(moves(view)) < rules.most else None
+
+
+def resumes(view: JobView, attempt: AttemptView) -> bool:
+    """It has shown in this attempt that its state can be saved and is held."""
+    newest = view.newest_checkpoint
+    return newest is not None and newest.attempt == attempt.number
+
+
+def moves(view: JobView) -> list[AttemptView]:
+    """The attempts that were left for a better place."""
+    return [attempt for attempt in view.attempts if attempt.stop_reason == MOVE]
+
+
+def better(
+    view: JobView, plan: Plan, read: Analysis | None, now_ms: int, policy: Policy
+) -> BetterPlace | None:
+    """The best of the places that pay; None when staying is best, or not surely worse."""
+    rules = policy.moving
+    live = settled(view, rules)
+    left = None if live is None else _left(view, live, now_ms, policy)
+    if live is None or left is None:
+        return None
+    began_ms = live.started_at_ms or live.launching_at_ms
+    here = Here(offer=live.offer, price_microusd_per_hour=live.price, used_s=max(0, now_ms - began_ms) / 1000)
+    offers = _promising(view, live, _open(view, plan, read), rules)
+    found = [each for offer in offers if (each := change(here, left, as_place(offer))) is not None]
+    strategy = view.spec.placement.strategy
+    paying = [
+        each
+        for each in found
+        if _is_allowed(view, each, now_ms, policy)
+        and pays(each, strategy, rules, nearer=_nearer(view, live, each.place.offer))
+    ]
+    best = max(paying, key=lambda each: _rank(view, live, each), default=None)
+    return None if best is None else _told(best, by_itself=mode_of(view.spec, rules) == "act")
+
+
+def telling(view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: Moving) -> list[Event]:
+    """What is new of it; and, where the job is to act on it and has just saved, that it stops. In a transaction."""
+    live = settled(view, rules)
+    if live is None or live.number != number:
+        return []
+    news: list[Event] = (
+        [BetterPlaceFound(attempt=number, better=found)] if is_news(view.better, found, rules) else []
+    )
+    if found is None or not found.by_itself or not is_fresh(view, now_ms):
+        return news
+    return [*news, StopRequested(attempt=number, reason=MOVE, message=in_words(found))]
+
+
+def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: Moving) -> bool:
+    """Another place, another answer, or figures that are clearly different."""
+    if known is None or found is None:
+        return known is not found
+    if known.offer.place != found.offer.place or known.by_itself != found.by_itself:
+        return True
+    dearer = abs(known.saves_microusd - found.saves_microusd)
+    later_s = abs(known.sooner_s - found.sooner_s)
+    return (
+        dearer > max(rules.least_microusd, NEWS * abs(known.saves_microusd))
+        or later_s > max(rules.least_s, NEWS * abs(known.sooner_s))
+    )  # fmt: skip
+
+
+def headed_for(view: JobView) -> Offer | None:
+    """The place a job that has stopped for it, or was told to go to that backend, takes first."""
+    newest, found = view.attempt, view.better
+    if newest is None or found is None:
+        return None
+    asked = view.migrate_to == found.offer.backend
+    return found.offer if asked or newest.stop_reason == MOVE else None
+
+
+def in_words(found: BetterPlace) -> str:
+    offer = found.offer
+    where = " ".join(part for part in (offer.backend, offer.name, offer.region) if part)
+    saves, sooner = found.saves_microusd, round(found.sooner_s / 60)
+    money = f"for {in_dollars(abs(saves))} {'less' if saves >= 0 else 'more'}"
+    return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
+
+
+def _left(view: JobView, live: AttemptView, now_ms: int, policy: Policy) -> Left | None:
+    """None when it should be done by now."""
+    told, saved = view.prediction, view.newest_checkpoint
+    if told is None:
+        return None
+    gone_s = (now_ms - view.attempts[0].launching_at_ms) / 1000
+    slowed = interrupted_s(live.offer, 3600.0, view.spec.checkpoint.every_s) / 3600.0
+    expected_s = (told.wall_s - gone_s - ENDING_PAID_S) / slowed
+    if expected_s <= 0:
+        return None
+    return Left(
+        work_s=Span(
+            expected=expected_s,
+            low=max(0.0, min(expected_s, told.wall_low_s - gone_s)),
+            high=max(expected_s, (told.wall_high_s - gone_s) / slowed),
+        ),
+        unsaved_s=unsaved_s(view, now_ms),
+        checkpoint_gib=saved.size / A_GIB if saved is not None else 0.0,
+        set_up_s=set_up_s(view, policy),
+        every_s=interval_s(view),
+        stop_limit_s=policy.stop_limit_for(MOVE),
+    )
+
+
+def _open(view: JobView, plan: Plan, read: Analysis | None) -> list[Offer]:
+    """Free now, not where it is, not left before, and nothing known of the job speaks against it."""
+    live = view.live_attempt
+    been = {attempt.offer.place for attempt in (*moves(view), *((live,) if live else ()))}
+    question = Question(spec=view.spec, read=read)
+    offers = [
+        ranked.offer
+        for ranked in plan.ranked
+        if not ranked.rejected and not ranked.waits and not ranked.avoided and ranked.offer.place not in been
+    ]
+    return [
+        offer
+        for offer in offers
+        if live is not None and _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer))
+    ]
+
+
+def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
+    """Memory: as much as where it runs now, or as much as the job says or its code is read to need."""
+    if not here.gpu_count or there.gpu_memory_gib >= here.gpu_memory_gib:
+        return True
+    asked = view.spec.resources.gpu.memory_gib if view.spec.resources.gpu else None
+    if asked:
+        return asked <= there.gpu_memory_gib
+    needs = read.characteristics if read is not None else None
+    known = needs is not None and needs.gpu_memory_gb.confidence > BLIND
+    return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GIB
+
+
+def _promising(view: JobView, live: AttemptView, offers: Sequence[Offer], rules: Moving) -> list[Offer]:
+    """By speed and price alone: so many places are worth working out in full."""
+
+    def promise(offer: Offer) -> tuple[float, float]:
+        slower = times_slower(speed_of(offer), speed_of(live.offer))
+        times = float("inf") if slower is None else slower.expected
+        cost = times * offer.price_microusd_per_hour / max(1, live.price)
+        match view.spec.placement.strategy:
+            case "fastest":
+                return 0.0, times
+            case "balanced":
+                return 0.0, times + cost
+            case "preferred":
+                return -_nearer(view, live, offer), cost
+            case _:
+                return 0.0, cost
+
+    return nsmallest(LOOKED_AT, offers, key=promise)
+
+
+def _nearer(view: JobView, live: AttemptView, offer: Offer) -> int:
+    """By how many places earlier in the job's list."""
+    order = [*view.spec.placement.fallbacks]
+    rank = {name: at for at, name in enumerate(order)}
+    return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
+
+
+def _is_allowed(view: JobView, found: Change, now_ms: int, policy: Policy) -> bool:
+    """Even in the worst case within the budget, the time limit and the longest life of machines there."""
+    offer, budget = found.place.offer, left_microusd(view, now_ms)
+    limits = (policy.time_limit_s(view.spec, offer), offer.max_run_s)
+    in_time = all(limit_s is None or found.worst.machine_s <= limit_s for limit_s in limits)
+    return in_time and (budget is None or found.worst.cost_microusd <= budget)
+
+
+def _rank(view: JobView, live: AttemptView, found: Change) -> tuple[int, float, str, str]:
+    strategy, offer = view.spec.placement.strategy, found.place.offer
+    nearer = _nearer(view, live, offer) if strategy == "preferred" else 0
+    return nearer, share(found.usual, strategy), offer.backend, offer.name
+
+
+def _told(found: Change, *, by_itself: bool) -> BetterPlace:
+    return BetterPlace(
+        offer=found.place.offer,
+        saves_microusd=round(found.usual.saves_microusd),
+        saves_low_microusd=round(found.saves_low_microusd),
+        sooner_s=round(found.usual.sooner_s, 1),
+        sooner_low_s=round(found.sooner_low_s, 1),
+        by_itself=by_itself,
+    )

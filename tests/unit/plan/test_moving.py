@@ -1,0 +1,215 @@
+"""Staying or going: when what is left of a job is surely better done elsewhere."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anygpu.events.facts import Billing, Offer
+from anygpu.plan.bill import Span
+from anygpu.plan.moving import (
+    USUAL,
+    Change,
+    Here,
+    Left,
+    Moving,
+    change,
+    going,
+    pays,
+    speed_of,
+    staying,
+    times_slower,
+)
+from anygpu.plan.places import Place
+
+HOUR = 3600.0
+RULES = Moving()
+A10 = Offer(backend="dear", name="g5", gpu_kind="A10G", gpu_count=1, price_microusd_per_hour=2_000_000)
+CHEAP = replace(A10, backend="cheap", price_microusd_per_hour=500_000)
+H100 = replace(A10, backend="fast", gpu_kind="H100", price_microusd_per_hour=3_000_000)
+HERE = Here(offer=A10, price_microusd_per_hour=2_000_000, used_s=HOUR)
+STRATEGIES = st.sampled_from([None, "cheapest", "fastest", "balanced"])
+
+
+def left(hours: float, doubt: float = 1.1, **more: float) -> Left:
+    seconds = hours * HOUR
+    return Left(work_s=Span(expected=seconds, low=seconds / doubt, high=seconds * doubt), **more)
+
+
+def found(there: Offer, hours: float = 10, here: Here = HERE, **more: float) -> Change:
+    weighed = change(here, left(hours, **more), Place(offer=there, boot_s=60))
+    assert weighed is not None
+    return weighed
+
+
+def test_the_same_gpu_for_a_quarter_of_the_price_pays() -> None:
+    weighed = found(CHEAP)
+    assert pays(weighed, "cheapest", RULES)
+    assert 14e6 < weighed.usual.saves_microusd < 15e6  # of 20 dollars
+    assert -300 < weighed.usual.sooner_s < 0
+    assert 0 < weighed.saves_low_microusd < weighed.usual.saves_microusd
+    assert weighed.sooner_low_s < weighed.usual.sooner_s
+
+
+@pytest.mark.parametrize(
+    ("why", "there", "hours"),
+    [
+        ("a tenth is too little", replace(CHEAP, price_microusd_per_hour=1_800_000), 10.0),
+        ("a few cents are too little", CHEAP, 0.3),
+        ("it is dearer", replace(CHEAP, price_microusd_per_hour=3_000_000), 10.0),
+        (
+            "the least it bills is more than what is left",
+            replace(CHEAP, billing=Billing(minimum_s=36_000)),
+            2.0,
+        ),
+        (
+            "it would take more than twice as long",
+            replace(CHEAP, gpu_kind="K80", price_microusd_per_hour=1),
+            10.0,
+        ),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_it_does_not_pay_when(why: str, there: Offer, hours: float) -> None:
+    weighed = change(HERE, left(hours), Place(offer=there, boot_s=60))
+    assert weighed is None or not pays(weighed, "cheapest", RULES), why
+
+
+def test_another_gpu_has_to_be_cheaper_by_more_because_its_speed_is_in_doubt() -> None:
+    price = 1_000_000
+    same = found(replace(CHEAP, price_microusd_per_hour=price))
+    other = found(replace(CHEAP, gpu_kind="L4", price_microusd_per_hour=price))
+    assert pays(same, "cheapest", RULES)
+    assert other.saves_low_microusd < same.saves_low_microusd
+
+
+def test_the_hour_that_is_paid_for_is_not_given_away() -> None:
+    hourly = replace(A10, billing=Billing(step_s=3600, minimum_s=3600))
+    here = Here(offer=hourly, price_microusd_per_hour=2_000_000, used_s=HOUR + 60)
+    assert staying(here, left(0.9), 0.9 * HOUR).cost_microusd == 0
+    assert not pays(found(CHEAP, 0.9, here), "cheapest", RULES)
+
+
+def test_the_fastest_goes_for_time_whatever_that_costs() -> None:
+    quick = found(H100)
+    assert pays(quick, "fastest", RULES)
+    assert not pays(quick, "cheapest", replace(RULES, least_microusd=2_000_000_000))
+    assert not pays(found(CHEAP), "fastest", RULES)
+
+
+def test_balanced_weighs_time_and_money_alike() -> None:
+    assert pays(found(CHEAP), "balanced", RULES)
+    assert not pays(found(replace(H100, price_microusd_per_hour=40_000_000)), "balanced", RULES)
+
+
+def test_preferred_goes_to_a_place_earlier_in_its_list_and_never_to_a_later_one() -> None:
+    dearer = found(replace(CHEAP, price_microusd_per_hour=2_500_000))
+    assert pays(dearer, "preferred", RULES, nearer=1)
+    assert not pays(dearer, "preferred", RULES, nearer=0)
+    assert not pays(found(CHEAP), "preferred", RULES, nearer=-1)
+    assert pays(found(CHEAP), "preferred", RULES, nearer=0)
+    assert not pays(found(CHEAP, 0.1), "preferred", RULES, nearer=1)
+
+
+def test_queue_stays_where_it_is() -> None:
+    assert not pays(found(CHEAP), "queue", RULES)
+
+
+def test_a_large_checkpoint_and_what_it_does_not_hold_make_going_dearer() -> None:
+    place, work_s = Place(offer=CHEAP, boot_s=60, egress_microusd_per_gib=90_000), 10 * HOUR
+    one = Span(expected=1, low=1, high=1)
+    light, heavy, stale = (
+        going(HERE, each, place, work_s, one, USUAL)
+        for each in (left(10), left(10, checkpoint_gib=10), left(10, unsaved_s=600))
+    )
+    assert heavy.cost_microusd - light.cost_microusd > 900_000
+    assert heavy.wall_s > light.wall_s + 200
+    assert stale.wall_s == light.wall_s + 600
+
+
+def test_more_gpus_are_no_faster_and_fewer_are_slower() -> None:
+    two = replace(A10, gpu_count=2)
+    more = times_slower(speed_of(replace(A10, gpu_count=8)), speed_of(two))
+    fewer = times_slower(speed_of(A10), speed_of(two))
+    assert more is not None
+    assert fewer is not None
+    assert more.expected == 1
+    assert 1.7 < fewer.expected < 2
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (Offer(backend="b"), A10),
+        (replace(A10, gpu_kind="Nobody's"), A10),
+        (Offer(backend="b", cpus=2), Offer(backend="a", cpus=8)),
+    ],
+)
+def test_where_nothing_tells_how_fast_it_is_nothing_is_weighed(there: Offer, here: Offer) -> None:
+    assert times_slower(speed_of(there), speed_of(here)) is None
+    staying_at = Here(offer=here, price_microusd_per_hour=2_000_000, used_s=0)
+    assert change(staying_at, left(10), Place(offer=there)) is None
+
+
+PRICES = st.integers(min_value=1, max_value=50_000_000)
+OFFERS = st.builds(
+    Offer,
+    backend=st.just("other"),
+    gpu_kind=st.sampled_from(["A10G", "L4", "T4", "A100-40GB", "H100", "RTX4090"]),
+    gpu_count=st.integers(1, 8),
+    interruptible=st.booleans(),
+    price_microusd_per_hour=PRICES,
+    billing=st.builds(
+        Billing, step_s=st.sampled_from([1, 60, 3600]), minimum_s=st.sampled_from([0, 60, 3600])
+    ),
+)
+WORK = st.builds(left, st.floats(0.01, 200), st.floats(1.0, 3.0), unsaved_s=st.floats(0, 3000))
+
+
+@given(there=OFFERS, work=WORK, strategy=STRATEGIES, price=PRICES, used_s=st.floats(0, 1e6))
+def test_it_never_moves_for_a_loss(
+    there: Offer, work: Left, strategy: str | None, price: int, used_s: float
+) -> None:
+    here = Here(
+        offer=replace(A10, price_microusd_per_hour=price), price_microusd_per_hour=price, used_s=used_s
+    )
+    weighed = change(here, work, Place(offer=there, boot_s=60))
+    assert weighed is not None
+    if pays(weighed, strategy, RULES):
+        saves, sooner = weighed.saves_low_microusd > 0, weighed.sooner_low_s > 0
+        assert {"fastest": sooner, "balanced": saves or sooner}.get(strategy or "", saves)
+        assert weighed.usual.saves_microusd >= 500_000 or weighed.usual.sooner_s >= 600
+
+
+@given(there=OFFERS, work=WORK, price=PRICES, strategy=STRATEGIES)
+def test_having_moved_it_does_not_want_to_go_back(
+    there: Offer, work: Left, price: int, strategy: str | None
+) -> None:
+    """As long as the other machine is as fast as was thought, and prices stay."""
+    here = Here(offer=replace(A10, price_microusd_per_hour=price), price_microusd_per_hour=price, used_s=0)
+    out = change(here, work, Place(offer=there, boot_s=60))
+    slower = times_slower(speed_of(there), speed_of(A10))
+    assert out is not None
+    assert slower is not None
+    if not pays(out, strategy, RULES):
+        return
+    times = slower.expected
+    span = work.work_s
+    after = replace(
+        work, work_s=Span(expected=span.expected * times, low=span.low * times, high=span.high * times)
+    )
+    new = Here(offer=there, price_microusd_per_hour=there.price_microusd_per_hour, used_s=0)
+    back = change(new, after, Place(offer=here.offer, boot_s=60))
+    assert back is None or not pays(back, strategy, RULES)
+
+
+@given(work=WORK, price=PRICES, less=PRICES)
+def test_a_lower_price_there_never_makes_a_move_pay_less(work: Left, price: int, less: int) -> None:
+    low, high = sorted((price, less))
+    cheaper, dearer = (
+        change(HERE, work, Place(offer=replace(CHEAP, price_microusd_per_hour=each))) for each in (low, high)
+    )
+    assert cheaper is not None
+    assert dearer is not None
+    assert pays(cheaper, "cheapest", RULES) or not pays(dearer, "cheapest", RULES)
