@@ -209,7 +209,7 @@ def _moved(chance: random.Random, seed: str) -> Scenario:
         quota=chance.choice([None, None, 0]),
     )
     spot = Place(name="spot", price=300_000, interruptible=True, opens_at=chance.uniform(200, 900))
-    box = Place(name="box", price=0, capacity=1, opens_at=chance.uniform(300, 1000))
+    box = Place(name="box", price=0, capacity=8, opens_at=chance.uniform(300, 1000))
     return Scenario(
         seed=seed,
         jobs=tuple(_mover(chance, number) for number in range(chance.choice([1, 1, 2]))),

@@ -60,6 +60,19 @@ def test_what_a_failed_job_said_last_is_told_whole() -> None:
     assert f"last words  {said.strip()}" in lines
 
 
+def test_a_better_place_is_named_with_what_it_brings_and_how_to_get_there() -> None:
+    place = {"backend": "lambda", "name": "gpu_1x_a10", "region": "", "zone": "", "interruptible": False}
+    found = {"place": place, "saves_microusd": 3_100_000, "sooner_s": -1200.0, "by_itself": False}
+    told = "would cost $3.10 less and be done 20m00s later on lambda/gpu_1x_a10: "
+    assert jobs.better(job(better=found)) == f"{told}anygpu migrate digits --to lambda"
+    goes = jobs.better(job(better=found | {"by_itself": True}))
+    assert goes == f"{told}it goes there after its next checkpoint"
+    assert f"better     {told}anygpu" in "\n".join(jobs.describe(job(better=found), colour=False))
+    board = Dashboard(job(better=found), Pulse(), Curves(()), 4)
+    assert any(line.startswith("better: would cost $3.10 less") for line in board.lines(200, colour=False))
+    assert jobs.better(job()) == ""
+
+
 def test_a_resumed_attempt_replaces_what_was_lost_in_the_curve() -> None:
     curve = Curve()
     for step in (1, 2, 3, 4, 3, 4, 5):

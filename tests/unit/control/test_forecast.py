@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.control.jobs_in_states import training, view
+from tests.unit.control.jobs_in_states import lost, recovering, training, view
 
 from anygpu.control.forecast import has_moved, prediction
 from anygpu.control.forecasting import MOST_TOLD, Forecasts
 from anygpu.control.pace import reported, step_s
-from anygpu.events.facts import Prediction
-from anygpu.events.types import JobPlanned, JobSubmitted
+from anygpu.events.facts import FIRST_STEPS, Prediction
+from anygpu.events.types import Event, JobPlanned, JobSubmitted
 from anygpu.plan.calibrate import Reported
 from anygpu.spec.load import from_mapping
 from anygpu.store.evidence import Batch, Point
@@ -122,22 +122,25 @@ def test_only_what_left_the_last_interval_is_worth_telling() -> None:
     assert has_moved(found, replace(found, wall_s=found.wall_high_s + 1))
 
 
-def told(*windows: tuple[dict[str, Any], list[Point]], pause_s: float = 700) -> list[Prediction | None]:
-    """What is in the journal after each of these reports has been looked at."""
+def told(
+    *windows: tuple[dict[str, Any], list[Point]], pause_s: float = 700, attempt: int = 1
+) -> list[Prediction | None]:
+    """What is in the journal after each of these reports has been looked at; before the last attempt it was told."""
 
     async def story(loop: VirtualLoop) -> list[Prediction | None]:
         clock, journal, evidence = VirtualClock(loop), MemoryJournal(now_s=loop.time), MemoryEvidence()
         await journal.submit(
             LAB, "job", JobSubmitted(spec=from_mapping({"script": "t.py"})), at_ms=clock.wall_ms()
         )
-        written = await journal.transact(SYSTEM, "job", lambda _: training(), at_ms=clock.wall_ms())
+        events = [*training(), *(again() if attempt == 2 else ())]
+        written = await journal.transact(SYSTEM, "job", lambda _: events, at_ms=clock.wall_ms())
         guard = await journal.acquire("control", "me", ttl_s=10**9)
         assert guard is not None
         forecasts = Forecasts(journal, evidence, clock)
         forecasts.note(written.view)
         for seq, (progress, seen) in enumerate(windows, 1):
             batch = Batch(first=seq, last=seq, points=[(seq, seen)], progress=progress)
-            await evidence.ingest("job", 1, batch, at_ms=clock.wall_ms())
+            await evidence.ingest("job", attempt, batch, at_ms=clock.wall_ms())
             await asyncio.sleep(pause_s)
             await forecasts.run(guard)
         events = [recorded.event for recorded in await journal.events(LAB, after=0, limit=999)]
@@ -157,6 +160,27 @@ def test_the_first_steps_are_told_once_and_again_only_when_the_run_goes_otherwis
     assert len(told(*steady_run)) == 1
     assert len(told(*steady_run, *goes_on)) == 1
     assert len(told(*steady_run, *goes_on, *slower)) <= 2
+
+
+def again() -> list[Event]:
+    """The first attempt told that it takes ten to twenty hours, and was lost; the second trains."""
+    wide = Prediction(
+        wall_s=54_000,
+        wall_low_s=30_000,
+        wall_high_s=80_000,
+        cost_microusd=0,
+        cost_low_microusd=0,
+        cost_high_microusd=10**9,
+        basis=FIRST_STEPS,
+    )
+    return [JobPlanned(prediction=wide), lost(), recovering(), *training(2)]
+
+
+def test_each_attempt_tells_its_own_pace_even_if_that_is_what_was_said_before() -> None:
+    first, second = told(({"step": 20, "steps": 1000}, points(20, gap_s=50)), attempt=2)
+    assert first is not None
+    assert second is not None
+    assert first.wall_low_s < second.wall_s < first.wall_high_s
 
 
 def test_a_run_that_changes_all_the_time_is_told_a_bounded_number_of_times() -> None:

@@ -1,6 +1,6 @@
 """13: a job leaves a machine it need not leave only for a better place, when it can go on there, and seldom."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from anygpu.control.elsewhere import MOVE
@@ -23,15 +23,19 @@ def check(world: World, stories: Stories) -> Iterator[Violation]:
             yield Violation(13, f"job {job_id} was moved {len(left)} times")
         if any(later.at - earlier.at < rules.apart_s for earlier, later in pairwise(left)):
             yield Violation(13, f"job {job_id} was moved again too soon")
-        for stop in left:
-            yield from _for_a_reason(story, stop)
+        for number, stop in enumerate(left, 1):
+            yield from _for_a_reason(story, stop, left[:number])
 
 
-def _for_a_reason(story: Story, stop: Told[StopRequested]) -> Iterator[Violation]:
+def _for_a_reason(
+    story: Story, stop: Told[StopRequested], left: Sequence[Told[StopRequested]]
+) -> Iterator[Violation]:
+    """Not to the place it is at, nor to one it has moved away from."""
     number = stop.event.attempt
     if not any(told.event.attempt == number and told.at <= stop.at for told in story.of(CheckpointSaved)):
         yield Violation(13, f"job {story.job_id} was moved, and cannot go on from there")
     found = [told.event.better for told in story.of(BetterPlaceFound) if told.event.attempt == number]
-    here = [told.event.offer.place for told in story.of(AttemptLaunching)]
-    if not found or found[-1] is None or found[-1].offer.place in here[:number]:
-        yield Violation(13, f"job {story.job_id} was moved to where it was before")
+    launched = {told.event.attempt: told.event.offer.place for told in story.of(AttemptLaunching)}
+    been = {launched[each.event.attempt] for each in left}
+    if not found or found[-1] is None or found[-1].offer.place in been:
+        yield Violation(13, f"job {story.job_id} was moved to where it was before, or nowhere")

@@ -1,0 +1,229 @@
+"""When a running job is compared with other places, and what a pass writes."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
+
+from anygpu.backends.contract import Launch, Observation, State
+from anygpu.control.comparing import Comparing, nothing_read
+from anygpu.control.death import is_to_move
+from anygpu.control.jobs import require_movable
+from anygpu.control.moves import AT_ONCE, TOGETHER_S, Moves
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.tickets import Tickets
+from anygpu.control.verdict import Retry, verdict
+from anygpu.events.facts import Handle, Offer
+from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
+from anygpu.events.view import JobView
+from anygpu.plan.moving import Moving
+from anygpu.spec.model import Resources
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.plans import Plans
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+
+RULES = Moving(mode="act")
+CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)
+NEVER = float("inf")
+AFTER_A_MOVE: list[Timed] = [
+    *started(0),
+    *moved(300, 1),
+    *started(300, CHEAP, 2),
+    (500, predicted()),
+    saved(1000, 2),
+]
+
+
+def watched(
+    *views: JobView, rules: Moving = RULES, wall_ms: int = 0
+) -> tuple[Moves, VirtualClock, VirtualLoop]:
+    loop = VirtualLoop()
+    clock = VirtualClock(loop, start_ms=wall_ms)
+    moves = Moves(clock, rules)
+    for view in views:
+        moves.note(view)
+    return moves, clock, loop
+
+
+def test_a_job_is_due_as_soon_as_its_own_steps_have_told_its_pace() -> None:
+    moves, clock, _ = watched(job(*started(0), saved(100)))
+    assert moves.next_at() == NEVER
+    moves.note(settled_in())
+    assert moves.next_at() <= clock.monotonic()
+    assert moves.due() == ["job"]
+
+
+def test_after_a_look_it_is_due_again_much_later_whatever_is_heard_of_it() -> None:
+    moves, clock, _ = watched(settled_in())
+    moves.looked(settled_in(), found=False)
+    for _ in range(100):
+        moves.note(settled_in())
+    assert moves.next_at() == clock.monotonic() + RULES.every_s
+
+
+def test_one_that_wants_to_go_is_due_when_it_has_just_saved() -> None:
+    moves, clock, _ = watched(settled_in(), wall_ms=1_030_000)
+    moves.looked(settled_in(), found=True)
+    moves.note(settled_in())
+    assert moves.next_at() == clock.monotonic()
+    stale, clock, _ = watched(settled_in(), wall_ms=2_000_000)
+    stale.looked(settled_in(), found=True)
+    stale.note(settled_in())
+    assert stale.next_at() == clock.monotonic() + RULES.every_s
+
+
+def test_one_that_is_only_told_does_not_wait_for_a_checkpoint() -> None:
+    moves, clock, _ = watched(settled_in(), rules=Moving(), wall_ms=1_030_000)
+    moves.looked(settled_in(), found=True)
+    moves.note(settled_in())
+    assert moves.next_at() == clock.monotonic() + RULES.every_s
+
+
+def test_one_that_came_by_a_move_stays_for_an_hour() -> None:
+    moves, clock, _ = watched(job(*AFTER_A_MOVE))
+    assert moves.next_at() == clock.monotonic() + RULES.apart_s
+    assert moves.due() == []
+
+
+def test_jobs_that_have_told_their_pace_one_after_the_other_are_looked_at_together() -> None:
+    moves, clock, _ = watched(settled_in())
+    assert moves.due() == ["job"]
+    moves.looked(settled_in(), found=False)
+    moves.note(replace(settled_in(), id="next"))
+    assert moves.next_at() == clock.monotonic() + TOGETHER_S
+
+
+def test_a_pass_is_bounded_and_nobody_is_left_out() -> None:
+    views = {f"{n:03d}": replace(settled_in(), id=f"{n:03d}") for n in range(AT_ONCE + 7)}
+    moves, _, _ = watched(*views.values())
+    first = moves.due()
+    for job_id in first:
+        moves.looked(views[job_id], found=False)
+    second = moves.due()
+    assert len(first) == AT_ONCE
+    assert sorted([*first, *second]) == sorted(views)
+
+
+def test_what_stops_ends_or_never_settles_is_not_kept_in_mind() -> None:
+    moves, _, _ = watched(settled_in())
+    moves.note(job(*started(0), (400, predicted()), saved(1000), (1010, CancelRequested())))
+    assert moves.next_at() == NEVER
+    assert watched(settled_in(), rules=Moving(mode="never"))[0].next_at() == NEVER
+    gone, _, _ = watched(settled_in())
+    gone.forget("job")
+    assert gone.next_at() == NEVER
+
+
+# -- a pass -------------------------------------------------------------------------------------------------------
+
+
+class Shelf:
+    """A place that offers what it is told to."""
+
+    probe_every_s = 0.0
+
+    def __init__(self, offer: Offer) -> None:
+        self.name, self._offer = offer.backend, offer
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        return [self._offer]
+
+    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+        return Handle(name=launch.name)
+
+    async def probe(self, handle: Handle) -> Observation:
+        return Observation(state=State.RUNNING)
+
+    async def terminate(self, handle: Handle) -> None:
+        return None
+
+
+def _just(event: Event, view: JobView) -> list[Event]:
+    return [event]
+
+
+def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, list[Event]]:
+    """A settled job after one pass: how it is, and what was written of it."""
+
+    async def story(loop: VirtualLoop) -> tuple[JobView, list[Event]]:
+        clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
+        await journal.submit(Scope(organisation="lab", project="p"), "job", asked(**spec), at_ms=0)
+        for at, event in [*started(0), (400, predicted()), saved(1000)]:
+            await journal.transact(SYSTEM, "job", partial(_just, event), at_ms=round(at * 1000))
+        await asyncio.sleep(1030)
+        policy = Policy(paid_timeout_s=200_000, moving=Moving(mode=mode))
+        blobs = MemoryBlobs(clock.wall_ms)
+        placing = Placing(
+            journal,
+            {offer.backend: Shelf(offer) for offer in offers},
+            Checkpoints(blobs),
+            Comparing(nothing_read, Plans(blobs), clock),
+            Tickets(b"s"),
+            clock,
+            policy,
+        )
+        guard = await journal.acquire("control", "me", ttl_s=10**9)
+        assert guard is not None
+        views = await journal.live()
+        before = views[0].position
+        await placing.reconsider(views, views, guard)
+        events = await journal.events(Scope(organisation="lab", project="p"), after=before, limit=99)
+        return await journal.view(SYSTEM, "job"), [recorded.event for recorded in events]
+
+    return run(story)
+
+
+def test_a_job_that_may_is_stopped_for_a_better_place_and_that_is_no_retry() -> None:
+    view, (told, stop) = passed(DEAR, CHEAP)
+    assert isinstance(told, BetterPlaceFound)
+    assert isinstance(stop, StopRequested)
+    assert told.better is not None
+    assert told.better.offer.backend == "cheap"
+    assert stop.reason == "cheaper"
+    live = view.live_attempt
+    assert live is not None
+    ended = replace(live, ended_at_ms=1, outcome="stopped")
+    after = verdict(view, ended)
+    assert isinstance(after, Retry)
+    assert not after.counts
+
+
+def test_by_default_a_job_is_only_told() -> None:
+    view, (told,) = passed(DEAR, CHEAP, mode="advise")
+    assert isinstance(told, BetterPlaceFound)
+    assert view.better == told.better
+
+
+def test_where_nothing_is_better_nothing_is_written() -> None:
+    assert passed(DEAR)[1] == []
+    assert passed(DEAR, replace(CHEAP, price_microusd_per_hour=1_900_000))[1] == []
+
+
+# -- by hand ------------------------------------------------------------------------------------------------------
+
+
+def test_a_better_machine_at_the_same_backend_can_be_asked_for() -> None:
+    better = passed(DEAR, CHEAP, mode="advise")[0].better
+    assert better is not None
+    at_home = replace(better, offer=replace(CHEAP, backend="dear", name="g6"))
+    told = (1010.0, BetterPlaceFound(attempt=1, better=at_home))
+    view = job(*started(0), (400, predicted()), saved(1000), told)
+    require_movable(view, "dear")
+    live = view.live_attempt
+    assert live is not None
+    assert is_to_move(replace(view, migrate_to="dear"), live)
+    assert not is_to_move(replace(view, migrate_to="dear", better=None), live)
+    assert not is_to_move(view, live)
+
+
+def test_a_wish_to_move_ends_the_looking() -> None:
+    moves, _, _ = watched(settled_in())
+    moves.note(job(*started(0), (400, predicted()), saved(1000), (1010, MigrateRequested(to="cheap"))))
+    assert moves.next_at() == NEVER
