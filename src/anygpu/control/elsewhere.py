@@ -10,7 +10,7 @@ from heapq import nsmallest
 from anygpu.control.budget import left_microusd
 from anygpu.control.comparing import as_place
 from anygpu.control.deadline import is_fresh
-from anygpu.control.forecast import ENDING_PAID_S
+from anygpu.control.forecast import ENDING_PAID_S, with_interruptions
 from anygpu.control.money import in_dollars
 from anygpu.control.policy import Policy
 from anygpu.control.remaining import deadline_ms, interval_s, set_up_s, unsaved_s
@@ -26,7 +26,6 @@ from anygpu.plan.moving import (
     Mode,
     Moving,
     change,
-    interrupted_s,
     pays,
     share,
     speed_of,
@@ -75,23 +74,21 @@ def better(
     view: JobView, plan: Plan, read: Analysis | None, now_ms: int, policy: Policy
 ) -> BetterPlace | None:
     """The best of the places that pay; None when staying is best, or not surely worse."""
-    rules = policy.moving
+    rules, strategy = policy.moving, view.spec.placement.strategy
     live = settled(view, rules)
     left = None if live is None else _left(view, live, now_ms, policy)
     if live is None or left is None:
         return None
-    began_ms = live.started_at_ms or live.launching_at_ms
-    here = Here(offer=live.offer, price_microusd_per_hour=live.price, used_s=max(0, now_ms - began_ms) / 1000)
-    offers = _promising(view, live, _open(view, plan, read), rules)
-    found = [each for offer in offers if (each := change(here, left, as_place(offer))) is not None]
-    strategy = view.spec.placement.strategy
+    here = _here(live, now_ms)
+    offers = _promising(view, live, _open(view, live, plan, read))
+    weighed = [found for offer in offers if (found := change(here, left, as_place(offer))) is not None]
     paying = [
-        each
-        for each in found
-        if _is_allowed(view, each, now_ms, policy)
-        and pays(each, strategy, rules, nearer=_nearer(view, live, each.place.offer))
+        found
+        for found in weighed
+        if _is_allowed(view, found, now_ms, policy)
+        and pays(found, strategy, rules, nearer=_nearer(view, live, found.place.offer))
     ]
-    best = max(paying, key=lambda each: _rank(view, live, each), default=None)
+    best = max(paying, key=lambda found: _rank(view, live, found), default=None)
     return None if best is None else _told(best, by_itself=mode_of(view.spec, rules) == "act")
 
 
@@ -139,13 +136,23 @@ def in_words(found: BetterPlace) -> str:
     return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
+def _here(live: AttemptView, now_ms: int) -> Here:
+    began_ms = live.started_at_ms or live.launching_at_ms
+    return Here(
+        offer=live.offer,
+        price_microusd_per_hour=live.price,
+        used_s=max(0, now_ms - began_ms) / 1000,
+        egress_microusd_per_gib=as_place(live.offer).egress_microusd_per_gib,
+    )
+
+
 def _left(view: JobView, live: AttemptView, now_ms: int, policy: Policy) -> Left | None:
     """None when it should be done by now."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
         return None
     gone_s = (now_ms - view.attempts[0].launching_at_ms) / 1000
-    slowed = interrupted_s(live.offer, 3600.0, view.spec.checkpoint.every_s) / 3600.0
+    slowed = with_interruptions(view, live, 3600.0) / 3600.0
     expected_s = (told.wall_s - gone_s - ENDING_PAID_S) / slowed
     if expected_s <= 0:
         return None
@@ -163,10 +170,9 @@ def _left(view: JobView, live: AttemptView, now_ms: int, policy: Policy) -> Left
     )
 
 
-def _open(view: JobView, plan: Plan, read: Analysis | None) -> list[Offer]:
+def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
     """Free now, not where it is, not left before, and nothing known of the job speaks against it."""
-    live = view.live_attempt
-    been = {attempt.offer.place for attempt in (*moves(view), *((live,) if live else ()))}
+    been = {attempt.offer.place for attempt in (*moves(view), live)}
     question = Question(spec=view.spec, read=read)
     offers = [
         ranked.offer
@@ -176,7 +182,7 @@ def _open(view: JobView, plan: Plan, read: Analysis | None) -> list[Offer]:
     return [
         offer
         for offer in offers
-        if live is not None and _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer))
+        if _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer))
     ]
 
 
@@ -192,7 +198,7 @@ def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> b
     return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GIB
 
 
-def _promising(view: JobView, live: AttemptView, offers: Sequence[Offer], rules: Moving) -> list[Offer]:
+def _promising(view: JobView, live: AttemptView, offers: Sequence[Offer]) -> list[Offer]:
     """By speed and price alone: so many places are worth working out in full."""
 
     def promise(offer: Offer) -> tuple[float, float]:

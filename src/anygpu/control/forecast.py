@@ -59,9 +59,9 @@ def _wall(view: JobView, attempt: AttemptView, left: Span, gone_s: float) -> Spa
     """Of the whole job: what is gone, what is left, and its ending."""
     ending_s = ENDING_PAID_S if attempt.price else ENDING_S
     return Span(
-        expected=gone_s + _with_interruptions(view, attempt, left.expected) + ending_s,
+        expected=gone_s + with_interruptions(view, attempt, left.expected) + ending_s,
         low=gone_s + left.low,
-        high=gone_s + _with_interruptions(view, attempt, left.high) + 2 * ending_s,
+        high=gone_s + with_interruptions(view, attempt, left.high) + 2 * ending_s,
     )
 
 
@@ -76,7 +76,8 @@ def _with_history(view: JobView, own: Span) -> Span:
     )
 
 
-def _with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> float:
+def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> float:
+    """What so much training takes there."""
     if not attempt.offer.interruptible:
         return work_s
     return expected_s(

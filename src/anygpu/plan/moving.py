@@ -18,7 +18,6 @@ from anygpu.plan.places import Place
 from anygpu.plan.throughput import ELSEWHERE, NINE_IN_TEN, speedup, times_as_long
 
 Mode = Literal["never", "advise", "act"]
-SAVE_S = 5.0
 STOP_S = 30.0  # from being asked to the machine's end, without the upload
 MOST_LONGER = (
     2.0  # for less money, or for a place it likes better: what is left takes at most so many times as long
@@ -47,6 +46,7 @@ class Here:
     offer: Offer
     price_microusd_per_hour: int
     used_s: float
+    egress_microusd_per_gib: int = 0
 
     def cost_microusd(self, ahead_s: float) -> int:
         """Of so many seconds more; what is paid for already costs nothing."""
@@ -167,8 +167,10 @@ def going(here: Here, left: Left, there: Place, work_s: float, slower: Span, luc
     stop_s = left.stop_limit_s if luck.bad else min(left.stop_limit_s, STOP_S + carrying_s)
     again_s = (work_s + left.unsaved_s) * (slower.high if luck.bad else slower.expected)
     training_s = interrupted_s(there.offer, again_s, left.every_s, luck.spot_life_s)
-    machine_s = max(left.set_up_s, there.boot_s) * luck.set_up + carrying_s + training_s
-    egress = left.checkpoint_gib * there.egress_microusd_per_gib
+    known = there.offer.backend == here.offer.backend
+    set_up_s = left.set_up_s if known else max(left.set_up_s, there.boot_s)
+    machine_s = set_up_s * luck.set_up + carrying_s + training_s
+    egress = left.checkpoint_gib * here.egress_microusd_per_gib
     charged = _charged(there.offer.billing, there.offer.price_microusd_per_hour, machine_s)
     return Total(
         wall_s=stop_s + machine_s,
@@ -217,9 +219,10 @@ def _longest(found: Change) -> float:
 
 
 def interrupted_s(offer: Offer, work_s: float, every_s: float, life_s: float = SPOT_LIFE_S) -> float:
+    """Saving is not counted again: it is in the pace the job has."""
     if not offer.interruptible:
         return work_s
-    return expected_s(work_s, save_s=SAVE_S, every_s=every_s, between_failures_s=life_s, restart_s=RESTART_S)
+    return expected_s(work_s, save_s=0.0, every_s=every_s, between_failures_s=life_s, restart_s=RESTART_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,9 @@ def predicted(found: Prediction | None) -> Json | None:
 
 
 def better(view: JobView) -> Json | None:
-    """Where what is left of it should be done; nothing once it stops or has ended."""
+    """Where what is left of it should be done; nothing once it is on its way or has ended."""
     live, found = view.live_attempt, view.better
-    if found is None or live is None:
+    if found is None or live is None or live.stop_reason is not None:
         return None
     names = ("backend", "name", "region", "zone", "gpu_kind", "gpu_count", "interruptible")
     place = {name: getattr(found.offer, name) for name in (*names, "price_microusd_per_hour")}

@@ -117,10 +117,10 @@ def test_queue_stays_where_it_is() -> None:
 
 
 def test_a_large_checkpoint_and_what_it_does_not_hold_make_going_dearer() -> None:
-    place, work_s = Place(offer=CHEAP, boot_s=60, egress_microusd_per_gib=90_000), 10 * HOUR
+    here, place = replace(HERE, egress_microusd_per_gib=90_000), Place(offer=CHEAP, boot_s=60)
     one = Span(expected=1, low=1, high=1)
     light, heavy, stale = (
-        going(HERE, each, place, work_s, one, USUAL)
+        going(here, each, place, 10 * HOUR, one, USUAL)
         for each in (left(10), left(10, checkpoint_gib=10), left(10, unsaved_s=600))
     )
     assert heavy.cost_microusd - light.cost_microusd > 900_000

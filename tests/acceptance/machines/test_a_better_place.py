@@ -1,0 +1,80 @@
+"""A job on a dear machine: a cheaper one can be had, it saves, stops and goes on there, and the bill is smaller."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.acceptance.machines.cloud import Cloud, Server
+
+STEPS, STEP_S = 320, 0.5
+DEAR = "p5.48xlarge"  # at this price a few minutes are worth a move
+SCRIPT = f"""
+import time
+from pathlib import Path
+import anygpu
+
+resume = anygpu.resume_path()
+start = int(Path(resume).read_text()) if resume else 0
+state = Path("state.txt")
+for step in range(start + 1, {STEPS} + 1):
+    time.sleep({STEP_S})
+    anygpu.log({{"value": float(step)}}, step=step)
+    anygpu.progress(step=step, steps={STEPS})
+    stopping = anygpu.should_stop()
+    if step % 10 == 0 or stopping:
+        state.write_text(str(step))
+        anygpu.checkpoint(state, step=step)
+    if stopping:
+        raise SystemExit(0)
+print("done", flush=True)
+"""
+BRISK = {
+    "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
+    "ANYGPU_CONTROL__LEADER_TTL_S": "2",
+    "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "10",
+    "ANYGPU_AGENT__LEASE_S": "10",
+    "ANYGPU_AGENT__CANCEL_GRACE_S": "2",
+}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Cloud]:
+    made = Cloud(tmp_path, "--boot", "1s", "--ssh-port", "2324")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path, cloud: Cloud) -> Iterator[Server]:
+    made = Server(tmp_path, cloud.settings(ec2={"regions": ["us-east-1"]}), **BRISK)
+    yield made
+    made.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+def test_it_goes_on_where_it_is_cheaper_and_the_books_agree(cloud: Cloud, server: Server) -> None:
+    refused = cloud.fault("no_capacity", spot=True)
+    job_id = server.submit(
+        code=SCRIPT,
+        name="vision",
+        python=sys.executable,
+        resources={"gpu": "H100:8"},
+        checkpoint={"paths": ["state.txt"], "every": "5s"},
+        placement={"instance_type": DEAR, "move": "act"},
+    )
+    server.until(job_id, lambda job: job["phase"] == "training", within_s=90)
+    cloud.lift(refused)
+    done = server.wait(job_id, "completed", "failed", within_s=300)
+    assert done["status"] == "completed", done["failure"]
+    *_, firm, spot = done["attempts"]
+    assert [firm["interruptible"], spot["interruptible"]] == [False, True]
+    assert spot["resume_step"] > 0
+    assert done["metrics"]["value"] == STEPS
+    assert done["retries_used"] == 0
+    told = {event["type"]: event["data"] for event in server.events(job_id)}
+    assert told["StopRequested"]["reason"] == "cheaper"
+    assert told["BetterPlaceFound"]["better"]["offer"]["interruptible"]
+    billed = [entry["billed_microusd"] for entry in cloud.of(job_id)]
+    assert done["cost_microusd"] == sum(billed) > 0
