@@ -39,6 +39,7 @@ def _is_loopback(host: str) -> bool:
 
 LONGEST = (
     "test_a_deadline.py",
+    "test_a_better_place.py",
     "test_histories.py",
     "test_machines_that_die.py",
     "test_planted.py",

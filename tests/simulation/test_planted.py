@@ -20,6 +20,9 @@ LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds a
     "the_newest_job_is_always_first": 89,
     "a_quota_is_only_a_wish": 49,
     "jobs_that_cannot_go_on_are_stopped_for_others": 89,
+    "jobs_that_cannot_resume_are_moved": 147,
+    "a_job_is_moved_to_and_fro": 35,
+    "advice_is_taken_for_an_order": 80,
 }
 
 pytestmark = pytest.mark.slow

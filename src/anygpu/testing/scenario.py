@@ -157,12 +157,12 @@ def seeded(seed: int) -> Scenario:
     chance = random.Random(f"projects:{seed}")
     if chance.random() < 0.08:
         return _shared(chance, str(seed))
-    chance = random.Random(f"moving:{seed}")
-    if chance.random() < 0.06:
-        return _moved(chance, str(seed))
+    moving = random.Random(f"better:{seed}")
     chance = random.Random(f"deadline:{seed}")
     if chance.random() < 0.08:
         return _timed(seed, chance)
+    if moving.random() < 0.06:
+        return _moved(moving, str(seed))
     scenario = _of_one_project(seed)
     jobs = tuple(_timed_too(asked, chance) if chance.random() < 0.2 else asked for asked in scenario.jobs)
     return replace(scenario, jobs=jobs)
@@ -204,32 +204,32 @@ def _moved(chance: random.Random, seed: str) -> Scenario:
     cheap = Place(
         name="cheap",
         price=chance.choice([600_000, 1_500_000]),
-        opens_at=chance.uniform(100, 500),
+        opens_at=chance.uniform(50, 300),
         minimum_s=chance.choice([0, 60]),
         quota=chance.choice([None, None, 0]),
     )
-    spot = Place(name="spot", price=300_000, interruptible=True, opens_at=chance.uniform(200, 900))
-    box = Place(name="box", price=0, capacity=8, opens_at=chance.uniform(300, 1000))
+    spot = Place(name="spot", price=300_000, interruptible=True, opens_at=chance.uniform(100, 700))
+    box = Place(name="box", price=0, capacity=8, opens_at=chance.uniform(200, 700))
     return Scenario(
         seed=seed,
         jobs=tuple(_mover(chance, number) for number in range(chance.choice([1, 1, 2]))),
         places=chance.choice([(dear, cheap), (dear, cheap, spot), (dear, cheap, spot, box), (dear, box)]),
         processes=chance.choice([1, 1, 2]),
         latency_s=chance.choice([0.0, 0.05]),
-        rates={fault: rate / 4 for fault, rate in weather(chance).items()} if chance.random() < 0.6 else {},
-        faults_until=1500.0,
+        rates={fault: rate / 10 for fault, rate in weather(chance).items()} if chance.random() < 0.6 else {},
+        faults_until=1200.0,
         policy=replace(POLICY, moving=replace(POLICY.moving, mode=chance.choice(["act", "act", "advise"]))),
     )
 
 
 def _mover(chance: random.Random, number: int) -> Asked:
-    steps = chance.choice([60, 100, 150])
+    steps = chance.choice([60, 120, 160])
     at = number * chance.uniform(20, 60)
     return Asked(
         at=at,
         script=Script(
             steps=steps,
-            step_s=chance.choice([6.0, 12.0]),
+            step_s=6.0,
             save_every=chance.choice([1, 3, 3, steps + 1]),
             tells=True,
         ),
