@@ -33,6 +33,7 @@ from anygpu.plan.moving import (
 )
 from anygpu.plan.question import GIB, Question
 from anygpu.plan.route import Plan
+from anygpu.plan.throughput import Work
 from anygpu.spec.model import JobSpec
 
 MOVE = "cheaper"  # as a job with a deadline that leaves on-demand for spot
@@ -76,11 +77,11 @@ def better(
     """The best of the places that pay; None when staying is best, or not surely worse."""
     rules, strategy = policy.moving, view.spec.placement.strategy
     live = settled(view, rules)
-    left = None if live is None else _left(view, live, now_ms, policy)
+    left = None if live is None else _left(view, live, read, now_ms, policy)
     if live is None or left is None:
         return None
     here = _here(live, now_ms)
-    offers = _promising(view, live, _open(view, live, plan, read))
+    offers = _promising(view, live, left, _open(view, live, plan, read))
     weighed = [found for offer in offers if (found := change(here, left, as_place(offer))) is not None]
     paying = [
         found
@@ -146,7 +147,9 @@ def _here(live: AttemptView, now_ms: int) -> Here:
     )
 
 
-def _left(view: JobView, live: AttemptView, now_ms: int, policy: Policy) -> Left | None:
+def _left(
+    view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: Policy
+) -> Left | None:
     """None when it should be done by now."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
@@ -167,7 +170,13 @@ def _left(view: JobView, live: AttemptView, now_ms: int, policy: Policy) -> Left
         set_up_s=set_up_s(view, policy),
         every_s=interval_s(view),
         stop_limit_s=policy.stop_limit_for(MOVE),
+        step=_step(read),
     )
+
+
+def _step(read: Analysis | None) -> Work | None:
+    needs = read.characteristics if read is not None else None
+    return needs.effort.work if needs is not None and needs.effort is not None else None
 
 
 def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
@@ -198,11 +207,11 @@ def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> b
     return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GIB
 
 
-def _promising(view: JobView, live: AttemptView, offers: Sequence[Offer]) -> list[Offer]:
+def _promising(view: JobView, live: AttemptView, left: Left, offers: Sequence[Offer]) -> list[Offer]:
     """By speed and price alone: so many places are worth working out in full."""
 
     def promise(offer: Offer) -> tuple[float, float]:
-        slower = times_slower(speed_of(offer), speed_of(live.offer))
+        slower = times_slower(speed_of(offer), speed_of(live.offer), left.step)
         times = float("inf") if slower is None else slower.expected
         cost = times * offer.price_microusd_per_hour / max(1, live.price)
         match view.spec.placement.strategy:

@@ -15,7 +15,7 @@ from anygpu.plan import gpus
 from anygpu.plan.bill import GIB_A_SECOND, RESTART_S, SPOT_LIFE_S, Span
 from anygpu.plan.checkpointing import expected_s
 from anygpu.plan.places import Place
-from anygpu.plan.throughput import ELSEWHERE, NINE_IN_TEN, speedup, times_as_long
+from anygpu.plan.throughput import ELSEWHERE, NINE_IN_TEN, Work, pace, speedup, times_as_long
 
 Mode = Literal["never", "advise", "act"]
 STOP_S = 30.0  # from being asked to the machine's end, without the upload
@@ -66,6 +66,7 @@ class Left:
     set_up_s: float = 120.0  # from a launch to training, as it was here
     every_s: float = 900.0  # between two checkpoints
     stop_limit_s: float = 120.0  # nobody waits longer for its last checkpoint
+    step: Work | None = None  # what one does, where the code tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Change:
 
 def change(here: Here, left: Left, there: Place) -> Change | None:
     """None where nothing tells how fast the job would be there."""
-    slower = times_slower(speed_of(there.offer), speed_of(here.offer))
+    slower = times_slower(speed_of(there.offer), speed_of(here.offer), left.step)
     if slower is None:
         return None
     work = left.work_s
@@ -240,7 +241,7 @@ def speed_of(offer: Offer) -> Speed:
 
 
 @lru_cache(maxsize=4096)
-def times_slower(there: Speed, here: Speed) -> Span | None:
+def times_slower(there: Speed, here: Speed, step: Work | None = None) -> Span | None:
     """How many times as long a step takes there. More GPUs than here are not counted: it may not use them."""
     if not here.gpu_count:
         return _doubted(1.0, SAME_GPU) if there.cpus >= here.cpus else None
@@ -252,7 +253,14 @@ def times_slower(there: Speed, here: Speed) -> Span | None:
     new, old = (gpus.spec(each.gpu_kind, memory_gib=each.gpu_memory_gib) for each in (there, here))
     if new is None or old is None:
         return None
-    return _doubted(fewer * times_as_long(new, old), OTHER_GPU)
+    return _doubted(fewer * _longer(new, old, step), OTHER_GPU)
+
+
+def _longer(there: gpus.GpuSpec, here: gpus.GpuSpec, step: Work | None) -> float:
+    """The job's own step where that is known, else a usual one."""
+    if step is None:
+        return times_as_long(there, here)
+    return pace(step, there).step_s / pace(step, here).step_s
 
 
 def _doubted(expected: float, spread: float) -> Span:

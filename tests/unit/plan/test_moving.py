@@ -22,6 +22,7 @@ from anygpu.plan.moving import (
     times_slower,
 )
 from anygpu.plan.places import Place
+from anygpu.plan.throughput import Work
 
 HOUR = 3600.0
 RULES = Moving()
@@ -136,6 +137,15 @@ def test_more_gpus_are_no_faster_and_fewer_are_slower() -> None:
     assert fewer is not None
     assert more.expected == 1
     assert 1.7 < fewer.expected < 2
+
+
+def test_what_a_step_does_decides_how_much_slower_another_gpu_is() -> None:
+    there, here = (speed_of(replace(A10, gpu_kind=kind)) for kind in ("RTX4090", "A100-40GB"))
+    computes = Work(batch=1024, gmacs=50, mega_activations=1, mega_parameters=10)
+    moves = Work(batch=1024, gmacs=0.1, mega_activations=100, mega_parameters=10)
+    ratios = [times_slower(there, here, step) for step in (computes, None, moves)]
+    multiplying, usual, waiting = (each.expected if each is not None else 0.0 for each in ratios)
+    assert multiplying > usual > waiting > 1  # half the peak, two thirds of the bandwidth
 
 
 @pytest.mark.parametrize(
