@@ -18,7 +18,7 @@ resume = anygpu.resume_path()
 start = int(Path(resume).read_text()) if resume else 0
 state = Path("state.txt")
 for step in range(start + 1, {STEPS} + 1):
-    time.sleep({STEP_S})
+    time.sleep(0.02 if resume else {STEP_S})  # what is left after the move is not waited for
     anygpu.log({{"value": float(step)}}, step=step)
     anygpu.progress(step=step, steps={STEPS})
     stopping = anygpu.should_stop()
