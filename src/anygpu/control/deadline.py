@@ -123,7 +123,7 @@ def answer(asked: Question, weather: Weather) -> Decision:
 def newly_come(weather: Weather, available: tuple[str, ...]) -> Weather:
     """What came up since the last look counts as seen once."""
     came = {
-        zone: seen.seen(available=True)
+        zone: seen.seen(goes_on=True)
         for zone, seen in weather.zones.items()
         if zone in available and not seen.age
     }

@@ -20,7 +20,7 @@ from anygpu.control.seams import Clock
 from anygpu.events.view import JobView
 from anygpu.plan.route import Plan
 from anygpu.plan.spot import ON_DEMAND, Decision
-from anygpu.plan.spot_weather import Weather, Zone
+from anygpu.plan.spot_weather import Spell, Weather
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Deadlines:
 
     def _answer(self, view: JobView, among: Choices, asked: Question) -> Decision:
         memory = self._memory(view)
-        zones = {zone: Zone() for zone in asked.job.spot_usd_per_hour if zone not in memory.weather.zones}
+        zones = {zone: Spell() for zone in asked.job.spot_usd_per_hour if zone not in memory.weather.zones}
         if zones:
             memory.weather = replace(memory.weather, zones={**memory.weather.zones, **zones})
         if self._clock.monotonic() - memory.looked_at >= self._policy.spot_tick_s:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import pow
 from typing import Literal
 
-from anygpu.plan.spot_weather import Weather
+from anygpu.plan.spot_weather import Outlook, Weather
 
-CUSHION = 0.06  # of the work left: time kept for returns nobody foresaw
+CUSHION = 0.065  # of the work left: time kept for returns nobody foresaw
 PER_RETURN = 1.5  # restarts each time spot comes back: one from idle, two from on-demand and back to it
-WORTH = (
-    3.0  # restarts a run must pay for to leave on-demand: one out, one back, one that is then not there later
-)
+HOPE = 0.75  # of the reserve may be waited away for spot that is sure to be back at the next tick
+RISE = 0.75  # the power of reserve over spare time by which restarts get dearer
 HAIR_S = 1e-6  # what sums of seconds may be off
 
 
@@ -77,14 +77,13 @@ def decide(job: SpotJob, at: Moment, weather: Weather) -> Decision:
         return netted(job, at, Decision(at.running, "spot goes on"))
     spare, reserve = spare_s(job, at), reserve_s(job, at, weather)
     best = _best_zone(job, at, weather)
-    if best and _saves_usd(job, at, weather, best) >= _restarts_usd(job, at, reserve / max(spare, 1.0)):
+    if best and _pays(job, at, weather, best, restart_usd=_restart_usd(job, reserve / max(spare, 1.0))):
         return netted(job, at, Decision(Where("spot", best), f"{best} is expected to last"))
-    if best and at.running == WAIT and _sees_it_done(job, at, weather, best):
-        return netted(job, at, Decision(Where("spot", best), f"{best} is expected to see it done"))
     if at.running == ON_DEMAND:
         return Decision(ON_DEMAND, "no spot worth going there and back")
-    if spare - at.tick_s >= reserve:
-        return netted(job, at, Decision(WAIT, f"{_hours(spare - reserve)} may be waited for spot"))
+    kept = reserve if best else reserve * (1 - HOPE * _soon_back(job, weather))
+    if spare - at.tick_s >= kept:
+        return netted(job, at, Decision(WAIT, f"{_hours(spare - kept)} may be waited for spot"))
     return Decision(ON_DEMAND, f"{_hours(spare)} to spare are kept for restarts")
 
 
@@ -116,26 +115,42 @@ def reserve_s(job: SpotJob, at: Moment, weather: Weather) -> float:
     return (1 + PER_RETURN * returns) * job.restart_s + CUSHION * at.work_left_s
 
 
+def _soon_back(job: SpotJob, weather: Weather) -> float:
+    """The chance that spot is back at the next tick, if waiting for that takes no longer than a restart."""
+    return weather.drought.hazard * min(1.0, job.restart_s / weather.tick_s)
+
+
 def _best_zone(job: SpotJob, at: Moment, weather: Weather) -> str:
-    return max(sorted(at.available), key=lambda zone: _saves_usd(job, at, weather, zone), default="")
+    """The zone that is expected to save most before it is taken away or the job is done."""
+
+    def saves(zone: str) -> float:
+        return _cheaper_usd(job, zone, _outlook(job, at, weather, zone).ticks * weather.tick_s)
+
+    return max(sorted(at.available), key=saves, default="")
 
 
-def _saves_usd(job: SpotJob, at: Moment, weather: Weather, zone: str) -> float:
-    """What the zone is expected to save against on-demand before it is taken away or the job is done."""
-    lasts_s = min(weather.lasts_s(zone), at.work_left_s + job.restart_s)
-    return lasts_s / 3600 * (job.on_demand_usd_per_hour - job.spot_usd_per_hour[zone])
+def _pays(job: SpotJob, at: Moment, weather: Weather, zone: str, *, restart_usd: float) -> bool:
+    """From idle: it saves more than the restart after its loss. From on-demand: more in a tick than that tick's risk of
+    a restart there and one back; else it is left to prove itself for another tick.
+    """
+    if at.running == WAIT:
+        seen = _outlook(job, at, weather, zone)
+        return _cheaper_usd(job, zone, seen.ticks * weather.tick_s) >= (1 - seen.through) * restart_usd
+    proven_s = min(weather.tick_s / weather.zones[zone].hazard, at.work_left_s + job.restart_s)
+    return _cheaper_usd(job, zone, proven_s) >= 2 * restart_usd
 
 
-def _sees_it_done(job: SpotJob, at: Moment, weather: Weather, zone: str) -> bool:
-    """Then the restart is paid for once, as it would be on-demand later."""
-    cheaper = job.spot_usd_per_hour[zone] < job.on_demand_usd_per_hour
-    return cheaper and weather.lasts_s(zone) >= at.work_left_s + job.restart_s
+def _outlook(job: SpotJob, at: Moment, weather: Weather, zone: str) -> Outlook:
+    return weather.zones[zone].outlook((at.work_left_s + job.restart_s) / weather.tick_s)
 
 
-def _restarts_usd(job: SpotJob, at: Moment, scarcity: float) -> float:
-    """What must be saved: the restarts, dearer the less time there is for them."""
-    restarts = WORTH if at.running == ON_DEMAND else 1.0
-    return restarts * job.restart_s / 3600 * job.on_demand_usd_per_hour * max(1.0, scarcity)
+def _cheaper_usd(job: SpotJob, zone: str, seconds: float) -> float:
+    return seconds / 3600 * (job.on_demand_usd_per_hour - job.spot_usd_per_hour[zone])
+
+
+def _restart_usd(job: SpotJob, scarcity: float) -> float:
+    """What a restart costs, dearer the less time there is for restarts."""
+    return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), RISE)
 
 
 def _hours(seconds: float) -> str:

@@ -180,6 +180,26 @@ def test_on_demand_is_left_for_a_zone_that_has_lasted() -> None:
     assert decide(job(), at, weather(*["a"] * 30)).where == Where("spot", "a")
 
 
+def test_a_machine_that_has_just_come_is_left_to_prove_itself() -> None:
+    """On-demand runs meanwhile, so that a tick of patience costs less than a start that comes to nothing."""
+    asked = job(restart_h=0.2, zones="a")
+    at = moment(now_h=2, left_h=9, available="a", running=ON_DEMAND)
+    new = weather("a", "", "a", "", "a", zones="a")
+    assert decide(asked, at, new).where == ON_DEMAND
+    for _ in range(30):
+        new = new.seen("a")
+    assert decide(asked, at, new).where == Where("spot", "a")
+
+
+def test_a_short_gap_is_waited_out_where_a_long_one_is_not() -> None:
+    asked, at = job(restart_h=0.2, zones="a", deadline_h=13), moment(now_h=0.5, left_h=10)
+    blinks = weather(*["a", "a", "a", ""] * 12, zones="a")
+    assert decide(asked, at, blinks).where == WAIT
+    for _ in range(3):
+        blinks = blinks.seen("")
+    assert decide(asked, at, blinks).where == ON_DEMAND
+
+
 def test_a_zone_dearer_than_on_demand_is_never_taken() -> None:
     found = decide(job(spot=3.5), moment(available="a"), weather(*["a"] * 30))
     assert found.where != Where("spot", "a")

@@ -2,54 +2,89 @@
 
 import pytest
 
-from anygpu.plan.spot_weather import Weather, Zone
+from anygpu.plan.spot_weather import DOUBT, Spell, Weather, assumed
+
+LONG = 1000.0
 
 
-def zone(record: str) -> Zone:
-    found = Zone()
+def spell(record: str) -> Spell:
+    found = Spell()
     for look in record:
         found = found.seen(look == "1")
     return found
 
 
 def test_a_zone_that_is_not_available_has_nothing_to_come() -> None:
-    assert zone("110").ticks_to_come() == 0
+    assert spell("110").outlook(LONG).ticks == 0
 
 
 def test_the_longer_a_run_has_lasted_the_longer_it_is_expected_to_last() -> None:
-    expected = [zone("1" * age).ticks_to_come() for age in (1, 2, 4, 8, 16, 32)]
+    expected = [spell("1" * age).outlook(LONG).ticks for age in (1, 2, 4, 8, 16, 32)]
     assert expected == sorted(expected)
     assert expected[0] > 1
 
 
 def test_a_zone_that_flapped_is_expected_to_flap() -> None:
-    assert zone("10" * 40 + "1").ticks_to_come() < 1.5 < zone("1").ticks_to_come()
-
-
-def test_hazards_give_the_expectation_they_stand_for() -> None:
-    """With one hazard at all ages the expectation is its inverse."""
-    even = Zone(age=1, looks=(10**9,) * 7, ends=(10**8,) * 7)
-    assert even.ticks_to_come() == pytest.approx(10, rel=1e-3)
+    assert spell("10" * 40 + "1").outlook(LONG).ticks < 2 < spell("1").outlook(LONG).ticks
 
 
 def test_a_zone_that_loses_machines_young_is_trusted_less_at_every_age() -> None:
-    assert zone("10" * 10 + "1" * 20).ticks_to_come() < zone("1" * 20).ticks_to_come()
+    assert spell("10" * 10 + "1" * 20).hazard > spell("1" * 20).hazard
+
+
+def test_a_zone_that_kept_its_last_machine_long_is_trusted_with_a_new_one() -> None:
+    assert spell("1" * 60 + "01").hazard < spell("1").hazard / 2
+
+
+def test_before_anything_was_seen_hazards_are_as_assumed() -> None:
+    assert spell("1").hazard == assumed(1)
+    assert spell("11").hazard == pytest.approx(assumed(2) * DOUBT / (DOUBT + assumed(1)))
+
+
+def test_the_outlook_is_what_hazards_tick_by_tick_give() -> None:
+    """Summed in strides that grow, it is as good as the sum over every tick."""
+    for record in ("1", "1" * 12, "10" * 5 + "111"):
+        found = spell(record)
+        ticks, through, ahead = 0.0, 1.0, found
+        for _ in range(300):
+            ticks += through
+            through *= 1 - ahead.hazard
+            ahead = ahead.seen(goes_on=True)
+        outlook = found.outlook(300)
+        assert outlook.ticks == pytest.approx(ticks, rel=0.02)
+        assert outlook.through == pytest.approx(through, abs=0.01)
+
+
+def test_an_outlook_is_never_longer_than_was_asked_for() -> None:
+    calm = spell("1" * 500)
+    assert [calm.outlook(most).ticks <= most for most in (0.0, 0.25, 1.0, 2.5, 40.0)] == [True] * 5
+    assert calm.outlook(0.25).ticks == 0.25
+    assert calm.outlook(0).through == 1
 
 
 def test_what_is_there_at_the_first_look_is_taken_to_have_been_there_for_a_while() -> None:
     found, fresh = Weather.unknown("a", 600.0).seen("a"), Weather.unknown("a", 600.0).seen("").seen("a")
-    assert found.lasts_s("a") > fresh.lasts_s("a") > 600.0
+    assert found.zones["a"].hazard < fresh.zones["a"].hazard
 
 
 def test_returns_are_counted_only_after_there_was_nothing_anywhere() -> None:
     weather = Weather.unknown("ab", 0.001)
     for look in ("a", "ab", "b", "", "a", "", "", "b"):
         weather = weather.seen(look)
-    assert (weather.returns, weather.ticks) == pytest.approx((2, 8), rel=1e-5)
+    assert (weather.drought.ends, weather.ticks) == pytest.approx((2, 8), rel=1e-5)
 
 
-def test_what_was_seen_six_hours_ago_counts_half() -> None:
+def test_spot_that_always_came_back_soon_is_expected_back_soon() -> None:
+    short, long = Weather.unknown("a", 600.0), Weather.unknown("a", 600.0)
+    for _ in range(10):
+        short, long = short.seen("a").seen(""), long.seen("a")
+        for _ in range(10):
+            long = long.seen("")
+    assert short.drought.hazard > 2 * long.drought.hazard
+
+
+def test_what_was_seen_eight_hours_ago_counts_half() -> None:
     weather = Weather.unknown("a", 3600.0).seen("").seen("a")
-    for _ in range(6):
+    for _ in range(8):
         weather = weather.seen("a")
-    assert weather.returns == pytest.approx(0.5)
+    assert weather.drought.ends == pytest.approx(0.5)
