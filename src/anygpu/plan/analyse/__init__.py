@@ -118,10 +118,10 @@ def _fields(code: Code) -> Analysis:
 
 
 def _imported(main: Source, files: Mapping[str, bytes | str]) -> tuple[Source, ...]:
-    """Modules of the working directory that the script imports, two steps deep, up to a size."""
+    """Modules of the working directory that the script imports, three steps deep, up to a size."""
     seen: dict[str, Source] = {}
     budget, waiting = OTHER_CHARS, [main]
-    for _ in range(2):
+    for _ in range(3):
         found = [n for s in waiting for n in _module_files(s, files) if n not in seen and n != main.name]
         waiting = []
         for n in dict.fromkeys(found):

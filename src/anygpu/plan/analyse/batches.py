@@ -68,7 +68,8 @@ def _hf_batch(code: Code) -> Found[int] | None:
         if found is not None:
             return found
     found = whole(code.settings.told(names[0]))
-    return found or (default(code.hf[0], 8, "the default of TrainingArguments") if code.hf else None)
+    made = code.hf[0] if code.hf else code.hf_parser
+    return found or (default(made, 8, "the default of TrainingArguments") if made is not None else None)
 
 
 def _yolo_batch(code: Code) -> Found[int] | None:
@@ -100,7 +101,7 @@ def _loaders(code: Code) -> Iterator[Call]:
 
 def _not_training(code: Code, call: Call) -> int:
     words = " ".join([_target(code, call), ast.unparse(call.node)[:400], call.around.function]).lower()
-    if re.search(r"train", words) and not re.search(r"\b(val|valid|test|eval)", words):
+    if re.search(r"train", words) and not re.search(r"(?<![a-z])(val|valid|test|eval)", words):
         return 0
     if "train" in words:
         return 1

@@ -6,6 +6,7 @@ Nothing is run: a constructor's statements are followed with the numbers that ca
 import ast
 from dataclasses import dataclass
 
+from anygpu.plan import models
 from anygpu.plan.analyse import expressions
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.expressions import UNKNOWN, Module, Named, Scope, Tensor
@@ -33,13 +34,14 @@ class Built:
     line: int
 
 
-def built(code: Code, own: set[str]) -> Built | None:
+def built(code: Code, own: set[str], whole_name: str) -> Built | None:
     """Every network of the code's own that is made outside the others, each kind once."""
     roots: dict[str, Call | None] = {}
     for call in code.facts.calls:
         if call.last in own and call.around.owner not in own:
             roots.setdefault(call.last, call)
     builder = Builder(code, own)
+    builder.whole_name = whole_name
     try:
         for name, made in (roots or _trained(code, own)).items():
             builder.make(name, made.node if made is not None else None, {}, outermost=True)
@@ -66,12 +68,14 @@ class Builder:
         self.code = code
         self.own = own
         self.weights = self.sized = self.unsized = 0
+        self.missing = False  # a published network of which not even the name is known
+        self.whole_name = ""
         self._steps = self._depth = 0
         self._at: tuple[str, int] = ("", 0)
 
     def result(self) -> Built | None:
         trusted = self.unsized <= UNSIZED * (self.sized + self.unsized)
-        if not self.weights or not trusted or self.weights > 5e12:
+        if not self.weights or not trusted or self.missing or self.weights > 5e12:
             return None
         return Built(self.weights, *self._at)
 
@@ -125,6 +129,10 @@ class Builder:
     def call(self, node: ast.Call, scope: Scope) -> object:
         """What a call makes: a network, a layer, what a helper returns, or what its arguments make."""
         name = self._name(node.func, scope)
+        if isinstance(node.func, ast.Call) and ast.unparse(node.func).startswith(
+            "getattr(torchvision.models"
+        ):
+            return self._published(node.func, scope)
         if name in self.own:
             return self.make(name, node, scope)
         if name in SIZES or name in NORMS:
@@ -135,6 +143,17 @@ class Builder:
             inside = self._given(function, node, scope, outermost=False, skip=len(self_of))
             return self._follow(function, {**self_of, **inside})
         return self._others(name, node, scope)
+
+    def _published(self, chosen: ast.Call, scope: Scope) -> object:
+        """getattr(torchvision.models, name)(...) in a part of the network; the whole's own are counted by name."""
+        me = scope.get("self")
+        if isinstance(me, dict) and me.get("") == self.whole_name:
+            return UNKNOWN
+        name = self.value(chosen.args[1], scope) if len(chosen.args) > 1 else UNKNOWN
+        shape = models.lookup(name) if isinstance(name, str) else None
+        self.weights += shape.parameters if shape is not None else 0
+        self.missing |= shape is None
+        return Module(shape.parameters if shape is not None else 0)
 
     def _name(self, func: ast.expr, scope: Scope) -> str:
         held = expressions.held(func, scope)

@@ -13,6 +13,7 @@ from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.sizes import area, whole
 
 _POOLS = ("MaxPooling", "AveragePooling", "MaxPool", "AvgPool", "max_pool", "avg_pool")
+_SHAPES = ("input_shape", "input_dim", "batch_input_shape")
 _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 
 
@@ -33,9 +34,18 @@ class Layer:
 
 @dataclass(slots=True)
 class Stack:
-    """A Sequential model and what comes out of it so far."""
+    """A Sequential model: what comes out of it so far, and the layers that wait for something to come in."""
 
     out: object = field(default=UNKNOWN)
+    waiting: list[Layer] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A layer of the code's own, with what its constructor keeps."""
+
+    kind: str
+    kept: Scope
 
 
 def chained(code: Code) -> Built | None:
@@ -52,6 +62,9 @@ def _keras(chain: "Chain", code: Code) -> Built | None:
     made = [c for c in calls if "keras" in c.name and not c.around.owner]
     if not made:
         return None
+    made.sort(
+        key=lambda c: c.last != "Model"
+    )  # beside a Model, a Sequential is a part of it or only augments
     name = made[0].around.function
     if not name:
         body = [s for s in code.facts.sources[0].tree.body if not isinstance(s, ast.For | ast.While)]
@@ -80,8 +93,13 @@ def _flax(chain: "Chain", code: Code) -> Built | None:
 class Chain(Builder):
     """Follows tensors through layers."""
 
+    def __init__(self, code: Code, own: set[str]) -> None:
+        super().__init__(code, own)
+        self.stacks: list[Stack] = []
+
     def sum(self, at: Call) -> Built | None:
-        known = self.weights and not self.unsized
+        waits = any(layer.name in _WEIGHED for stack in self.stacks for layer in stack.waiting)
+        known = self.weights and not self.unsized and not waits
         return Built(self.weights, at.file, at.line) if known else None
 
     def follow_from(self, function: Function, node: ast.Call | None, scope: Scope) -> None:
@@ -98,18 +116,43 @@ class Chain(Builder):
     def call(self, node: ast.Call, scope: Scope) -> object:
         name = self._name(node.func, scope)
         callee = self._callee(node.func, scope)
-        if isinstance(callee, Layer | Stack):
+        if isinstance(callee, Layer | Stack | Own):
             given = self.value(node.args[0], scope) if node.args else UNKNOWN
-            return given if isinstance(callee, Stack) else self.apply(callee, given)
+            return self._passes(callee, given)
         if isinstance(node.func, ast.Call) and self._name(node.func.func, scope) in self.code.facts.classes:
-            self.unsized += 1  # a layer of the code's own
+            self.unsized += 1  # a layer of the code's own that does not say what it does
         if name == "add" and isinstance(node.func, ast.Attribute) and node.args:
             return self._added(expressions.held(node.func.value, scope), self.value(node.args[0], scope))
+        if self._is_own_layer(name):
+            return self._kept(name, node, scope)
         if name in ("Input", "InputLayer", "Sequential") or name in _LAYERS or _is_pool(name):
             return self._made(name, node, scope)
         if isinstance(node.func, ast.Attribute) and name in ("reshape", "flatten"):
             return _flat(expressions.held(node.func.value, scope))
         return super().call(node, scope)
+
+    def _is_own_layer(self, name: str) -> bool:
+        return any(f.name == "call" for f in self.methods(name))
+
+    def _kept(self, kind: str, node: ast.Call, scope: Scope) -> object:
+        me: Scope = {"": kind}
+        init = next((f for f in self.methods(kind) if f.name == "__init__"), None)
+        if init is not None:
+            given = self._given(init, node, scope, outermost=False, skip=1)
+            self._follow(init, {"self": me, **given})
+        return Own(kind, me)
+
+    def _passes(self, through: Layer | Stack | Own, given: object) -> object:
+        if isinstance(through, Layer):
+            return self.apply(through, given)
+        if isinstance(through, Own):
+            call = next(f for f in self.methods(through.kind) if f.name == "call")
+            names = [a.arg for a in call.args.args[1:2]]
+            return self._follow(call, {"self": through.kept, **dict.fromkeys(names, given)})
+        waiting, through.waiting = through.waiting, []
+        for layer in waiting:
+            given = self.apply(layer, given)
+        return given
 
     def _callee(self, func: ast.expr, scope: Scope) -> object:
         return self.value(func, scope) if isinstance(func, ast.Call) else expressions.held(func, scope)
@@ -124,19 +167,25 @@ class Chain(Builder):
         if name != "Sequential":
             return layer
         stack = Stack()
+        self.stacks.append(stack)
         for part in places[0] if places and isinstance(places[0], list) else []:
             self._added(stack, part)
         return stack
 
     def _added(self, stack: object, part: object) -> object:
-        if isinstance(stack, Stack):
-            stack.out = part if isinstance(part, Tensor) else stack.out
-            stack.out = self.apply(part, stack.out) if isinstance(part, Layer) else stack.out
+        if not isinstance(stack, Stack):
+            return part[0] if isinstance(part, list) and part else None  # add([x, shortcut]) keeps the shape
+        begins = isinstance(part, Layer) and part.get(None, *_SHAPES) is not None
+        if isinstance(part, Layer) and stack.out is UNKNOWN and not begins:
+            stack.waiting.append(part)
+            return None
+        stack.out = part if isinstance(part, Tensor) else stack.out
+        stack.out = self.apply(part, stack.out) if isinstance(part, Layer) else stack.out
         return None
 
     def apply(self, layer: Layer, given: object) -> object:
         """What comes out of a layer, its weights added."""
-        shape = layer.get(None, "input_shape", "input_dim", "batch_input_shape")
+        shape = layer.get(None, *_SHAPES)
         given = _input(shape) if shape is not None else given
         if layer.name in ("Concatenate", "concatenate"):
             return _joined(given)

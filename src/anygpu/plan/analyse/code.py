@@ -1,11 +1,13 @@
 """The code as the readers of single fields see it, and who owns its training loop."""
 
 import ast
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from anygpu.plan.analyse import conditions
 from anygpu.plan.analyse.facts import Call, Facts
 from anygpu.plan.analyse.findings import GUESS, Found
 from anygpu.plan.analyse.packages import KNOWN_PACKAGES
@@ -45,11 +47,20 @@ class Code:
 
     @property
     def uses_hf(self) -> bool:
-        return bool(self.hf) or any(
+        named = any(
             dotted.endswith(_HF_ARGUMENTS)
             and dotted.startswith(("transformers", "trl", "sentence_transformers"))
             for dotted in self.facts.imports.values()
         )
+        return bool(self.hf) or named or self.hf_parser is not None
+
+    @property
+    def hf_parser(self) -> Call | None:
+        """HfArgumentParser((..., TrainingArguments)): the command line makes them, no call in the code does."""
+        for call in self.facts.calls_of("HfArgumentParser"):
+            if re.search(r"Training_?Arg|SFTConfig|DPOConfig|GRPOConfig", ast.unparse(call.node)):
+                return call
+        return None
 
     def has(self, *roots: str) -> bool:
         return self.facts.imports_any(*roots) is not None
@@ -58,7 +69,8 @@ class Code:
         """Whether it stands behind an option that is off: `if args.fp16: model.half()`."""
         flags = (test for test in call.around.branches if isinstance(test, ast.Name | ast.Attribute))
         told = (self.settings.of(flag) for flag in flags)
-        return any(flag is not None and flag.value is False for flag in told)
+        is_false = any(flag is not None and flag.value is False for flag in told)
+        return is_false or conditions.off(self.settings, call.around.branches)
 
     @property
     def unseen(self) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import itertools
 import json
+import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,8 +51,26 @@ def used(facts: Facts, args: tuple[str, ...], files: Mapping[str, str | bytes]) 
     named = [word for call in facts.calls for word in _words(call.node)] + list(args)
     wanted = [n for n in files if n.endswith(_KINDS) and any(_names(word, n) for word in named)]
     hydra = [n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, files)]
-    overrides = [word for word in args if word.endswith(".py") and word in files]
-    return list(_affordable(dict.fromkeys([*hydra, *wanted, *overrides]), files))
+    words = [word.rpartition("=")[2] for word in args]
+    overrides = [word for word in words if word.endswith(".py") and word in files]
+    bases = [base for name in overrides for base in _bases(name, files)]
+    return list(_affordable(dict.fromkeys([*hydra, *wanted, *overrides, *bases]), files))
+
+
+def _bases(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
+    """What a Python configuration builds on: mmdetection's `_base_ = ["../_base_/schedules/1x.py"]`."""
+    text = files[name]
+    if len(text) > LARGEST:
+        return
+    for node in read(name, text).tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_base_":
+            named = _literal(node.value, {})
+            for base in (
+                [named] if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
+            ):
+                path = posixpath.normpath(posixpath.join(posixpath.dirname(name), str(base)))
+                if path in files:
+                    yield path
 
 
 def _affordable(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
@@ -131,7 +150,9 @@ def _number(text: str) -> float | str:
 def _assignments(name: str, text: str) -> Iterator[Leaf]:
     known: dict[str, Any] = {}
     lines = _lines(text)
-    for node in read(name, text).tree.body:
+    tree = read(name, text).tree
+    yield from _filled(name, tree)
+    for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             key = node.targets[0].id
             known[key] = _literal(node.value, known)
@@ -141,6 +162,18 @@ def _assignments(name: str, text: str) -> Iterator[Leaf]:
             for path, value in _flat({key: known[key]}):
                 line = lines.get(path.rpartition(".")[2], node.lineno)
                 yield Leaf(path, value, name, node.lineno if path == key else line)
+
+
+def _filled(name: str, tree: ast.Module) -> Iterator[Leaf]:
+    """def get_config(): config = ConfigDict(); config.optimizer.lr = 0.1; return config."""
+    made = (part for part in tree.body if isinstance(part, ast.FunctionDef) and "config" in part.name)
+    for node in (statement for function in made for statement in function.body):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute):
+            path = ast.unparse(target).partition(".")[2]
+            yield from (
+                Leaf(at, value, name, node.lineno) for at, value in _flat({path: _literal(node.value, {})})
+            )
 
 
 def _literal(node: ast.expr, known: Mapping[str, Any], depth: int = 0) -> Any:

@@ -85,7 +85,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A value bound to a name: `how` is one of name, attribute, field, default, key, keyword."""
+    """A value bound to a name: `how` is one of name, attribute, path, field, default, key, passed, keyword."""
 
     node: ast.expr
     line: int
@@ -100,6 +100,8 @@ class Facts:
     sources: tuple[Source, ...]
     imports: dict[str, str] = field(default_factory=dict)
     modules: list[tuple[str, str, int]] = field(default_factory=list)  # dotted module, file, line
+    lazy: set[tuple[str, int]] = field(default_factory=set)  # imports inside functions: file, line
+    picks: list[tuple[ast.Subscript, Around]] = field(default_factory=list)  # TABLE[name], not TABLE["name"]
     calls: list[Call] = field(default_factory=list)
     assigned: dict[str, list[Assigned]] = field(default_factory=lambda: defaultdict(list))
     loops: list[tuple[Loop, Around]] = field(default_factory=list)
@@ -197,6 +199,8 @@ def _children(node: ast.AST, around: Around) -> Iterator[tuple[ast.AST, Around]]
         inside = replace(around, loops=(*around.loops, node), guards=())
         yield from ((child, around) for child in _heads(node))
         yield from ((child, inside) for child in [*node.body, *node.orelse])
+    elif isinstance(node, ast.If) and _is_main(node.test):
+        yield from ((child, around) for child in [*node.body, *node.orelse])
     elif isinstance(node, ast.If):
         inside = replace(around, guards=(*around.guards, node.test), branches=(*around.branches, node.test))
         other = replace(inside, branches=(*around.branches, _negated(node.test)))
@@ -209,6 +213,11 @@ def _children(node: ast.AST, around: Around) -> Iterator[tuple[ast.AST, Around]]
         yield node.elt, inside
     elif not isinstance(node, ast.Name | ast.Constant):
         yield from ((child, around) for child in ast.iter_child_nodes(node))
+
+
+def _is_main(test: ast.expr) -> bool:
+    """if __name__ == "__main__": is no condition of the training."""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def _negated(test: ast.expr) -> ast.expr:
@@ -231,6 +240,12 @@ def _note(node: ast.AST, around: Around, facts: Facts) -> None:
         _keys(node, around, facts)
     elif isinstance(node, Loop):
         facts.loops.append((node, around))
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        if around.function:
+            facts.lazy.add((around.file, node.lineno))
+    elif isinstance(node, ast.Subscript):
+        if isinstance(node.slice, ast.Name | ast.Attribute):
+            facts.picks.append((node, around))
     elif isinstance(node, ast.ClassDef):
         facts.classes.setdefault(node.name, (node, around))
     elif isinstance(node, _FUNCTIONS):
@@ -272,7 +287,7 @@ def _target_name(target: ast.expr) -> tuple[str, str]:
         while isinstance(inner, ast.Attribute):
             parts.append(inner.attr)
             inner = inner.value
-        return ".".join(reversed(parts)), "attribute"
+        return ".".join(reversed(parts)), "path" if len(parts) > 1 else "attribute"
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         return str(target.slice.value), "key"
     return "", ""

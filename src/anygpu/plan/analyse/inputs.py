@@ -40,6 +40,9 @@ _DATA_NAMES = (
     "data_root",
     "data",
     "root",
+    "train_data_dir",
+    "instance_data_dir",
+    "train_dir",
 )
 _PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
 _DATA_FILE = re.compile(r"(?i)data|train|\.np[yz]$|\.h5$")
@@ -53,6 +56,10 @@ def workers(code: Code) -> Found[int] | None:
     for call in code.hf:
         given = whole(code.value(call, "dataloader_num_workers"), at_least=0)
         return given or default(call, 0, "the default of TrainingArguments")
+    parsed = code.hf_parser
+    if parsed is not None:
+        given = whole(code.settings.told("dataloader_num_workers"), at_least=0)
+        return given or default(parsed, 0, "the default of TrainingArguments")
     for call in code.yolo:
         return whole(code.value(call, "workers"), at_least=0) or default(call, 8, "ultralytics' default")
     loaders = [c for c in code.facts.calls if _loads(c)]
@@ -73,6 +80,12 @@ def _loads(call: Call) -> bool:
     return kin or call.last.endswith("DataLoader") or call.last == "create_loader"
 
 
+def _reached(code: Code, *lasts: str) -> Iterator[Call]:
+    """Calls that are not behind a choice of another data set."""
+    calls = code.facts.calls_of(*lasts) if lasts else code.facts.calls
+    return (call for call in calls if not code.passed_over(call))
+
+
 def dataset(code: Code) -> Found[str] | None:
     """The name of a public data set, or the path the code reads."""
     for reader in _READERS:
@@ -84,7 +97,7 @@ def dataset(code: Code) -> Found[str] | None:
 
 def _known_class(code: Code) -> Found[str] | None:
     """torchvision.datasets.CIFAR10(...), keras.datasets.mnist.load_data(), sklearn's load_digits()."""
-    for call in code.facts.calls:
+    for call in _reached(code):
         for word in (call.last, call.base.rpartition(".")[2]):
             word = re.sub(r"^(load|fetch)_", "", word)
             data = "dataset" in call.name.lower() or "load_data" in call.last or "datasets" in call.name
@@ -94,7 +107,7 @@ def _known_class(code: Code) -> Found[str] | None:
 
 
 def _by_name(code: Code) -> Found[str] | None:
-    for call in code.facts.calls_of(*_NAMED):
+    for call in _reached(code, *_NAMED):
         told = code.value(call, "path", "name", "dataset_name", position=0)
         from_library = call.name.startswith(("datasets.", "tensorflow_datasets.", "tfds."))
         if (
@@ -109,7 +122,7 @@ def _by_name(code: Code) -> Found[str] | None:
 
 def _in_collection(code: Code) -> Found[str] | None:
     """Planetoid(root, name="Cora"): a collection of data sets, one of them by name."""
-    for call in code.facts.calls:
+    for call in _reached(code):
         if ".datasets." not in call.name:
             continue
         for node in [call.argument("name"), *call.node.args]:
@@ -139,7 +152,7 @@ def _yolo_data(code: Code) -> Found[str] | None:
 
 
 def _paths(code: Code) -> Found[str] | None:
-    for call in code.facts.calls_of(*_FOLDERS, *_TABLES, *_FILES):
+    for call in _reached(code, *_FOLDERS, *_TABLES, *_FILES):
         if "Config" in call.base:
             continue
         told = code.value(call, "root", "directory", "path", "filepath_or_buffer", position=0)
@@ -201,12 +214,13 @@ def _named_setting(code: Code) -> Found[str] | None:
 
 def _of_a_library(code: Code) -> Found[str] | None:
     """WebDataset(urls), PygNodePropPredDataset("ogbn-products"), torchaudio.datasets.LJSPEECH(root)."""
-    for call in code.facts.calls:
+    for call in _reached(code):
         if call.name.startswith(_COLLECTIONS) and call.last[:1].isupper():
             return Found(value=datasets.spelled(call.last), file=call.file, line=call.line, confidence=LIKELY)
         if not call.last.endswith("Dataset") or call.last in code.facts.classes or "." not in call.name:
             continue
         told = code.settings.text(call.argument("name", "urls", "path", "repo_id", position=0))
+        told = told or code.settings.text(call.argument("root"))
         if told is not None and told.value:
             return Found(value=str(told.value), file=told.file, line=told.line, confidence=LIKELY)
     return None

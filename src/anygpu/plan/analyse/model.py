@@ -29,12 +29,16 @@ _NAMES = (
     "encoder",
     "init_from",
     "model",
+    "model.name",
+    "weights",
+    "cfg",
 )
 _ESTIMATORS = re.compile(
     r"(XGB|LGBM|CatBoost)\w+|\w*(Classifier|Regressor|Forest|Boosting\w*)|LogisticRegression|LinearRegression|Ridge|"
     r"Lasso|ElasticNet|SVC|SVR|LinearSVC|KMeans|GaussianNB|MultinomialNB|PCA"
 )
 _HUB = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
+_WEIGHT_FILE = re.compile(r"\.(pt|pth|yaml|yml)$")
 _LEARNERS = ("vision_learner", "cnn_learner", "unet_learner", "create_cnn_model")
 _CLASS_ZOOS = (
     "monai.networks.nets.",
@@ -90,7 +94,8 @@ def _pretrained(code: Code) -> Found[str] | None:
         told = code.settings.text(call.argument("model_name_or_path", "model", position=0))
         if told is not None:
             return _said(str(told.value), told)
-    if ranked or code.uses_hf:
+    outside = [call for call in ranked if call.around.function != "from_pretrained"]
+    if outside or code.uses_hf:
         told = code.settings.named(*_NAMES[:7])
         if told is not None and isinstance(told.value, str):
             return _said(told.value, told, LIKELY)
@@ -100,6 +105,8 @@ def _pretrained(code: Code) -> Found[str] | None:
 def _loaded_by(code: Code, call: Call) -> Found[str] | None:
     if call.last not in ("from_pretrained", "from_config") or _NOT_MODELS.search(call.base):
         return None
+    if call.around.function == "from_pretrained" and call.around.owner:
+        return None  # how a class of the code's own would load another's weights
     told = code.settings.text(call.argument("pretrained_model_name_or_path", "model_name", position=0))
     named = told is not None and told.value and _is_published(call, str(told.value))
     return _said(str(told.value), told) if told is not None and named else None
@@ -151,11 +158,19 @@ def _created_by(code: Code, call: Call) -> Found[str] | None:
         told = code.settings.named("arch", "model", "model_name", "backbone")
     elif (chosen := _chosen_by_name(call)) is not None:
         told = code.settings.text(chosen)
+    elif call.name == "getattr" and len(call.node.args) == 2:
+        told = _known(code, call.node.args)
     elif _is_zoo_call(call):
         return Found(value=call.last, file=call.file, line=call.line, confidence=SURE)
     elif call.name.startswith("segmentation_models_pytorch."):
         return _segmenter(code, call)
     return _said(told.value, told) if told is not None and isinstance(told.value, str) else None
+
+
+def _known(code: Code, words: list[ast.expr]) -> Value | None:
+    """build = getattr(models, config.model): of a module of the code's own, a name that is published."""
+    told = code.settings.text(words[1]) if ast.unparse(words[0]).endswith("models") else None
+    return told if told is not None and models.lookup(str(told.value)) is not None else None
 
 
 def _chosen_by_name(call: Call) -> ast.expr | None:
@@ -253,9 +268,9 @@ def _own_class(code: Code) -> Found[str] | None:
     if elsewhere is not None:
         return elsewhere
     built = next((c for c in code.facts.calls_of("Sequential") if not c.around.owner), None)
-    if built is not None:
-        return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
+    if built is not None and (functional is None or _is_the_model(code, built)):
+        return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     if functional is not None:
         told = code.settings.text(functional.argument("name"))
         name = str(told.value) if told is not None else "Model"
@@ -264,13 +279,19 @@ def _own_class(code: Code) -> Found[str] | None:
 
 
 def _named_only(code: Code, own: set[str]) -> Found[str] | None:
-    """LightningCLI(Classifier, Data) makes it itself: the class that knows how to train."""
+    """LightningCLI(Classifier, Data) and Net.init(...) make it themselves."""
     for name in sorted(own):
         node, around = code.facts.classes[name]
         steps = [s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "training_step"]
         if steps:
             return Found(value=name, file=around.file, line=node.lineno, confidence=GUESS)
-    return None
+    handed = (
+        call for call in code.facts.calls if call.base in own and call.last.startswith(("init", "create"))
+    )
+    call = next(handed, None)
+    if call is None:
+        return None
+    return Found(value=call.base, file=call.file, line=call.line, confidence=GUESS)
 
 
 def _from_elsewhere(code: Code) -> Found[str] | None:
@@ -298,5 +319,5 @@ def _by_setting(code: Code) -> Found[str] | None:
         if told is None or not isinstance(told.value, str) or not _HUB.match(told.value):
             continue
         if models.lookup(told.value) is not None:
-            return _said(told.value, told, LIKELY)
+            return _said(re.sub(_WEIGHT_FILE, "", told.value), told, LIKELY)
     return None

@@ -51,6 +51,7 @@ _LENGTH_NAMES = (
     "max_len",
     "bptt",
 )
+_BESIDE_TRAINING = re.compile(r"(?i)valid|eval|test|infer|sampl|generat|predict")
 _RESIZES = ("RandomResizedCrop", "Resize", "CenterCrop", "RandomCrop", "Resizing")
 
 
@@ -111,7 +112,7 @@ def _trainer_argument(code: Code) -> Found[str] | None:
 
 def _autocast(code: Code) -> Found[str] | None:
     for call in code.facts.calls_of("autocast", "custom_autocast"):
-        if code.passed_over(call):
+        if code.passed_over(call) or _BESIDE_TRAINING.search(call.around.function):
             continue
         enabled = code.value(call, "enabled")
         if enabled is not None and enabled.value is False:

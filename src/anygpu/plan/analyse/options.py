@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 
+from anygpu.plan.analyse import presets
 from anygpu.plan.analyse.configs import Leaf
 from anygpu.plan.analyse.facts import Call, Facts, normal
 from anygpu.plan.analyse.findings import LIKELY, SURE
@@ -18,9 +19,15 @@ def collect(facts: Facts, args: Sequence[str], configs: Iterable[Leaf]) -> Setti
     for leaf in configs:
         told = Value(leaf.value, leaf.file, leaf.line, SURE, "in the configuration")
         path = normal(leaf.path)
+        builds_on = path in settings.configs and settings.configs[path].file != leaf.file
+        if builds_on and leaf.file.endswith(".py"):
+            continue  # what a base says is overruled
         settings.configs[path] = told
         settings.configs.setdefault(path.rpartition(".")[2], told)
+    aside = presets.entries(facts)
     for call in facts.calls:
+        if id(call.node) in aside:
+            continue
         if call.last in _OPTIONS and _is_option(call):
             _option(call, settings)
         elif call.last in _FLAGS:
@@ -28,6 +35,8 @@ def collect(facts: Facts, args: Sequence[str], configs: Iterable[Leaf]) -> Setti
         elif call.last in ("set_defaults", "dict", "Namespace", "EasyDict", "Box", "edict"):
             _keywords(call, settings)
     settings.given = _given(args, settings)
+    settings.known.clear()
+    presets.take(facts, settings)
     settings.known.clear()
     return settings
 
@@ -53,6 +62,8 @@ def _option(call: Call, settings: Settings) -> None:
         value = _default(call, settings)
         if value is not None:
             settings.options.setdefault(normal(name), value)
+        elif not call.has("default") and call.last == "add_argument":
+            settings.silent.add(normal(name))
 
 
 def _default(call: Call, settings: Settings) -> Value | None:
@@ -75,7 +86,8 @@ def _typed(call: Call, value: Plain) -> Plain:
 
 
 def _flag(call: Call, settings: Settings) -> None:
-    name, default = settings.text(call.argument("name", position=0)), settings.of(call.argument(position=1))
+    name = settings.text(call.argument("name", position=0))
+    default = settings.of(call.argument("default", position=1))
     if name is not None and default is not None:
         told = Value(default.value, call.file, call.line, LIKELY, "the flag's default")
         settings.options.setdefault(normal(str(name.value)), told)

@@ -25,7 +25,7 @@ def parameters(code: Code, name: Found[str] | None) -> Found[int] | None:
 def _built(code: Code, name: Found[str] | None) -> Found[int] | None:
     """A network of the code's own is what it builds, whatever famous name it has."""
     own = layers.networks(code)
-    made = built(code, own) if name is not None and name.value in own else None
+    made = built(code, own, name.value) if name is not None and name.value in own else None
     made = made or (chained(code) if name is not None and name.confidence <= LIKELY else None)
     shapes = [models.lookup(part.value) for part in parts(code, name.value)] if name is not None else []
     inside = sum(shape.parameters for shape in shapes if shape is not None)

@@ -43,7 +43,11 @@ def _resume_option(code: Code) -> Found[bool] | None:
         if _RESUME_NAME.match(name):
             because = f"offers {name}"
             return Found(value=True, file=told.file, line=told.line, confidence=GUESS, because=because)
-    return None
+    offered = next((name for name in sorted(code.settings.silent) if _RESUME_NAME.match(name)), None)
+    if offered is None:
+        return None
+    file = code.facts.sources[0].name
+    return Found(value=True, file=file, confidence=GUESS, because=f"offers {offered}")
 
 
 def _trainer_resume(code: Code) -> Found[bool] | None:

@@ -33,6 +33,8 @@ _CALLBACKS = (
     "CheckpointCallback",
     "SaveModelCallback",
 )
+_MM_TRAINS = ("train_detector", "train_segmentor", "train_model")
+_PLACES = ("output_dir", "save_dir", "out_dir", "checkpoint_dir", "ckpt_dir", "work_dir")
 _EVERY_NAMES = (
     "save_every",
     "save_interval",
@@ -94,12 +96,13 @@ def _hf_saves(code: Code) -> Found[bool] | None:
         off = told is not None and told.value == "no"
         because = "save_strategy is no" if off else "the Trainer saves"
         return Found(value=not off, file=call.file, line=call.line, confidence=LIKELY, because=because)
-    parser = code.facts.first("HfArgumentParser")
-    if not code.uses_hf or parser is None:
+    parser = code.hf_parser
+    if parser is None:
         return None
-    return Found(
-        value=True, file=parser.file, line=parser.line, confidence=LIKELY, because="the Trainer saves"
-    )
+    told = code.settings.told("save_strategy")
+    off = told is not None and told.value == "no"
+    because = "save_strategy is no" if off else "the Trainer saves"
+    return Found(value=not off, file=parser.file, line=parser.line, confidence=LIKELY, because=because)
 
 
 def _lightning_saves(code: Code) -> Found[bool] | None:
@@ -125,6 +128,7 @@ def _callbacks(code: Code) -> Found[bool] | None:
     call = code.facts.first(*_CALLBACKS, "DefaultTrainer")
     call = call or (code.facts.first("Checkpoint") if code.has("ignite") else None)
     call = call or (code.facts.first("from_cfg", "Runner") if code.has("mmengine") else None)
+    call = call or (code.facts.first(*_MM_TRAINS) if code.has("mmcv") else None)
     if call is None:
         return None
     return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=call.last)
@@ -226,6 +230,15 @@ def _all_paths(code: Code) -> Iterator[Found[str]]:
         )
         if told is not None:
             yield _text(str(told.value), told)
+    yield from _asked_places(code)
+
+
+def _asked_places(code: Code) -> Iterator[Found[str]]:
+    """--output_dir names where saves go, whichever helper writes them."""
+    for name in _PLACES:
+        told = code.settings.given.get(name)
+        if told is not None and isinstance(told.value, str):
+            yield _text(told.value, told)
 
 
 def _joined(code: Code, call: Call, position: int) -> Value | None:

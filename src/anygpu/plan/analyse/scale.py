@@ -56,7 +56,16 @@ def multi_gpu(code: Code) -> Found[str] | None:
         kind = _CLASSES.get(call.last)
         if kind and not (call.last == "DistributedOptimizer" and not code.has("horovod")):
             return Found(value=kind, file=call.file, line=call.line, confidence=SURE)
-    return _by_trainer(code) or _pmap(code)
+    return _by_trainer(code) or _asked_of_hf(code) or _pmap(code)
+
+
+def _asked_of_hf(code: Code) -> Found[str] | None:
+    """TrainingArguments take --fsdp and --deepspeed from the command line."""
+    for kind in ("fsdp", "deepspeed"):
+        told = code.settings.told(kind) if code.uses_hf else None
+        if told is not None and told.value not in (None, "", False):
+            return Found(value=kind, file=told.file, line=told.line, confidence=told.confidence)
+    return None
 
 
 def _pmap(code: Code) -> Found[str] | None:
@@ -185,7 +194,9 @@ def _says_cpu(code: Code) -> Found[bool] | None:
                 value=False, file=call.file, line=call.line, confidence=SURE, because="asks for the CPU"
             )
     for call in code.facts.calls:
-        told = code.settings.text(call.argument("device")) if call.last[:1].isupper() else None
+        node = call.argument("device")
+        chosen = isinstance(node, ast.IfExp)  # 'cpu' if ... else ...: may be either
+        told = code.settings.text(node) if call.last[:1].isupper() and not chosen else None
         if told is not None and told.value == "cpu":
             return Found(
                 value=False, file=call.file, line=call.line, confidence=LIKELY, because="asks for the CPU"
@@ -229,6 +240,7 @@ _FIND_A_GPU = (
     "accelerate",
     "detectron2",
     "mmengine",
+    "mmcv",
     "sentence_transformers",
     "rfdetr",
     "deepspeed",

@@ -48,6 +48,7 @@ STEP_NAMES = (
     "n_steps",
     "niter",
 )
+_ASKED_STEPS = ("max_train_steps", "max_steps")
 _FASTAI_FITS = ("fit_one_cycle", "fine_tune", "fit_flat_cos")
 _ROUNDS = {"num_boost_round": 10, "n_estimators": 100, "iterations": 1000}
 _WRAPPERS = (
@@ -65,6 +66,14 @@ _WRAPPERS = (
 
 
 def epochs(code: Code) -> Found[float] | None:
+    """Passes over the data; none where the command line asks for steps and the epochs are only a default."""
+    found = _epochs(code)
+    asked = next((told for name in _ASKED_STEPS if (told := code.settings.given.get(name))), None)
+    overruled = whole(asked) is not None and found is not None and found.file != "command line"
+    return None if overruled else found
+
+
+def _epochs(code: Code) -> Found[float] | None:
     for reader in (_hf_epochs, _lightning_epochs, _yolo_epochs, _fit_epochs, _loop_epochs, _named_epochs):
         found = reader(code)
         if found is not None:
@@ -81,9 +90,9 @@ def _hf_epochs(code: Code) -> Found[float] | None:
         if found is not None:
             return found
     told = code.settings.told("num_train_epochs")
-    return _fraction(told) or (
-        default(code.hf[0], 3.0, "the default of TrainingArguments") if code.hf else None
-    )
+    made = code.hf[0] if code.hf else code.hf_parser
+    because = "the default of TrainingArguments"
+    return _fraction(told) or (default(made, 3.0, because) if made is not None else None)
 
 
 def _fraction(told: Value | None) -> Found[float] | None:
@@ -107,7 +116,12 @@ def _lightning_epochs(code: Code) -> Found[float] | None:
 
 def _from_arguments(code: Code, call: Call) -> Found[float] | None:
     """Trainer.from_argparse_args and LightningCLI take what the command line or set_defaults say."""
-    return _fraction(code.settings.told("max_epochs")) if call.last != "Trainer" else None
+    if call.last == "Trainer":
+        return None
+    told = code.settings.told("max_epochs")
+    if told is None and call.has("trainer_defaults"):
+        told = code.settings.named("max_epochs")
+    return _fraction(told)
 
 
 def _yolo_epochs(code: Code) -> Found[float] | None:
@@ -200,8 +214,19 @@ def steps(code: Code) -> Found[int] | None:
     for reader in (_hf_steps, _lightning_steps, _boosting_rounds, _loop_steps, _named_steps):
         found = reader(code)
         if found is not None:
-            return found
+            return None if _counts_epochs(code, found) else found
     return None
+
+
+def _counts_epochs(code: Code, found: Found[int]) -> bool:
+    """`--niter` that a loop over epochs runs to is no number of steps."""
+    passes = _loop_epochs(code)
+    same = passes is not None and (passes.file, passes.line, passes.value) == (
+        found.file,
+        found.line,
+        found.value,
+    )
+    return same and found.line > 0
 
 
 def _hf_steps(code: Code) -> Found[int] | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from anygpu.plan.analyse import conditions
 from anygpu.plan.analyse.facts import Assigned, Facts, dotted, normal
 from anygpu.plan.analyse.findings import LIKELY, SURE
 
@@ -60,6 +61,7 @@ class Settings:
     shorts: dict[str, str] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)  # options without dashes, in their order
     switches: set[str] = field(default_factory=set)  # options that take no value
+    silent: set[str] = field(default_factory=set)  # options without a default
     known: dict[int, Value | None] = field(default_factory=dict)  # by syntax node: each is read once
 
     def named(self, *names: str) -> Value | None:
@@ -73,6 +75,13 @@ class Settings:
     def told(self, name: str) -> Value | None:
         """From the command line, a config file or a parser's default."""
         return self.given.get(name) or self.configs.get(name) or self.options.get(name)
+
+    def option(self, name: str, unknown: object) -> object:
+        """What an option is: None when it has no default and is not given."""
+        found = self.told(normal(name))
+        if found is not None:
+            return found.value
+        return None if normal(name) in self.silent else unknown
 
     def of(self, node: ast.AST | None, depth: int = 0) -> Value | None:
         """The value of an expression, if it can be known without running it."""
@@ -226,10 +235,14 @@ class Settings:
         """The nearest assignment before the use, else the first after it."""
         if depth > DEEPEST:
             return None
-        bound = [b for b in self.facts.assigned.get(name, ()) if not _names_itself(b, name)]
+        bound = [b for b in self.facts.assigned.get(name, ()) if self._may_run(b, name)]
+        asked = next((found for b in bound if (found := self._asked_for(b))), None)
+        if asked is not None:
+            return asked
         before = [
             b for b in bound if line is not None and b.line <= line and b.how not in ("default", "passed")
         ]
+        before += [b for b in bound if self._overrides(b)]
         sure = [b for b in bound if b.how != "passed"] if self._disagree(bound, depth) else bound
         for candidate in [*reversed(before[-6:]), *_by_trust(sure)[:8]]:
             found = self.of(candidate.node, depth + 1)
@@ -237,7 +250,22 @@ class Settings:
                 trust = {"default": LIKELY, "key": LIKELY, "field": LIKELY}.get(candidate.how, SURE)
                 file = candidate.around.file
                 return Value(found.value, file, found.line, min(found.confidence, trust), found.because)
+            if found is None and self._overrides(candidate) and not candidate.around.branches:
+                return None  # cfg.model.vocab_size = len(vocabulary): only the running code knows
         return None
+
+    def _overrides(self, bound: Assigned) -> bool:
+        """The script itself sets `cfg.model.width`: whatever a module beside it has as a default."""
+        return bound.how == "path" and bound.around.file == self._file
+
+    def _may_run(self, bound: Assigned, name: str) -> bool:
+        return not _names_itself(bound, name) and not conditions.off(self, bound.around.branches)
+
+    def _asked_for(self, bound: Assigned) -> Value | None:
+        """`config.DATA.BATCH_SIZE = args.batch_size`: what is given on the command line is what it becomes."""
+        if bound.how != "path" or not isinstance(bound.node, ast.Attribute):
+            return None
+        return self.given.get(normal(bound.node.attr))
 
     def _disagree(self, bound: list[Assigned], depth: int) -> bool:
         """A parameter that is given one thing here and another there, or a word, stands for nothing."""
@@ -268,7 +296,7 @@ def _names_itself(bound: Assigned, name: str) -> bool:
 
 
 def _by_trust(bound: list[Assigned]) -> list[Assigned]:
-    order = {"name": 0, "attribute": 1, "field": 1, "key": 2, "passed": 3, "default": 4}
+    order = {"name": 0, "attribute": 1, "path": 1, "field": 1, "key": 2, "passed": 3, "default": 4}
     return sorted(bound, key=lambda b: (order.get(b.how, 5), b.line))
 
 
