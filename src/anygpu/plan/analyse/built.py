@@ -11,6 +11,7 @@ from anygpu.plan.analyse import expressions
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.expressions import UNKNOWN, Module, Named, Scope, Tensor
 from anygpu.plan.analyse.facts import Call, dotted, normal
+from anygpu.plan.analyse.reached import outside
 from anygpu.plan.analyse.sizes import NORMS, SIZES, Arguments, whole
 
 MOST_STEPS = 20_000
@@ -37,7 +38,8 @@ class Built:
 def built(code: Code, own: set[str], whole_name: str) -> Built | None:
     """Every network of the code's own that is made outside the others, each kind once."""
     roots: dict[str, Call | None] = {}
-    for call in code.facts.calls:
+    aside = {id(call) for call in outside(code.facts)}
+    for call in (call for call in code.facts.calls if id(call) not in aside):
         if call.last in own and call.around.owner not in own:
             roots.setdefault(call.last, call)
     builder = Builder(code, own)

@@ -107,6 +107,7 @@ class Facts:
     loops: list[tuple[Loop, Around]] = field(default_factory=list)
     classes: dict[str, tuple[ast.ClassDef, Around]] = field(default_factory=dict)
     functions: dict[str, tuple[ast.FunctionDef | ast.AsyncFunctionDef, Around]] = field(default_factory=dict)
+    defined: list[tuple[str, str]] = field(default_factory=list)  # functions: name, file
     made_by: dict[str, str] = field(default_factory=dict)  # variable -> what was called to make it
     depths: dict[str, int] = field(default_factory=dict)  # function -> loops around its calls
 
@@ -250,6 +251,7 @@ def _note(node: ast.AST, around: Around, facts: Facts) -> None:
         facts.classes.setdefault(node.name, (node, around))
     elif isinstance(node, _FUNCTIONS):
         facts.functions.setdefault(node.name, (node, around))
+        facts.defined.append((node.name, around.file))
         _defaults(node, around, facts)
     elif isinstance(node, ast.withitem) and isinstance(node.context_expr, ast.Call) and node.optional_vars:
         _bind(node.optional_vars, node.context_expr, around, facts)

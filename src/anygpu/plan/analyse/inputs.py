@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from anygpu.plan.analyse import datasets
 from anygpu.plan.analyse.code import Code, default, whole
-from anygpu.plan.analyse.facts import Call
+from anygpu.plan.analyse.facts import Call, normal
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
 from anygpu.plan.analyse.settings import Value
 
@@ -171,7 +171,7 @@ def _known_part(path: str) -> str:
 
 def _loaded(code: Code) -> Found[str] | None:
     """torch.load("data/train.pt"): tensors kept in a file."""
-    for call in code.facts.calls_of("load"):
+    for call in _reached(code, "load"):
         told = code.settings.text(call.argument("f", "file", position=0))
         if told is not None and _DATA_FILE.search(str(told.value)):
             return Found(value=str(told.value), file=told.file, line=told.line, confidence=GUESS)
@@ -270,9 +270,10 @@ def samples(code: Code, name: Found[str] | None) -> Found[int] | None:
 def absolute_paths(code: Code) -> Iterator[Found[str]]:
     """Paths that exist on one machine only, as written in the code or given as defaults."""
     seen: set[str] = set()
+    overruled = _overruled(code)
     for source in code.facts.sources:
         for node in ast.walk(source.tree):
-            text = node.value if isinstance(node, ast.Constant) else None
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in overruled else None
             if isinstance(text, str) and _is_machine_path(text) and text not in seen:
                 seen.add(text)
                 yield Found(value=text, file=source.name, line=getattr(node, "lineno", 0), confidence=SURE)
@@ -280,6 +281,17 @@ def absolute_paths(code: Code) -> Iterator[Found[str]]:
         if isinstance(told.value, str) and _is_machine_path(told.value) and told.value not in seen:
             seen.add(told.value)
             yield Found(value=told.value, file=told.file, line=told.line, confidence=SURE)
+
+
+def _overruled(code: Code) -> set[int]:
+    """Defaults of options that are given."""
+    offered = (call for call in code.facts.calls_of("add_argument") if call.has("default"))
+    return {
+        id(call.argument("default"))
+        for call in offered
+        for word in call.node.args
+        if isinstance(word, ast.Constant) and normal(str(word.value)) in code.settings.given
+    }
 
 
 def _is_machine_path(text: str) -> bool:

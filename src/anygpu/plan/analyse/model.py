@@ -9,6 +9,7 @@ from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call, dotted
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
 from anygpu.plan.analyse.packages import KNOWN_PACKAGES
+from anygpu.plan.analyse.reached import outside
 from anygpu.plan.analyse.settings import Value
 
 _NOT_MODELS = re.compile(
@@ -256,8 +257,10 @@ def _own_class(code: Code) -> Found[str] | None:
     """A network written in the code: the class that is instantiated last among its own kind."""
     own = layers.networks(code)
     own -= {name for name in own if ast.unparse(code.facts.classes[name][0].bases[0]).endswith("Layer")}
-    uses = [call for call in code.facts.calls if call.last in own and call.around.owner not in own]
-    preferred = [c for c in uses if _is_the_model(code, c)] or uses
+    aside = {id(call) for call in outside(code.facts)}
+    calls = (call for call in code.facts.calls if id(call) not in aside)
+    uses = [call for call in calls if call.last in own and call.around.owner not in own]
+    preferred = [c for c in uses if _is_the_model(code, c)] or _by_helper(code, uses) or uses
     if preferred:
         call = preferred[0]
         return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
@@ -276,6 +279,12 @@ def _own_class(code: Code) -> Found[str] | None:
         name = str(told.value) if told is not None else "Model"
         return Found(value=name, file=functional.file, line=functional.line, confidence=GUESS)
     return None
+
+
+def _by_helper(code: Code, uses: list[Call]) -> list[Call]:
+    """net = resnet18(), a function of the code that returns one of its networks."""
+    helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
+    return [use for use in uses if use.around.function and use.around.function in helpers]
 
 
 def _named_only(code: Code, own: set[str]) -> Found[str] | None:

@@ -53,6 +53,7 @@ def _option(call: Call, settings: Settings) -> None:
     names = [str(dest.value)] if dest else (longs or [word for word in words if not word.startswith("-")])
     if call.last == "add_argument" and words[:1] and not words[0].startswith("-"):
         settings.places.append(normal(words[0]))
+    settings.spellings.append({normal(name) for name in [*names, *longs]})
     action = settings.text(call.argument("action"))
     if action is not None and str(action.value).startswith("store_"):
         settings.switches.update(normal(name) for name in [*names, *longs])
@@ -118,6 +119,9 @@ def _given(args: Sequence[str], settings: Settings) -> dict[str, Value]:
         takes = is_flag and not equals and _is_value(follows) and normal(name) not in settings.switches
         taken = at + 1 if takes else taken
         _tell(told, settings.shorts, name.lstrip("+~"), value if equals else follows if takes else "true")
+    for names in settings.spellings:
+        given = next((told[name] for name in names if name in told), None)
+        told.update({name: given for name in names if given is not None and name not in told})
     return told
 
 

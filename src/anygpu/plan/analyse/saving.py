@@ -23,6 +23,7 @@ _SAVES = (
     "async_save",
     "save_accelerator_state",
 )
+_SAVES_SO = re.compile(r"save_(on_master|ckpt|snapshot|\w*checkpoint)$")  # a helper of the code's own
 _NOT_SAVES = ("np.save", "numpy.save", "json.dump", "yaml.dump", "plt", "image", "fig", "Image", "toml.dump")
 _CALLBACKS = (
     "ModelCheckpoint",
@@ -56,7 +57,8 @@ _KEEPS = re.compile(
 
 def saves(code: Code) -> list[Call]:
     """Calls that write a model or a state."""
-    return [call for call in code.facts.calls_of(*_SAVES) if _is_save(code, call)]
+    named = (call for call in code.facts.calls if call.last in _SAVES or _SAVES_SO.match(call.last))
+    return [call for call in named if _is_save(code, call)]
 
 
 def _is_save(code: Code, call: Call) -> bool:

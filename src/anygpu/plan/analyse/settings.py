@@ -62,6 +62,7 @@ class Settings:
     places: list[str] = field(default_factory=list)  # options without dashes, in their order
     switches: set[str] = field(default_factory=set)  # options that take no value
     silent: set[str] = field(default_factory=set)  # options without a default
+    spellings: list[set[str]] = field(default_factory=list)  # the names of one option
     known: dict[int, Value | None] = field(default_factory=dict)  # by syntax node: each is read once
 
     def named(self, *names: str) -> Value | None:
@@ -81,7 +82,17 @@ class Settings:
         found = self.told(normal(name))
         if found is not None:
             return found.value
-        return None if normal(name) in self.silent else unknown
+        return None if normal(name) in self.silent else self._handed_on(normal(name), unknown)
+
+    def _handed_on(self, name: str, unknown: object) -> object:
+        """def load(dataset_name), called as load(args.dataset): the option under the parameter's name."""
+        bound = self.facts.assigned.get(name, ())
+        words = {
+            normal(b.node.attr) if b.how == "passed" and isinstance(b.node, ast.Attribute) else ""
+            for b in bound
+        }
+        found = self.told(words.pop()) if len(words) == 1 else None
+        return unknown if found is None else found.value
 
     def of(self, node: ast.AST | None, depth: int = 0) -> Value | None:
         """The value of an expression, if it can be known without running it."""
@@ -268,12 +279,10 @@ class Settings:
         return self.given.get(normal(bound.node.attr))
 
     def _disagree(self, bound: list[Assigned], depth: int) -> bool:
-        """A parameter that is given one thing here and another there, or a word, stands for nothing."""
+        """A parameter that is given one thing here and another there, or a word that is no path, stands for nothing."""
         passed = [self.of(b.node, depth + 1) for b in bound if b.how == "passed"]
         values = {None if found is None else found.value for found in passed}
-        return len(values) > 1 or not all(
-            isinstance(v, int | float) and not isinstance(v, bool) for v in values
-        )
+        return len(values) > 1 or not all(_says_something(value) for value in values)
 
 
 _READERS: dict[type[ast.AST], Callable[[Settings, ast.AST, int], Value | None]] = {
@@ -295,9 +304,14 @@ def _names_itself(bound: Assigned, name: str) -> bool:
     return isinstance(bound.node, ast.Name) and normal(bound.node.id) == name
 
 
+def _says_something(value: Plain) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number or (isinstance(value, str) and "/" in value)
+
+
 def _by_trust(bound: list[Assigned]) -> list[Assigned]:
-    order = {"name": 0, "attribute": 1, "path": 1, "field": 1, "key": 2, "passed": 3, "default": 4}
-    return sorted(bound, key=lambda b: (order.get(b.how, 5), b.line))
+    order = {"name": 0, "attribute": 1, "path": 1, "field": 2, "key": 3, "passed": 4, "default": 5}
+    return sorted(bound, key=lambda b: (order.get(b.how, 6), b.line))
 
 
 def _joint(value: Plain, left: Value, right: Value) -> Value:
