@@ -75,9 +75,20 @@ class Code:
     @property
     def unseen(self) -> bool:
         """Whether it imports modules of its own that were not given."""
-        given = {PurePosixPath(source.name).stem for source in self.facts.sources}
-        roots = {module.partition(".")[0] for module, _, _ in self.facts.modules}
-        return bool(roots - given - KNOWN_PACKAGES - sys.stdlib_module_names)
+        paths = [PurePosixPath(source.name).with_suffix("") for source in self.facts.sources]
+        given = {part for path in paths for part in _spellings(path)}
+        own = {
+            module
+            for module, _, _ in self.facts.modules
+            if module.partition(".")[0] not in KNOWN_PACKAGES | sys.stdlib_module_names
+        }
+        return bool(own - given)
+
+
+def _spellings(path: PurePosixPath) -> list[str]:
+    """How a module may be imported: src/net/parts.py as src.net.parts, net.parts or parts."""
+    parts = path.parts[:-1] if path.name == "__init__" else path.parts
+    return [".".join(parts[at:]) for at in range(len(parts))]
 
 
 def look(facts: Facts, settings: Settings) -> Code:

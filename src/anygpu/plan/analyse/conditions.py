@@ -2,8 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Protocol
+
+NEAREST = 12  # conditions that are looked at: a generated chain of elifs has thousands
+DEEPEST = 20
 
 # The same code runs on every machine and in every process: what these are is not known beforehand.
 _OF_THE_MACHINE = re.compile(r"rank|gpu|world|distributed|device|master|platform")
@@ -16,27 +19,29 @@ class Told(Protocol):
     def option(self, name: str, unknown: object) -> object: ...
 
 
-def off(told: Told, tests: Iterable[ast.expr]) -> bool:
+def off(told: Told, tests: Sequence[ast.expr]) -> bool:
     """Whether one of the conditions around a piece of code is known not to hold."""
-    return any(holds(told, test) is False for test in tests)
+    return any(holds(told, test) is False for test in tests[-NEAREST:])
 
 
-def holds(told: Told, test: ast.expr) -> bool | None:
+def holds(told: Told, test: ast.expr, depth: int = 0) -> bool | None:
     """True, False, or None when only the running code knows."""
+    if depth > DEEPEST:
+        return None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = holds(told, test.operand)
+        inner = holds(told, test.operand, depth + 1)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        return _joined(told, test)
+        return _joined(told, test, depth)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return _compared(told, test)
     found = _asked(told, test)
     return None if found is _UNKNOWN else bool(found)
 
 
-def _joined(told: Told, test: ast.BoolOp) -> bool | None:
+def _joined(told: Told, test: ast.BoolOp, depth: int) -> bool | None:
     """One that does not hold decides an `and`, one that holds an `or`."""
-    parts = [holds(told, part) for part in test.values]
+    parts = [holds(told, part, depth + 1) for part in test.values[:NEAREST]]
     decides = isinstance(test.op, ast.Or)
     if decides in parts:
         return decides

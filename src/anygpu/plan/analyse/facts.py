@@ -165,18 +165,19 @@ def dotted(node: ast.AST, imports: dict[str, str]) -> str:
 
 
 def _imports(source: Source, facts: Facts) -> None:
+    found: list[tuple[str, str, int]] = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                facts.modules.append((alias.name, source.name, node.lineno))
+                found.append((alias.name, source.name, node.lineno))
                 facts.imports[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
         elif isinstance(node, ast.ImportFrom) and node.module:
-            facts.modules.append((node.module, source.name, node.lineno))
+            found.append((node.module, source.name, node.lineno))
             for alias in node.names:
                 facts.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    facts.modules.sort(key=lambda found: found[2])
+    facts.modules += sorted(found, key=lambda module: module[2])
 
 
 def _walk(source: Source, facts: Facts) -> None:
@@ -267,11 +268,20 @@ def _bind(target: ast.expr, value: ast.expr, around: Around, facts: Facts, field
     bound = Assigned(value, value.lineno, around, "field" if field_of else how)
     for spelling in dict.fromkeys([normal(name), normal(name).rpartition(".")[2]]):
         facts.assigned[spelling].append(bound)
-    made = value.func if isinstance(value, ast.Call) else None
+    made = _unwrapped(value).func if isinstance(value, ast.Call) else None
     if made is not None:
         made_by = dotted(made, facts.imports)
         if made_by.rpartition(".")[2] not in _WRAPPERS:
             facts.made_by.setdefault(name.rpartition(".")[2], made_by)
+
+
+def _unwrapped(made: ast.Call) -> ast.Call:
+    """network(args).to(device) is made by network."""
+    while isinstance(made.func, ast.Attribute) and made.func.attr in _WRAPPERS:
+        if not isinstance(made.func.value, ast.Call):
+            break
+        made = made.func.value
+    return made
 
 
 def _bind_several(target: ast.Tuple | ast.List, value: ast.expr, around: Around, facts: Facts) -> None:

@@ -284,7 +284,10 @@ def _own_class(code: Code) -> Found[str] | None:
 def _by_helper(code: Code, uses: list[Call]) -> list[Call]:
     """net = resnet18(), a function of the code that returns one of its networks."""
     helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
-    return [use for use in uses if use.around.function and use.around.function in helpers]
+    inside = [use for use in uses if use.around.function and use.around.function in helpers]
+    bodies = [code.facts.functions[name][0] for name in helpers if name in code.facts.functions]
+    given_back = {id(n.value) for body in bodies for n in ast.walk(body) if isinstance(n, ast.Return)}
+    return [use for use in inside if id(use.node) in given_back] or inside
 
 
 def _named_only(code: Code, own: set[str]) -> Found[str] | None:

@@ -19,6 +19,7 @@ _DEEP = (
     "paddle",
     "mxnet",
     "detectron2",
+    "mmcv",
     "mmengine",
     "rfdetr",
     "theano",

@@ -190,7 +190,7 @@ def _every_in_loop(code: Code) -> Found[str] | None:
             continue
         step = next((n for guard in call.around.guards if (n := modulo(code, guard)) is not None), None)
         unit = "epochs" if _loop_word(call, "epoch") else "steps"
-        if step is not None:
+        if step is not None and step.value != 1:
             return _text(f"{step.value} {unit}", step)
         return _every("epoch" if unit == "epochs" or code.facts.depth(call) == 1 else "step", call)
     return None

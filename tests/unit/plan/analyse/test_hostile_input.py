@@ -216,3 +216,29 @@ def test_parsing_by_a_finalizer_in_between_does_no_harm() -> None:
     assert len(disturbed) == 2
     assert read.batch_size is not None
     assert not read.problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model = net()" + ".to(d)" * 3000,
+        "if " + "not " * 800 + "args.x:\n  batch_size = 4",
+        "if a == 0:\n  batch_size = 1\n"
+        + "".join(f"elif a == {i}:\n  batch_size = {i}\n" for i in range(2500)),
+        "t = {'a': dict(depth=2)}\n" + "".join(f"x{i} = t[k{i}]\nk{i} = x{i}\n" for i in range(4000)),
+        "from keras import layers, Model\nclass A(layers.Layer):\n  def __init__(self):\n    self.a = A()\n"
+        "  def call(self, x):\n    return A()(self.a(x))\nm = Model(A()(layers.Input((4,))))",
+    ],
+    ids=["chained", "not not", "elifs", "picks", "a layer of itself"],
+)
+def test_code_that_goes_round_or_on_and_on_is_read_in_bounded_time(text: str) -> None:
+    begun = time.process_time()
+    assert analyse("import torch\n" + text + "\n").characteristics is not None
+    assert time.process_time() - begun < BOUNDED_S
+
+
+def test_configurations_that_build_on_each_other_are_read_once() -> None:
+    files = {"a.py": "_base_ = ['b.py']\nepochs = 3", "b.py": "_base_ = ['a.py']\nepochs = 9"}
+    read = analyse("import torch\nimport mmcv\n", args=("a.py",), files=files)
+    assert read.epochs is not None
+    assert read.epochs.value == 3

@@ -33,6 +33,18 @@ def codes(read: Analysis) -> set[str]:
         ("p.add_argument('--amp', action='store_true')\np.add_argument('batch_size')", ("--amp", "5"), 5),
         ("import click\n@click.option('--batch-size', default=24)\ndef main(batch_size): pass", (), 24),
         ("flags.DEFINE_integer('batch_size', 40, 'help')", (), 40),
+        ("flags.DEFINE_integer('batch_size', default=41, help='')", (), 41),
+        (
+            "p.add_argument('-b', '--batch-size', dest='bsz', default=2)\nf(batch_size=opt.bsz)",
+            ("-b", "3"),
+            3,
+        ),
+        ("T = {'s': dict(batch_size=5), 'l': dict(batch_size=50)}\nsize = 'l'\nuse(**T[size])", (), 50),
+        (
+            "cfg.data.batch_size = 8\ncfg.data.batch_size = args.bs\nDataLoader(d, cfg.data.batch_size)",
+            ("--bs=2",),
+            2,
+        ),
         ("def main(batch_size=48): pass", (), 48),
         ("class CFG:\n    batch_size = 20\nDataLoader(d, batch_size=CFG.batch_size)", (), 20),
         ("cfg = {'train': {'batch_size': 6}}\nDataLoader(d, cfg['train']['batch_size'])", (), 6),
@@ -324,3 +336,28 @@ def test_a_class_of_ones_own_that_loads_itself_is_the_model() -> None:
     read = analyse(text)
     assert read.model is not None
     assert read.model.value == "GPT"
+
+
+def test_a_default_that_is_given_another_value_is_no_path_of_this_machine() -> None:
+    text = "import torch\np.add_argument('--data', default='/scratch/data/x')\nmodel.cuda()\n"
+    assert "absolute-path" in codes(analyse(text))
+    assert "absolute-path" not in codes(analyse(text, args=("--data", "mine")))
+
+
+def test_a_device_chosen_by_a_flag_does_not_ask_for_the_cpu() -> None:
+    text = "import torch\nema = Ema(model, device='cpu' if args.slow else '')\nmodel.cuda()\n"
+    needs = analyse(text).needs_gpu
+    assert needs is not None
+    assert needs.value
+
+
+def test_steps_on_the_command_line_overrule_the_default_of_the_epochs() -> None:
+    text = (
+        "import torch\np.add_argument('--max_train_steps', type=int)\n"
+        "p.add_argument('--num_train_epochs', default=5)\nfor epoch in range(args.num_train_epochs): pass\n"
+    )
+    read = analyse(text, args=("--max_train_steps", "70"))
+    assert read.epochs is None
+    assert read.steps is not None
+    assert read.steps.value == 70
+    assert analyse(text).epochs is not None
