@@ -250,12 +250,7 @@ class Settings:
         asked = next((found for b in bound if (found := self._asked_for(b))), None)
         if asked is not None:
             return asked
-        before = [
-            b for b in bound if line is not None and b.line <= line and b.how not in ("default", "passed")
-        ]
-        before += [b for b in bound if self._overrides(b)]
-        sure = [b for b in bound if b.how != "passed"] if self._disagree(bound, depth) else bound
-        for candidate in [*reversed(before[-6:]), *_by_trust(sure)[:8]]:
+        for candidate in self._in_turn(bound, line, depth):
             found = self.of(candidate.node, depth + 1)
             if found is not None and found.value is not None:
                 trust = {"default": LIKELY, "key": LIKELY, "field": LIKELY}.get(candidate.how, SURE)
@@ -264,6 +259,14 @@ class Settings:
             if found is None and self._overrides(candidate) and not candidate.around.branches:
                 return None  # cfg.model.vocab_size = len(vocabulary): only the running code knows
         return None
+
+    def _in_turn(self, bound: list[Assigned], line: int | None, depth: int) -> list[Assigned]:
+        """What may decide a name, first what decides most."""
+        kept = [b for b in bound if b.how not in ("default", "passed")]
+        before = [b for b in kept if line is not None and b.line <= line]
+        before += [b for b in kept if self._overrides(b)]
+        sure = [b for b in bound if b.how != "passed"] if self._disagree(bound, depth) else bound
+        return [*reversed(before[-6:]), *_by_trust(sure)[:8]]
 
     def _overrides(self, bound: Assigned) -> bool:
         """The script itself sets `cfg.model.width`: whatever a module beside it has as a default."""
