@@ -23,6 +23,7 @@ ALTOGETHER = 300_000
 DEEPEST = 8
 MOST_NODES = 4000  # a few lines of YAML can name each other a billion times
 _KINDS = (".yaml", ".yml", ".json", ".toml")
+_DEFAULT = re.compile(r"(?m)^\s*-\s*(?:override\s+)?/?([\w/]+):\s*([\w.-]+)\s*(?:#.*)?$")
 _KEY = re.compile(r"\s*[\"']?([^\s\"':=]+)[\"']?\s*[:=]")
 # What the readers raise for values that are not what their tag or place says.
 _UNREADABLE = (
@@ -50,7 +51,9 @@ def used(facts: Facts, args: tuple[str, ...], files: Mapping[str, str | bytes]) 
     """The configuration files that the code or the command line names."""
     named = [word for call in facts.calls for word in _words(call.node)] + list(args)
     wanted = [n for n in files if n.endswith(_KINDS) and any(_names(word, n) for word in named)]
-    hydra = [n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, files)]
+    hydra = [
+        n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, args, files)
+    ]
     words = [word.rpartition("=")[2] for word in args]
     overrides = [word for word in words if word.endswith(".py") and word in files]
     bases = [base for name in overrides for base in _bases(name, files)]
@@ -220,9 +223,31 @@ def _names(word: str, file: str) -> bool:
     return bool(word) and (word == file or PurePosixPath(word).name == PurePosixPath(file).name)
 
 
-def _hydra(node: ast.Call, files: Mapping[str, str | bytes]) -> Iterator[str]:
-    told = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
-    stem = str(told.get("config_name") or "config").removesuffix(".yaml")
-    folder = str(told.get("config_path") or ".").strip("./")
-    yield from (n for n in files if PurePosixPath(n).stem == stem and folder in n and n.endswith(_KINDS))
-    yield from (n for n in files if folder and n.startswith(folder + "/") and n.endswith(_KINDS))
+def _hydra(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> Iterator[str]:
+    """The main file, and of each group the one that it or the command line chooses."""
+    told = {k.arg: _last_word(k.value) for k in node.keywords if k.arg}
+    stem = (told.get("config_name") or "config").removesuffix(".yaml")
+    folder = (told.get("config_path") or ".").strip("./")
+    main = [n for n in files if PurePosixPath(n).stem == stem and folder in n and n.endswith(_KINDS)]
+    yield from main
+    below = [n for n in files if folder and n.startswith(folder + "/") and n.endswith(_KINDS)]
+    chosen = _chosen(files[main[0]], args) if main else {}
+    for name in below:
+        group = str(PurePosixPath(name).parent.relative_to(folder))
+        if chosen.get(group, PurePosixPath(name).stem) == PurePosixPath(name).stem:
+            yield name
+
+
+def _last_word(node: ast.expr) -> str:
+    """`root / "configs"` as "configs"."""
+    words = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return words[-1] if words else ""
+
+
+def _chosen(main: str | bytes, args: tuple[str, ...]) -> dict[str, str]:
+    """Groups to names: `- model: vit` under `defaults:`, or `model=vit` on the command line."""
+    text = main if isinstance(main, str) else main.decode("utf-8", "replace")
+    pairs = _DEFAULT.findall(text[:LARGEST_YAML])
+    given = [word.lstrip("+").split("=", 1) for word in args if "=" in word]
+    told = dict([*pairs, *((group, name) for group, name in given if group in dict(pairs))])
+    return {group: name.removesuffix(".yaml") for group, name in told.items()}

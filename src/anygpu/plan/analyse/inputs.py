@@ -19,7 +19,7 @@ _WORKER_NAMES = (
     "num_worker",
     "workers_per_gpu",
 )
-_HAVE_WORKERS = ("torch", "timm", "detectron2", "mmengine", "mmcv")
+_HAVE_WORKERS = ("torch", "timm", "detectron2", "mmengine", "mmcv", "lightning", "pytorch_lightning")
 _NAMED = ("load_dataset", "load", "builder", "get_dataset")
 _TABLES = ("read_csv", "read_parquet", "read_table", "read_json", "read_excel", "read_feather", "read_pickle")
 _FILES = ("memmap", "fromfile", "load_npz", "load_svmlight_file", "loadtxt", "genfromtxt", "load_from_disk")
@@ -47,7 +47,7 @@ _DATA_NAMES = (
 _PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/])[\w.~-]")
 _DATA_FILE = re.compile(r"(?i)data|train|\.np[yz]$|\.h5$")
 _COLLECTIONS = ("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets.")
-_TEXT_FILE = re.compile(r"(?i)\.(txt|jsonl|bin|tsv)$")
+_TEXT_FILE = re.compile(r"(?i)\.(txt|jsonl|bin|tsv|gz|bz2|xz|zst)$")
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
 
@@ -207,8 +207,9 @@ def _registered(code: Code) -> Found[str] | None:
 def _named_setting(code: Code) -> Found[str] | None:
     for name in _DATA_NAMES:
         told = code.settings.named(name)
-        if told is not None and isinstance(told.value, str) and told.value not in ("", "auto"):
-            return Found(value=told.value, file=told.file, line=told.line, confidence=GUESS)
+        known = told is not None and isinstance(told.value, str) and "${" not in told.value
+        if told is not None and known and told.value not in ("", "auto"):
+            return Found(value=str(told.value), file=told.file, line=told.line, confidence=GUESS)
     return None
 
 

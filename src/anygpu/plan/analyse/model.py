@@ -65,6 +65,7 @@ def model(code: Code) -> Found[str] | None:
         _from_config,
         _own_class,
         _by_setting,
+        _instantiated,
     ):
         found = reader(code)
         if found is not None:
@@ -332,4 +333,13 @@ def _by_setting(code: Code) -> Found[str] | None:
             continue
         if models.lookup(told.value) is not None:
             return _said(re.sub(_WEIGHT_FILE, "", told.value), told, LIKELY)
+    return None
+
+
+def _instantiated(code: Code) -> Found[str] | None:
+    """hydra makes what its configuration names: `net: {_target_: nets.dense.Dense}`."""
+    for section in ("model", "net", "network", "model.net", "backbone"):
+        told = code.settings.configs.get(f"{section}._target_")
+        if told is not None and isinstance(told.value, str):
+            return _said(told.value.rpartition(".")[2], told, GUESS)
     return None

@@ -24,6 +24,8 @@ _DEEP = (
     "rfdetr",
     "theano",
     "chainer",
+    "lightning",
+    "pytorch_lightning",
     "sentence_transformers",
 )
 _CLASSIC = ("xgboost", "lightgbm", "catboost", "sklearn")

@@ -75,7 +75,15 @@ def _is_save(code: Code, call: Call) -> bool:
 
 def checkpointing(code: Code) -> Found[bool] | None:
     """Whether it saves while it trains, not only when it is done."""
-    for reader in (_hf_saves, _lightning_saves, _yolo_saves, _callbacks, _snapshots, _loop_saves):
+    for reader in (
+        _hf_saves,
+        _lightning_saves,
+        _yolo_saves,
+        _callbacks,
+        _configured,
+        _snapshots,
+        _loop_saves,
+    ):
         found = reader(code)
         if found is not None:
             return found
@@ -134,6 +142,14 @@ def _callbacks(code: Code) -> Found[bool] | None:
     if call is None:
         return None
     return Found(value=True, file=call.file, line=call.line, confidence=SURE, because=call.last)
+
+
+def _configured(code: Code) -> Found[bool] | None:
+    """hydra makes what its configuration names: `_target_: lightning.pytorch.callbacks.ModelCheckpoint`."""
+    for told in code.settings.configs.values():
+        if isinstance(told.value, str) and told.value.endswith(".ModelCheckpoint"):
+            return Found(value=True, file=told.file, line=told.line, confidence=LIKELY, because=told.value)
+    return None
 
 
 def _snapshots(code: Code) -> Found[bool] | None:
