@@ -1,17 +1,25 @@
 """XGBoost and LightGBM: killed by SIGKILL in the middle, the resumed training ends with the same model."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy
 import pytest
+from sklearn.datasets import make_classification, make_regression
 from tests.unit.trainers.tabular.tables import penguins
 
 from anygpu.testing.trainings import Training
 from anygpu.trainers import get_trainer
+from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.tabular import learning
+from anygpu.trainers.tabular.saying import says
+from anygpu.trainers.tabular.settings import MODELS
 
 ROUNDS = 12
+FEW = {"max_depth": 3, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +77,40 @@ def test_classes_keep_their_names(model: str, data: Path, tmp_path: Path) -> Non
     result = get_trainer(model, dataset_path=data, output_dir=tmp_path, **settings).train()
     assert joblib.load(result.best).class_names_ == ["adelie", "chinstrap", "gentoo"]
     assert result.exports[0].difference is not None
+
+
+def rows(classes: int) -> tuple[Any, Any]:
+    if not classes:
+        return make_regression(n_samples=300, n_features=6, random_state=3)  # type: ignore[no-any-return]
+    return make_classification(  # type: ignore[no-any-return]
+        n_samples=300, n_features=6, n_informative=5, n_redundant=0, n_classes=classes, random_state=3
+    )
+
+
+def grown(model: str, classes: int, inputs: Any, target: Any, *, epochs: int, rounds: int) -> Iterator[Any]:
+    config = TrainingConfig(model=model, epochs=epochs, batch_size=8, options=FEW)
+    estimator = learning.new(config, "classification" if classes else "regression")
+    learn = learning.by_rounds(MODELS[model])
+    for number in range(epochs):
+        learn(estimator, inputs, target, number=number, rounds=rounds, seed=0)
+        yield estimator
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+@pytest.mark.parametrize("model", ["xgboost", "lightgbm"])
+def test_rounds_one_after_the_other_are_those_of_one_training_and_say_the_same(
+    model: str, classes: int
+) -> None:
+    inputs, target = rows(classes)
+    step_by_step, held = says(MODELS[model], inputs), None
+    for number, estimator in enumerate(grown(model, classes, inputs, target, epochs=6, rounds=2), 1):
+        at_once = estimator.predict_proba(inputs) if classes else estimator.predict(inputs)
+        assert numpy.allclose(step_by_step(estimator), at_once, rtol=1e-4, atol=1e-6)
+        if number == 4:
+            held, then = learning.held(MODELS[model], estimator), at_once
+    assert numpy.array_equal(says(MODELS[model], inputs)(estimator), step_by_step(estimator))
+    assert held is not None
+    best = held()
+    assert numpy.array_equal(best.predict_proba(inputs) if classes else best.predict(inputs), then)
+    (one,) = grown(model, classes, inputs, target, epochs=1, rounds=12)
+    assert numpy.allclose(at_once, one.predict_proba(inputs) if classes else one.predict(inputs), rtol=1e-5)

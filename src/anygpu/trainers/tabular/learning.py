@@ -9,9 +9,12 @@ from __future__ import annotations
 import copy
 import importlib
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.tabular.boosting import LightGBMRounds, XGBoostRounds, first_rounds, rounds_of
 from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, Model
 
 
@@ -61,24 +64,47 @@ def _tidied(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "hidden_layer_sizes": tuple(layers)} if isinstance(layers, list) else given
 
 
-def epoch(
+def by_rounds(model: Model) -> Callable[..., None]:
+    """What adds an epoch to a model that learns from all rows at once; one for each training."""
+    if model.epoch == "xgboost":
+        return XGBoostRounds()
+    return LightGBMRounds() if model.epoch == "lightgbm" else partial(_epoch, model)
+
+
+def _epoch(
     model: Model, estimator: Any, inputs: Any, target: Any, *, number: int, rounds: int, seed: int
 ) -> None:
-    """Epoch `number` (from 0) of a model that learns from all rows at once: `rounds` trees or rounds more."""
+    """Epoch `number` (from 0): `rounds` trees or rounds more."""
     if model.epoch == "grow":
         estimator.set_params(n_estimators=(number + 1) * rounds).fit(inputs, target)
     elif model.epoch == "iterate":
         estimator.set_params(max_iter=(number + 1) * rounds).fit(inputs, target)
     elif model.epoch == "solve":
         estimator.fit(inputs, target)
-    elif model.epoch == "xgboost":
-        before = estimator.get_booster() if number else None
-        estimator.set_params(n_estimators=rounds, random_state=(seed + number) % 2**31)
-        estimator.fit(inputs, target, xgb_model=before)
-    elif model.epoch == "lightgbm":
-        before = estimator.booster_ if number else None
-        estimator.set_params(n_estimators=rounds, random_state=(seed + number) % 2**31)
-        estimator.fit(inputs, target, init_model=before)
+
+
+def held(model: Model, estimator: Any) -> Callable[[], Any] | None:
+    """What gives the estimator as it is now, however it grows until then; None where it does not grow."""
+    if model.epoch in ("xgboost", "lightgbm"):
+        kept = copy.copy(estimator)
+        return partial(first_rounds, kept, rounds_of(kept))
+    if model.epoch in ("grow", "iterate"):
+        kept = _as_it_is(estimator)
+        return lambda: kept
+    return None
+
+
+def _as_it_is(estimator: Any) -> Any:
+    """A tree never changes once it is grown; lists of trees and generators of chance do."""
+    import numpy
+
+    kept = copy.copy(estimator)
+    for name, value in list(vars(kept).items()):
+        if isinstance(value, list):
+            setattr(kept, name, list(value))
+        elif isinstance(value, numpy.random.RandomState | numpy.random.Generator):
+            setattr(kept, name, copy.deepcopy(value))
+    return kept
 
 
 def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:

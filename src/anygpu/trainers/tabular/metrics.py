@@ -7,13 +7,13 @@ from typing import Any
 GOALS = {"classification": ("log_loss", "min"), "regression": ("rmse", "min")}
 
 
-def of_classes(model: Any, inputs: Any, codes: Any, count: int) -> dict[str, float]:
-    """`codes` number the classes, of which there are `count`."""
+def of_classes(said: Any, codes: Any, count: int) -> dict[str, float]:
+    """`said`: a probability for each class; `codes` number the classes, of which there are `count`."""
     import numpy
     from sklearn import metrics
 
-    said = numpy.asarray(model.predict_proba(inputs), dtype="f8")
-    said /= said.sum(axis=1, keepdims=True)
+    said = numpy.asarray(said, dtype="f8")
+    said = said / said.sum(axis=1, keepdims=True)
     guess = said.argmax(axis=1)
     known = range(count)
     return {
@@ -33,11 +33,11 @@ def _auc(metrics: Any, numpy: Any, codes: Any, said: Any, count: int) -> dict[st
     return {"auc": float(metrics.roc_auc_score(codes, said, multi_class="ovr"))}
 
 
-def of_numbers(model: Any, inputs: Any, target: Any) -> dict[str, float]:
+def of_numbers(said: Any, target: Any) -> dict[str, float]:
     import numpy
     from sklearn import metrics
 
-    said = numpy.asarray(model.predict(inputs), dtype="f8").reshape(-1)
+    said = numpy.asarray(said, dtype="f8").reshape(-1)
     return {
         "rmse": float(numpy.sqrt(((said - target) ** 2).mean())),
         "mae": float(numpy.abs(said - target).mean()),

@@ -43,6 +43,7 @@ class Model:
     settings: str = ""
     rate: str = ""  # what the learning rate is called; empty: it has none
     is_scaled: bool = False  # wants numbers, and a target, of similar size
+    is_forest: bool = False  # trees that know nothing of each other, and vote
     module: str = "sklearn"
     extra: str = "tabular"
 
@@ -50,13 +51,16 @@ class Model:
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
-def _ensemble(name: str, settings: str, *, epoch: str = "grow", rate: str = "") -> Model:
+def _ensemble(
+    name: str, settings: str, *, epoch: str = "grow", rate: str = "", is_forest: bool = False
+) -> Model:
     return Model(
         classifier=f"sklearn.ensemble:{name}Classifier",
         regressor=f"sklearn.ensemble:{name}Regressor",
         epoch=epoch,
         settings=settings,
         rate=rate,
+        is_forest=is_forest,
     )
 
 
@@ -73,8 +77,8 @@ def _boosting(module: str, name: str, settings: str) -> Model:
 
 
 MODELS: Mapping[str, Model] = {
-    "random-forest": _ensemble("RandomForest", _FOREST),
-    "extra-trees": _ensemble("ExtraTrees", _FOREST),
+    "random-forest": _ensemble("RandomForest", _FOREST, is_forest=True),
+    "extra-trees": _ensemble("ExtraTrees", _FOREST, is_forest=True),
     "gradient-boosting": _ensemble("GradientBoosting", f"{_TREE} subsample loss", rate="learning_rate"),
     "hist-gradient-boosting": _ensemble(
         "HistGradientBoosting",

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.contract import Trainer
+from anygpu.trainers.contract import Trainer, Written
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding, MissingExtra, TrainerError
 from anygpu.trainers.result import Export
 from anygpu.trainers.tabular import learning, metrics
 from anygpu.trainers.tabular.columns import Columns, chosen
 from anygpu.trainers.tabular.prepared import Part, Prepared, prepared
+from anygpu.trainers.tabular.saying import says
 from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check
 
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
@@ -74,6 +75,9 @@ class Tabular(Trainer):
             self.estimator = learning.new(self.config, self.config.task)
         except (TypeError, ValueError) as error:
             raise BadConfig(f"{self.config.model}: {error}") from error
+        self.learn = learning.by_rounds(self.model)
+        self.of_val = says(self.model, self.data.val.inputs)
+        self.of_test = says(self.model, self.data.test.inputs) if self.data.test is not None else None
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -93,8 +97,7 @@ class Tabular(Trainer):
     def _round(self, epoch: int) -> None:
         train, rounds = self.data.train, int(self.config.option("rounds", 1))
         try:
-            learning.epoch(
-                self.model,
+            self.learn(
                 self.estimator,
                 train.inputs,
                 train.target,
@@ -119,16 +122,17 @@ class Tabular(Trainer):
             self.step_done({}, steps_per_epoch=len(batches))
 
     def validate(self, epoch: int) -> Mapping[str, float]:
-        found = self._measured(self.data.val)
-        if self.data.test is not None:
-            found |= {f"test_{name}": value for name, value in self._measured(self.data.test).items()}
+        model = self._usable()
+        found = self._measured(self.of_val(model), self.data.val)
+        if self.data.test is not None and self.of_test is not None:
+            tested = self._measured(self.of_test(model), self.data.test)
+            found |= {f"test_{name}": value for name, value in tested.items()}
         return found
 
-    def _measured(self, part: Part) -> dict[str, float]:
-        model = self._usable()
+    def _measured(self, said: Any, part: Part) -> dict[str, float]:
         if self.data.labels is None:
-            return metrics.of_numbers(model, part.inputs, part.truth)
-        return metrics.of_classes(model, part.inputs, part.truth, len(self.data.labels))
+            return metrics.of_numbers(said, part.truth)
+        return metrics.of_classes(said, part.truth, len(self.data.labels))
 
     def _usable(self) -> Any:
         if self.data.scale == 1.0 and self.data.centre == 0.0:
@@ -152,10 +156,18 @@ class Tabular(Trainer):
 
     def save_weights(self, directory: Path, stem: str) -> Path:
         """A scikit-learn Pipeline, preprocessing included: `joblib.load(path).predict(rows)`."""
+        return self._write(self._usable(), directory, stem)
+
+    def hold_weights(self) -> Written | None:
+        """A model that grows is better after most rounds: written each time, it would be most of the work."""
+        kept = learning.held(self.model, self.estimator)
+        return None if kept is None else lambda directory, stem: self._write(kept(), directory, stem)
+
+    def _write(self, estimator: Any, directory: Path, stem: str) -> Path:
         import joblib
         from sklearn.pipeline import Pipeline
 
-        model = Pipeline([("columns", self.data.transformer), ("model", self._usable())])
+        model = Pipeline([("columns", self.data.transformer), ("model", estimator)])
         model.class_names_ = list(self.data.columns.classes)
         model.column_names_ = [column.name for column in self.data.columns.features]
         path, draft = directory / f"{stem}.joblib", directory / f"{stem}.joblib.draft"
