@@ -29,7 +29,7 @@ ALONE = {
     "YOLO_AUTOINSTALL": "false",
     "MPLBACKEND": "agg",
 }
-REPEATS = 3
+REPEATS, OFTEN = 5, 12  # steps of milliseconds are disturbed most, and cost least to make again
 LONGER = (1.0, 1.0, 1.5, 2.0)  # epochs of the runs of one workload: each has a seed of its own
 
 
@@ -40,6 +40,7 @@ class Workload:
     trainer: str
     data: str
     settings: dict[str, Any]
+    repeats: int = REPEATS
 
 
 def _classifier(model: str, **settings: Any) -> Workload:
@@ -55,8 +56,9 @@ def _nanogpt(model: str, **settings: Any) -> Workload:
     return Workload(trainer="nanogpt", data="text", settings={**fixed, **settings})
 
 
-def _tabular(model: str, **settings: Any) -> Workload:
-    return Workload(trainer="tabular", data="table", settings={"model": model, "target": "y", **settings})
+def _tabular(model: str, *, data: str = "table", repeats: int = REPEATS, **settings: Any) -> Workload:
+    settings = {"model": model, "target": "y", **settings}
+    return Workload(trainer="tabular", data=data, settings=settings, repeats=repeats)
 
 
 def _yolo(**settings: Any) -> Workload:
@@ -73,11 +75,14 @@ WORKLOADS = {
     "classifier-resnet18": _classifier("resnet18", image_size=32, batch_size=16, epochs=1),
     "nanogpt-nano": _nanogpt("gpt-nano", batch_size=8, epochs=3),
     "nanogpt-micro": _nanogpt("gpt-micro", batch_size=4, epochs=2),
-    "xgboost": _tabular("xgboost", epochs=80, max_depth=4, n_jobs=1),
-    "lightgbm": _tabular("lightgbm", epochs=60, n_jobs=1),
-    "random-forest": _tabular("random-forest", epochs=40, max_depth=8, max_features=0.3, n_jobs=1),
+    "xgboost": _tabular("xgboost", repeats=OFTEN, epochs=400, max_depth=4, n_jobs=1),
+    "lightgbm": _tabular("lightgbm", repeats=OFTEN, epochs=300, n_jobs=1),
+    "xgboost-long-table": _tabular("xgboost", data="long-table", epochs=150, max_depth=6, n_jobs=1),
+    "lightgbm-long-table": _tabular("lightgbm", data="long-table", epochs=150, n_jobs=1),
+    "random-forest": _tabular("random-forest", epochs=100, max_depth=8, max_features=0.3, n_jobs=1),
+    "hist-gradient-boosting": _tabular("hist-gradient-boosting", epochs=60),
     "mlp": _tabular("mlp", epochs=6, batch_size=128, hidden_layer_sizes=[256, 128]),
-    "mlp-narrow": _tabular("mlp", epochs=4, batch_size=64, hidden_layer_sizes=[64]),
+    "mlp-narrow": _tabular("mlp", repeats=OFTEN, epochs=4, batch_size=64, hidden_layer_sizes=[64]),
     "yolo": _yolo(image_size=64, batch_size=4, epochs=1, fraction=0.3),
     "huggingface-text": _huggingface("text-classification", "opinions", batch_size=16, epochs=2),
     "huggingface-language": _huggingface("causal-lm", "text", block_size=64, batch_size=16, epochs=1),
@@ -105,7 +110,7 @@ def recorded(workload: Workload) -> list[dict[str, Any]]:
             "settings": {**workload.settings, "epochs": round(workload.settings["epochs"] * longer)},
         }
         for seed, longer in enumerate(LONGER)
-        for _ in range(REPEATS)
+        for _ in range(workload.repeats)
     ]
     with tempfile.TemporaryDirectory() as place:
         homes = dict.fromkeys(("YOLO_CONFIG_DIR", "HF_HOME", "TORCH_HOME", "MPLCONFIGDIR"), place)
@@ -117,7 +122,7 @@ def recorded(workload: Workload) -> list[dict[str, Any]]:
         raise RuntimeError(f"{workload.trainer}: {done.stderr[-2000:]}")
     lines = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]
     runs = [json.loads(line) for line in lines]
-    return [least(runs[at : at + REPEATS]) for at in range(0, len(runs), REPEATS)]
+    return [least(runs[at : at + workload.repeats]) for at in range(0, len(runs), workload.repeats)]
 
 
 def least(same: list[dict[str, Any]]) -> dict[str, Any]:
@@ -125,8 +130,7 @@ def least(same: list[dict[str, Any]]) -> dict[str, Any]:
     ends = [[0.0, *run["times_s"], run["total_s"]] for run in same]
     spans = [[later - one for one, later in pairwise(run)] for run in ends]
     times = [round(each, 4) for each in accumulate(min(step) for step in zip(*spans, strict=True))]
-    grows = {"grows": True} if same[0].get("steps_per_epoch") == 1 else {}
-    return {**same[0], **grows, "times_s": times[:-1], "total_s": times[-1]}
+    return {**same[0], "times_s": times[:-1], "total_s": times[-1]}
 
 
 def page(workload: Workload, runs: list[dict[str, Any]]) -> str:
@@ -134,7 +138,7 @@ def page(workload: Workload, runs: list[dict[str, Any]]) -> str:
     about = {
         "trainer": workload.trainer,
         "settings": workload.settings,
-        "method": f"processor seconds, one thread; each training made {REPEATS} times, of each step the least counts",
+        "method": f"processor seconds, one thread; each training made {workload.repeats} times, of each step the least counts",
         "machine": f"{os.cpu_count()} cores, CPU",
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }

@@ -88,13 +88,15 @@ def train(asked: dict[str, Any]) -> None:
     data = DATA[asked["data"]](Path("data"), random.Random(asked["seed"]))
     context = Noting(Path("out"))
     settings = {**asked["settings"], "seed": asked["seed"], "export": []}
-    get_trainer(
+    trainer = get_trainer(
         asked["trainer"], dataset_path=data, output_dir=Path("out"), context=context, **settings
-    ).train()
+    )
+    trainer.train()
     found = {
         "seed": asked["seed"],
         "steps": context.steps,
         "steps_per_epoch": context.steps // context.epochs,
+        **({"grows": True} if trainer.grows(trainer.config) else {}),
         "times_s": context.times_s,
         "total_s": round(context.ended_s - context.began_s, 4),
     }
@@ -119,15 +121,19 @@ def opinions(path: Path, chance: random.Random) -> Path:
     return path
 
 
-def table(path: Path, chance: random.Random) -> Path:
+def table(path: Path, chance: random.Random, rows: int = 6_000) -> Path:
     path = path.with_suffix(".csv")
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*(f"x{column}" for column in range(20)), "y"])
-        for _ in range(6000):
+        for _ in range(rows):
             row = [chance.gauss(0, 1) for _ in range(20)]
             writer.writerow([*row, row[0] * row[1] + row[2] ** 2 + chance.gauss(0, 0.3)])
     return path
+
+
+def long_table(path: Path, chance: random.Random) -> Path:
+    return table(path, chance, rows=30_000)
 
 
 def pictures(path: Path, chance: random.Random) -> Path:
@@ -142,6 +148,7 @@ DATA: dict[str, Callable[[Path, random.Random], Path]] = {
     "text": text,
     "opinions": opinions,
     "table": table,
+    "long-table": long_table,
     "pictures": pictures,
     "boxes": boxes,
 }

@@ -6,10 +6,11 @@ from anygpu.control.money import spent
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.bill import RESTART_S, SPOT_LIFE_S, Span
-from anygpu.plan.calibrate import SURE_STEPS, WARM_UP, Reported, forecast, together
+from anygpu.plan.calibrate import SURE_GAPS, Reported, forecast, together
 from anygpu.plan.checkpointing import expected_s
 from anygpu.plan.history import BASIS
 from anygpu.spec.model import JobSpec
+from anygpu.trainers.registry import grows
 
 SAVE_S = 5.0
 ENDING_S, ENDING_PAID_S = 2.0, 30.0  # from the last step until nothing is left: files, and ending the machine
@@ -44,10 +45,10 @@ def has_moved(known: Prediction | None, newer: Prediction) -> bool:
 
 
 def _left(run: Reported, spec: JobSpec) -> Span | None:
-    """Seconds of training from the last report on. A trainer of ours whose epochs are steps adds a tree in each."""
-    grows = spec.trainer is not None and run.steps_per_epoch == 1
-    found = forecast(replace(run, grows=grows))
-    if found is None or found.rests_on < SURE_STEPS - WARM_UP:
+    """Seconds of training from the last report on."""
+    grown = spec.trainer is not None and grows(spec.trainer, spec.config)
+    found = forecast(replace(run, grows=grown))
+    if found is None or found.rests_on < SURE_GAPS:
         return None
     gone_s = run.times_s[-1]
     return Span(

@@ -6,23 +6,20 @@ are many and alike, so a few of them tell; pauses are few and long, so each kind
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, log
-from statistics import fmean, median
+from statistics import fmean
 
 from anygpu.plan.bill import Span
+from anygpu.plan.gaps import WARM_UP, Gap, Seen, sort_out
+from anygpu.plan.pauses import Pauses, between_epochs, unannounced
 
-WARM_UP = 3  # compilation, caches, first pages of data: never taken as typical
-CLEAR = 4.0  # a gap this many times the median step is a pause, not a slow step
 SURE_STEPS = 15  # from here on an estimate rests on the run itself
-SEEN, TOLD = 0.15, 0.3  # how far a pause may be off that was seen here, or in other runs; a share of it
-EVALUATION = (
-    0.08  # of an epoch, where none was seen: a fifth of the data held back, and only the forward pass
-)
+SURE_GAPS = SURE_STEPS - WARM_UP
 NINE_IN_TEN = 1.645
 LEAST_S, LEAST_SPREAD = 1e-3, 0.01  # nothing is surer than this
 GROWTH, GROWTH_SPREAD = 0.006, 0.005  # of a step, for each step before it, where steps grow: what is usual
 DRIFT = 0.08  # what the speed of a machine moves by over hours, with nothing to see it by
+MOOD, MOOD_S = 0.2, 1.0  # and what steps may be off by that took no second: they saw one state of its caches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +31,7 @@ class Reported:
     steps: int  # in all
     steps_per_epoch: int | None = None
     pause_s: float | None = None  # of one evaluation with its checkpoint, when known from elsewhere
-    grows: bool = (
-        False  # each step works on what all before it made, as the rounds of boosting and forests do
-    )
+    grows: bool = False  # each step works on what all before it made, as rounds of boosting may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,29 +52,34 @@ class Forecast:
 
 def forecast(run: Reported) -> Forecast | None:
     """None while there is nothing to go by."""
-    gaps = _gaps(run)
-    if not gaps:
+    seen = sort_out(run.times_s, run.first_step, run.steps_per_epoch, grows=run.grows)
+    if seen is None:
         return None
-    usual = median(gap for _, gap in gaps)
-    steps = [gap for _, gap in gaps if gap <= CLEAR * usual]
-    step_s = fmean(steps)
-    pauses = _pauses(run, gaps, usual)
-    spent_s, left = run.times_s[-1], max(0, run.steps - _done(run))
-    growth = (
-        _growth([gap for gap in gaps if gap[1] <= CLEAR * usual], step_s) if run.grows else _Growth(0.0, 0.0)
-    )
+    done = run.first_step + len(run.times_s) - 1
+    left, step_s = max(0, run.steps - done), fmean(gap.seconds for gap in seen.pace)
+    pauses = [
+        *between_epochs(seen, done=done, steps=run.steps, told_s=run.pause_s),
+        *unannounced(seen, done=done, steps=run.steps),
+    ]
+    growth = _growth(seen.pace, step_s) if run.grows else _Growth(0.0, 0.0)
     farther = (len(run.times_s) + left) / 2  # on average, from the steps that were seen to those to come
-    total_s = spent_s + left * step_s * (1 + growth.each * farther) + sum(each.total_s for each in pauses)
-    doubt = _doubt(steps, step_s, left, total_s, pauses)
+    to_come_s = left * step_s * (1 + growth.each * farther) + sum(each.total_s for each in pauses)
+    doubt = _doubt(seen, step_s, left, run.times_s[-1] + to_come_s, pauses)
     doubt = (doubt**2 + (NINE_IN_TEN * growth.spread * farther * left * step_s) ** 2) ** 0.5
+    return _told(run.times_s[-1], to_come_s, doubt, step_s=step_s, pauses=pauses, rests_on=seen.count)
+
+
+def _told(
+    spent_s: float, to_come_s: float, doubt: float, *, step_s: float, pauses: Sequence[Pauses], rests_on: int
+) -> Forecast:
     return Forecast(
-        total_s=total_s,
-        low_s=max(spent_s, total_s - doubt),
-        high_s=total_s + doubt,
+        total_s=spent_s + to_come_s,
+        low_s=spent_s + max(0.0, to_come_s - doubt),
+        high_s=spent_s + to_come_s + doubt,
         step_s=step_s,
         pause_s=next((each.each_s for each in pauses), 0.0),
         pauses=sum(each.left for each in pauses),
-        rests_on=len(steps),
+        rests_on=rests_on,
     )
 
 
@@ -114,75 +114,6 @@ class _Belief:
         return cls(log(expected), max(LEAST_SPREAD, log(high / low) / 2 / NINE_IN_TEN) ** 2)
 
 
-def _gaps(run: Reported) -> list[tuple[int, float]]:
-    """Between consecutive steps, each with the number of the step it led to; without the warm-up."""
-    times = run.times_s
-    numbered = [(run.first_step + i, max(0.0, times[i] - times[i - 1])) for i in range(1, len(times))]
-    warm = [(step, gap) for step, gap in numbered if step > WARM_UP + run.first_step - 1]
-    return warm or numbered
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pauses:
-    """What stands between steps: how many are to come, how long one is, and how far that may be off, as a share."""
-
-    left: int
-    each_s: float
-    doubt: float
-
-    @property
-    def total_s(self) -> float:
-        return self.left * self.each_s
-
-
-def _pauses(run: Reported, gaps: Sequence[tuple[int, float]], usual: float) -> list[_Pauses]:
-    """Those where epochs end, and those that come by a rhythm of their own, such as checkpoints."""
-    every = run.steps_per_epoch
-    at_ends = [gap - usual for step, gap in gaps if every and _ends_before(step, every)]
-    elsewhere = [
-        (step, gap - usual)
-        for step, gap in gaps
-        if gap > CLEAR * usual and not (every and _ends_before(step, every))
-    ]
-    found = [_between_epochs(run, at_ends, every, usual)] if every else []
-    rhythm = _rhythm([step for step, _ in elsewhere])
-    if rhythm:
-        left = _to_come(_done(run), run.steps, rhythm)
-        found.append(_Pauses(left=left, each_s=median(gap for _, gap in elsewhere), doubt=SEEN))
-    return found
-
-
-def _between_epochs(run: Reported, seen: Sequence[float], every: int, usual: float) -> _Pauses:
-    """As long as those that were seen; else as was told; else as an evaluation usually is."""
-    left = _to_come(_done(run), run.steps, every)
-    if seen or _done(run) >= run.steps:
-        return _Pauses(left=left, each_s=max(0.0, median(seen or [0.0])), doubt=SEEN)
-    if run.pause_s is not None:
-        return _Pauses(left=left, each_s=run.pause_s, doubt=TOLD)
-    return _Pauses(left=left, each_s=EVALUATION * every * usual, doubt=1.0)
-
-
-def _done(run: Reported) -> int:
-    return run.first_step + len(run.times_s) - 1
-
-
-def _ends_before(step: int, every: int) -> bool:
-    return step > 1 and (step - 1) % every == 0
-
-
-def _to_come(done: int, steps: int, every: int) -> int:
-    """Pauses after the steps that are left: one at the end of each epoch, the last one included."""
-    return max(0, steps // every - max(0, done - 1) // every)
-
-
-def _rhythm(paused_before: Sequence[int]) -> int | None:
-    """After how many steps a pause comes, when they come regularly."""
-    if len(paused_before) < 2:
-        return None
-    between = [later - earlier for earlier, later in pairwise(paused_before)]
-    return round(median(between)) or None
-
-
 @dataclass(frozen=True, slots=True)
 class _Growth:
     """By what share of a step each step is longer than the one before it, and how far that may be off."""
@@ -191,28 +122,31 @@ class _Growth:
     spread: float
 
 
-def _growth(steps: Sequence[tuple[int, float]], step_s: float) -> _Growth:
+def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
     """A straight line through the steps, as far as it can be told from noise, beside what is usual."""
     usual = _Growth(GROWTH, GROWTH_SPREAD)
-    middle = fmean(number for number, _ in steps)
-    across = sum((number - middle) ** 2 for number, _ in steps)
+    middle = fmean(gap.step for gap in steps)
+    across = sum((gap.step - middle) ** 2 for gap in steps)
     if len(steps) < 4 or not across or not step_s:
         return usual
-    slope = sum((number - middle) * gap for number, gap in steps) / across
-    around = sum((gap - step_s - slope * (number - middle)) ** 2 for number, gap in steps) / (len(steps) - 2)
+    slope = sum((gap.step - middle) * gap.seconds for gap in steps) / across
+    off = [gap.seconds - step_s - slope * (gap.step - middle) for gap in steps]
+    around = sum(each**2 for each in off) / (len(steps) - 2)
     seen, variance = slope / step_s, around / across / step_s**2
     weight = usual.spread**2 / (usual.spread**2 + variance)
     return _Growth(max(0.0, weight * seen + (1 - weight) * usual.each), (weight * variance) ** 0.5)
 
 
-def _doubt(
-    steps: Sequence[float], step_s: float, left: int, total_s: float, pauses: Sequence[_Pauses]
-) -> float:
+def _doubt(seen: Seen, step_s: float, left: int, total_s: float, pauses: Sequence[Pauses]) -> float:
     """Half the width of an interval that holds the truth nine times in ten."""
-    n = len(steps)
-    spread = (sum((gap - step_s) ** 2 for gap in steps) / max(1, n - 1)) ** 0.5
-    of_mean = 1.9 * spread / n**0.5 * left
-    of_sum = 1.65 * spread * left**0.5
-    of_pauses = sum(each.total_s * each.doubt for each in pauses)
+    n = len(seen.pace)
+    spread = (sum((gap.seconds - step_s) ** 2 for gap in seen.pace) / max(1, n - 1)) ** 0.5
+    parts = (
+        1.9 * spread / n**0.5 * left,
+        NINE_IN_TEN * spread * left**0.5,
+        sum(each.total_s * each.doubt for each in pauses),
+        DRIFT * total_s,
+        MOOD * max(0.0, 1 - seen.covered_s / MOOD_S) * left * step_s,
+    )
     too_few = max(0.0, SURE_STEPS - n) / SURE_STEPS * 0.5 * left * step_s
-    return float((of_mean**2 + of_sum**2 + of_pauses**2 + (DRIFT * total_s) ** 2) ** 0.5 + too_few)
+    return float(sum(part**2 for part in parts) ** 0.5 + too_few)

@@ -67,6 +67,11 @@ class AnyTrainer(ABC):
         return (cls.extra,) if cls.extra else ()
 
     @classmethod
+    def grows(cls, config: TrainingConfig) -> bool:
+        """Whether a step works on what all before it made, and takes longer and longer. Needs no framework."""
+        return False
+
+    @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
         """BadDataset says what is wrong. Needs no framework: it is asked before the data is sent anywhere."""
         return

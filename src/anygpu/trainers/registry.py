@@ -7,12 +7,14 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from anygpu.trainers.contract import AnyTrainer
-from anygpu.trainers.errors import NoSuchTrainer
+from anygpu.trainers.errors import NoSuchTrainer, TrainerError
 from anygpu.trainers.plugins import adapted, lend_names, registry
 
 ENTRY_POINTS = "anygpu.trainers"
@@ -74,6 +76,17 @@ def found(name: str) -> object:
 
 def is_built_in(name: str) -> bool:
     return bool(understood(name)[0])
+
+
+def grows(name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether steps of this training take longer and longer. Only our own are asked: nobody else's code is run."""
+    if not is_built_in(name):
+        return False
+    try:
+        kind = find(name)
+        return kind.grows(kind.configured(settings))
+    except (ImportError, TrainerError):
+        return False
 
 
 def understood(name: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ STEPS = {"step": 20, "steps": 100, "epochs": 4}
 
 def points(count: int, *, every: int = 1, gap_s: float = 2.0, first: int = 1) -> list[Point]:
     steps = range(first, first + count * every, every)
-    return [Point("loss", step, 5000.0 + (step - first) * gap_s, 0.5) for step in steps]
+    return [Point("loss", step, 5000.0 + (step - 1) * gap_s, 0.5) for step in steps]
 
 
 def test_points_become_the_times_of_steps() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-_SHARES = ("subsample", "colsample_bytree", "colsample_bylevel")
+from anygpu.trainers.tabular.settings import SHARES, draws
 
 
 class XGBoostRounds:
@@ -123,8 +123,7 @@ def first_rounds(estimator: Any, rounds: int) -> Any:
 
 
 def _draws(estimator: Any) -> bool:
-    shares = [getattr(estimator, name, None) for name in _SHARES]
-    return any(share is not None and share < 1 for share in shares)
+    return draws([getattr(estimator, name, None) for name in SHARES])
 
 
 def _exchange(estimator: Any, old: Any, new: Any) -> None:

@@ -6,7 +6,7 @@ Nothing is imported here, so that a setting can be checked where no framework is
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,7 @@ MODELS: Mapping[str, Model] = {
         "colsample_bytree reg_alpha reg_lambda class_weight n_jobs",
     ),
 }
+SHARES = ("subsample", "colsample_bytree", "colsample_bylevel")  # of rows or columns, drawn by chance
 DEFAULT_MODEL = "hist-gradient-boosting"
 
 ACCEPTS = Accepts(
@@ -143,6 +144,19 @@ def check(config: TrainingConfig) -> None:
         trouble += [*_misplaced(config, model), *_wrong_task(config, model)]
     if trouble:
         raise BadConfig("\n".join(trouble))
+
+
+def grows(config: TrainingConfig) -> bool:
+    """Whether every round asks all trees before it, as scikit-learn's boosting does, and what draws by chance."""
+    model = MODELS[config.model]
+    if model.module != "sklearn":
+        return draws([config.options.get(name) for name in SHARES])
+    return model.epoch in ("grow", "iterate") and not model.is_forest
+
+
+def draws(shares: Sequence[Any]) -> bool:
+    """Whether less than all is taken, by chance; None is a setting left alone."""
+    return any(isinstance(share, int | float) and share < 1 for share in shares)
 
 
 def _unknown_model(config: TrainingConfig) -> list[str]:

@@ -19,7 +19,7 @@ from anygpu.trainers.tabular import learning, metrics
 from anygpu.trainers.tabular.columns import Columns, chosen
 from anygpu.trainers.tabular.prepared import Part, Prepared, prepared
 from anygpu.trainers.tabular.saying import says
-from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check
+from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, grows
 
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
@@ -41,6 +41,10 @@ class Tabular(Trainer):
     @classmethod
     def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
         return tuple(dict.fromkeys((cls.extra, MODELS[config.model].extra)))
+
+    @classmethod
+    def grows(cls, config: TrainingConfig) -> bool:
+        return grows(config)
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
