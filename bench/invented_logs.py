@@ -41,6 +41,13 @@ def compiled_again(chance: random.Random) -> Log:
     return _log(gaps)
 
 
+def stalled_late(chance: random.Random) -> Log:
+    """The same, so late that it may as well come again; what comes after ten steps is taken for a rhythm of ten."""
+    gaps = _steps(chance, noise=0.05)
+    gaps[chance.randrange(9, 15)] *= chance.uniform(5, 40)
+    return _log(gaps)
+
+
 def stalled_loader(chance: random.Random) -> Log:
     """Every few steps one waits for data."""
     gaps = _steps(chance, noise=0.08)
@@ -55,14 +62,16 @@ def paused_twice(chance: random.Random) -> Log:
 
 
 def paused_once(chance: random.Random) -> Log:
-    """The same after so many steps that fifteen of them show it once."""
-    return _paused(chance, chance.randrange(8, 15))
+    """The same every ten steps, which fifteen of them show once."""
+    return _paused(chance, 10, first=chance.randrange(2))
 
 
-def _paused(chance: random.Random, every: int) -> Log:
+def _paused(chance: random.Random, every: int, first: int = 0) -> Log:
     gaps, pause = _steps(chance, noise=0.08), chance.uniform(0.3, 3) * every
     usual = sorted(gaps)[len(gaps) // 2]
-    return _log([gap + (pause * usual if at and at % every == 0 else 0) for at, gap in enumerate(gaps)])
+    return _log(
+        [gap + (pause * usual if at > 1 and at % every == first else 0) for at, gap in enumerate(gaps)]
+    )
 
 
 def unseen_evaluation(chance: random.Random) -> Log:
@@ -154,6 +163,7 @@ KINDS: Sequence[Callable[[random.Random], Log]] = (
     noisy,
     slow_start,
     compiled_again,
+    stalled_late,
     stalled_loader,
     paused_twice,
     paused_once,

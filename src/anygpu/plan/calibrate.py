@@ -144,7 +144,7 @@ def _doubt(seen: Seen, step_s: float, left: int, total_s: float, pauses: Sequenc
     parts = (
         1.9 * spread / n**0.5 * left,
         NINE_IN_TEN * spread * left**0.5,
-        sum(each.total_s * each.doubt for each in pauses),
+        sum(each.doubt_s for each in pauses),
         DRIFT * total_s,
         MOOD * max(0.0, 1 - seen.covered_s / MOOD_S) * left * step_s,
     )

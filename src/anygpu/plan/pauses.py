@@ -11,18 +11,18 @@ from statistics import fmean, median
 from anygpu.plan.gaps import CLEAR, Seen
 
 SEEN, TOLD = 0.15, 0.3  # how far a pause may be off that was seen here, or in other runs; a share of it
-ONCE = 1.0  # the same of what was seen but once, and may never come again
+ROUND = 5  # people say every 10, 25 or 100 steps; programs count from 0 or from 1
 # Of an epoch, where no evaluation was seen: a fifth of the data held back, and only the forward pass.
 EVALUATION = 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Of one kind: how many are to come, how long one is, and how far that may be off, as a share."""
+    """Of one kind: how many are expected, how long one is, and how far all of them may be off."""
 
     left: int
     each_s: float
-    doubt: float
+    doubt_s: float
 
     @property
     def total_s(self) -> float:
@@ -37,14 +37,17 @@ def between_epochs(seen: Seen, *, done: int, steps: int, told_s: float | None) -
     left = max(0, steps // every - max(0, done - 1) // every)
     if seen.at_ends or done >= steps:
         each_s = _usual_end([gap.seconds - seen.usual_s for gap in seen.at_ends] or [0.0])
-        return [Pauses(left=left, each_s=max(0.0, each_s), doubt=SEEN)]
+        return [_expected(left, max(0.0, each_s), SEEN)]
     if told_s is not None:
-        return [Pauses(left=left, each_s=told_s, doubt=TOLD)]
-    return [Pauses(left=left, each_s=EVALUATION * every * seen.usual_s, doubt=1.0)]
+        return [_expected(left, told_s, TOLD)]
+    return [_expected(left, EVALUATION * every * seen.usual_s, 1.0)]
 
 
 def unannounced(seen: Seen, *, done: int, steps: int) -> list[Pauses]:
-    """Those with a rhythm go on by it. Those without one go on as often as they came, unless they have ceased."""
+    """Those with a rhythm go on by it. Those without one go on as often as they came, unless they have ceased.
+
+    One alone without a rhythm is not expected again, but not impossible.
+    """
     long = seen.long
     if not long:
         return []
@@ -52,11 +55,17 @@ def unannounced(seen: Seen, *, done: int, steps: int) -> list[Pauses]:
     rhythm = _rhythm([gap.step for gap in long], done)
     if rhythm:
         left = max(0, steps + 1 - long[-1].step) // rhythm
-        return [Pauses(left=left, each_s=each_s, doubt=SEEN if len(long) > 1 else ONCE)]
+        return [_expected(left, each_s, SEEN if len(long) > 1 else 1.0)]
     if seen.usual_s and long[-1].step <= seen.within[len(seen.within) // 2].step:
         return []
     left = round((steps - done) * len(long) / len(seen.within))
-    return [Pauses(left=left, each_s=each_s, doubt=ONCE / len(long) ** 0.5)]
+    often = left if len(long) > 1 else 0
+    return [Pauses(left=often, each_s=each_s, doubt_s=left * each_s / len(long) ** 0.5)]
+
+
+def _expected(left: int, each_s: float, doubt: float) -> Pauses:
+    """`doubt`: how far one may be off, as a share of it."""
+    return Pauses(left=left, each_s=each_s, doubt_s=left * each_s * doubt)
 
 
 def _usual_end(pauses: Sequence[float]) -> float:
@@ -66,11 +75,15 @@ def _usual_end(pauses: Sequence[float]) -> float:
 
 
 def _rhythm(paused_before: Sequence[int], done: int) -> int | None:
-    """After how many steps a pause comes, when they come regularly and none is overdue.
-
-    Trainings count from their beginning: what was seen once, after n steps, comes again after 2 n.
-    """
-    between = [later - one for one, later in pairwise(paused_before)] or [paused_before[0] - 1]
+    """After how many steps a pause comes, when they come regularly and none is overdue."""
+    between = [later - one for one, later in pairwise(paused_before)] or _since_the_start(paused_before[0])
+    if not between or max(between) - min(between) > 1:
+        return None
     every = round(median(between))
-    is_regular = max(between) - min(between) <= 1
-    return every if every and is_regular and paused_before[-1] + every > done else None
+    return every if every and paused_before[-1] + every > done else None
+
+
+def _since_the_start(paused_before: int) -> list[int]:
+    """Seen once, after a round number of steps, it comes again after as many; after any other, by chance."""
+    steps = paused_before - 1
+    return [steps] if steps % ROUND in (0, 1) else []

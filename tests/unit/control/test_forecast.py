@@ -107,6 +107,21 @@ def test_past_runs_go_on_counting_beside_the_first_steps() -> None:
     assert said.wall_s < both.wall_s < alone.wall_s
 
 
+def test_rounds_that_ask_all_trees_before_them_are_expected_to_grow() -> None:
+    running = view(*training())
+    now_ms = running.attempts[0].launching_at_ms + 1_300_000
+    uneven = Reported(times_s=[60.0 * n + 6.0 * (n % 2) for n in range(1, 21)], steps=500)
+
+    def told_of(model: str) -> float:
+        asked = {"trainer": "tabular", "dataset": "t.csv", "config": {"target": "y", "model": model}}
+        asked_for = replace(running, spec=from_mapping(asked))
+        found = prediction(asked_for, running.attempts[0], uneven, now_ms)
+        assert found is not None
+        return found.wall_s
+
+    assert told_of("hist-gradient-boosting") > 1.05 * told_of("random-forest")
+
+
 def test_a_few_steps_are_too_few() -> None:
     running = view(*training())
     assert prediction(running, running.attempts[0], steady(done=8), 1_000_000) is None

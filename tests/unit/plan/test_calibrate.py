@@ -95,6 +95,61 @@ def test_an_epoch_that_ends_without_a_pause_is_taken_at_its_word() -> None:
     assert found.total_s == 400
 
 
+def whole(gaps: list[float], *, seen: int = 15, per_epoch: int | None = None) -> tuple[float, float]:
+    """What is forecast of a run, and what it took."""
+    times = [*accumulate(gaps)]
+    found = forecast(Reported(times_s=times[:seen], steps=len(gaps), steps_per_epoch=per_epoch))
+    assert found is not None
+    return found.total_s, times[-1]
+
+
+def test_a_pace_that_changed_counts_from_there_on() -> None:
+    quick_at_first = [0.4] * 8 + [1.0] * 192
+    slow_at_first = [3.0, 3.0, 3.0, 2.5, 2.0, 1.8, 1.6, 1.4] + [1.0] * 192
+    for gaps in (quick_at_first, slow_at_first):
+        said, took = whole(gaps)
+        assert abs(said - took) < 0.01 * took
+
+
+def test_a_pause_seen_once_after_a_round_number_of_steps_comes_again_after_as_many() -> None:
+    gaps = [1.0 + (30 if step and step % 10 == 0 else 0) for step in range(100)]
+    said, took = whole(gaps)
+    assert abs(said - took) <= 31
+
+
+def test_a_pause_seen_once_after_any_other_number_may_come_again_but_is_not_expected_to() -> None:
+    times = [*accumulate([1.0] * 12 + [9.0] + [1.0] * 87)]
+    found = forecast(Reported(times_s=times[:15], steps=100))
+    assert found is not None
+    assert found.total_s == times[-1]
+    assert found.high_s > times[-1] + 5 * 8
+
+
+def test_a_pause_that_would_have_come_again_by_now_was_the_only_one() -> None:
+    said, took = whole([1.0] * 5 + [30.0] + [1.0] * 94)
+    assert said == took
+
+
+def test_where_every_step_is_an_epoch_the_longer_ones_are_counted_by_their_rhythm() -> None:
+    gaps = [9.0 if epoch % 5 == 4 else 1.0 for epoch in range(100)]
+    said, took = whole(gaps, per_epoch=1)
+    assert abs(said - took) < 0.05 * took
+
+
+def test_a_first_evaluation_that_warms_up_is_not_typical() -> None:
+    ends = {4: 50.0, 8: 3.0, 12: 3.0}
+    gaps = [1.0 + ends.get(step, 3.0 if step and step % 4 == 0 else 0.0) for step in range(200)]
+    said, took = whole(gaps, per_epoch=4)
+    assert abs(said - took) < 0.05 * took
+
+
+def test_steps_that_are_reported_together_are_not_taken_for_steps_in_no_time() -> None:
+    times = [4.0 * (1 + at // 4) for at in range(200)]
+    found = forecast(Reported(times_s=times[:15], steps=200))
+    assert found is not None
+    assert abs(found.total_s - times[-1]) < 0.05 * times[-1]
+
+
 def test_rounds_that_grow_take_longer_than_the_first_ones_say() -> None:
     gaps = [1 + 0.01 * step for step in range(200)]
     seen = [*accumulate(gaps)]

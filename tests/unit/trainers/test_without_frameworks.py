@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from anygpu.trainers import find
 from anygpu.trainers.extras import requirements_for
-from anygpu.trainers.registry import BUILT_IN
+from anygpu.trainers.registry import BUILT_IN, grows
 
 HEAVY = {
     "torch",
@@ -47,3 +48,23 @@ def test_every_trainer_says_what_to_install_and_under_which_licence(name: str) -
     assert kind.extra
     settings = {"target": "y"} if kind.name == "tabular" else {}
     assert requirements_for(name, settings), f"pyproject.toml has no extra {kind.extra!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("tabular", {"target": "y"}, True),  # scikit-learn's boosting asks all trees before every round
+        ("tabular", {"target": "y", "model": "random-forest"}, False),
+        ("tabular", {"target": "y", "model": "mlp"}, False),
+        ("xgboost", {"target": "y"}, False),
+        ("lightgbm", {"target": "y", "colsample_bytree": 1.0}, False),
+        ("lightgbm", {"target": "y", "colsample_bytree": 0.5}, True),
+        ("nanogpt", {}, False),
+        ("xgboost", {}, False),  # settings that are wrong
+        ("somebody-elses", {}, False),
+    ],
+)
+def test_a_training_whose_steps_take_longer_and_longer_says_so(
+    name: str, settings: dict[str, Any], expected: bool
+) -> None:
+    assert grows(name, settings) is expected
