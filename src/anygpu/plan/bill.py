@@ -61,31 +61,64 @@ class Bill:
 
 def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     """The whole of it, not the price of an hour."""
-    dies_after_s = place.between_interruptions_s if offer.interruptible else inf
-    every_s = interval_s(run.save_s, dies_after_s)
-    transfer_s = (run.upload_gib + run.download_gib) / place.gib_a_second
-    around_s = place.boot_s + run.setup_s + transfer_s
-    wait_s = offer.expected_wait_s if place.wait_s is None else place.wait_s
+    around_s = _around_s(run, place)
+    wait_s = _wait_s(offer, place)
+    training = run.training_s
     walls = [
-        around_s + _with_interruptions(seconds, run, every_s, dies_after_s)
-        for seconds in (run.training_s.expected, run.training_s.low, run.training_s.high)
+        around_s + _training_s(offer, run, place, seconds)
+        for seconds in (training.expected, training.low, training.high)
     ]
-    egress = round(run.download_gib * place.egress_microusd_per_gib)
+    egress = egress_microusd(run, place)
     costs = [_charged(offer, wall_s) + egress for wall_s in walls]
     return Bill(
         wall_s=Span(expected=walls[0] + wait_s, low=walls[1], high=walls[2] + wait_s),
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
-        transfer_s=transfer_s,
-        saving_s=walls[0] - around_s - run.training_s.expected,
+        transfer_s=_transfer_s(run, place),
+        saving_s=walls[0] - around_s - training.expected,
         egress_microusd=egress,
-        every_s=every_s,
+        every_s=interval_s(run.save_s, _dies_after_s(offer, place)),
     )
 
 
-def _with_interruptions(work_s: float, run: Run, every_s: float, dies_after_s: float) -> float:
+def wall_s(offer: Offer, run: Run, place: Circuit) -> float:
+    """The expected seconds alone, as `bill` has them."""
+    return (
+        _around_s(run, place)
+        + _training_s(offer, run, place, run.training_s.expected)
+        + _wait_s(offer, place)
+    )
+
+
+def egress_microusd(run: Run, place: Circuit) -> int:
+    return round(run.download_gib * place.egress_microusd_per_gib)
+
+
+def _around_s(run: Run, place: Circuit) -> float:
+    return place.boot_s + run.setup_s + _transfer_s(run, place)
+
+
+def _transfer_s(run: Run, place: Circuit) -> float:
+    return (run.upload_gib + run.download_gib) / place.gib_a_second
+
+
+def _wait_s(offer: Offer, place: Circuit) -> float:
+    return offer.expected_wait_s if place.wait_s is None else place.wait_s
+
+
+def _dies_after_s(offer: Offer, place: Circuit) -> float:
+    return place.between_interruptions_s if offer.interruptible else inf
+
+
+def _training_s(offer: Offer, run: Run, place: Circuit, work_s: float) -> float:
+    """With the checkpoints, and what interruptions lose."""
+    dies_after_s = _dies_after_s(offer, place)
     return expected_s(
-        work_s, save_s=run.save_s, every_s=every_s, between_failures_s=dies_after_s, restart_s=RESTART_S
+        work_s,
+        save_s=run.save_s,
+        every_s=interval_s(run.save_s, dies_after_s),
+        between_failures_s=dies_after_s,
+        restart_s=RESTART_S,
     )
 
 

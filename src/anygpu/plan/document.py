@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis, summary
 from anygpu.plan.bill import Span
-from anygpu.plan.planner import Line, Planned
+from anygpu.plan.planner import Line, Planned, Reason
 
 KEPT = 200  # offers, best first
 SHORT = 8
-EXAMPLES = 3  # of each reason
 
 
 def document(
@@ -19,11 +19,11 @@ def document(
     shown = found.lines[:most]
     return {
         "strategy": found.strategy,
-        "choice": entry(found.lines[0]) if found.lines else None,
+        "choice": entry(found.choice) if found.choice else None,
         "short": [entry(line) for line in found.short(short or SHORT)],
         "offers": [entry(line) for line in shown],
         "more_offers": len(found.lines) - len(shown),
-        "rejected": rejected(found.rejected),
+        "rejected": rejected(found.reasons),
         "workload": workload(read),
         "lints": lints(read),
     }
@@ -32,7 +32,7 @@ def document(
 def entry(line: Line) -> dict[str, Any]:
     bill, offer = line.bill, line.place.offer
     return {
-        **named(line),
+        **named(offer),
         "configured": line.place.own,
         "score": line.score,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
@@ -51,8 +51,7 @@ def entry(line: Line) -> dict[str, Any]:
     }
 
 
-def named(line: Line) -> dict[str, Any]:
-    offer = line.place.offer
+def named(offer: Offer) -> dict[str, Any]:
     return {
         "backend": offer.backend,
         "name": offer.name,
@@ -64,14 +63,15 @@ def named(line: Line) -> dict[str, Any]:
     }
 
 
-def rejected(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """By reason, commonest first, with a few examples of each."""
-    by_reason: dict[str, list[Line]] = {}
-    for line in lines:
-        by_reason.setdefault(line.rejected, []).append(line)
+def rejected(reasons: Sequence[Reason]) -> list[dict[str, Any]]:
+    """By reason, with a few examples of each."""
     return [
-        {"reason": reason, "offers": len(them), "examples": [named(line) for line in them[:EXAMPLES]]}
-        for reason, them in sorted(by_reason.items(), key=lambda each: (-len(each[1]), each[0]))
+        {
+            "reason": each.reason,
+            "offers": each.offers,
+            "examples": [named(place.offer) for place in each.examples],
+        }
+        for each in reasons
     ]
 
 

@@ -2,9 +2,9 @@
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, overload
+from dataclasses import dataclass, replace
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, overload
 
 from anygpu.events.facts import Offer
 
@@ -21,54 +21,75 @@ class Place:
     dedicated: bool = True  # the operating system and the GPU are the job's alone
 
 
+class Where(NamedTuple):
+    """What a job may ask for beside a kind of place."""
+
+    region: str
+    zone: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Places that differ in price, name, region and age of the price alone. `place` stands for all of them."""
+    """Places that differ in price, whereabouts and age of the price alone. `place` stands for all of them."""
 
     place: Place
     numbers: Sequence[int]  # among all places, cheapest first
     prices: "array[float]"  # per hour, in the same order
+    wheres: Sequence[Where]  # in the same order
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Kinds that differ in CPUs, memory and disk alone: a run takes as long on all of them."""
+
+    whole: Alike  # of all its kinds, for whom their size makes no difference
+    kinds: Sequence[Alike]
+
+    @property
+    def place(self) -> Place:
+        return self.whole.place
 
 
 class Places(Sequence[Place]):
     """Places by their number. Made once and planned on often: making it costs far more than one plan."""
 
-    def __init__(
-        self, places: Sequence[Place], alike: Iterable[Alike], *, names: Sequence[str], regions: Sequence[str]
-    ) -> None:
+    def __init__(self, places: Sequence[Place], families: Iterable[tuple[Any, Family]]) -> None:
         self._places = places
-        self.alike = tuple(sorted(alike, key=lambda each: (kind_of(each.place), each.place.offer.name)))
-        self.names, self.regions = names, regions
+        self._families = sorted(families, key=itemgetter(0))
+
+    @property
+    def families(self) -> Iterator[Family]:
+        """In an order that does not depend on how the places came."""
+        return (family for _, family in self._families)
 
     @classmethod
     def of(cls, places: Iterable[Place]) -> "Places":
         every = tuple(places)
-        names, regions, zones, prices = (
-            [getter(place) for place in every] for getter in map(attrgetter, _TOLD_APART)
-        )
         kinds: dict[tuple[Any, ...], list[int]] = {}
         for number, place in enumerate(every):
             kinds.setdefault(kind_of(place), []).append(number)
-        rank = list(zip(prices, names, regions, zones, strict=True))
+        rank = list(map(_TOLD_APART, every))
         ordered = [sorted(numbers, key=rank.__getitem__) for numbers in kinds.values()]
-        alike = [
-            Alike(every[numbers[0]], numbers, array("d", [prices[n] for n in numbers])) for numbers in ordered
-        ]
-        return cls(every, alike, names=names, regions=regions)
+        return cls.alike(every, (_alike(every, numbers) for numbers in ordered))
+
+    @classmethod
+    def alike(cls, places: Sequence[Place], kinds: Iterable[Alike]) -> "Places":
+        """Of places that are sorted by kind already."""
+        families: dict[tuple[Any, ...], list[Alike]] = {}
+        for kind in sorted(kinds, key=lambda each: (kind_of(each.place), each.place.offer.name)):
+            families.setdefault(family_of(kind.place), []).append(kind)
+        return cls(places, [(key, Family(_together(kinds), kinds)) for key, kinds in families.items()])
 
     def joined(self, more: Sequence[Place]) -> "Places":
         """With a few more of one's own; the many are not sorted again."""
         others, first = Places.of(more), len(self)
-        shifted = [
-            Alike(each.place, [first + number for number in each.numbers], each.prices)
-            for each in others.alike
-        ]
-        return Places(
-            _Joined(self._places, others),
-            (*self.alike, *shifted),
-            names=[*self.names, *others.names],
-            regions=[*self.regions, *others.regions],
-        )
+        shifted = [(key, _shifted(family, first)) for key, family in others._families]
+        return Places(_Joined(self._places, others), [*self._families, *shifted])
+
+    @property
+    def kinds(self) -> int:
+        return sum(len(family.kinds) for _, family in self._families)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -84,15 +105,13 @@ class Places(Sequence[Place]):
         return iter(self._places)
 
 
-_TOLD_APART = ("offer.name", "offer.region", "offer.zone", "offer.price_microusd_per_hour")
-_KIND = attrgetter(
+_TOLD_APART = attrgetter("offer.price_microusd_per_hour", "offer.name", "offer.region", "offer.zone")
+_SIZE = attrgetter("offer.cpus", "offer.memory_gib", "offer.disk_gib")
+_FAMILY = attrgetter(
     "offer.backend",
     "offer.gpu_kind",
     "offer.gpu_count",
     "offer.gpu_memory_gib",
-    "offer.cpus",
-    "offer.memory_gib",
-    "offer.disk_gib",
     "offer.interruptible",
     "offer.paid",
     "offer.containers",
@@ -106,10 +125,42 @@ _KIND = attrgetter(
 )
 
 
+def family_of(place: Place) -> tuple[Any, ...]:
+    """All that decides how long a job takes there. Machines without a GPU are known by their name."""
+    return *_FAMILY(place), "" if place.offer.gpu_kind else place.offer.name
+
+
 def kind_of(place: Place) -> tuple[Any, ...]:
-    """All that decides whether a job fits and how long it takes. Machines without a GPU are known by their name."""
-    named = "" if place.offer.gpu_kind else place.offer.name
-    return *_KIND(place), named
+    """All that decides whether a job fits and how long it takes."""
+    return *family_of(place), *_SIZE(place)
+
+
+def where(offer: Offer) -> Where:
+    return Where(offer.region, offer.zone, offer.name)
+
+
+def _alike(places: Sequence[Place], numbers: Sequence[int]) -> Alike:
+    prices = array("d", [places[number].offer.price_microusd_per_hour for number in numbers])
+    wheres = [where(places[number].offer) for number in numbers]
+    return Alike(places[numbers[0]], numbers, prices, wheres)
+
+
+def _together(kinds: Sequence[Alike]) -> Alike:
+    """Kinds as one, cheapest first; of the same price the kind that comes first."""
+    if len(kinds) == 1:
+        return kinds[0]
+    every = [each for kind in kinds for each in zip(kind.prices, kind.numbers, kind.wheres, strict=True)]
+    prices, numbers, wheres = zip(*sorted(every, key=itemgetter(0)), strict=True)
+    return Alike(kinds[0].place, numbers, array("d", prices), wheres)
+
+
+def _shifted(family: Family, first: int) -> Family:
+    """The same, numbered from `first`."""
+    whole, *kinds = (
+        replace(each, numbers=[first + number for number in each.numbers])
+        for each in (family.whole, *family.kinds)
+    )
+    return Family(whole, kinds)
 
 
 class _Joined(Sequence[Place]):

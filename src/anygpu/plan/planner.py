@@ -3,20 +3,23 @@
 Pure: the same question gets the same answer. A place is an offer with what its cloud's terms add to it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import overload
+from typing import NamedTuple, overload
 
 from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.bill import Bill
 from anygpu.plan.places import Place, Places
 from anygpu.plan.question import Duration, Question
-from anygpu.plan.ranking import HOUR_S, Ranking
+from anygpu.plan.ranking import Ranking
+from anygpu.plan.sieve import Out, stay
 from anygpu.plan.words import cons, pros
 from anygpu.spec.model import JobSpec
 
 __all__ = ["Line", "Lines", "Place", "Places", "Planned", "planned"]
+
+EXAMPLES = 3  # of each reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +37,13 @@ class Line:
     cons: tuple[str, ...] = ()
 
 
+Numbers = Callable[[int | None], Sequence[int]]  # the first so many, or all
+
+
 class Lines(Sequence[Line]):
     """Lines of a plan, each written out only when it is looked at."""
 
-    def __init__(self, count: int, numbers: Callable[[], Sequence[int]], line: Callable[[int], Line]) -> None:
+    def __init__(self, count: int, numbers: Numbers, line: Callable[[int], Line]) -> None:
         self._count, self._numbers, self._line = count, numbers, line
 
     def __len__(self) -> int:
@@ -49,8 +55,11 @@ class Lines(Sequence[Line]):
     def __getitem__(self, at: slice) -> tuple[Line, ...]: ...
     def __getitem__(self, at: int | slice) -> Line | tuple[Line, ...]:
         if isinstance(at, slice):
-            return tuple(map(self._line, self._numbers()[at]))
-        return self._line(self._numbers()[at])
+            return tuple(map(self._line, self._numbers(_most(at))[at]))
+        return self._line(self._numbers(None)[at])
+
+    def __iter__(self) -> Iterator[Line]:
+        return map(self._line, self._numbers(None))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Lines) and self[:] == other[:]
@@ -59,13 +68,22 @@ class Lines(Sequence[Line]):
         return hash(self[:])
 
 
+class Reason(NamedTuple):
+    """Why places are out, how many, and the first of them."""
+
+    reason: str
+    offers: int
+    examples: tuple[Place, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Best first; the rejected apart."""
+    """Best first; the rejected apart, and the same by reason, commonest first."""
 
     strategy: str
     lines: Lines
     rejected: Lines
+    reasons: Sequence[Reason]
     best_of_each: Lines  # number of each GPU in each market
 
     @property
@@ -90,11 +108,30 @@ def planned(
     known = places if isinstance(places, Places) else Places.of(places)
     ranking = Ranking(question, known)
     writer = _Writer(question, known, ranking)
+    best = ranking.best_of_each
     return Planned(
         strategy=ranking.strategy,
-        lines=Lines(len(ranking), lambda: ranking.order, writer.fitting),
-        rejected=Lines(len(known) - len(ranking), lambda: ranking.others, writer.rejected),
-        best_of_each=Lines(len(ranking.best_of_each), lambda: ranking.best_of_each, writer.fitting),
+        lines=Lines(len(ranking), ranking.first, writer.fitting),
+        rejected=Lines(len(known) - len(ranking), lambda _: ranking.others, writer.rejected),
+        reasons=_reasons(ranking.out, known),
+        best_of_each=Lines(len(best), lambda _: best, writer.fitting),
+    )
+
+
+def _most(at: slice) -> int | None:
+    """How many it takes from the beginning; None when that is not said."""
+    return at.stop if at.stop is not None and at.stop >= 0 and (at.start or 0) >= 0 else None
+
+
+def _reasons(out: Iterable[Out], places: Places) -> tuple[Reason, ...]:
+    counts: dict[str, int] = {}
+    firsts: dict[str, list[int]] = {}
+    for reason, numbers in out:
+        counts[reason] = counts.get(reason, 0) + len(numbers)
+        firsts.setdefault(reason, []).extend(numbers[:EXAMPLES])
+    return tuple(
+        Reason(reason, count, tuple(places[number] for number in sorted(firsts[reason])[:EXAMPLES]))
+        for reason, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     )
 
 
@@ -130,7 +167,7 @@ class _Writer:
         return Line(
             place=place,
             bill=found,
-            rejected=self.question.unfit(place) or self.question.beyond(found),
+            rejected=self.question.why_not(place, found),
             confidence=self.question.confidence(place, prediction),
             basis=prediction.basis,
             idle_gpus=self.question.leaves_idle(place.offer),
@@ -138,5 +175,5 @@ class _Writer:
 
 
 def _exact_cost(place: Place, found: Bill) -> float:
-    billed_s = place.offer.billing.billed_s(round(found.wall_s.expected))
-    return float(place.offer.price_microusd_per_hour) * billed_s / HOUR_S + found.egress_microusd
+    here = stay(place, found.wall_s.expected, found.egress_microusd)
+    return here.cost(place.offer.price_microusd_per_hour)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.plan import gpus
 from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
-from anygpu.plan.bill import Bill, Circuit, Run, Span, bill
-from anygpu.plan.places import Place
-from anygpu.plan.route import unfit
+from anygpu.plan.bill import Bill, Circuit, Run, Span, bill, egress_microusd, wall_s
+from anygpu.plan.places import Place, where
+from anygpu.plan.route import cramped, elsewhere, unsuited
 from anygpu.plan.wheels import misfit
 from anygpu.spec.model import JobSpec
 
@@ -19,7 +19,7 @@ INSTALL_S, READY_S = 60.0, 0.5  # from a machine that answers to the first step
 SURENESS = ("low", "medium", "high")
 NARROW, WIDE = 2.0, 5.0  # the high end over the low end of what history says
 
-# What is known of the time on an offer beside the code; asked once for offers that differ in name, region and price.
+# What is known of the time on an offer beside the code; asked once for offers that differ in size, name, region and price.
 Duration = Callable[[Offer], Span | None]
 
 
@@ -39,6 +39,8 @@ class Question:
     read: Analysis | None = None
     deadline_s: float | None = None
     duration: Duration | None = None
+    # What was asked once for each sort of GPU.
+    _gpus: dict[tuple[str, int, float, bool], str] = field(default_factory=dict, repr=False, compare=False)
     _by_code: dict[tuple[str, float, int], Prediction] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -61,14 +63,21 @@ class Question:
         return self._by_code[machine]
 
     def bill(self, place: Place, training_s: Span) -> Bill:
+        return bill(place.offer, *self._run(place, training_s))
+
+    def taken(self, place: Place, training_s: Span) -> tuple[float, int]:
+        """Of the bill what decides the order of places: seconds until done, and the price of what leaves."""
+        run, circuit = self._run(place, training_s)
+        return wall_s(place.offer, run, circuit), egress_microusd(run, circuit)
+
+    def _run(self, place: Place, training_s: Span) -> tuple[Run, Circuit]:
         needs = self.needs
+        data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
         # What a catalog says of the wait is the time to boot, which is counted already.
         circuit = Circuit(
             boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
         )
-        data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
-        run = Run(training_s=training_s, upload_gib=data_gib, setup_s=self._setup_s(place))
-        return bill(place.offer, run, circuit)
+        return Run(training_s=training_s, upload_gib=data_gib, setup_s=self._setup_s(place)), circuit
 
     def _setup_s(self, place: Place) -> float:
         """A machine of one's own has what a job without requirements needs."""
@@ -76,17 +85,20 @@ class Question:
         given = spec.requirements or spec.setup or spec.image
         return READY_S if place.own and not place.offer.paid and not given else INSTALL_S
 
-    def unfit(self, place: Place) -> str:
-        """Why it can never take the job, whatever that costs; empty when it can."""
+    def unsuited(self, place: Place) -> str:
+        """Why no place of its family will do, whatever its size and wherever it stands."""
         resumes = self.needs is not None and self.needs.interruptible.value
-        shared = self.spec.placement.dedicated and not place.dedicated
-        return (
-            unfit(self.spec, place.offer, resumable=resumes)
-            or ("is shared with others, and the job wants a machine of its own" if shared else "")
-            or self._lacks_gpu(place.offer)
-            or self._lacks_kernels(place.offer)
-            or _too_small(self.needs, place.offer)
-        )
+        if why_not := unsuited(self.spec, place.offer, resumable=resumes):
+            return why_not
+        if self.spec.placement.dedicated and not place.dedicated:
+            return "is shared with others, and the job wants a machine of its own"
+        offer = place.offer
+        gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.paid
+        if gpu not in self._gpus:
+            self._gpus[gpu] = (
+                self._lacks_gpu(offer) or self._lacks_kernels(offer) or _too_small(self.needs, offer)
+            )
+        return self._gpus[gpu]
 
     def _lacks_gpu(self, offer: Offer) -> str:
         needs = self.read.needs_gpu if self.read is not None else None
@@ -106,15 +118,28 @@ class Question:
         )
         return misfit(installs, gpu) if gpu is not None else ""
 
-    def beyond(self, found: Bill) -> str:
-        """Which limit of the job it breaks; empty when none."""
-        limit, deadline_s = self.spec.limits.max_cost_microusd, self.deadline_s
-        cost, wall_s = found.cost_microusd.expected, found.wall_s.expected
-        if limit is not None and cost > limit:
-            return f"would cost more than the ${limit / MICROUSD:,.2f} allowed"
-        if deadline_s is not None and wall_s > deadline_s:
-            return f"would take longer than the {deadline_s / 3600:.1f} h until the deadline"
-        return ""
+    def why_not(self, place: Place, found: Bill) -> str:
+        """Why it is not to be chosen, by what it is or by the limits of the job; empty when it may be."""
+        offer, limit = place.offer, self.spec.limits.max_cost_microusd
+        dear = limit is not None and found.cost_microusd.expected > limit
+        return (
+            self.unsuited(place)
+            or self.late(found.wall_s.expected)
+            or cramped(self.spec.resources, offer)
+            or elsewhere(self.spec, where(offer))
+            or (self.too_dear if dear else "")
+        )
+
+    def late(self, wall_s: float) -> str:
+        if self.deadline_s is None or wall_s <= self.deadline_s:
+            return ""
+        return f"would take longer than the {self.deadline_s / 3600:.1f} h until the deadline"
+
+    @property
+    def too_dear(self) -> str:
+        return (
+            f"would cost more than the ${(self.spec.limits.max_cost_microusd or 0) / MICROUSD:,.2f} allowed"
+        )
 
     def confidence(self, place: Place, prediction: Prediction) -> str:
         found = self._sureness(prediction)

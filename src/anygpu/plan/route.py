@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from anygpu.events.facts import MICROUSD, Offer, Place
 from anygpu.plan import gpus
+from anygpu.plan.places import Where, where
 from anygpu.spec.model import Gpu, JobSpec, Resources
 
 
@@ -131,6 +132,15 @@ def _too_dear(offer: Offer, now: Circumstances) -> str:
 
 def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
     """Why the offer can never take the job; empty when it can."""
+    return (
+        unsuited(spec, offer, resumable=resumable)
+        or cramped(spec.resources, offer)
+        or elsewhere(spec, where(offer))
+    )
+
+
+def unsuited(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
+    """Why no machine of its sort will do, whatever its size and wherever it stands."""
     placement = spec.placement
     if placement.allowed and offer.backend not in placement.allowed:
         return NOT_ALLOWED
@@ -138,13 +148,25 @@ def unfit(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
         return "forbidden by the job"
     if offer.refused:
         return offer.refused
-    if placement.region and offer.region != placement.region:
-        return f"is in region {offer.region or 'none'}, not {placement.region}"
-    if placement.instance_type and offer.name != placement.instance_type:
-        return f"is a {offer.name}, not a {placement.instance_type}"
     if spec.image and not offer.containers:
         return "runs no container images"
-    return _interruption(spec, offer, resumable=resumable) or too_small(spec.resources, offer)
+    return _interruption(spec, offer, resumable=resumable) or _too_few_gpus(spec.resources.gpu, offer)
+
+
+def elsewhere(spec: JobSpec, place: Where) -> str:
+    """Why it is not the region, the zone or the machine that the job asks for by name."""
+    asked = spec.placement
+    if asked.region and place.region != asked.region:
+        return f"is in region {place.region or 'none'}, not {asked.region}"
+    if asked.zone and place.zone != asked.zone:
+        return (
+            f"is in zone {place.zone}, not {asked.zone}"
+            if place.zone
+            else f"names no zone, {asked.zone} or other"
+        )
+    if asked.instance_type and place.name != asked.instance_type:
+        return f"is a {place.name}, not a {asked.instance_type}"
+    return ""
 
 
 def _rented(spec: JobSpec, offer: Offer) -> str:
@@ -169,10 +191,8 @@ def shows_resume_path(spec: JobSpec) -> bool:
     return bool(spec.checkpoint.paths or spec.checkpoint.resume_args or spec.trainer)
 
 
-def too_small(need: Resources, offer: Offer) -> str:
-    why_not = _gpu_too_small(need.gpu, offer) if need.gpu and need.gpu.count else ""
-    if why_not:
-        return why_not
+def cramped(need: Resources, offer: Offer) -> str:
+    """What it has too little of beside GPUs; a size that is not known is given the benefit of the doubt."""
     for what, wanted, has in (
         ("CPUs", need.cpus, offer.cpus),
         ("GiB of memory", need.memory_gib, offer.memory_gib),
@@ -183,7 +203,9 @@ def too_small(need: Resources, offer: Offer) -> str:
     return ""
 
 
-def _gpu_too_small(gpu: Gpu, offer: Offer) -> str:
+def _too_few_gpus(gpu: Gpu | None, offer: Offer) -> str:
+    if gpu is None or not gpu.count:
+        return ""
     if gpu.count > offer.gpu_count:
         has = f"{offer.gpu_count} GPUs" if offer.gpu_count else "no GPU"
         return f"has {has}, the job needs {gpu.count}"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anygpu.events.facts import Offer
-from anygpu.plan.route import Circumstances, rank, route, too_small
+from anygpu.plan.route import Circumstances, rank, route, unsuited
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 
@@ -139,5 +139,5 @@ def test_a_gpu_is_what_was_asked_for_by_its_kind_not_by_its_letters(
     asked: str, offered: str, will_do: bool
 ) -> None:
     spec = from_mapping({"script": "train.py", "resources": {"gpu": asked}})
-    why_not = too_small(spec.resources, Offer(backend="box", gpu_kind=offered, gpu_count=1))
+    why_not = unsuited(spec, Offer(backend="box", gpu_kind=offered, gpu_count=1))
     assert (why_not == "") is will_do

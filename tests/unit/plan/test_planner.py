@@ -110,6 +110,7 @@ def test_tightening_a_limit_never_adds_an_offer(
         {"forbidden": ["ec2"]},
         {"dedicated": True},
         {"region": "here"},
+        {"zone": "0-0"},
         {"instance_type": "machine-0"},
         {"interruptible": "no"},
         {"interruptible": "auto"},

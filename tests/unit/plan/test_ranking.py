@@ -1,5 +1,6 @@
 """The quick way of ranking gives what the plain way gives: every place by itself, then sorted."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ CONDITIONS: list[tuple[str, Any]] = [
     ("allowed", ["lambda", "ec2"]),
     ("forbidden", ["lab"]),
     ("region", "here"),
+    ("zone", "0-1"),
     ("instance_type", "machine-0"),
     ("expected_duration", "3h"),
 ]
@@ -40,11 +42,12 @@ def jobs(draw: st.DrawFn) -> JobSpec:
     conditions = draw(st.lists(st.sampled_from(CONDITIONS), max_size=2))
     placement = {"interruptible": "yes", "fallbacks": ["lambda", "ec2"], **dict(conditions)}
     limits = {"max_cost": f"${draw(st.floats(0.01, 60)):.2f}"} if draw(st.booleans()) else {}
-    gpu = draw(st.sampled_from((0, 0, 1, 2, "A100")))
+    resources = {"gpu": draw(st.sampled_from((0, 0, 1, 2, "A100")))}
+    resources |= {"cpus": 8} if draw(st.booleans()) else {}
     return from_mapping(
         {
             "script": "train.py",
-            "resources": {"gpu": gpu},
+            "resources": resources,
             "placement": {"strategy": draw(strategies()), **placement},
             "limits": limits,
         }
@@ -59,9 +62,7 @@ def remembered(offer: Offer) -> Span | None:
 def plain(question: Question, places: list[Place]) -> tuple[list[Place], dict[int, str]]:
     """Those that fit, best first, and why the others do not, by their number."""
     bills = [question.bill(each, question.predicted(each.offer).training_s) for each in places]
-    why_not = [
-        question.unfit(each) or question.beyond(found) for each, found in zip(places, bills, strict=True)
-    ]
+    why_not = [question.why_not(each, found) for each, found in zip(places, bills, strict=True)]
     fit = [(each, found) for each, found, why in zip(places, bills, why_not, strict=True) if not why]
     ordered = sorted(fit, key=lambda pair: order(question.spec, *pair, fit))
     return [place for place, _ in ordered], {number: why for number, why in enumerate(why_not) if why}
@@ -87,7 +88,7 @@ def order(spec: JobSpec, place: Place, found: Bill, fit: list[tuple[Place, Bill]
 def exact(place: Place, found: Bill) -> float:
     """A cost that is not rounded."""
     billed_s = place.offer.billing.billed_s(round(found.wall_s.expected))
-    return place.offer.price_microusd_per_hour * billed_s / 3600 + found.egress_microusd
+    return place.offer.price_microusd_per_hour * (billed_s / 3600) + found.egress_microusd
 
 
 @settings(deadline=None, max_examples=300)
@@ -106,6 +107,7 @@ def test_the_quick_plan_is_the_plain_plan(
     plan = planned(spec, read, found, deadline_s=deadline_s, duration=duration)
     assert [line.place for line in plan.lines] == fit
     assert [line.rejected for line in plan.rejected] == list(why_not.values())
+    assert {each.reason: each.offers for each in plan.reasons} == Counter(why_not.values())
     assert len(plan.lines) + len(plan.rejected) == len(found)
     assert (plan.choice.place if plan.choice else None) == (fit[0] if fit else None)
 
@@ -120,6 +122,17 @@ def test_the_short_list_is_what_comes_first_of_each_kind(spec: JobSpec, found: l
         first.setdefault((offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible), line)
     assert plan.short(len(found)) == tuple(first.values())
     assert plan.short(2) == tuple(first.values())[:2]
+
+
+@settings(deadline=None)
+@given(jobs(), various_places(), st.integers(0, 12))
+def test_the_first_few_are_the_first_of_all(spec: JobSpec, found: list[Place], most: int) -> None:
+    plan = planned(spec, READ, found)
+    every = plan.lines[:]
+    assert plan.lines[:most] == every[:most]
+    assert plan.lines[1:most] == every[1:most]
+    assert plan.lines[-most:] == every[-most:]
+    assert tuple(plan.lines) == every
 
 
 @settings(deadline=None)

@@ -127,13 +127,8 @@ class Catalog:
         """Per hour, as the organisation pays it."""
         return self._price[row]
 
-    def names(self) -> list[str]:
-        """Of the machine of every row."""
-        return [self._shapes[shape].name for shape in self._shape]
-
-    def regions(self) -> list[str]:
-        """Of every row."""
-        return [self._regions[region] for region in self._region]
+    def region(self, row: int) -> str:
+        return self._regions[self._region[row]]
 
     def rows_of_each_shape(self) -> Iterator[Sequence[int]]:
         """Cheapest first."""

@@ -6,7 +6,7 @@ from typing import overload
 
 from anygpu.plan.catalog.book import Catalog
 from anygpu.plan.catalog.candidates import Candidate
-from anygpu.plan.places import Alike, Place, Places
+from anygpu.plan.places import Alike, Place, Places, Where
 
 NOTHING_CONFIGURED: Mapping[str, str] = {}
 
@@ -17,15 +17,13 @@ def places_in(catalog: Catalog, *, backends: Mapping[str, str] = NOTHING_CONFIGU
     def place(row: int) -> Place:
         return _place(catalog.candidate(row), backends)
 
-    return Places(
-        _Rows(len(catalog), place),
-        (
-            Alike(place(rows[0]), rows, array("d", map(catalog.price, rows)))
-            for rows in catalog.rows_of_each_shape()
-        ),
-        names=catalog.names(),
-        regions=catalog.regions(),
-    )
+    kinds = (_alike(catalog, place(rows[0]), rows) for rows in catalog.rows_of_each_shape())
+    return Places.alike(_Rows(len(catalog), place), kinds)
+
+
+def _alike(catalog: Catalog, place: Place, rows: Sequence[int]) -> Alike:
+    wheres = [Where(region, "", place.offer.name) for region in map(catalog.region, rows)]
+    return Alike(place, tuple(rows), array("d", map(catalog.price, rows)), wheres)
 
 
 def _place(found: Candidate, backends: Mapping[str, str]) -> Place:

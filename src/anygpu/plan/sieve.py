@@ -1,0 +1,152 @@
+"""Which places will do for a question, and why the others will not: asked once for what the answer holds of.
+
+Most is settled for a family of kinds, the rest for a kind. Within a kind the cheaper hour is the cheaper run, so a
+limit on the cost is found by bisection.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from anygpu.plan.places import Alike, Family, Place, Places, Where, where
+from anygpu.plan.question import Question
+from anygpu.plan.route import cramped, elsewhere
+from anygpu.spec.model import JobSpec
+
+HOUR_S = 3600.0
+
+
+class Stay(NamedTuple):
+    """What a run takes at a place: seconds until done, hours that are charged, and the price of what leaves."""
+
+    wall_s: float
+    billed_h: float
+    egress_microusd: int
+
+    def cost(self, price: float) -> float:
+        """Not rounded, so that of two hours the cheaper one is never level."""
+        return price * self.billed_h + self.egress_microusd
+
+    def within(self, limit_microusd: int, prices: Sequence[float]) -> int:
+        """How many of these prices, which rise, make a bill that stays within a limit; bills are rounded half up."""
+        limit = limit_microusd + 0.5
+        return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
+
+
+NO_STAY = Stay(0.0, 0.0, 0)
+
+
+class Group(NamedTuple):
+    """Places of a family that will do, cheapest first, and what a run takes there."""
+
+    place: Place  # stands for all of them
+    numbers: Sequence[int]
+    prices: Sequence[float]
+    stay: Stay
+    least: float  # the cheapest run
+
+    def costs(self, most: int | None = None) -> list[float]:
+        """Of the first so many."""
+        _, billed_h, egress = self.stay
+        return [price * billed_h + egress for price in self.prices[:most]]
+
+
+class Out(NamedTuple):
+    """Places that will not do, for one reason."""
+
+    reason: str
+    numbers: Sequence[int]
+
+
+class Sieve:
+    """Goes through all places once. `groups`: those that will do; `out`: the others."""
+
+    def __init__(self, question: Question, places: Places) -> None:
+        self.groups: list[Group] = []
+        self.out: list[Out] = []
+        self._question, self._stays = question, _Stays(question)
+        self._limit = question.spec.limits.max_cost_microusd
+        self._need = need = question.spec.resources
+        self._sized = bool(need.cpus or need.memory_gib or need.disk_gib)
+        self._named = _Named(question.spec)
+        for family in places.families:
+            self._sift(family)
+        for numbers in self._named.others.values():
+            offer = places[numbers[0]].offer
+            self.out.append(Out(elsewhere(question.spec, where(offer)), numbers))
+
+    def _sift(self, family: Family) -> None:
+        question, place = self._question, family.place
+        why_not = question.unsuited(place)
+        stay = self._stays.at(place) if not why_not else NO_STAY
+        if why_not := why_not or question.late(stay.wall_s):
+            self.out.append(Out(why_not, family.whole.numbers))
+            return
+        for kind in family.kinds if self._sized else (family.whole,):
+            if too_little := cramped(self._need, kind.place.offer):
+                self.out.append(Out(too_little, kind.numbers))
+            else:
+                self._price(kind, stay)
+
+    def _price(self, kind: Alike, stay: Stay) -> None:
+        """Keeps those whose bill is within the job's limit."""
+        numbers, prices = self._named.among(kind)
+        kept = len(numbers)
+        if kept and self._limit is not None:
+            kept = stay.within(self._limit, prices)
+        if kept < len(numbers):
+            self.out.append(Out(self._question.too_dear, numbers[kept:]))
+            numbers, prices = numbers[:kept], prices[:kept]
+        if kept:
+            self.groups.append(Group(kind.place, numbers, prices, stay, stay.cost(prices[0])))
+
+
+class _Named:
+    """Picks the places that a job asks for by name: a region, a zone, a machine."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        asked = Where(
+            spec.placement.region or "", spec.placement.zone or "", spec.placement.instance_type or ""
+        )
+        self._fields = [at for at, name in enumerate(asked) if name]
+        self._asked = self._of(asked) if self._fields else None
+        self.others: dict[Any, list[int]] = {}
+
+    def among(self, kind: Alike) -> tuple[Sequence[int], Sequence[float]]:
+        """Their numbers and prices; the others are kept by what they are instead."""
+        if not self._fields:
+            return kind.numbers, kind.prices
+        found = list(map(self._of, kind.wheres))
+        for name, number in zip(found, kind.numbers, strict=True):
+            if name != self._asked:
+                self.others.setdefault(name, []).append(number)
+        kept = [name == self._asked for name in found]
+        return list(compress(kind.numbers, kept)), list(compress(kind.prices, kept))
+
+    @property
+    def _of(self) -> Callable[[Where], Any]:
+        return itemgetter(*self._fields)
+
+
+class _Stays:
+    """What a run takes: worked out once for machines that are as fast and charge by the same rule."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._known: dict[tuple[float | bool, ...], Stay] = {}
+
+    def at(self, place: Place) -> Stay:
+        training_s, offer = self._question.predicted(place.offer).training_s, place.offer
+        rule = offer.billing.step_s, offer.billing.minimum_s
+        start = place.boot_s, place.own, offer.paid, place.egress_microusd_per_gib
+        key = training_s.expected, offer.interruptible, *start, *rule
+        if key not in self._known:
+            self._known[key] = stay(place, *self._question.taken(place, training_s))
+        return self._known[key]
+
+
+def stay(place: Place, wall_s: float, egress_microusd: int) -> Stay:
+    billed_s = place.offer.billing.billed_s(round(wall_s))
+    return Stay(wall_s, billed_s / HOUR_S, egress_microusd)
