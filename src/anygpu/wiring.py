@@ -48,7 +48,7 @@ from anygpu.store.sql.tokens import Tokens
 from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.profiles import ConfiguredBackends
 from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
-from anygpu.wiring_control import World, desk, market, policy_of, supervisor
+from anygpu.wiring_control import World, credit_by_backend, desk, market, policy_of, supervisor
 from anygpu.wiring_stores import key_file, open_stores, retaining, rotating
 
 ORGANISATION, PROJECT = "local", "default"
@@ -127,6 +127,8 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     agents_go_to = settings.server.agent_url or agent_url
     reader, plans = WorkReader(stores.blobs, stores.uploads), Plans(stores.blobs)
     past_runs = PastRuns(stores.outcomes)
+    prices = market(settings)
+    credit_at = credit_by_backend(prices.policy, backends)
     access = Access(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
@@ -150,7 +152,13 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
             stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
         planning=Planning(
-            backends, Quotes(backends, world.clock, policy), market(settings), reader, past_runs, world.clock
+            backends,
+            Quotes(backends, world.clock, policy),
+            prices,
+            reader,
+            past_runs,
+            world.clock,
+            credit_at,
         ),
         plans=plans,
         limits=settings.limits,
@@ -162,7 +170,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ready=_ready(stores.journal),
     )
     leader = state.leader(settings.state, alone=settings.embedded)
-    comparing = Comparing(reader, plans, world.clock, past_runs)
+    comparing = Comparing(reader, plans, world.clock, past_runs, credit_at)
     leading = supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
         services=services,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import Comparing
+from anygpu.control.comparing import Comparing, CreditAt
 from anygpu.control.desk import Desk
 from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
@@ -88,6 +88,16 @@ def market(settings: Settings) -> Market:
         wanted.stale_days,
         lambda: datetime.now(UTC).date(),
     )
+
+
+def credit_by_backend(policy: CatalogPolicy, backends: Backends) -> CreditAt:
+    """The organisation's credit at the cloud a backend rents in: its kind has the cloud's name."""
+
+    def credit_at(backend: str) -> int:
+        entry = backends.entry(backend)
+        return policy.credit_microusd(entry.kind) if entry is not None else 0
+
+    return credit_at
 
 
 def policy_of(settings: Settings) -> Policy:

@@ -7,6 +7,7 @@ from typing import Any
 from anygpu.cli import paint, table, words
 
 MOST_CONS = 3
+WIDE = 110  # columns, for intervals beside what is expected
 NOT_CONFIGURED = "* you have no account configured there: anygpu backend add"
 HEADING = ("", "WHERE", "GPU", "TIME", "COST", "SURE", "MACHINE")
 
@@ -29,13 +30,15 @@ def offers(told: Mapping[str, Any], *, every: bool = False) -> list[str]:
 
 
 def with_reasons(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A row for each, and under it what speaks for and against it."""
+    """A row for each, and under it what speaks for and against it, and on a narrow screen what is expected at worst."""
+    narrow = table.width() < WIDE
     heading, *rows = table.table(
-        HEADING, [(str(place), *cells(entry)) for place, entry in enumerate(entries, 1)]
+        HEADING, [(str(place), *cells(entry, narrow=narrow)) for place, entry in enumerate(entries, 1)]
     )
     lines = [heading]
     for row, entry in zip(rows, entries, strict=True):
-        lines += [row, *(paint.paint(line, "dim", on=paint.wanted()) for line in _wrapped(reasons(entry)))]
+        said = "; ".join(filter(None, (at_worst(entry) if narrow else "", reasons(entry))))
+        lines += [row, *(paint.paint(line, "dim", on=paint.wanted()) for line in _wrapped(said))]
     return lines
 
 
@@ -50,16 +53,22 @@ def reasons(entry: Mapping[str, Any]) -> str:
     return "; ".join((*waits, *entry["pros"], *([f"but {against}"] if against else [])))
 
 
-def cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def cells(entry: Mapping[str, Any], *, narrow: bool = False) -> tuple[str, ...]:
     seconds, cost = entry["seconds"], entry["cost_microusd"]
+    time, price = words.duration(seconds["expected"]), _money(cost["expected"])
     return (
         where(entry),
         f"{entry['gpus']} x {entry['gpu']}" if entry["gpus"] else "-",
-        f"{words.duration(seconds['expected'])} (to {words.duration(seconds['high'])})",
-        f"{_money(cost['expected'])} (to {_money(cost['high'])})",
+        time if narrow else f"{time} (to {words.duration(seconds['high'])})",
+        price if narrow else f"{price} (to {_money(cost['high'])})",
         entry["confidence"],
         machine(entry),
     )
+
+
+def at_worst(entry: Mapping[str, Any]) -> str:
+    seconds, cost = entry["seconds"]["high"], entry["cost_microusd"]["high"]
+    return f"at worst {words.duration(seconds)}, {_money(cost)}"
 
 
 def where(entry: Mapping[str, Any]) -> str:

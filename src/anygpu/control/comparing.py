@@ -20,6 +20,7 @@ from anygpu.store.plans import Plans
 
 ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
 Remembers = Callable[[JobSpec, str], Awaitable[Sequence[Past]]]  # the organisation's runs of the same work
+CreditAt = Callable[[str], int]  # micro-dollars left to spend where a backend rents, before it costs money
 T = TypeVar("T")
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
 LAST = 1e30  # behind everything that is not in doubt
@@ -33,6 +34,11 @@ async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
 async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[Past]:
     """Where no runs are kept."""
     return ()
+
+
+def no_credit(backend: str) -> int:
+    """Where everything costs money."""
+    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +70,22 @@ class Comparing:
     """What is read of a job is read once; what it is compared with changes all the time."""
 
     def __init__(
-        self, read: ReadsWork, plans: Plans, clock: Clock, remembers: Remembers = nothing_remembered
+        self,
+        read: ReadsWork,
+        plans: Plans,
+        clock: Clock,
+        remembers: Remembers = nothing_remembered,
+        credit_at: CreditAt = no_credit,
     ) -> None:
         self._read, self._plans, self._clock = read, plans, clock
-        self._remembers = remembers
+        self._remembers, self._credit_at = remembers, credit_at
 
     async def compare(self, view: JobView, offers: Sequence[Offer]) -> Compared:
         """Never fails: what cannot be read of the job is not known of it."""
         read = await self.read(view)
         past = await _or_none(self._remembers(view.spec, view.organisation))
         duration = remembered(view.spec, read, past or ())
-        places = [as_place(offer) for offer in offers]
+        places = [as_place(offer, self._credit_at(offer.backend)) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
         planned = planner.planned(view.spec, read, places, deadline_s=left_s, duration=duration)
         if left_s is not None and not planned.lines:  # better late than never
@@ -128,9 +139,10 @@ def work_key(view: JobView) -> object:
     return what, where, limits, view.submitted_at_ms if spec.limits.deadline_s is not None else 0
 
 
-def as_place(offer: Offer) -> planner.Place:
+def as_place(offer: Offer, credit_microusd: int = 0) -> planner.Place:
     usual_s = RENTED_BOOT_S if offer.paid and offer.free is None else OWN_BOOT_S
-    return planner.Place(offer=offer, boot_s=offer.expected_wait_s or usual_s, own=True)
+    boot_s = offer.expected_wait_s or usual_s
+    return planner.Place(offer=offer, boot_s=boot_s, own=True, credit_microusd=credit_microusd)
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
@@ -163,6 +175,6 @@ def prediction(line: Line) -> Prediction:
 
 
 def _doubted(line: Line) -> Worth:
-    if line.confidence == "low":
+    if line.confidence == "low" and not line.certain:
         return Worth(score=LAST)
     return Worth(score=LAST, rejected=line.rejected)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 Json = dict[str, Any]
@@ -91,10 +92,16 @@ class Offer:
     billing: Billing = Billing()
     lease_s: float = 0  # how long its agent may be out of reach before it stops; 0: the server's default
     refused: str = ""  # why its own configuration does not allow it: a limit, a missing consent
+    driver: str = ""  # the version of its GPUs' driver, where the machine says it
 
     @property
     def paid(self) -> bool:
         return self.price_microusd_per_hour > 0
+
+    @property
+    def longest_s(self) -> float:
+        """Of one run; endless where nobody ends it."""
+        return inf if self.max_run_s is None else self.max_run_s
 
     @property
     def place(self) -> "Place":

@@ -1,14 +1,15 @@
 """What a run on an offer will take and cost: set-up, data, training, interruptions, and the provider's rule."""
 
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
-from anygpu.events.facts import Offer
+from anygpu.events.facts import HOUR_S, Offer
 from anygpu.plan.checkpointing import expected_s, interval_s
 
 GIB_A_SECOND = 0.05  # over the internet, 400 Mbit/s; a link that is known replaces it
 SPOT_LIFE_S = 6 * 3600.0  # between two interruptions, where nobody has counted them
 RESTART_S = 180.0  # another machine, its environment, the checkpoint
+HANDOVER_S = 300.0  # before the end of a machine's longest run: for saving and stopping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Run:
     setup_s: float = 60.0  # from a machine that answers to the first step
     upload_gib: float = 0.0
     download_gib: float = 0.0
+    resumes: bool = False  # so it may go on in another run where one may not last as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,37 +59,65 @@ class Bill:
     saving_s: float  # checkpoints, and what interruptions lose
     egress_microusd: int
     every_s: float  # how often to save there
+    runs: int = (
+        1  # one after the other, where none may last as long as the job; 0: not even training can begin
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """From the order to the end, without waiting, in so many runs."""
+
+    wall_s: float
+    runs: int
+
+    def billed_s(self, offer: Offer) -> int:
+        """Each run is charged by itself."""
+        times = max(1, self.runs)
+        return times * offer.billing.billed_s(round(self.wall_s / times))
+
+    def cost_microusd(self, offer: Offer) -> int:
+        """To the nearest micro-dollar, half up."""
+        return (offer.price_microusd_per_hour * self.billed_s(offer) + HOUR_S // 2) // HOUR_S
 
 
 def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     """The whole of it, not the price of an hour."""
-    around_s = _around_s(run, place)
     wait_s = _wait_s(offer, place)
     training = run.training_s
-    walls = [
-        around_s + _training_s(offer, run, place, seconds)
-        for seconds in (training.expected, training.low, training.high)
+    spans = [
+        stretch(offer, run, place, work_s) for work_s in (training.expected, training.low, training.high)
     ]
+    walls = [span.wall_s for span in spans]
     egress = egress_microusd(run, place)
-    costs = [_charged(offer, wall_s) + egress for wall_s in walls]
+    costs = [span.cost_microusd(offer) + egress for span in spans]
     return Bill(
         wall_s=Span(expected=walls[0] + wait_s, low=walls[1], high=walls[2] + wait_s),
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
         transfer_s=_transfer_s(run, place),
-        saving_s=walls[0] - around_s - training.expected,
+        saving_s=walls[0] - max(1, spans[0].runs) * _around_s(run, place) - training.expected,
         egress_microusd=egress,
         every_s=interval_s(run.save_s, _dies_after_s(offer, place)),
+        runs=spans[0].runs,
     )
 
 
-def wall_s(offer: Offer, run: Run, place: Circuit) -> float:
-    """The expected seconds alone, as `bill` has them."""
-    return (
-        _around_s(run, place)
-        + _training_s(offer, run, place, run.training_s.expected)
-        + _wait_s(offer, place)
-    )
+def stretch(offer: Offer, run: Run, place: Circuit, work_s: float) -> Stretch:
+    """For so much training, with its checkpoints and what interruptions lose."""
+    around_s = _around_s(run, place)
+    training_s = _training_s(offer, run, place, work_s)
+    runs = _runs(offer.longest_s, around_s, training_s, resumes=run.resumes)
+    return Stretch(wall_s=training_s + max(1, runs) * around_s, runs=runs)
+
+
+def _runs(longest_s: float, around_s: float, training_s: float, *, resumes: bool) -> int:
+    if around_s + training_s <= longest_s:
+        return 1
+    useful_s = longest_s - min(HANDOVER_S, longest_s / 4) - around_s
+    if useful_s <= 0:
+        return 0
+    return ceil(training_s / useful_s) if resumes else 1
 
 
 def egress_microusd(run: Run, place: Circuit) -> int:
@@ -120,7 +150,3 @@ def _training_s(offer: Offer, run: Run, place: Circuit, work_s: float) -> float:
         between_failures_s=dies_after_s,
         restart_s=RESTART_S,
     )
-
-
-def _charged(offer: Offer, wall_s: float) -> int:
-    return offer.billing.cost_microusd(offer.price_microusd_per_hour, round(wall_s))

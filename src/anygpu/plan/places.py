@@ -19,6 +19,7 @@ class Place:
     stale_days: int = 0  # how old its price is, when that is too old to be trusted
     own: bool = False
     dedicated: bool = True  # the operating system and the GPU are the job's alone
+    credit_microusd: int = 0  # what the organisation has left to spend there before it costs money
 
 
 class Where(NamedTuple):
@@ -118,10 +119,13 @@ _FAMILY = attrgetter(
     "offer.refused",
     "offer.billing.step_s",
     "offer.billing.minimum_s",
+    "offer.longest_s",
+    "offer.driver",
     "boot_s",
     "egress_microusd_per_gib",
     "own",
     "dedicated",
+    "credit_microusd",
 )
 
 

@@ -9,7 +9,8 @@ from math import inf
 from typing import NamedTuple, overload
 
 from anygpu.plan.analyse.findings import Analysis
-from anygpu.plan.bill import Bill
+from anygpu.plan.bill import Bill, Span, Stretch
+from anygpu.plan.credit import from_pocket
 from anygpu.plan.places import Place, Places
 from anygpu.plan.question import Duration, Question
 from anygpu.plan.ranking import Ranking
@@ -30,11 +31,19 @@ class Line:
     bill: Bill
     score: float = inf
     rejected: str = ""
+    certain: bool = False  # it is out by a fact, however doubtful the prediction is
     confidence: str = "low"
     basis: str = "nothing"  # what its time is predicted from: said | history | code | nothing
     idle_gpus: bool = False
     pros: tuple[str, ...] = ()
     cons: tuple[str, ...] = ()
+
+    @property
+    def from_pocket(self) -> Span:
+        """What of the cost is money, after the credit there."""
+        cost, credit = self.bill.cost_microusd, self.place.credit_microusd
+        expected, low, high = (from_pocket(each, credit) for each in (cost.expected, cost.low, cost.high))
+        return Span(expected=expected, low=low, high=high)
 
 
 Numbers = Callable[[int | None], Sequence[int]]  # the first so many, or all
@@ -168,6 +177,7 @@ class _Writer:
             place=place,
             bill=found,
             rejected=self.question.why_not(place, found),
+            certain=bool(self.question.misfit(place.offer)),
             confidence=self.question.confidence(place, prediction),
             basis=prediction.basis,
             idle_gpus=self.question.leaves_idle(place.offer),
@@ -175,5 +185,5 @@ class _Writer:
 
 
 def _exact_cost(place: Place, found: Bill) -> float:
-    here = stay(place, found.wall_s.expected, found.egress_microusd)
+    here = stay(place, Stretch(wall_s=found.wall_s.expected, runs=found.runs), found.egress_microusd)
     return here.cost(place.offer.price_microusd_per_hour)

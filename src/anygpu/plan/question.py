@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.plan import gpus
 from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
-from anygpu.plan.bill import Bill, Circuit, Run, Span, bill, egress_microusd, wall_s
+from anygpu.plan.bill import Bill, Circuit, Run, Span, Stretch, bill, egress_microusd, stretch
 from anygpu.plan.places import Place, where
-from anygpu.plan.route import cramped, elsewhere, unsuited
+from anygpu.plan.route import cramped, elsewhere, shows_resume_path, unsuited
 from anygpu.plan.wheels import misfit
+from anygpu.plan.words import spoken
 from anygpu.spec.model import JobSpec
 
 WITHOUT_GPU = 20.0  # times as long as on the reference
@@ -40,7 +41,9 @@ class Question:
     deadline_s: float | None = None
     duration: Duration | None = None
     # What was asked once for each sort of GPU.
-    _gpus: dict[tuple[str, int, float, bool], str] = field(default_factory=dict, repr=False, compare=False)
+    _gpus: dict[tuple[str, int, float, str, bool], str] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _by_code: dict[tuple[str, float, int], Prediction] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -65,10 +68,10 @@ class Question:
     def bill(self, place: Place, training_s: Span) -> Bill:
         return bill(place.offer, *self._run(place, training_s))
 
-    def taken(self, place: Place, training_s: Span) -> tuple[float, int]:
-        """Of the bill what decides the order of places: seconds until done, and the price of what leaves."""
+    def taken(self, place: Place, training_s: Span) -> tuple[Stretch, int]:
+        """Of the bill what decides the order of places: how long, in how many runs, the price of what leaves."""
         run, circuit = self._run(place, training_s)
-        return wall_s(place.offer, run, circuit), egress_microusd(run, circuit)
+        return stretch(place.offer, run, circuit, training_s.expected), egress_microusd(run, circuit)
 
     def _run(self, place: Place, training_s: Span) -> tuple[Run, Circuit]:
         needs = self.needs
@@ -77,7 +80,19 @@ class Question:
         circuit = Circuit(
             boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
         )
-        return Run(training_s=training_s, upload_gib=data_gib, setup_s=self._setup_s(place)), circuit
+        run = Run(
+            training_s=training_s,
+            upload_gib=data_gib,
+            setup_s=self._setup_s(place),
+            resumes=self.resumes,
+        )
+        return run, circuit
+
+    @property
+    def resumes(self) -> bool:
+        """Whether anything shows that the job goes on where another run of it stopped."""
+        shown = self.needs is not None and self.needs.interruptible.value
+        return shown or shows_resume_path(self.spec)
 
     def _setup_s(self, place: Place) -> float:
         """A machine of one's own has what a job without requirements needs."""
@@ -93,11 +108,9 @@ class Question:
         if self.spec.placement.dedicated and not place.dedicated:
             return "is shared with others, and the job wants a machine of its own"
         offer = place.offer
-        gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.paid
+        gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.paid
         if gpu not in self._gpus:
-            self._gpus[gpu] = (
-                self._lacks_gpu(offer) or self._lacks_kernels(offer) or _too_small(self.needs, offer)
-            )
+            self._gpus[gpu] = self._lacks_gpu(offer) or self.misfit(offer) or _too_small(self.needs, offer)
         return self._gpus[gpu]
 
     def _lacks_gpu(self, offer: Offer) -> str:
@@ -106,17 +119,18 @@ class Question:
             return ""
         return f"has no GPU, and the code needs one: {needs.place} {needs.because}"
 
-    def _lacks_kernels(self, offer: Offer) -> str:
-        """A trainer on a machine of one's own may use the torch that is there."""
+    def misfit(self, offer: Offer) -> str:
+        """Why its GPU or driver does not run the torch the job installs, which is no prediction but a fact.
+
+        A trainer on a machine of one's own may use the torch that is there.
+        """
         installs = self.spec.requirements
         if isinstance(installs, str) or (self.spec.trainer and offer.paid):
             installs = self.read.requirements if self.read is not None else ()
-        gpu = (
-            gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib)
-            if installs and offer.gpu_kind
-            else None
-        )
-        return misfit(installs, gpu) if gpu is not None else ""
+        if not installs or not offer.gpu_count:
+            return ""
+        gpu = gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib) if offer.gpu_kind else None
+        return misfit(installs, gpu, offer.driver)
 
     def why_not(self, place: Place, found: Bill) -> str:
         """Why it is not to be chosen, by what it is or by the limits of the job; empty when it may be."""
@@ -124,10 +138,23 @@ class Question:
         dear = limit is not None and found.cost_microusd.expected > limit
         return (
             self.unsuited(place)
+            or self.cut_off(place, found.wall_s.expected, found.runs)
             or self.late(found.wall_s.expected)
             or cramped(self.spec.resources, offer)
             or elsewhere(self.spec, where(offer))
             or (self.too_dear if dear else "")
+        )
+
+    def cut_off(self, place: Place, wall_s: float, runs: int) -> str:
+        """Why the longest run that is allowed there is too short; a doubtful prediction does not say so."""
+        longest_s = place.offer.longest_s
+        if not runs:
+            return f"lets a run last {spoken(longest_s)} at most, which is over before training has begun"
+        if wall_s <= longest_s or runs > 1 or self._sureness(self.predicted(place.offer)) == "low":
+            return ""
+        return (
+            f"lets a run last {spoken(longest_s)} at most, and nothing shows that the job can resume;"
+            " give checkpoint.paths"
         )
 
     def late(self, wall_s: float) -> str:

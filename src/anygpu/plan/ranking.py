@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from math import floor, inf
 
+from anygpu.plan.credit import ranked, weighed
 from anygpu.plan.places import Place, Places
 from anygpu.plan.question import Question
 from anygpu.plan.sieve import Group, Out, Sieve
@@ -28,6 +29,7 @@ class Ranking:
         self.out: Sequence[Out] = sieve.out
         self.quickest_s = self._groups[0].stay.wall_s if self._groups else inf
         self.least = min((group.least for group in self._groups), default=0.0)
+        self._least_weighed = min((weighed(each.least, each.credit) for each in self._groups), default=0.0)
 
     def __len__(self) -> int:
         return sum(len(group.numbers) for group in self._groups)
@@ -75,13 +77,9 @@ class Ranking:
         return sorted(chain.from_iterable(out.numbers for out in self.out))
 
     def score(self, place: Place, wall_s: float, cost: float) -> float:
-        match self.strategy:
-            case "fastest":
-                return wall_s
-            case "balanced":
-                return wall_s / max(1.0, self.quickest_s) + cost / max(1.0, self.least)
-            case _:
-                return self._tier(place, wall_s) + cost
+        if self.strategy == "fastest":
+            return wall_s
+        return self._tier(place, wall_s) + self._worth(wall_s, cost, place.credit_microusd)
 
     def _tier(self, place: Place, wall_s: float) -> float:
         """What comes before any difference in cost."""
@@ -97,18 +95,25 @@ class Ranking:
                 return 0.0
 
     def _keys(self, group: Group, most: int | None) -> list[float]:
-        """What decides within a tier, for each of the first prices."""
-        costs = group.costs(most)
+        """What decides within a tier, for each of the first prices: as `_worth`, of many at once."""
+        costs, credit = group.costs(most), group.credit
         if self.strategy != "balanced":
-            return costs
-        slower, least = group.stay.wall_s / max(1.0, self.quickest_s), max(1.0, self.least)
-        return [slower + cost / least for cost in costs]
+            return [ranked(cost, credit) for cost in costs] if credit else costs
+        felt = [weighed(cost, credit) for cost in costs] if credit else costs
+        slower, least = group.stay.wall_s / max(1.0, self.quickest_s), max(1.0, self._least_weighed)
+        return [slower + cost / least for cost in felt]
 
     def _key(self, group: Group) -> tuple[float, float]:
         """Tier and key of its first."""
-        wall_s, cost = group.stay.wall_s, group.least
-        tier = self._tier(group.place, wall_s)
-        return tier, self.score(group.place, wall_s, cost) if self.strategy == "balanced" else cost
+        wall_s = group.stay.wall_s
+        return self._tier(group.place, wall_s), self._worth(wall_s, group.least, group.credit)
+
+    def _worth(self, wall_s: float, cost: float, credit: int) -> float:
+        """What decides within a tier."""
+        if self.strategy != "balanced":
+            return ranked(cost, credit)
+        slower = wall_s / max(1.0, self.quickest_s)
+        return slower + weighed(cost, credit) / max(1.0, self._least_weighed)
 
 
 def _rounded(cost: float) -> int:

@@ -159,11 +159,7 @@ def elsewhere(spec: JobSpec, place: Where) -> str:
     if asked.region and place.region != asked.region:
         return f"is in region {place.region or 'none'}, not {asked.region}"
     if asked.zone and place.zone != asked.zone:
-        return (
-            f"is in zone {place.zone}, not {asked.zone}"
-            if place.zone
-            else f"names no zone, {asked.zone} or other"
-        )
+        return f"is in zone {place.zone or 'none that is named'}, not {asked.zone}"
     if asked.instance_type and place.name != asked.instance_type:
         return f"is a {place.name}, not a {asked.instance_type}"
     return ""

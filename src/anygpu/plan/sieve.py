@@ -10,6 +10,7 @@ from itertools import compress
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from anygpu.plan.bill import Stretch
 from anygpu.plan.places import Alike, Family, Place, Places, Where, where
 from anygpu.plan.question import Question
 from anygpu.plan.route import cramped, elsewhere
@@ -19,10 +20,11 @@ HOUR_S = 3600.0
 
 
 class Stay(NamedTuple):
-    """What a run takes at a place: seconds until done, hours that are charged, and the price of what leaves."""
+    """What a job takes at a place: seconds until done, hours charged, runs, and the price of what leaves."""
 
     wall_s: float
     billed_h: float
+    runs: int
     egress_microusd: int
 
     def cost(self, price: float) -> float:
@@ -35,7 +37,7 @@ class Stay(NamedTuple):
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
 
-NO_STAY = Stay(0.0, 0.0, 0)
+NO_STAY = Stay(0.0, 0.0, 1, 0)
 
 
 class Group(NamedTuple):
@@ -47,9 +49,13 @@ class Group(NamedTuple):
     stay: Stay
     least: float  # the cheapest run
 
+    @property
+    def credit(self) -> int:
+        return self.place.credit_microusd
+
     def costs(self, most: int | None = None) -> list[float]:
         """Of the first so many."""
-        _, billed_h, egress = self.stay
+        billed_h, egress = self.stay.billed_h, self.stay.egress_microusd
         return [price * billed_h + egress for price in self.prices[:most]]
 
 
@@ -81,7 +87,8 @@ class Sieve:
         question, place = self._question, family.place
         why_not = question.unsuited(place)
         stay = self._stays.at(place) if not why_not else NO_STAY
-        if why_not := why_not or question.late(stay.wall_s):
+        why_not = why_not or question.cut_off(place, stay.wall_s, stay.runs) or question.late(stay.wall_s)
+        if why_not:
             self.out.append(Out(why_not, family.whole.numbers))
             return
         for kind in family.kinds if self._sized else (family.whole,):
@@ -139,7 +146,7 @@ class _Stays:
 
     def at(self, place: Place) -> Stay:
         training_s, offer = self._question.predicted(place.offer).training_s, place.offer
-        rule = offer.billing.step_s, offer.billing.minimum_s
+        rule = offer.billing.step_s, offer.billing.minimum_s, offer.longest_s
         start = place.boot_s, place.own, offer.paid, place.egress_microusd_per_gib
         key = training_s.expected, offer.interruptible, *start, *rule
         if key not in self._known:
@@ -147,6 +154,6 @@ class _Stays:
         return self._known[key]
 
 
-def stay(place: Place, wall_s: float, egress_microusd: int) -> Stay:
-    billed_s = place.offer.billing.billed_s(round(wall_s))
-    return Stay(wall_s, billed_s / HOUR_S, egress_microusd)
+def stay(place: Place, taken: Stretch, egress_microusd: int) -> Stay:
+    billed_h = taken.billed_s(place.offer) / HOUR_S
+    return Stay(taken.wall_s, billed_h, taken.runs, egress_microusd)

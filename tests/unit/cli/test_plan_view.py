@@ -40,3 +40,14 @@ def test_reasons_and_advice_are_wrapped_and_nothing_of_them_is_lost(
     told = " ".join(" ".join(lines).split())
     assert "cheapest to finish; but may be interrupted, which adds about 8 min, takes 26.7 times" in told
     assert f"- train.py:19: {LINT['says']} {LINT['do']}" in told
+
+
+def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row, under = plan_view.with_reasons([ENTRY])[1:3]
+    assert "  $0.27  " in row
+    assert under.strip().startswith("at worst 13h36m, $0.8; cheapest")
+    monkeypatch.setenv("COLUMNS", "140")
+    assert "$0.27 (to $0.8)" in plan_view.with_reasons([ENTRY])[1]

@@ -32,6 +32,8 @@ UNFIT = [
     (BOX, {"placement": {"allowed": ["cloud"]}}, "not among the allowed backends"),
     (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job"),
     (A100, {"placement": {"region": "us"}}, "is in region eu, not us"),
+    (replace(A100, zone="eu-a"), {"placement": {"zone": "eu-b"}}, "is in zone eu-a, not eu-b"),
+    (A100, {"placement": {"zone": "eu-b"}}, "is in zone none that is named, not eu-b"),
     (A100, {"placement": {"instance_type": "p4d"}}, "is a a2, not a p4d"),
     (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
     (replace(A100, refused="over its limit"), {}, "over its limit"),

@@ -41,6 +41,7 @@ def _kinds(draw: st.DrawFn) -> Place:
         containers=draw(st.booleans()),
         refused=draw(st.sampled_from(("", "", "over its limit"))),
         billing=draw(st.sampled_from((Billing(), Billing(step_s=60), Billing(step_s=3600, minimum_s=3600)))),
+        max_run_s=draw(st.sampled_from((None, None, 30.0, 3600.0, 86_400.0))),
     )
     return Place(
         offer=offer,
@@ -48,6 +49,7 @@ def _kinds(draw: st.DrawFn) -> Place:
         egress_microusd_per_gib=draw(st.sampled_from((0, 90_000))),
         own=draw(st.booleans()),
         dedicated=draw(st.booleans()),
+        credit_microusd=draw(st.sampled_from((0, 0, 400_000, 5_000_000, 300_000_000))),
     )
 
 

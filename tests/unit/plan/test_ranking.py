@@ -14,6 +14,7 @@ from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.bill import Bill, Span
 from anygpu.plan.catalog import places_in
+from anygpu.plan.credit import ranked, weighed
 from anygpu.plan.places import Place, Places, kind_of
 from anygpu.plan.planner import planned
 from anygpu.plan.question import Question
@@ -71,23 +72,29 @@ def plain(question: Question, places: list[Place]) -> tuple[list[Place], dict[in
 def order(spec: JobSpec, place: Place, found: Bill, fit: list[tuple[Place, Bill]]) -> tuple[Any, ...]:
     offer, wall_s = place.offer, found.wall_s.expected
     asked = (*spec.placement.fallbacks, offer.backend)
+    cost = ranked(exact(place, found), place.credit_microusd)
     first = {
-        "cheapest": (exact(place, found),),
-        "fastest": (wall_s, exact(place, found)),
+        "cheapest": (cost,),
+        "fastest": (wall_s, cost),
         "balanced": (
             wall_s / max(1.0, min(other.wall_s.expected for _, other in fit))
-            + exact(place, found) / max(1.0, min(exact(*pair) for pair in fit)),
+            + felt(place, found) / max(1.0, min(felt(*pair) for pair in fit)),
         ),
-        "preferred": (asked.index(offer.backend), exact(place, found)),
-        "queue": (not place.own, exact(place, found)),
+        "preferred": (asked.index(offer.backend), cost),
+        "queue": (not place.own, cost),
     }[spec.placement.strategy or "cheapest"]
     told_apart = offer.price_microusd_per_hour, offer.name, offer.region, offer.zone
     return *first, wall_s, kind_of(place), *told_apart
 
 
+def felt(place: Place, found: Bill) -> float:
+    return weighed(exact(place, found), place.credit_microusd)
+
+
 def exact(place: Place, found: Bill) -> float:
     """A cost that is not rounded."""
-    billed_s = place.offer.billing.billed_s(round(found.wall_s.expected))
+    runs = max(1, found.runs)
+    billed_s = runs * place.offer.billing.billed_s(round(found.wall_s.expected / runs))
     return place.offer.price_microusd_per_hour * (billed_s / 3600) + found.egress_microusd
 
 

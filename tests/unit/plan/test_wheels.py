@@ -51,3 +51,40 @@ def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> N
     )
     anything = planned(from_mapping({"script": "a.py"}), None, places)
     assert len(anything.lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("requirement", "driver", "fits"),
+    [
+        ("torch", "580.65.06", True),
+        ("torch", "570.86.15", False),  # the newest is built for CUDA 13
+        ("torch<2.11", "570.86.15", True),
+        ("torch==2.10", "525.60.13", True),
+        ("torch==2.10", "520.61.05", False),
+        ("torch==2.12.1+cu126", "535.104.05", True),
+        ("torch==2.7.1+cu118", "450.80.02", True),
+        ("torch==2.0.1", "470.57.02", True),
+        ("torch==2.0.1", "440.33.01", False),
+        ("torch==1.4", "418.39", True),  # nothing is said of CUDA 10
+        ("torch==2.12+cpu", "418.39", True),
+        ("torch", "", True),
+        ("torch", "unknown", True),
+        ("numpy", "418.39", True),
+    ],
+)
+def test_which_torch_runs_with_which_driver(requirement: str, driver: str, fits: bool) -> None:
+    assert (misfit([requirement], gpus.spec("T4"), driver) == "") is fits
+    assert (misfit([requirement], None, driver) == "") is fits
+
+
+def test_a_machine_whose_driver_is_too_old_is_out_with_what_to_do() -> None:
+    own = Place(offer=Offer(backend="lab", gpu_kind="T4", gpu_count=1, driver="550.54"), own=True)
+    wanted = from_mapping({"script": "a.py", "requirements": ["torch==2.12"]})
+    (line,) = planned(wanted, None, [own]).rejected
+    assert line.rejected == (
+        "has driver 550.54; torch 2.12 is built for CUDA 13, which needs 580 or newer:"
+        " update the driver, or pin torch<2.11, or a cu126 wheel"
+    )
+    assert line.certain
+    old = misfit(["torch==2.12"], None, "470.1")
+    assert old.endswith("update the driver, or pin a cu118 wheel of torch<2.8")

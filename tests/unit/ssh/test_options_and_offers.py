@@ -68,6 +68,7 @@ def test_an_offer_says_what_the_box_has_and_how_much_is_free() -> None:
     options = Options(host="lab", price_microusd_per_hour=7)
     offer = offer_of(Asked(), Look(0, FACTS), ONE, backend="lab", options=options)
     assert (offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.free) == ("NVIDIA L4", 2, 22.5, 1)
+    assert offer.driver == "550.54"
     assert (offer.price_microusd_per_hour, offer.lease_s, offer.containers) == (7, 86_400, True)
 
 

@@ -72,6 +72,7 @@ class LocalBackend:
                 disk_gib=round(host.disk_gib(self._attempts)),
                 free=free,
                 wait_reason=reason,
+                driver=cards[0].driver if cards else "",
             )
         ]
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GIB = 1024**3
-NVIDIA_SMI = ("nvidia-smi", "--query-gpu=uuid,name,memory.total", "--format=csv,noheader,nounits")
+NVIDIA_SMI = (
+    "nvidia-smi",
+    "--query-gpu=uuid,name,memory.total,driver_version",
+    "--format=csv,noheader,nounits",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +19,7 @@ class GpuCard:
     uuid: str
     kind: str
     memory_gib: float
+    driver: str = ""
 
 
 def gpu_cards(timeout_s: float = 10) -> tuple[GpuCard, ...]:
@@ -30,11 +35,11 @@ def gpu_cards(timeout_s: float = 10) -> tuple[GpuCard, ...]:
 
 def _card(line: str) -> GpuCard | None:
     fields = [field.strip() for field in line.split(",")]
-    if len(fields) != 3:
+    if len(fields) != 4:
         return None
-    uuid, kind, memory_mib = fields
+    uuid, kind, memory_mib, driver = fields
     try:
-        return GpuCard(uuid=uuid, kind=kind, memory_gib=float(memory_mib) / 1024)
+        return GpuCard(uuid=uuid, kind=kind, memory_gib=float(memory_mib) / 1024, driver=driver)
     except ValueError:
         return None
 

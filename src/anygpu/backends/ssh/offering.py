@@ -38,6 +38,7 @@ def offer_of(box: Box, look: Look | None, need: Resources, *, backend: str, opti
         wait_reason=reason,
         containers=any(facts.get("tools", {}).get(tool) for tool in ("docker", "podman")),
         lease_s=options.lease_s,
+        driver=cards[0].get("driver", "") if cards else "",
     )
 
 

@@ -34,6 +34,7 @@ def _place(found: Candidate, backends: Mapping[str, str]) -> Place:
         stale_days=found.age_days if found.stale else 0,
         own=found.cloud in backends,
         dedicated=found.dedicated,
+        credit_microusd=found.credit_microusd,
     )
 
 

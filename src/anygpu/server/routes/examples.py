@@ -117,6 +117,10 @@ OFFER = {
     "price_microusd_per_hour": 600_000,
     "seconds": {"expected": 8040.0, "low": 5200.0, "high": 12_100.0},
     "cost_microusd": {"expected": 1_340_000, "low": 870_000, "high": 2_020_000},
+    "out_of_pocket_microusd": {"expected": 0, "low": 0, "high": 20_000},
+    "credit_microusd": 2_000_000,
+    "runs": 1,
+    "max_run_s": None,
     "setup_s": 150,
     "transfer_s": 0,
     "interruptions_s": 0,
@@ -125,7 +129,7 @@ OFFER = {
     "basis": "history",
     "free": None,
     "wait": "",
-    "pros": ["cheapest to finish", "never interrupted"],
+    "pros": ["$0.00 (to $0.02) from your pocket, after $2.00 of credit", "never interrupted"],
     "cons": [],
 }
 PLAN = {

@@ -1,0 +1,22 @@
+"""What a run costs in money where the organisation has credit left: credit is spent first, and is not free.
+
+Decided in docs/decisions/0010-credit-is-spent-first.md. Costs and credit in micro-dollars.
+"""
+
+NEXT_TO_NOTHING = 1e-15  # so that what credit pays for comes before any money, the cheaper of it first
+HALF = 0.5  # of a dollar of credit, where money is weighed against time
+
+
+def from_pocket(cost: float, credit: float) -> float:
+    """What is left to pay when the credit is gone."""
+    return max(0.0, cost - credit)
+
+
+def ranked(cost: float, credit: float) -> float:
+    """Rises with the cost. What credit pays for in full counts less than the least payment."""
+    return cost - credit if cost > credit else cost * NEXT_TO_NOTHING
+
+
+def weighed(cost: float, credit: float) -> float:
+    """Rises with the cost. A dollar of credit could pay for something else, a dollar of money for anything."""
+    return from_pocket(cost, credit) + HALF * min(cost, credit)

@@ -1,0 +1,52 @@
+"""What the router is told of the places a job could go: credit counts, and a fact needs no sure prediction."""
+
+from typing import Any
+
+from anygpu.control.comparing import Compared, Comparing, nothing_read, nothing_remembered
+from anygpu.events.facts import Offer
+from anygpu.events.types import JobSubmitted
+from anygpu.plan.route import route
+from anygpu.spec.load import from_mapping
+from anygpu.store.plans import Plans
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+
+CASH = Offer(backend="cash", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=400_000)
+CREDIT = Offer(backend="credit", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=500_000)
+OLD_DRIVER = Offer(backend="old", gpu_kind="T4", gpu_count=1, driver="470.57")
+
+
+def compared(*offers: Offer, credit: dict[str, int], **spec: Any) -> Compared:
+    async def story(loop: VirtualLoop) -> Compared:
+        clock, journal = VirtualClock(loop, start_ms=1000), MemoryJournal(now_s=loop.time)
+        asked = JobSubmitted(spec=from_mapping({"script": "train.py", **spec}))
+        await journal.submit(Scope(organisation="lab", project="p"), "a", asked, at_ms=1)
+        plans = Plans(MemoryBlobs(clock.wall_ms))
+        comparing = Comparing(
+            nothing_read, plans, clock, nothing_remembered, lambda backend: credit.get(backend, 0)
+        )
+        return await comparing.compare(await journal.view(SYSTEM, "a"), offers)
+
+    found: Compared = run(story)
+    return found
+
+
+def chosen(found: Compared, *offers: Offer, **spec: Any) -> str:
+    plan = route(from_mapping({"script": "train.py", **spec}), offers, worth=found.worth())
+    return plan.choice.backend if plan.choice else plan.reason
+
+
+def test_a_job_goes_where_there_is_credit_left() -> None:
+    offers = CASH, CREDIT
+    assert chosen(compared(*offers, credit={}), *offers) == "cash"
+    assert chosen(compared(*offers, credit={"credit": 300_000_000}), *offers) == "credit"
+    assert chosen(compared(*offers, credit={"credit": 10}), *offers) == "cash"
+
+
+def test_a_driver_that_does_not_fit_keeps_the_job_away_however_little_is_known_of_its_time() -> None:
+    wanted: dict[str, Any] = {"requirements": ["torch==2.12"]}
+    found = compared(OLD_DRIVER, CASH, credit={}, **wanted)
+    assert chosen(found, OLD_DRIVER, CASH, **wanted) == "cash"
+    assert "has driver 470.57" in chosen(found, OLD_DRIVER, **wanted)

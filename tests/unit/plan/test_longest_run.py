@@ -1,0 +1,68 @@
+"""Where a run may not last as long as the job: several runs, or another place."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.events.facts import Billing, Offer
+from anygpu.plan.bill import HANDOVER_S, Circuit, Run, Span, bill
+from anygpu.plan.places import Place
+from anygpu.plan.planner import Line, planned
+from anygpu.spec.load import from_mapping
+
+DAY_S = 86_400.0
+FREE_TO_RUN = Offer(backend="vm", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000)
+RESUMES: dict[str, Any] = {"checkpoint": {"paths": ["last.pt"]}}
+
+
+def only(max_run_s: float | None, *, hours: float = 60, **spec: Any) -> Line:
+    """The only place there is, fitting or not."""
+    offer = Offer(
+        backend="a", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000, max_run_s=max_run_s
+    )
+    placement = {"placement": {"expected_duration": f"{hours}h"}} if hours else {}
+    found = planned(from_mapping({"script": "a.py", **placement, **spec}), None, [Place(offer=offer)])
+    return [*found.lines, *found.rejected][0]
+
+
+def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None:
+    once, thrice = only(None, **RESUMES), only(DAY_S, **RESUMES)
+    assert (once.bill.runs, thrice.bill.runs) == (1, 3)
+    assert thrice.bill.wall_s.expected == once.bill.wall_s.expected + 2 * once.bill.setup_s
+    assert thrice.bill.cost_microusd.expected > once.bill.cost_microusd.expected
+    assert not thrice.rejected
+    assert "takes 3 runs: one may last 24 h at most" in thrice.cons
+
+
+def test_a_job_that_does_not_resume_is_kept_away_with_the_reason() -> None:
+    found = only(DAY_S)
+    assert found.rejected == (
+        "lets a run last 24 h at most, and nothing shows that the job can resume; give checkpoint.paths"
+    )
+    assert not only(DAY_S, hours=20).rejected
+
+
+def test_a_doubtful_prediction_is_only_a_con() -> None:
+    found = only(3600.0, hours=0)
+    assert (found.confidence, found.rejected) == ("low", "")
+    assert any("a run may last 60 min at most" in con for con in found.cons)
+
+
+@pytest.mark.parametrize("spec", [RESUMES, {}], ids=["resumes", "does not"])
+def test_a_run_that_is_over_before_training_begins_is_no_run(spec: dict[str, Any]) -> None:
+    assert "over before training has begun" in only(30.0, **spec).rejected
+
+
+def test_each_run_is_charged_by_itself() -> None:
+    hourly = Offer(
+        backend="a", price_microusd_per_hour=1_000_000, max_run_s=5400.0, billing=Billing(step_s=3600)
+    )
+    work_s = 2 * (5400.0 - HANDOVER_S)
+    run = Run(training_s=Span.exactly(work_s), setup_s=0, resumes=True)
+    found = bill(hourly, run, Circuit(boot_s=0))
+    assert found.runs == 2
+    assert found.cost_microusd.expected == 4_000_000  # twice an hour and a half, in whole hours
+
+
+def test_a_machine_that_nobody_ends_runs_once() -> None:
+    assert bill(FREE_TO_RUN, Run(training_s=Span.exactly(1e7), resumes=True), Circuit()).runs == 1
