@@ -42,25 +42,32 @@ class Ranking:
     @cached_property
     def best_of_each(self) -> list[int]:
         """The first with each number of each GPU in each market, best first."""
-        firsts: dict[tuple[str, int, bool], tuple[float, float, int]] = {}
-        for at, group in enumerate(self._groups):
-            offer = group.place.offer
+        found: dict[tuple[str, int, bool], int] = {}
+        for _, _, at in self._heads:
+            offer = self._groups[at].place.offer
             machine = offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible
-            key = *self._key(group), at
-            firsts[machine] = min(key, firsts.get(machine, key))
-        return [self._groups[at].numbers[0] for _, _, at in sorted(firsts.values())]
+            found.setdefault(machine, self._groups[at].numbers[0])
+        return list(found.values())
 
     def first(self, most: int | None) -> Sequence[int]:
-        """The best so many, or all that will do. The best few are among the best few of each group."""
-        return self._order if most is None else self._ordered(most)
+        """The best so many, or all that will do. The best few are among the first few of the best few groups."""
+        if most is None:
+            return self._order
+        near = sorted(at for _, _, at in self._heads[:most])
+        return self._ordered([self._groups[at] for at in near], most)
 
     @cached_property
     def _order(self) -> Sequence[int]:
-        return self._ordered(None)
+        return self._ordered(self._groups, None)
 
-    def _ordered(self, most: int | None) -> list[int]:
+    @cached_property
+    def _heads(self) -> list[tuple[float, float, int]]:
+        """Tier and key of the first of each group, best first, and the group's place among the groups."""
+        return sorted((*self._key(group), at) for at, group in enumerate(self._groups))
+
+    def _ordered(self, groups: Iterable[Group], most: int | None) -> list[int]:
         tiers: dict[float, list[Group]] = {}
-        for group in self._groups:
+        for group in groups:
             tiers.setdefault(self._tier(group.place, group.stay.wall_s), []).append(group)
         ordered = (self._merged(tiers[tier], most) for tier in sorted(tiers))
         return list(islice(chain.from_iterable(ordered), most))

@@ -20,16 +20,16 @@ HOUR_S = 3600.0
 
 
 class Stay(NamedTuple):
-    """What a job takes at a place: seconds until done, hours charged, runs, and the price of what leaves."""
+    """What a job takes at a place: seconds until done, seconds charged, runs, and the price of what leaves."""
 
     wall_s: float
-    billed_h: float
+    billed_s: int
     runs: int
     egress_microusd: int
 
     def cost(self, price: float) -> float:
         """Not rounded, so that of two hours the cheaper one is never level."""
-        return price * self.billed_h + self.egress_microusd
+        return price * self.billed_s / HOUR_S + self.egress_microusd
 
     def within(self, limit_microusd: int, prices: Sequence[float]) -> int:
         """How many of these prices, which rise, make a bill that stays within a limit; bills are rounded half up."""
@@ -37,7 +37,7 @@ class Stay(NamedTuple):
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
 
-NO_STAY = Stay(0.0, 0.0, 1, 0)
+NO_STAY = Stay(0.0, 0, 1, 0)
 
 
 class Group(NamedTuple):
@@ -55,8 +55,8 @@ class Group(NamedTuple):
 
     def costs(self, most: int | None = None) -> list[float]:
         """Of the first so many."""
-        billed_h, egress = self.stay.billed_h, self.stay.egress_microusd
-        return [price * billed_h + egress for price in self.prices[:most]]
+        billed_s, egress = self.stay.billed_s, self.stay.egress_microusd
+        return [price * billed_s / HOUR_S + egress for price in self.prices[:most]]
 
 
 class Out(NamedTuple):
@@ -155,5 +155,4 @@ class _Stays:
 
 
 def stay(place: Place, taken: Stretch, egress_microusd: int) -> Stay:
-    billed_h = taken.billed_s(place.offer) / HOUR_S
-    return Stay(taken.wall_s, billed_h, taken.runs, egress_microusd)
+    return Stay(taken.wall_s, taken.billed_s(place.offer), taken.runs, egress_microusd)

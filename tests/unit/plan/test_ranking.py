@@ -95,7 +95,7 @@ def exact(place: Place, found: Bill) -> float:
     """A cost that is not rounded."""
     runs = max(1, found.runs)
     billed_s = runs * place.offer.billing.billed_s(round(found.wall_s.expected / runs))
-    return place.offer.price_microusd_per_hour * (billed_s / 3600) + found.egress_microusd
+    return place.offer.price_microusd_per_hour * billed_s / 3600 + found.egress_microusd
 
 
 @settings(deadline=None, max_examples=300)
