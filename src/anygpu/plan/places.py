@@ -37,7 +37,7 @@ class Alike:
     place: Place
     numbers: Sequence[int]  # among all places, cheapest first
     prices: "array[float]"  # per hour, in the same order
-    wheres: Sequence[Where]  # in the same order
+    wheres: tuple[Sequence[str], ...]  # their regions, zones and names, each in the same order
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +145,17 @@ def where(offer: Offer) -> Where:
 
 def _alike(places: Sequence[Place], numbers: Sequence[int]) -> Alike:
     prices = array("d", [places[number].offer.price_microusd_per_hour for number in numbers])
-    wheres = [where(places[number].offer) for number in numbers]
-    return Alike(places[numbers[0]], numbers, prices, wheres)
+    wheres = zip(*(where(places[number].offer) for number in numbers), strict=True)
+    return Alike(places[numbers[0]], numbers, prices, tuple(wheres))
 
 
 def _together(kinds: Sequence[Alike]) -> Alike:
     """Kinds as one, cheapest first; of the same price the kind that comes first."""
     if len(kinds) == 1:
         return kinds[0]
-    every = [each for kind in kinds for each in zip(kind.prices, kind.numbers, kind.wheres, strict=True)]
-    prices, numbers, wheres = zip(*sorted(every, key=itemgetter(0)), strict=True)
-    return Alike(kinds[0].place, numbers, array("d", prices), wheres)
+    every = [each for kind in kinds for each in zip(kind.prices, kind.numbers, *kind.wheres, strict=True)]
+    prices, numbers, *wheres = zip(*sorted(every, key=itemgetter(0)), strict=True)
+    return Alike(kinds[0].place, numbers, array("d", prices), tuple(wheres))
 
 
 def _shifted(family: Family, first: int) -> Family:

@@ -20,7 +20,7 @@ INSTALL_S, READY_S = 60.0, 0.5  # from a machine that answers to the first step
 SURENESS = ("low", "medium", "high")
 NARROW, WIDE = 2.0, 5.0  # the high end over the low end of what history says
 
-# What is known of the time on an offer beside the code; asked once for offers that differ in size, name, region and price.
+# What is known of the time on an offer beside the code; the same where size, name, region and price alone differ.
 Duration = Callable[[Offer], Span | None]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from anygpu.events.facts import MICROUSD, Offer, Place
 from anygpu.plan import gpus
@@ -155,14 +156,25 @@ def unsuited(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
 
 def elsewhere(spec: JobSpec, place: Where) -> str:
     """Why it is not the region, the zone or the machine that the job asks for by name."""
+    return next((asked.why_not for asked in by_name(spec) if place[asked.field] != asked.name), "")
+
+
+class Named(NamedTuple):
+    """Something that a job asks for by name."""
+
+    field: int  # of `Where`
+    name: str
+    why_not: str
+
+
+def by_name(spec: JobSpec) -> tuple[Named, ...]:
     asked = spec.placement
-    if asked.region and place.region != asked.region:
-        return f"is in region {place.region or 'none'}, not {asked.region}"
-    if asked.zone and place.zone != asked.zone:
-        return f"is in zone {place.zone or 'none that is named'}, not {asked.zone}"
-    if asked.instance_type and place.name != asked.instance_type:
-        return f"is a {place.name}, not a {asked.instance_type}"
-    return ""
+    every = (
+        Named(0, asked.region or "", f"is not in region {asked.region}"),
+        Named(1, asked.zone or "", f"is not in zone {asked.zone}, as far as it says"),
+        Named(2, asked.instance_type or "", f"is not a {asked.instance_type}"),
+    )
+    return tuple(each for each in every if each.name)
 
 
 def _rented(spec: JobSpec, offer: Offer) -> str:

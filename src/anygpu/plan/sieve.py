@@ -5,16 +5,13 @@ limit on the cost is found by bisection.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from itertools import compress
-from operator import itemgetter
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from anygpu.plan.bill import Stretch
-from anygpu.plan.places import Alike, Family, Place, Places, Where, where
+from anygpu.plan.places import Alike, Family, Place, Places
 from anygpu.plan.question import Question
-from anygpu.plan.route import cramped, elsewhere
-from anygpu.spec.model import JobSpec
+from anygpu.plan.route import by_name, cramped
 
 HOUR_S = 3600.0
 
@@ -76,12 +73,9 @@ class Sieve:
         self._limit = question.spec.limits.max_cost_microusd
         self._need = need = question.spec.resources
         self._sized = bool(need.cpus or need.memory_gib or need.disk_gib)
-        self._named = _Named(question.spec)
+        self._named = by_name(question.spec)
         for family in places.families:
             self._sift(family)
-        for numbers in self._named.others.values():
-            offer = places[numbers[0]].offer
-            self.out.append(Out(elsewhere(question.spec, where(offer)), numbers))
 
     def _sift(self, family: Family) -> None:
         question, place = self._question, family.place
@@ -99,7 +93,7 @@ class Sieve:
 
     def _price(self, kind: Alike, stay: Stay) -> None:
         """Keeps those whose bill is within the job's limit."""
-        numbers, prices = self._named.among(kind)
+        numbers, prices = self._there(kind) if self._named else (kind.numbers, kind.prices)
         kept = len(numbers)
         if kept and self._limit is not None:
             kept = stay.within(self._limit, prices)
@@ -109,32 +103,16 @@ class Sieve:
         if kept:
             self.groups.append(Group(kind.place, numbers, prices, stay, stay.cost(prices[0])))
 
-
-class _Named:
-    """Picks the places that a job asks for by name: a region, a zone, a machine."""
-
-    def __init__(self, spec: JobSpec) -> None:
-        asked = Where(
-            spec.placement.region or "", spec.placement.zone or "", spec.placement.instance_type or ""
-        )
-        self._fields = [at for at, name in enumerate(asked) if name]
-        self._asked = self._of(asked) if self._fields else None
-        self.others: dict[Any, list[int]] = {}
-
-    def among(self, kind: Alike) -> tuple[Sequence[int], Sequence[float]]:
-        """Their numbers and prices; the others are kept by what they are instead."""
-        if not self._fields:
-            return kind.numbers, kind.prices
-        found = list(map(self._of, kind.wheres))
-        for name, number in zip(found, kind.numbers, strict=True):
-            if name != self._asked:
-                self.others.setdefault(name, []).append(number)
-        kept = [name == self._asked for name in found]
-        return list(compress(kind.numbers, kept)), list(compress(kind.prices, kept))
-
-    @property
-    def _of(self) -> Callable[[Where], Any]:
-        return itemgetter(*self._fields)
+    def _there(self, kind: Alike) -> tuple[Sequence[int], Sequence[float]]:
+        """Numbers and prices of those that the job asks for by name."""
+        left: Sequence[int] = range(len(kind.numbers))
+        for field, name, why_not in self._named:
+            column = kind.wheres[field]
+            others = [kind.numbers[at] for at in left if column[at] != name]
+            if others:
+                self.out.append(Out(why_not, others))
+                left = [at for at in left if column[at] == name]
+        return [kind.numbers[at] for at in left], [kind.prices[at] for at in left]
 
 
 class _Stays:

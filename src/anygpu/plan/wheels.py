@@ -6,6 +6,7 @@ By PyTorch's support matrices for the wheels pip takes by default (pytorch/pytor
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from anygpu.agent.fit import OLDEST_DRIVER
 from anygpu.plan.gpus import GpuSpec
@@ -28,11 +29,18 @@ _PIN = re.compile(r"(?P<how>===?|~=|<=?)\s*v?(?P<major>\d+)\.(?P<minor>\d+)[\w.]
 
 def misfit(requirements: Iterable[str], gpu: GpuSpec | None, driver: str = "") -> str:
     """Why the torch among these will not run on the GPU or its driver; empty when it will, or nothing says."""
-    asked = next((found for line in requirements if (found := _TORCH.match(line))), None)
-    if asked is None:
+    torch = _torch(tuple(requirements))
+    if torch is None:
         return ""
-    version, build = _wanted(asked["rest"])
+    version, build = torch
     return (_without_kernels(version, build, gpu) if gpu else "") or _old_driver(version, build, driver)
+
+
+@lru_cache(maxsize=16)
+def _torch(requirements: tuple[str, ...]) -> tuple[Version, str] | None:
+    """The version and build that are asked for; the same for every place of a plan."""
+    asked = next((found for line in requirements if (found := _TORCH.match(line))), None)
+    return None if asked is None else _wanted(asked["rest"])
 
 
 def _without_kernels(version: Version, build: str, gpu: GpuSpec) -> str:

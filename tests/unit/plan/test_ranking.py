@@ -160,6 +160,17 @@ def test_places_that_are_kept_are_planned_on_again_and_again(
     assert planned(spec, READ, kept) == first
 
 
+@settings(deadline=None)
+@given(jobs(), various_places(), various_places())
+def test_places_that_are_joined_are_planned_on_as_one(
+    spec: JobSpec, found: list[Place], more: list[Place]
+) -> None:
+    rented = [replace(each, own=False) for each in found]
+    own = [replace(each, offer=replace(each.offer, zone=f"own-{each.offer.zone}"), own=True) for each in more]
+    together = planned(spec, READ, [*rented, *own])
+    assert planned(spec, READ, Places.of(rented).joined(own)) == together
+
+
 def test_a_catalog_is_planned_on_as_its_places_are() -> None:
     rows = [
         row(f"m{count}", 900_000 * count + 7 * at, count=count, region=f"r{at}", spot=spot, cloud=cloud)

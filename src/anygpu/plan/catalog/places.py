@@ -6,7 +6,7 @@ from typing import overload
 
 from anygpu.plan.catalog.book import Catalog
 from anygpu.plan.catalog.candidates import Candidate
-from anygpu.plan.places import Alike, Place, Places, Where
+from anygpu.plan.places import Alike, Place, Places
 
 NOTHING_CONFIGURED: Mapping[str, str] = {}
 
@@ -22,7 +22,8 @@ def places_in(catalog: Catalog, *, backends: Mapping[str, str] = NOTHING_CONFIGU
 
 
 def _alike(catalog: Catalog, place: Place, rows: Sequence[int]) -> Alike:
-    wheres = [Where(region, "", place.offer.name) for region in map(catalog.region, rows)]
+    regions, count = tuple(map(catalog.region, rows)), len(rows)
+    wheres = regions, ("",) * count, (place.offer.name,) * count
     return Alike(place, tuple(rows), array("d", map(catalog.price, rows)), wheres)
 
 
