@@ -73,8 +73,7 @@ class Stretch:
 
     def billed_s(self, offer: Offer) -> int:
         """Each run is charged by itself."""
-        times = max(1, self.runs)
-        return times * offer.billing.billed_s(round(self.wall_s / times))
+        return self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
 
     def cost_microusd(self, offer: Offer) -> int:
         """To the nearest micro-dollar, half up."""
@@ -96,7 +95,7 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
         transfer_s=_transfer_s(run, place),
-        saving_s=walls[0] - max(1, spans[0].runs) * _around_s(run, place) - training.expected,
+        saving_s=_training_s(offer, run, place, training.expected) - training.expected,
         egress_microusd=egress,
         every_s=interval_s(run.save_s, _dies_after_s(offer, place)),
         runs=spans[0].runs,
@@ -105,19 +104,15 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
 
 def stretch(offer: Offer, run: Run, place: Circuit, work_s: float) -> Stretch:
     """For so much training, with its checkpoints and what interruptions lose."""
-    around_s = _around_s(run, place)
+    around_s, longest_s = _around_s(run, place), offer.longest_s
     training_s = _training_s(offer, run, place, work_s)
-    runs = _runs(offer.longest_s, around_s, training_s, resumes=run.resumes)
-    return Stretch(wall_s=training_s + max(1, runs) * around_s, runs=runs)
-
-
-def _runs(longest_s: float, around_s: float, training_s: float, *, resumes: bool) -> int:
-    if around_s + training_s <= longest_s:
-        return 1
-    useful_s = longest_s - min(HANDOVER_S, longest_s / 4) - around_s
-    if useful_s <= 0:
-        return 0
-    return ceil(training_s / useful_s) if resumes else 1
+    whole_s = around_s + training_s
+    if whole_s <= longest_s or not run.resumes:
+        return Stretch(wall_s=whole_s, runs=1)
+    # How long a start takes is a guess: who rents by the minute is quick to start.
+    start_s, handover_s = min(around_s, longest_s / 4), min(HANDOVER_S, longest_s / 4)
+    runs = ceil(training_s / (longest_s - start_s - handover_s))
+    return Stretch(wall_s=whole_s + (runs - 1) * start_s, runs=runs)
 
 
 def egress_microusd(run: Run, place: Circuit) -> int:

@@ -146,11 +146,14 @@ class Question:
         )
 
     def cut_off(self, place: Place, wall_s: float, runs: int) -> str:
-        """Why the longest run that is allowed there is too short; a doubtful prediction does not say so."""
+        """Why the longest run that is allowed there is too short; not by a doubtful prediction, nor of code unseen."""
         longest_s = place.offer.longest_s
-        if not runs:
-            return f"lets a run last {spoken(longest_s)} at most, which is over before training has begun"
-        if wall_s <= longest_s or runs > 1 or self._sureness(self.predicted(place.offer)) == "low":
+        if (
+            wall_s <= longest_s
+            or runs > 1
+            or self.needs is None
+            or self._sureness(self.predicted(place.offer)) == "low"
+        ):
             return ""
         return (
             f"lets a run last {spoken(longest_s)} at most, and nothing shows that the job can resume;"

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from anygpu.events.facts import Billing, Offer
+from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.bill import HANDOVER_S, Circuit, Run, Span, bill
 from anygpu.plan.places import Place
 from anygpu.plan.planner import Line, planned
@@ -12,16 +11,17 @@ from anygpu.spec.load import from_mapping
 
 DAY_S = 86_400.0
 FREE_TO_RUN = Offer(backend="vm", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000)
+NEVER_RESUMES = analyse("import torch\nfor epoch in range(9):\n    train(epoch)\n")
 RESUMES: dict[str, Any] = {"checkpoint": {"paths": ["last.pt"]}}
 
 
-def only(max_run_s: float | None, *, hours: float = 60, **spec: Any) -> Line:
+def only(max_run_s: float | None, *, hours: float = 60, read: Analysis | None = None, **spec: Any) -> Line:
     """The only place there is, fitting or not."""
     offer = Offer(
         backend="a", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000, max_run_s=max_run_s
     )
     placement = {"placement": {"expected_duration": f"{hours}h"}} if hours else {}
-    found = planned(from_mapping({"script": "a.py", **placement, **spec}), None, [Place(offer=offer)])
+    found = planned(from_mapping({"script": "a.py", **placement, **spec}), read, [Place(offer=offer)])
     return [*found.lines, *found.rejected][0]
 
 
@@ -35,22 +35,25 @@ def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None
 
 
 def test_a_job_that_does_not_resume_is_kept_away_with_the_reason() -> None:
-    found = only(DAY_S)
+    found = only(DAY_S, read=NEVER_RESUMES)
     assert found.rejected == (
         "lets a run last 24 h at most, and nothing shows that the job can resume; give checkpoint.paths"
     )
-    assert not only(DAY_S, hours=20).rejected
+    assert not only(DAY_S, hours=20, read=NEVER_RESUMES).rejected
 
 
-def test_a_doubtful_prediction_is_only_a_con() -> None:
-    found = only(3600.0, hours=0)
-    assert (found.confidence, found.rejected) == ("low", "")
-    assert any("a run may last 60 min at most" in con for con in found.cons)
+def test_a_doubtful_prediction_and_code_that_nobody_has_read_are_only_a_con() -> None:
+    doubtful, unseen = only(3600.0, hours=0, read=NEVER_RESUMES), only(3600.0)
+    assert (doubtful.confidence, doubtful.rejected) == ("low", "")
+    assert (unseen.confidence, unseen.rejected) == ("high", "")
+    for line in (doubtful, unseen):
+        assert any("a run may last 60 min at most" in con for con in line.cons)
 
 
-@pytest.mark.parametrize("spec", [RESUMES, {}], ids=["resumes", "does not"])
-def test_a_run_that_is_over_before_training_begins_is_no_run(spec: dict[str, Any]) -> None:
-    assert "over before training has begun" in only(30.0, **spec).rejected
+def test_where_runs_are_short_a_start_is_taken_to_be_quick() -> None:
+    short, once = only(30.0, **RESUMES), only(None, **RESUMES)
+    assert not short.rejected
+    assert once.bill.wall_s.expected < short.bill.wall_s.expected < 1.6 * once.bill.wall_s.expected
 
 
 def test_each_run_is_charged_by_itself() -> None:

@@ -93,8 +93,7 @@ def felt(place: Place, found: Bill) -> float:
 
 def exact(place: Place, found: Bill) -> float:
     """A cost that is not rounded."""
-    runs = max(1, found.runs)
-    billed_s = runs * place.offer.billing.billed_s(round(found.wall_s.expected / runs))
+    billed_s = found.runs * place.offer.billing.billed_s(round(found.wall_s.expected / found.runs))
     return place.offer.price_microusd_per_hour * billed_s / 3600 + found.egress_microusd
 
 
