@@ -100,6 +100,14 @@ class Question:
         given = spec.requirements or spec.setup or spec.image
         return READY_S if place.own and not place.offer.paid and not given else INSTALL_S
 
+    def unfit(self, place: Place) -> str:
+        """Why it can never take the job, however long it lasts and whatever it costs; empty when it can."""
+        return self.unsuited(place) or self._wrong(place.offer)
+
+    def _wrong(self, offer: Offer) -> str:
+        """Its size, or where it stands."""
+        return cramped(self.spec.resources, offer) or elsewhere(self.spec, where(offer))
+
     def unsuited(self, place: Place) -> str:
         """Why no place of its family will do, whatever its size and wherever it stands."""
         resumes = self.needs is not None and self.needs.interruptible.value
@@ -134,14 +142,13 @@ class Question:
 
     def why_not(self, place: Place, found: Bill) -> str:
         """Why it is not to be chosen, by what it is or by the limits of the job; empty when it may be."""
-        offer, limit = place.offer, self.spec.limits.max_cost_microusd
+        limit = self.spec.limits.max_cost_microusd
         dear = limit is not None and found.cost_microusd.expected > limit
         return (
             self.unsuited(place)
             or self.cut_off(place, found.wall_s.expected, found.runs)
             or self.late(found.wall_s.expected)
-            or cramped(self.spec.resources, offer)
-            or elsewhere(self.spec, where(offer))
+            or self._wrong(place.offer)
             or (self.too_dear if dear else "")
         )
 
