@@ -3,18 +3,12 @@
 Decided in docs/decisions/0010-credit-is-spent-first.md. Costs and credit in micro-dollars.
 """
 
-NEXT_TO_NOTHING = 1e-15  # so that what credit pays for comes before any money, the cheaper of it first
-HALF = 0.5  # of a dollar of credit, where money is weighed against time
+HALF = 0.5  # of a dollar: what a dollar of credit counts
 
 
 def from_pocket(cost: float, credit: float) -> float:
     """What is left to pay when the credit is gone."""
     return max(0.0, cost - credit)
-
-
-def ranked(cost: float, credit: float) -> float:
-    """Rises with the cost. What credit pays for in full counts less than the least payment."""
-    return cost - credit if cost > credit else cost * NEXT_TO_NOTHING
 
 
 def weighed(cost: float, credit: float) -> float:

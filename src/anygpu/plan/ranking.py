@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, islice
 from math import floor, inf
 
-from anygpu.plan.credit import ranked, weighed
+from anygpu.plan.credit import weighed
 from anygpu.plan.places import Place, Places
 from anygpu.plan.question import Question
 from anygpu.plan.sieve import Group, Out, Sieve
@@ -104,9 +104,9 @@ class Ranking:
     def _keys(self, group: Group, most: int | None) -> list[float]:
         """What decides within a tier, for each of the first prices: as `_worth`, of many at once."""
         costs, credit = group.costs(most), group.credit
-        if self.strategy != "balanced":
-            return [ranked(cost, credit) for cost in costs] if credit else costs
         felt = [weighed(cost, credit) for cost in costs] if credit else costs
+        if self.strategy != "balanced":
+            return felt
         slower, least = group.stay.wall_s / max(1.0, self.quickest_s), max(1.0, self._least_weighed)
         return [slower + cost / least for cost in felt]
 
@@ -117,10 +117,10 @@ class Ranking:
 
     def _worth(self, wall_s: float, cost: float, credit: int) -> float:
         """What decides within a tier."""
+        felt = weighed(cost, credit)
         if self.strategy != "balanced":
-            return ranked(cost, credit)
-        slower = wall_s / max(1.0, self.quickest_s)
-        return slower + weighed(cost, credit) / max(1.0, self._least_weighed)
+            return felt
+        return wall_s / max(1.0, self.quickest_s) + felt / max(1.0, self._least_weighed)
 
 
 def _rounded(cost: float) -> int:

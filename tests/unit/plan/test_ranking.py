@@ -14,7 +14,7 @@ from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.bill import Bill, Span
 from anygpu.plan.catalog import places_in
-from anygpu.plan.credit import ranked, weighed
+from anygpu.plan.credit import weighed
 from anygpu.plan.places import Place, Places, kind_of
 from anygpu.plan.planner import planned
 from anygpu.plan.question import Question
@@ -72,7 +72,7 @@ def plain(question: Question, places: list[Place]) -> tuple[list[Place], dict[in
 def order(spec: JobSpec, place: Place, found: Bill, fit: list[tuple[Place, Bill]]) -> tuple[Any, ...]:
     offer, wall_s = place.offer, found.wall_s.expected
     asked = (*spec.placement.fallbacks, offer.backend)
-    cost = ranked(exact(place, found), place.credit_microusd)
+    cost = felt(place, found)
     first = {
         "cheapest": (cost,),
         "fastest": (wall_s, cost),
