@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.analyse.published_training import trainings
+from tests.unit.plan.analyse.scoring import SCRIPTS
 from tests.unit.plan.test_throughput import RESNET50, gpu, works
 
 from anygpu.plan.analyse import analyse
+from anygpu.plan.analyse.findings import BLIND
 from anygpu.plan.effort import Doubt, Effort, Sharing
 from anygpu.plan.gpus import specs
 from anygpu.plan.throughput import Work
@@ -100,3 +102,12 @@ def test_published_trainings_lie_in_the_interval_and_within_three_times_the_expe
     for training in trainings():
         assert training.inside, training
         assert 1 / 3 < training.times < 3, training
+
+
+def test_what_learns_by_acting_takes_as_long_as_what_it_acts_in() -> None:
+    read = analyse((SCRIPTS / "ppo_own_loop.py").read_text())
+    assert read.environment is not None
+    assert read.characteristics is not None
+    assert read.characteristics.effort is None
+    assert read.characteristics.duration_hours.confidence == BLIND
+    assert "gymnasium" in read.characteristics.duration_hours.because

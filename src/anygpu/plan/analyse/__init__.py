@@ -104,6 +104,7 @@ def _fields(code: Code) -> Analysis:
         dataset=data,
         dataset_gb=inputs.size_gb(code, data),
         samples=inputs.samples(code, data),
+        environment=frameworks.environment(code),
         multi_gpu=scale.multi_gpu(code),
         gpus=scale.gpus(code),
         divided=scale.divided(code),

@@ -35,9 +35,9 @@ _SMALL_PICTURES = {
 
 
 def effort(read: Analysis) -> Effort | None:
-    """None where the model's size or the number of steps is not known."""
+    """None where the model's size or the number of steps is not known, or what it learns from takes its own time."""
     batches = _batches(read)
-    if batches is None or read.parameters is None:
+    if batches is None or read.parameters is None or read.environment is not None:
         return None
     training = as_training(read)
     work, sized = step(training, text=read.sequence_length is not None)

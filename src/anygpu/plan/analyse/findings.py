@@ -78,6 +78,7 @@ class Analysis:
     dataset: Found[str] | None = None
     dataset_gb: Found[float] | None = None
     samples: Found[int] | None = None
+    environment: Found[str] | None = None  # learns by acting in it
     multi_gpu: Found[str] | None = None
     gpus: Found[int] | None = None
     divided: Found[str] | None = None  # batch, accumulation: what its processes share out

@@ -5,6 +5,9 @@ from anygpu.plan.analyse.findings import SURE, Found
 from anygpu.plan.analyse.packages import PACKAGES
 
 DEEP = frozenset(PACKAGES.values()) - {"scikit-learn", "xgboost", "lightgbm", "catboost", "gensim", "cuml"}
+ENVIRONMENTS = frozenset(
+    {"gym", "gymnasium", "pettingzoo", "dm_control", "envpool", "procgen", "minigrid", "brax"}
+)
 TREES = frozenset({"xgboost", "lightgbm", "catboost"})
 
 
@@ -24,6 +27,15 @@ def read(code: Code) -> tuple[Found[str], ...]:
         if call.name.startswith("tensorflow.keras."):
             found.setdefault("keras", Found(value="keras", file=call.file, line=call.line, because=call.name))
     return _only_training(found)
+
+
+def environment(code: Code) -> Found[str] | None:
+    """What the code learns by acting in; it takes its own time, which no GPU decides."""
+    for module, file, line in code.facts.modules:
+        name = module.partition(".")[0]
+        if name in ENVIRONMENTS:
+            return Found(value=name, file=file, line=line, confidence=SURE, because=f"imports {module}")
+    return None
 
 
 def _only_training(found: dict[str, Found[str]]) -> tuple[Found[str], ...]:

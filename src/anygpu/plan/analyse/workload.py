@@ -77,7 +77,7 @@ def duration(read: Analysis, found: Effort | None) -> tuple[Found[float], tuple[
     """Hours on as many of the reference as the code asks for, and between which they should lie."""
     steps = total_steps(read)
     if steps is None or read.parameters is None or found is None:
-        nothing = Found(value=UNKNOWN_HOURS, confidence=BLIND, because="not enough is known; a usual run")
+        nothing = Found(value=UNKNOWN_HOURS, confidence=BLIND, because=_why_unknown(read))
         return nothing, (UNKNOWN_HOURS / BLIND_FACTOR, UNKNOWN_HOURS * BLIND_FACTOR)
     span = found.on(reference(), gpus=_gpus(read))
     wide = span.high > WIDE * span.expected
@@ -87,6 +87,12 @@ def duration(read: Analysis, found: Effort | None) -> tuple[Found[float], tuple[
         value=span.expected / HOUR_S, file=steps.file, line=steps.line, confidence=sure, because=because
     )
     return hours, (span.low / HOUR_S, span.high / HOUR_S)
+
+
+def _why_unknown(read: Analysis) -> str:
+    if read.environment is not None:
+        return f"how long {read.environment.value} takes is not known; a usual run"
+    return "not enough is known; a usual run"
 
 
 def _assumed(found: Effort) -> list[str]:
