@@ -5,8 +5,8 @@ import pytest
 from anygpu.testing.faults import Fault
 from anygpu.testing.simulate import Summary, play_seeds
 
-HISTORIES = 300
-AT_LEAST = 3  # of each kind
+HISTORIES = 2_000
+AT_LEAST = 20  # of each kind
 
 # All histories are played before the first test: on a busy machine that takes longer than a test may hang.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

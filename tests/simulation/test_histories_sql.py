@@ -5,8 +5,8 @@ import pytest
 from anygpu.testing.faults import Fault
 from anygpu.testing.simulate import Summary, play_seeds
 
-HISTORIES = 60
-AT_LEAST = 5  # of each kind
+HISTORIES = 200
+AT_LEAST = 20  # of each kind
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -158,12 +158,12 @@ class Keeper:
 
     async def _probe(self, backend: Backend, attempt: AttemptView, memory: AttemptMemory) -> None:
         observation: Observation | None = None
-        detail = ""
+        detail, asked = "", self._clock.monotonic()
         try:
             observation = await backend.probe(_handle(attempt))
         except Exception as error:  # noqa: BLE001
             detail = _said(error)
-        memory.probed(observation, detail, self._clock.monotonic())
+        memory.probed(observation, detail, self._clock.monotonic(), asked=asked)
         if memory.terminated and observation is not None and observation.state in STILL_THERE:
             memory.terminated = False  # it was not ended after all: ask again at the next look
 

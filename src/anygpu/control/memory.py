@@ -65,8 +65,14 @@ class AttemptMemory:
             since = now - max(0, now_ms - began_ms) / 1000
             self.billed_since = since if self.met_at is None else max(since, self.met_at)
 
-    def probed(self, observation: Observation | None, detail: str, now: float) -> None:
-        self.probe, self.probed_at = Probe(observation=observation, detail=detail), now
+    def probed(
+        self, observation: Observation | None, detail: str, now: float, *, asked: float | None = None
+    ) -> None:
+        """An answer is as old as its question: while it was on its way, or this process stood still, things changed."""
+        self.probe, self.probed_at = (
+            Probe(observation=observation, detail=detail),
+            now if asked is None else asked,
+        )
         self.silent_probes += 1
         if observation is not None and observation.started_at_ms is not None:
             self.books = observation
@@ -96,8 +102,8 @@ class AttemptMemory:
             claimed=self.state[1],
             probe=self.probe,
             books=self.books,
-            # To the newest look, not to now: while this process stood still nobody looked.
-            absent_s=_since(self.absent_since, self.probed_at or now),
+            # To when it was last asked for, not to now: while this process stood still nobody looked.
+            absent_s=max(0.0, _since(self.absent_since, self.probed_at or now)),
             absent_ago_s=_since(self.absent_since, now),
             absent_probes=self.absent_probes,
             state_s=now - self.state_since,

@@ -28,3 +28,12 @@ def test_a_look_that_failed_or_found_it_begins_the_absence_anew() -> None:
     remembered.probed(None, "no answer", 20)
     remembered.probed(ABSENT, "", 30)
     assert (remembered.seen(40).absent_s, remembered.seen(40).absent_probes) == (0, 1)
+
+
+def test_an_answer_that_came_late_is_as_old_as_its_question() -> None:
+    remembered = memory(0)
+    for at in (10, 12):
+        remembered.probed(ABSENT, "", at, asked=at - 1)
+    remembered.probed(ABSENT, "", 100, asked=14)  # the process stood still before it heard the answer
+    seen = remembered.seen(now=100)
+    assert (seen.absent_s, seen.absent_probes) == (4, 3)
