@@ -65,6 +65,15 @@ class KnowsTheEnd(Protocol):
         ...
 
 
+@runtime_checkable
+class AddsToCheckpoints(Protocol):
+    """A context that has something of its own to come back with a checkpoint."""
+
+    def add_to(self, draft: Path) -> None:
+        """`draft` is about to become a checkpoint: what is written into it now is there whenever it is."""
+        ...
+
+
 class JobContext:
     """Inside an anygpu job: the agent is told, and keeps the checkpoints."""
 

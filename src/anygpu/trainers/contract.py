@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from anygpu.trainers import card
 from anygpu.trainers.cadence import Cadence
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import At, Context, KnowsTheEnd
+from anygpu.trainers.context import AddsToCheckpoints, At, Context, KnowsTheEnd
 from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
@@ -172,6 +172,8 @@ class AnyTrainer(ABC):
             self.save_checkpoint(draft)
             self._write_held()
             self._save_place(draft)
+            if isinstance(self.context, AddsToCheckpoints):
+                self.context.add_to(draft)
             _replace(draft, place / LAST, place / PREVIOUS)
             self.context.checkpoint(place / LAST, step=self.progress.step, wait=wait)
             self._tell_best()
@@ -300,8 +302,8 @@ def _copy(source: Path, target: Path) -> None:
 
 def _replace(draft: Path, last: Path, previous: Path) -> None:
     """At every moment one of the two is whole."""
-    shutil.rmtree(previous, ignore_errors=True)
-    if last.exists():
+    if last.exists():  # else a kill came between the two renames, and the previous one is all there is
+        shutil.rmtree(previous, ignore_errors=True)
         last.rename(previous)
     draft.rename(last)
     shutil.rmtree(previous, ignore_errors=True)

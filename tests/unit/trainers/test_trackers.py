@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -51,10 +52,12 @@ class Remembering:
         return ()
 
 
-def line(output: Path, tracker: Remembering, *, patience_s: float = 20.0, resume: bool = False) -> Line:
+def line(
+    output: Path, tracker: Remembering, *, patience_s: float = 20.0, resume: bool = False, epochs: int = 3
+) -> Line:
     sender = Sender(tracker, every_s=0.001, patience_s=patience_s)
     context = Tracked(LocalContext(output, bar=False, resume=resume), [sender])
-    config = make_config(Line.name, Line.accepts, {"epochs": 3})
+    config = make_config(Line.name, Line.accepts, {"epochs": epochs})
     return Line(config, dataset_path=None, output_dir=output, context=context)
 
 
@@ -129,6 +132,64 @@ def test_what_was_not_told_before_a_kill_is_told_after_it(tmp_path: Path) -> Non
 
 def _raise(kind: type[BaseException]) -> Any:
     raise kind
+
+
+class KilledAtLine:
+    """Ends a training at the n-th line of our code after it saved at a step; not later than it saves again."""
+
+    OURS = ("trainers/contract.py", "trainers/trackers/tracked.py")
+
+    def __init__(self, trainer: Line, step: int, line: int) -> None:
+        self._trainer, self._step, self._left = trainer, step, line
+        self._save, trainer.save_checkpoint = trainer.save_checkpoint, self._saved  # type: ignore[method-assign]
+
+    def _saved(self, directory: Path) -> None:
+        self._save(directory)
+        sys.settrace(None)
+        if self._trainer.progress.step == self._step:
+            sys._getframe(1).f_trace = self._line
+            sys.settrace(self._line)
+
+    def _line(self, frame: FrameType, event: str, _: object) -> Any:
+        if event == "line" and frame.f_code.co_filename.endswith(self.OURS):
+            self._left -= 1
+            if self._left < 0:
+                sys.settrace(None)
+                raise Killed
+        return self._line
+
+
+@pytest.mark.parametrize("interrupted", [False, True], ids=["whole", "between-renames"])
+def test_killed_at_any_line_of_keeping_a_checkpoint_no_step_is_lost_or_told_twice(
+    tmp_path: Path, interrupted: bool
+) -> None:
+    kills = 0
+    for number in range(1000):
+        output, deaf, hearing = tmp_path / str(number), Remembering(failures=10**9), Remembering()
+        with pytest.raises(Killed):
+            killed(line(output, deaf, epochs=1), step=7, line=0)
+        if interrupted:
+            (output / "checkpoints" / "last").rename(output / "checkpoints" / "previous")
+        try:
+            killed(line(output, deaf, resume=True, epochs=1), step=9, line=number)
+        except Killed:
+            kills += 1
+        else:
+            break
+        result = line(output, hearing, resume=True, epochs=1).train()
+        assert result.timing.steps == 20
+        told = [step for step, metrics in hearing.points if "epoch" not in metrics]
+        assert told == list(range(1, 21)), f"killed at line {number}"
+    assert kills > 20
+
+
+def killed(trainer: Line, *, step: int, line: int) -> None:
+    trainer._cadence = Cadence(0)
+    KilledAtLine(trainer, step, line)
+    try:
+        trainer.train()
+    finally:
+        sys.settrace(None)
 
 
 # -- TensorBoard ------------------------------------------------------------------------------------------------

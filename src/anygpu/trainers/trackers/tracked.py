@@ -34,8 +34,10 @@ class Tracked:
             for sender in self._senders:
                 sender.put(point)
 
+    def add_to(self, draft: Path) -> None:
+        _keep(draft, {sender.tracker.name: sender.untold()[-MOST_KEPT:] for sender in self._senders})
+
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
-        _keep(path, {sender.tracker.name: sender.untold()[-MOST_KEPT:] for sender in self._senders})
         self._context.checkpoint(path, step=step, wait=wait)
         self._keep_files()
 
