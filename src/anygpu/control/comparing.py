@@ -47,6 +47,7 @@ class Compared:
 
     planned: Planned
     read: Analysis | None
+    lines: Mapping[Place, Line]  # all of them, written out once: many jobs may share the comparison
     files: dict[Place, str] = field(default_factory=dict)  # where it is kept, by what was chosen
 
     def worth(self, *, begun: bool = False) -> Mapping[Place, Worth]:
@@ -54,16 +55,7 @@ class Compared:
 
         `begun`: it has trained already, and the prediction is of the whole: the places are only put in order.
         """
-        fit = {line.place.offer.place: Worth(score=line.score) for line in self.planned.lines}
-        out = {
-            line.place.offer.place: Worth(score=LAST) if begun else _doubted(line)
-            for line in self.planned.rejected
-        }
-        return {**out, **fit}
-
-    def of(self, offer: Offer) -> Line | None:
-        lines = (*self.planned.lines, *self.planned.rejected)
-        return next((line for line in lines if line.place.offer.place == offer.place), None)
+        return {place: _worth(line, begun=begun) for place, line in self.lines.items()}
 
 
 class Comparing:
@@ -90,14 +82,15 @@ class Comparing:
         planned = planner.planned(view.spec, read, places, deadline_s=left_s, duration=duration)
         if left_s is not None and not planned.lines:  # better late than never
             planned = planner.planned(view.spec, read, places, duration=duration)
-        return Compared(planned=planned, read=read)
+        lines = {line.place.offer.place: line for line in (*planned.rejected, *planned.lines)}
+        return Compared(planned=planned, read=read, lines=lines)
 
     async def read(self, view: JobView) -> Analysis | None:
         return await _or_none(self._read(view.spec, view.organisation))
 
     async def kept(self, view: JobView, compared: Compared, chosen: Offer) -> JobPlanned:
         """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
-        line = compared.of(chosen)
+        line = compared.lines.get(chosen.place)
         if chosen.place not in compared.files:
             told = document(compared.planned, compared.read)
             told["choice"] = None if line is None else entry(line)
@@ -154,7 +147,7 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 def foretold(view: JobView, compared: Compared | None, plan: Plan) -> JobView:
     """The job with what the comparison says of its first firm place, until something better is known."""
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejected and not ranked.offer.interruptible)
-    line = compared.of(offer) if compared is not None and (offer := next(firm, None)) else None
+    line = compared.lines.get(offer.place) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":
         return view
     return replace(view, prediction=prediction(line))
@@ -174,7 +167,8 @@ def prediction(line: Line) -> Prediction:
     )
 
 
-def _doubted(line: Line) -> Worth:
-    if line.confidence == "low" and not line.certain:
-        return Worth(score=LAST)
-    return Worth(score=LAST, rejected=line.rejected)
+def _worth(line: Line, *, begun: bool) -> Worth:
+    if not line.rejected:
+        return Worth(score=line.score)
+    doubtful = line.confidence == "low" and not line.certain
+    return Worth(score=LAST, rejected="" if begun or doubtful else line.rejected)

@@ -6,6 +6,7 @@ Within the rounds there are anyway, never in the way of a report: a row of each 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from anygpu.control.agenda import Agenda
 from anygpu.control.forecast import has_moved, prediction
 from anygpu.control.pace import reported
 from anygpu.control.seams import Clock
@@ -28,7 +29,6 @@ AT_ONCE = 200  # attempts of one pass
 
 @dataclass(slots=True)
 class _Watched:
-    at: float
     pause_s: float = FIRST_LOOK_S
     told: int = 0
 
@@ -39,22 +39,26 @@ class Forecasts:
     def __init__(self, journal: Journal, evidence: Evidence, clock: Clock) -> None:
         self._journal, self._evidence, self._clock = journal, evidence, clock
         self._watched: dict[Key, _Watched] = {}
+        self._agenda: Agenda[Key] = Agenda()
 
     def note(self, view: JobView) -> None:
         """Take in a job that was looked at: an attempt that trains is watched until it is over."""
         live = view.live_attempt
         for key in [(view.id, attempt.number) for attempt in view.attempts if attempt is not live]:
             self._watched.pop(key, None)
+            self._agenda.drop(key)
         if live is not None and live.training_at_ms is not None and not live.stop_reason:
-            due = self._clock.monotonic() + FIRST_LOOK_S
-            self._watched.setdefault((view.id, live.number), _Watched(due))
+            key = view.id, live.number
+            if key not in self._watched:
+                self._watched[key] = _Watched()
+                self._agenda.set(key, self._clock.monotonic() + FIRST_LOOK_S)
 
     def next_at(self) -> float:
-        return min((each.at for each in self._watched.values()), default=float("inf"))
+        return self._agenda.next_at()
 
     async def run(self, guard: Guard) -> None:
         now = self._clock.monotonic()
-        due = [key for key, each in self._watched.items() if each.at <= now][:AT_ONCE]
+        due = self._agenda.due(now, AT_ONCE)
         for key in due:
             self._later(key, now)
         for key, row in (await self._evidence.attempts(due)).items():
@@ -63,7 +67,8 @@ class Forecasts:
 
     def _later(self, key: Key, now: float) -> None:
         watched = self._watched[key]
-        watched.at, watched.pause_s = now + watched.pause_s, min(MOST_PAUSE_S, watched.pause_s * LONGER)
+        self._agenda.set(key, now + watched.pause_s)
+        watched.pause_s = min(MOST_PAUSE_S, watched.pause_s * LONGER)
 
     async def _look(self, key: Key, row: AttemptRow, guard: Guard) -> None:
         job_id, number = key
@@ -96,9 +101,10 @@ class Forecasts:
         if watched is not None:
             watched.told += 1
             watched.pause_s = max(watched.pause_s, 30.0)
-            watched.at = (
-                float("inf") if watched.told >= MOST_TOLD else self._clock.monotonic() + watched.pause_s
-            )
+            if watched.told >= MOST_TOLD:
+                self._agenda.drop(key)
+            else:
+                self._agenda.set(key, self._clock.monotonic() + watched.pause_s)
 
 
 def _worth_a_look(progress: Mapping[str, object]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from anygpu.backends.contract import Backend, ReadsMeter
+from anygpu.control.agenda import Agenda
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock
 from anygpu.errors import MeterDiffers
@@ -21,7 +22,6 @@ REMEMBERED = 10_000
 class _Due:
     backend: str
     handle: Handle
-    at: float
     pause_s: float
     until: float
     doubted: bool = False  # it differed when it was read last
@@ -42,6 +42,7 @@ class Meters:
         self._clock = clock
         self._policy = policy
         self._due: dict[Key, _Due] = {}
+        self._agenda: Agenda[Key] = Agenda()
         self._done: dict[Key, None] = {}
 
     def note(self, view: JobView) -> None:
@@ -54,19 +55,17 @@ class Meters:
                 self._due[key] = _Due(
                     backend=attempt.offer.backend,
                     handle=attempt.handle or Handle(name=attempt.name),
-                    at=now,
                     pause_s=self._policy.meter_every_s,
                     until=now + self._policy.meter_for_s,
                 )
+                self._agenda.set(key, now)
 
     def next_at(self) -> float:
-        return min((due.at for due in self._due.values()), default=float("inf"))
+        return self._agenda.next_at()
 
     async def run(self, guard: Guard, report: Callable[[str, Exception], None]) -> None:
-        now = self._clock.monotonic()
-        for key, due in [*self._due.items()]:
-            if due.at <= now:
-                await self._read(key, due, guard, report)
+        for key in self._agenda.due(self._clock.monotonic()):
+            await self._read(key, self._due[key], guard, report)
 
     async def _read(
         self, key: Key, due: _Due, guard: Guard, report: Callable[[str, Exception], None]
@@ -76,12 +75,11 @@ class Meters:
             self._later(key, due)
             return
         if not due.doubted and await self._charges_more(key, theirs):
-            self._due[key] = replace(
-                due, doubted=True, at=self._clock.monotonic() + self._policy.swept_within_s
-            )
+            self._due[key] = replace(due, doubted=True)
+            self._agenda.set(key, self._clock.monotonic() + self._policy.swept_within_s)
             return
         await self._compare(key, theirs, guard, report)
-        self._due.pop(key, None)
+        self._forget(key)
         self._done[key] = None
         if len(self._done) > REMEMBERED:
             self._done.pop(next(iter(self._done)))
@@ -99,10 +97,15 @@ class Meters:
 
     def _later(self, key: Key, due: _Due) -> None:
         now = self._clock.monotonic()
-        self._due.pop(key, None)
         if now < due.until:
-            pause_s = min(3600.0, due.pause_s * 2)
-            self._due[key] = replace(due, at=now + due.pause_s, pause_s=pause_s)
+            self._due[key] = replace(due, pause_s=min(3600.0, due.pause_s * 2))
+            self._agenda.set(key, now + due.pause_s)
+        else:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._due.pop(key, None)
+        self._agenda.drop(key)
 
     async def _charges_more(self, key: Key, theirs: int) -> bool:
         job_id, number = key

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from anygpu.control.agenda import Agenda
 from anygpu.control.deadline import is_fresh
 from anygpu.control.elsewhere import mode_of, moves, settled
 from anygpu.control.seams import Clock
@@ -18,7 +19,6 @@ class _Watched:
 
     attempt: int
     not_before: float
-    due: float = float("inf")
     stage: object = None  # at the last look: what changes at once how sure the job is of itself
     wants: bool = False  # to go, as soon as it has a fresh checkpoint
 
@@ -29,6 +29,7 @@ class Moves:
     def __init__(self, clock: Clock, rules: Moving) -> None:
         self._clock, self._rules = clock, rules
         self._watched: dict[str, _Watched] = {}
+        self._agenda: Agenda[str] = Agenda()
         self._passed_at = float("-inf")
 
     def note(self, view: JobView) -> None:
@@ -38,31 +39,32 @@ class Moves:
             self.forget(view.id)
             return
         watched, now = self._watch(view, live), self._clock.monotonic()
+        due = self._agenda.at(view.id)
         if watched.stage != view.prediction:
             watched.stage = view.prediction
-            watched.due = min(watched.due, max(now, self._passed_at + TOGETHER_S))
+            due = min(due, max(now, self._passed_at + TOGETHER_S))
         if watched.wants and is_fresh(view, self._clock.wall_ms()):
-            watched.due = now
-        watched.due = max(watched.due, watched.not_before)
+            due = now
+        self._agenda.set(view.id, max(due, watched.not_before))
 
     def forget(self, job_id: str) -> None:
         self._watched.pop(job_id, None)
+        self._agenda.drop(job_id)
 
     def next_at(self) -> float:
-        return min((each.due for each in self._watched.values()), default=float("inf"))
+        return self._agenda.next_at()
 
     def due(self) -> list[str]:
         """The jobs of one pass, those that have waited longest first."""
         now = self._clock.monotonic()
-        waiting = sorted((each.due, job_id) for job_id, each in self._watched.items() if each.due <= now)
         self._passed_at = now
-        return [job_id for _, job_id in waiting[:AT_ONCE]]
+        return self._agenda.due(now, AT_ONCE)
 
     def looked(self, view: JobView, *, found: bool) -> None:
         """It was compared; a place was found, or none."""
         watched = self._watched.get(view.id)
         if watched is not None:
-            watched.due = self._clock.monotonic() + self._rules.every_s
+            self._agenda.set(view.id, self._clock.monotonic() + self._rules.every_s)
             watched.wants = found and mode_of(view.spec, self._rules) == "act"
 
     def _watch(self, view: JobView, live: AttemptView) -> _Watched:
@@ -72,4 +74,5 @@ class Moves:
             now = self._clock.monotonic()
             not_before = now + self._rules.apart_s if moves(view) else now
             watched = self._watched[view.id] = _Watched(live.number, not_before)
+            self._agenda.drop(view.id)
         return watched

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from anygpu.control.agenda import Agenda
 from anygpu.control.deadline import has_deadline
 from anygpu.control.explaining import AT_ONCE, is_unexplained
 from anygpu.control.keeper import Keeper
@@ -32,7 +33,7 @@ class Leadership:
     guard: Guard
     renewed_at: float
     views: dict[str, JobView] = field(default_factory=dict)
-    due: dict[str, float] = field(default_factory=dict)
+    due: Agenda[str] = field(default_factory=Agenda)  # when to look at a job that is not being looked at
     wanting: set[str] = field(default_factory=set)  # jobs without a place
     unexplained: dict[str, float] = field(default_factory=dict)  # placed without a comparison, since when
     timed: set[str] = field(default_factory=set)  # jobs with a deadline that may run on spot
@@ -178,14 +179,13 @@ class Supervisor:
             self._know(led, view)
 
     async def _refresh(self, led: Leadership, job_id: str) -> None:
-        try:
-            view = await self._journal.view(SYSTEM, job_id)
-        except NotFound:
-            return
-        self._know(led, view)
-        led.due[job_id] = self._clock.monotonic()
-        if job_id in led.looking:
-            led.again.add(job_id)
+        """A look reads the job itself: hundreds that change at once are not read twice, one after the other."""
+        if job_id not in led.views or job_id in led.looking:
+            try:
+                self._know(led, await self._journal.view(SYSTEM, job_id))
+            except NotFound:
+                return
+        self._look_now(led, job_id)
 
     def _know(self, led: Leadership, view: JobView) -> None:
         known = led.views.get(view.id)
@@ -203,7 +203,8 @@ class Supervisor:
         if has_deadline(view):
             led.timed.add(view.id)
         self._placing.moves.note(view)
-        led.due.setdefault(view.id, self._clock.monotonic())
+        if view.id not in led.due and view.id not in led.looking:
+            led.due.set(view.id, self._clock.monotonic())
         if view.recovering_since_ms is None:
             led.recovering.pop(view.id, None)
         else:
@@ -213,7 +214,7 @@ class Supervisor:
 
     def _drop(self, led: Leadership, job_id: str) -> None:
         led.views.pop(job_id, None)
-        led.due.pop(job_id, None)
+        led.due.drop(job_id)
         led.wanting.discard(job_id)
         led.unexplained.pop(job_id, None)
         led.timed.discard(job_id)
@@ -247,10 +248,14 @@ class Supervisor:
 
     def _look_soon(self, led: Leadership, view: JobView) -> None:
         self._know(led, view)
-        led.due[view.id] = self._clock.monotonic()
-        if view.id in led.looking:
-            led.again.add(view.id)  # that look began before this was known
+        self._look_now(led, view.id)
         self._wake.set(NUDGE)
+
+    def _look_now(self, led: Leadership, job_id: str) -> None:
+        if job_id in led.looking:
+            led.again.add(job_id)  # that look began before this was known
+        else:
+            led.due.set(job_id, self._clock.monotonic())
 
     def _explaining_at(self, led: Leadership) -> float:
         """When the one that has waited longest is to be explained: they stand in that order."""
@@ -276,10 +281,9 @@ class Supervisor:
         )
 
     def _start_looks(self, led: Leadership, keeper: Keeper) -> None:
-        now = self._clock.monotonic()
-        for job_id, due in [*led.due.items()]:
-            if due <= now and job_id not in led.looking:
-                led.looking[job_id] = asyncio.create_task(self._look(led, keeper, job_id))
+        for job_id in led.due.due(self._clock.monotonic()):
+            led.due.drop(job_id)
+            led.looking[job_id] = asyncio.create_task(self._look(led, keeper, job_id))
 
     async def _look(self, led: Leadership, keeper: Keeper, job_id: str) -> None:
         pause_s = self._policy.hurry_s
@@ -298,7 +302,7 @@ class Supervisor:
             led.looking.pop(job_id, None)
         if job_id in led.views:
             hurry = job_id in led.again
-            led.due[job_id] = self._clock.monotonic() + (0.0 if hurry else pause_s)
+            led.due.set(job_id, self._clock.monotonic() + (0.0 if hurry else pause_s))
         led.again.discard(job_id)
         self._wake.set(NUDGE)
 
@@ -339,10 +343,9 @@ class Supervisor:
     def _pause_s(self, led: Leadership) -> float:
         """Until the next thing is due, if nothing wakes us before."""
         now = self._clock.monotonic()
-        times = [led.listed_at + self._policy.poll_s]
+        times = [led.listed_at + self._policy.poll_s, led.due.next_at()]
         times += [self._placing.next_at()] if led.wanting else []
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
-        times += [due for job_id, due in led.due.items() if job_id not in led.looking]
         times += [self._explaining_at(led)] if led.unexplained else []
         times += [self._placing.moves.next_at()]
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]

@@ -152,7 +152,7 @@ class VmBackend:
 
     async def inventory(self) -> Sequence[Handle]:
         snapshot = await self._listing.newer_than(self._clock.time())
-        chosen = [kept(snapshot.of(name)) for name in sorted(snapshot.alive())]
+        chosen = [kept(snapshot.of(name)) for name in sorted(snapshot.alive)]
         return [Handle(name=m.name, native={"id": m.id, "region": m.region}) for m in chosen if m]
 
     async def check(self) -> Account:
@@ -215,7 +215,7 @@ class VmBackend:
         """Names of machines that exist or are being made."""
         snapshot = await self._fresh()
         now = self._clock.time()
-        return snapshot.alive() | {a.name for a in self._attempts.values() if a.counts(now)}
+        return snapshot.alive | {a.name for a in self._attempts.values() if a.counts(now)}
 
     # -- looking ----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from anygpu.backends.vm.provider import Machine, Power
 
@@ -10,7 +11,7 @@ ALIVE = (Power.STARTING, Power.RUNNING, Power.STOPPED, Power.ENDING)
 LIVELY = (Power.RUNNING, Power.STARTING, Power.STOPPED, Power.ENDING, Power.ENDED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """What the provider listed, by attempt, in a call that began at `began_at` of the loop's clock."""
 
@@ -20,7 +21,9 @@ class Snapshot:
     def of(self, name: str) -> tuple[Machine, ...]:
         return self.machines.get(name, ())
 
+    @cached_property
     def alive(self) -> set[str]:
+        """Asked for at every launch: worked out once."""
         return {name for name, machines in self.machines.items() if any(m.power in ALIVE for m in machines)}
 
 

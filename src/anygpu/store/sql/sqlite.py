@@ -257,12 +257,13 @@ def _finish(tasks: Sequence[_Task]) -> None:
 
 
 def _read_each(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Each in a transaction of its own, as new as its turn."""
+    """In one transaction: what it sees is newer than what any of them was asked after."""
     driver: Any = connection.connection.driver_connection
-    for task in tasks:
-        try:
-            driver.execute("BEGIN")
-            task.result = task.work(connection)
-        except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
-            task.error = translated(error)
+    try:
+        driver.execute("BEGIN")
+        for task in tasks:
+            _attempt(connection, task)
+    except sqlite3.Error as error:
+        _refuse(tasks, translated(error))
+    finally:
         _roll_back(driver)
