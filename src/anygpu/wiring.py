@@ -48,7 +48,7 @@ from anygpu.store.sql.tokens import Tokens
 from anygpu.tenancy.access import Access, Role
 from anygpu.tenancy.profiles import ConfiguredBackends
 from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
-from anygpu.wiring_control import World, credit_by_backend, desk, market, policy_of, supervisor
+from anygpu.wiring_control import World, conditions_by_backend, desk, market, policy_of, supervisor
 from anygpu.wiring_stores import key_file, open_stores, retaining, rotating
 
 ORGANISATION, PROJECT = "local", "default"
@@ -128,7 +128,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     reader, plans = WorkReader(stores.blobs, stores.uploads), Plans(stores.blobs)
     past_runs = PastRuns(stores.outcomes)
     prices = market(settings)
-    credit_at = credit_by_backend(prices.policy, backends)
+    conditions_at = conditions_by_backend(prices.policy, backends)
     access = Access(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
@@ -158,7 +158,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
             reader,
             past_runs,
             world.clock,
-            credit_at,
+            conditions_at,
         ),
         plans=plans,
         limits=settings.limits,
@@ -170,7 +170,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ready=_ready(stores.journal),
     )
     leader = state.leader(settings.state, alone=settings.embedded)
-    comparing = Comparing(reader, plans, world.clock, past_runs, credit_at)
+    comparing = Comparing(reader, plans, world.clock, past_runs, conditions_at)
     leading = supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
         services=services,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import Comparing, CreditAt
+from anygpu.control.comparing import Comparing, Conditions, ConditionsAt
 from anygpu.control.desk import Desk
 from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
@@ -14,7 +14,7 @@ from anygpu.control.sharing import Sharing, parsed_quotas
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
-from anygpu.plan.catalog import Layers
+from anygpu.plan.catalog import Layers, terms
 from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.plan.moving import Mode, Moving
 from anygpu.server import log
@@ -90,14 +90,20 @@ def market(settings: Settings) -> Market:
     )
 
 
-def credit_by_backend(policy: CatalogPolicy, backends: Backends) -> CreditAt:
-    """The organisation's credit at the cloud a backend rents in: its kind has the cloud's name."""
+def conditions_by_backend(policy: CatalogPolicy, backends: Backends) -> ConditionsAt:
+    """Of the cloud a backend rents in: its kind has the cloud's name."""
 
-    def credit_at(backend: str) -> int:
+    def conditions_at(backend: str) -> Conditions:
         entry = backends.entry(backend)
-        return policy.credit_microusd(entry.kind) if entry is not None else 0
+        if entry is None:
+            return Conditions()
+        place = terms().get(entry.kind)
+        return Conditions(
+            credit_microusd=policy.credit_microusd(entry.kind),
+            egress_microusd_per_gib=(place.egress_microusd_per_gib or 0) if place is not None else 0,
+        )
 
-    return credit_at
+    return conditions_at
 
 
 def policy_of(settings: Settings) -> Policy:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from anygpu.control.remaining import deadline_ms, trained_s
 from anygpu.control.seams import Clock
@@ -20,10 +20,22 @@ from anygpu.store.plans import Plans
 
 ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
 Remembers = Callable[[JobSpec, str], Awaitable[Sequence[Past]]]  # the organisation's runs of the same work
-CreditAt = Callable[[str], int]  # micro-dollars left to spend where a backend rents, before it costs money
+ConditionsAt = Callable[[str], "Conditions"]  # by backend
 T = TypeVar("T")
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
 LAST = 1e30  # behind everything that is not in doubt
+
+
+class Conditions(NamedTuple):
+    """What holds where a backend rents, beside the price of an offer."""
+
+    credit_microusd: int = 0  # left to spend there before it costs money
+    egress_microusd_per_gib: int = 0
+
+
+def none_special(backend: str) -> Conditions:
+    """Where there is nothing but the price."""
+    return Conditions()
 
 
 async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
@@ -34,11 +46,6 @@ async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
 async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[Past]:
     """Where no runs are kept."""
     return ()
-
-
-def no_credit(backend: str) -> int:
-    """Where everything costs money."""
-    return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +74,17 @@ class Comparing:
         plans: Plans,
         clock: Clock,
         remembers: Remembers = nothing_remembered,
-        credit_at: CreditAt = no_credit,
+        conditions_at: ConditionsAt = none_special,
     ) -> None:
         self._read, self._plans, self._clock = read, plans, clock
-        self._remembers, self._credit_at = remembers, credit_at
+        self._remembers, self.conditions_at = remembers, conditions_at
 
     async def compare(self, view: JobView, offers: Sequence[Offer]) -> Compared:
         """Never fails: what cannot be read of the job is not known of it."""
         read = await self.read(view)
         past = await _or_none(self._remembers(view.spec, view.organisation))
         duration = remembered(view.spec, read, past or ())
-        places = [as_place(offer, self._credit_at(offer.backend)) for offer in offers]
+        places = [as_place(offer, self.conditions_at(offer.backend)) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
         planned = planner.planned(view.spec, read, places, deadline_s=left_s, duration=duration)
         if left_s is not None and not planned.lines:  # better late than never
@@ -132,10 +139,10 @@ def work_key(view: JobView) -> object:
     return what, where, limits, view.submitted_at_ms if spec.limits.deadline_s is not None else 0
 
 
-def as_place(offer: Offer, credit_microusd: int = 0) -> planner.Place:
+def as_place(offer: Offer, conditions: Conditions) -> planner.Place:
     usual_s = RENTED_BOOT_S if offer.paid and offer.free is None else OWN_BOOT_S
     boot_s = offer.expected_wait_s or usual_s
-    return planner.Place(offer=offer, boot_s=boot_s, own=True, credit_microusd=credit_microusd)
+    return planner.Place(offer=offer, boot_s=boot_s, own=True, **conditions._asdict())
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:

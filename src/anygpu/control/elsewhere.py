@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from anygpu.control.budget import left_microusd
-from anygpu.control.comparing import as_place
+from anygpu.control.comparing import Conditions, ConditionsAt, as_place
 from anygpu.control.deadline import is_fresh
 from anygpu.control.forecast import ENDING_PAID_S, with_interruptions
 from anygpu.control.money import in_dollars
@@ -72,7 +72,12 @@ def moves(view: JobView) -> list[AttemptView]:
 
 
 def better(
-    view: JobView, plan: Plan, read: Analysis | None, now_ms: int, policy: Policy
+    view: JobView,
+    plan: Plan,
+    read: Analysis | None,
+    now_ms: int,
+    policy: Policy,
+    conditions_at: ConditionsAt,
 ) -> BetterPlace | None:
     """The best of the places that pay; None when staying is best, or not surely worse."""
     rules, strategy = policy.moving, view.spec.placement.strategy
@@ -80,9 +85,10 @@ def better(
     left = None if live is None else _left(view, live, read, now_ms, policy)
     if live is None or left is None:
         return None
-    here = _here(live, now_ms)
+    here = _here(live, now_ms, conditions_at(live.offer.backend))
     offers = _promising(view, live, left, _open(view, live, plan, read))
-    weighed = [found for offer in offers if (found := change(here, left, as_place(offer))) is not None]
+    places = [as_place(offer, conditions_at(offer.backend)) for offer in offers]
+    weighed = [found for place in places if (found := change(here, left, place)) is not None]
     paying = [
         found
         for found in weighed
@@ -137,13 +143,13 @@ def in_words(found: BetterPlace) -> str:
     return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
-def _here(live: AttemptView, now_ms: int) -> Here:
+def _here(live: AttemptView, now_ms: int, conditions: Conditions) -> Here:
     began_ms = live.started_at_ms or live.launching_at_ms
     return Here(
         offer=live.offer,
         price_microusd_per_hour=live.price,
         used_s=max(0, now_ms - began_ms) / 1000,
-        egress_microusd_per_gib=as_place(live.offer).egress_microusd_per_gib,
+        egress_microusd_per_gib=conditions.egress_microusd_per_gib,
     )
 
 
@@ -191,7 +197,7 @@ def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -
     return [
         offer
         for offer in offers
-        if _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer))
+        if _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer, Conditions()))
     ]
 
 

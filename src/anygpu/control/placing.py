@@ -152,7 +152,8 @@ class Placing:
 
     async def _weigh(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.moving
-        found = better(view, plan, await self._comparing.read(view), now_ms, self._policy)
+        read, conditions_at = await self._comparing.read(view), self._comparing.conditions_at
+        found = better(view, plan, read, now_ms, self._policy, conditions_at)
         self.moves.looked(view, found=found is not None)
         number = live.number if live is not None else 0
         return await self._write(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import CreditAt, Remembers, as_place
+from anygpu.control.comparing import ConditionsAt, Remembers, as_place
 from anygpu.control.quotes import Quotes
 from anygpu.control.seams import Clock
 from anygpu.events.facts import Offer
@@ -32,11 +32,11 @@ class Planning:
         reader: WorkReader,
         remembers: Remembers,
         clock: Clock,
-        credit_at: CreditAt,
+        conditions_at: ConditionsAt,
     ) -> None:
         self._backends, self._quotes, self._market = backends, quotes, market
         self._reader, self._remembers, self._clock = reader, remembers, clock
-        self._credit_at = credit_at
+        self._conditions_at = conditions_at
 
     async def plan(
         self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, most: int | None, short: int
@@ -64,7 +64,7 @@ class Planning:
     async def _own(self, spec: JobSpec, organisation: str) -> list[Place]:
         offers = await self._quotes.offers(spec.resources)
         mine = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
-        return [as_place(self._priced(offer), self._credit_at(offer.backend)) for offer in mine]
+        return [as_place(self._priced(offer), self._conditions_at(offer.backend)) for offer in mine]
 
     def _priced(self, offer: Offer) -> Offer:
         """A machine one owns costs what the organisation says it does."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from anygpu.control.comparing import Compared, Comparing, nothing_read, nothing_remembered
+from anygpu.control.comparing import Compared, Comparing, Conditions, nothing_read, nothing_remembered
 from anygpu.events.facts import Offer
 from anygpu.events.types import JobSubmitted
 from anygpu.plan.route import route
@@ -25,7 +25,7 @@ def compared(*offers: Offer, credit: dict[str, int], **spec: Any) -> Compared:
         await journal.submit(Scope(organisation="lab", project="p"), "a", asked, at_ms=1)
         plans = Plans(MemoryBlobs(clock.wall_ms))
         comparing = Comparing(
-            nothing_read, plans, clock, nothing_remembered, lambda backend: credit.get(backend, 0)
+            nothing_read, plans, clock, nothing_remembered, lambda backend: Conditions(credit.get(backend, 0))
         )
         return await comparing.compare(await journal.view(SYSTEM, "a"), offers)
 

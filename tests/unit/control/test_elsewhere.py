@@ -8,6 +8,7 @@ from tests.unit.control.running import (
     DEAR,
     HOUR,
     NOW,
+    SAVED_AT,
     Timed,
     job,
     moved,
@@ -17,6 +18,7 @@ from tests.unit.control.running import (
     started,
 )
 
+from anygpu.control.comparing import Conditions, ConditionsAt, none_special
 from anygpu.control.elsewhere import better, headed_for, in_words, is_news, mode_of, settled, telling
 from anygpu.control.policy import Policy
 from anygpu.events.facts import BetterPlace, Offer
@@ -32,6 +34,7 @@ CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)
 CHEAPER = replace(CHEAP, backend="cheaper", price_microusd_per_hour=500_000)
 FAST = replace(DEAR, backend="fast", gpu_kind="H100", gpu_memory_gib=80, price_microusd_per_hour=4_000_000)
 BOX = replace(DEAR, backend="box", price_microusd_per_hour=0, free=1)
+TRAFFIC = Conditions(egress_microusd_per_gib=90_000)
 FOUND = BetterPlace(
     offer=CHEAP,
     saves_microusd=3_100_000,
@@ -41,10 +44,16 @@ FOUND = BetterPlace(
 )
 
 
-def found(view: JobView, *offers: Offer, policy: Policy = POLICY, **now: Any) -> BetterPlace | None:
+def found(
+    view: JobView,
+    *offers: Offer,
+    policy: Policy = POLICY,
+    conditions_at: ConditionsAt = none_special,
+    **now: Any,
+) -> BetterPlace | None:
     plan = route(view.spec, offers, Circumstances(resumable=True, **now))
     read = read_work(view.spec, {})
-    return better(view, plan, read, round(NOW * 1000), policy)
+    return better(view, plan, read, round(NOW * 1000), policy, conditions_at)
 
 
 def where(view: JobView, *offers: Offer, policy: Policy = POLICY) -> str:
@@ -60,6 +69,15 @@ def test_a_much_cheaper_machine_with_the_same_gpu_is_better() -> None:
     assert 0 < there.saves_low_microusd < there.saves_microusd
     assert -600 < there.sooner_s < 0
     assert not there.by_itself
+
+
+def test_carrying_the_checkpoint_away_costs_what_traffic_costs_here() -> None:
+    view = job(*started(0), (400, predicted()), saved(SAVED_AT, size=10 * 2**30))
+    free = found(view, DEAR, CHEAP)
+    there = found(view, DEAR, CHEAP, conditions_at={"dear": TRAFFIC, "cheap": Conditions()}.__getitem__)
+    assert free is not None
+    assert there is not None
+    assert free.saves_microusd - there.saves_microusd == 10 * TRAFFIC.egress_microusd_per_gib
 
 
 def test_by_its_strategy_a_job_goes_for_money_or_for_time() -> None:
