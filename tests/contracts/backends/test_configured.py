@@ -13,7 +13,10 @@ from anygpu.backends import registry
 from anygpu.backends.configured import Backends, Entry, Source, Table
 from anygpu.backends.contract import ChecksAccount
 from anygpu.backends.registry import Around
+from anygpu.control.comparing import Conditions
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
+from anygpu.plan.catalog import Policy as CatalogPolicy
+from anygpu.plan.catalog import terms
 from anygpu.server.world import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.model import Resources
@@ -28,6 +31,7 @@ from anygpu.tenancy.profiles import ConfiguredBackends, Wanted
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.histories import LAB, STRANGER, training
 from anygpu.wiring_backends import open_backends
+from anygpu.wiring_control import conditions_by_backend
 
 
 class Rig:
@@ -96,6 +100,18 @@ async def test_what_is_added_can_be_used_at_once_and_what_is_removed_no_more(
     assert dict(rig.backends) == {}
     with pytest.raises(NotFound):
         await rig.service.remove(caller(), "plug")
+
+
+async def test_the_terms_of_a_backends_cloud_hold_for_it(make: Callable[..., Rig]) -> None:
+    given = reading.read(registry.find("ec2").options, {}, {})
+    rig = make(tables=[Table(name="virginia", organisation=LAB.organisation, kind="ec2", given=given)])
+    await rig.add(caller())
+    policy = CatalogPolicy.parsed(credits=["ec2=$300"])
+    conditions_at = conditions_by_backend(policy, rig.backends)
+    assert conditions_at("virginia") == Conditions(
+        credit_microusd=300_000_000, egress_microusd_per_gib=terms()["ec2"].egress_microusd_per_gib or -1
+    )
+    assert (conditions_at("plug"), conditions_at("removed")) == (Conditions(), Conditions())
 
 
 async def test_what_another_server_changes_is_changed_here_too(make: Callable[..., Rig]) -> None:
