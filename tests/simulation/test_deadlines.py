@@ -1,13 +1,11 @@
 """Calm histories of jobs with a deadline: when spot is taken, when it is left, and what is said meanwhile."""
 
-from typing import TypeVar
-
 import pytest
+from tests.simulation.telling import of, went
 
 from anygpu.events.types import (
     AttemptEnded,
     AttemptLaunching,
-    Event,
     JobCompleted,
     JobWaited,
     RecoveryStarted,
@@ -18,7 +16,6 @@ from anygpu.testing.scenario import Asked, Place, Scenario
 from anygpu.testing.sim_training import Script
 from anygpu.testing.simulate import History, play
 
-E = TypeVar("E", bound=Event)
 SPOT = Place(name="spot", price=300_000, interruptible=True)
 CLOUD = Place(name="cloud", price=1_000_000, steady=True)
 SCRIPT = Script(steps=30, step_s=10.0, save_every=2)
@@ -36,14 +33,6 @@ def told(
     assert str(history).endswith("held")
     assert of(history, JobCompleted)
     return history
-
-
-def of(history: History, kind: type[E]) -> list[E]:
-    return [event for event in history.events if isinstance(event, kind)]
-
-
-def went(history: History) -> list[str]:
-    return [event.offer.backend for event in of(history, AttemptLaunching)]
 
 
 def test_with_time_to_spare_a_job_takes_spot_and_stays_there() -> None:

@@ -1,13 +1,13 @@
 """Calm histories of jobs that run while better places open: who is told, who goes, and who stays."""
 
 from dataclasses import replace
-from typing import TypeVar
+
+from tests.simulation.telling import of, went
 
 from anygpu.events.types import (
     AttemptLaunching,
     AttemptReleased,
     BetterPlaceFound,
-    Event,
     JobCompleted,
     RecoveryStarted,
     StopRequested,
@@ -17,7 +17,6 @@ from anygpu.testing.scenario import POLICY, Asked, Place, Scenario
 from anygpu.testing.sim_training import Script
 from anygpu.testing.simulate import History, play
 
-E = TypeVar("E", bound=Event)
 DEAR = Place(name="dear", price=3_000_000)
 CHEAP = Place(name="cheap", price=600_000, opens_at=300)
 SPOT = Place(name="spot", price=100_000, opens_at=700, interruptible=True)
@@ -32,14 +31,6 @@ def told(*places: Place, mode: Mode = "act", script: Script = SCRIPT, **job: obj
     assert str(history).endswith("held")
     assert of(history, JobCompleted)
     return history
-
-
-def of(history: History, kind: type[E]) -> list[E]:
-    return [event for event in history.events if isinstance(event, kind)]
-
-
-def went(history: History) -> list[str]:
-    return [event.offer.backend for event in of(history, AttemptLaunching)]
 
 
 def test_a_job_goes_to_a_cheaper_machine_from_its_checkpoint_and_pays_less() -> None:

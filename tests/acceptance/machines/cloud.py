@@ -1,5 +1,6 @@
 """The simulated cloud as a process, and a server that rents there and can be killed."""
 
+import contextlib
 import json
 import os
 import socket
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,26 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+BRISK = {
+    "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
+    "ANYGPU_CONTROL__LEADER_TTL_S": "2",
+    "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "10",
+    "ANYGPU_AGENT__LEASE_S": "10",
+    "ANYGPU_AGENT__CANCEL_GRACE_S": "2",
+}
+
+
+@contextlib.contextmanager
+def at_ec2(folder: Path, *, ssh_port: int, **settings: str) -> Iterator[tuple[Cloud, Server]]:
+    """A cloud whose machines boot in a second, and a server in a hurry that rents in one region of its EC2."""
+    cloud = Cloud(folder, "--boot", "1s", "--ssh-port", str(ssh_port))
+    try:
+        server = Server(folder, cloud.settings(ec2={"regions": ["us-east-1"]}), **BRISK, **settings)
+        try:
+            yield cloud, server
+        finally:
+            server.stop()
+    finally:
+        cloud.stop()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.acceptance.machines.cloud import Cloud, Server
+from tests.acceptance.machines.cloud import Cloud, Server, at_ec2
 
 STEPS, STEP_S = 320, 0.5
 DEAR = "p5.48xlarge"  # at this price a few minutes are worth a move
@@ -29,32 +29,18 @@ for step in range(start + 1, {STEPS} + 1):
         raise SystemExit(0)
 print("done", flush=True)
 """
-BRISK = {
-    "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
-    "ANYGPU_CONTROL__LEADER_TTL_S": "2",
-    "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "10",
-    "ANYGPU_AGENT__LEASE_S": "10",
-    "ANYGPU_AGENT__CANCEL_GRACE_S": "2",
-}
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path, "--boot", "1s", "--ssh-port", "2324")
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def server(tmp_path: Path, cloud: Cloud) -> Iterator[Server]:
-    made = Server(tmp_path, cloud.settings(ec2={"regions": ["us-east-1"]}), **BRISK)
-    yield made
-    made.stop()
+def rented(tmp_path: Path) -> Iterator[tuple[Cloud, Server]]:
+    with at_ec2(tmp_path, ssh_port=2324) as both:
+        yield both
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-def test_it_goes_on_where_it_is_cheaper_and_the_books_agree(cloud: Cloud, server: Server) -> None:
+def test_it_goes_on_where_it_is_cheaper_and_the_books_agree(rented: tuple[Cloud, Server]) -> None:
+    cloud, server = rented
     refused = cloud.fault("no_capacity", spot=True)
     job_id = server.submit(
         code=SCRIPT,

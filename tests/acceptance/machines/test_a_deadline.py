@@ -6,39 +6,24 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from tests.acceptance.machines.cloud import Cloud, Server
+from tests.acceptance.machines.cloud import Cloud, Server, at_ec2
 
 STEPS, STEP_S = 40, 0.5
 SAID_S, DEADLINE_S = 60, 350
+PATIENT = {"ANYGPU_CONTROL__CLAIM_LIMIT_S": "45", "ANYGPU_CONTROL__SPOT_TICK_S": "30"}
 TRAINEE = Path(__file__).with_name("trainee.py").read_text()
-BRISK = {
-    "ANYGPU_CONTROL__SAFETY_NET_S": "0.5",
-    "ANYGPU_CONTROL__LEADER_TTL_S": "2",
-    "ANYGPU_CONTROL__CLAIM_LIMIT_S": "45",
-    "ANYGPU_CONTROL__SPOT_TICK_S": "30",
-    "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "10",
-    "ANYGPU_AGENT__LEASE_S": "10",
-    "ANYGPU_AGENT__CANCEL_GRACE_S": "2",
-}
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path, "--boot", "1s", "--ssh-port", "2323")
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def server(tmp_path: Path, cloud: Cloud) -> Iterator[Server]:
-    made = Server(tmp_path, cloud.settings(ec2={"regions": ["us-east-1"]}), **BRISK)
-    yield made
-    made.stop()
+def rented(tmp_path: Path) -> Iterator[tuple[Cloud, Server]]:
+    with at_ec2(tmp_path, ssh_port=2323, **PATIENT) as both:
+        yield both
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(420)
-def test_taken_back_on_spot_it_is_done_on_demand_before_its_deadline(cloud: Cloud, server: Server) -> None:
+def test_taken_back_on_spot_it_is_done_on_demand_before_its_deadline(rented: tuple[Cloud, Server]) -> None:
+    cloud, server = rented
     job_id = server.submit(
         code=f"import sys; sys.argv = ['trainee', '{STEPS}', '{STEP_S}']\n{TRAINEE}",
         python=sys.executable,

@@ -1,17 +1,16 @@
 """The ledger is compared with the provider's meter: once, later when it does not say, and loudly when it differs."""
 
 import asyncio
-from collections.abc import Sequence
 
 from tests.unit.control.jobs_in_states import ended, training
+from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Launch, Observation, State
+from anygpu.backends.contract import Observation, State
 from anygpu.control.meters import Meters
 from anygpu.control.policy import Policy
-from anygpu.events.facts import Handle, Offer, Usage
+from anygpu.events.facts import Handle, Usage
 from anygpu.events.types import AttemptReleased, JobCompleted, JobSubmitted, MeterDiffered
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import Resources
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory import MemoryJournal
 from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
@@ -20,29 +19,19 @@ LAB = Scope(organisation="lab", project="p")
 USAGE = Usage(started_at_ms=0, ended_at_ms=1, cost_microusd=5_000)
 
 
-class Metered:
+class Metered(Shelf):
     """A place whose meter says these things, one after the other."""
 
-    name, probe_every_s = "cloud", 0.0
-
     def __init__(self, *says: int | None) -> None:
+        super().__init__("cloud")
         self.says, self.asked = list(says), 0
 
     async def metered_microusd(self, handle: Handle) -> int | None:
         self.asked += 1
         return self.says.pop(0) if len(self.says) > 1 else self.says[0]
 
-    async def offers(self, need: Resources) -> Sequence[Offer]:
-        return []
-
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
-        return Handle(name=launch.name)
-
     async def probe(self, handle: Handle) -> Observation:
         return Observation(state=State.GONE)
-
-    async def terminate(self, handle: Handle) -> None:
-        return None
 
 
 def read(cloud: Metered, *pauses_s: float) -> tuple[list[MeterDiffered], list[str]]:

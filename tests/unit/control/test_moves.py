@@ -1,14 +1,13 @@
 """When a running job is compared with other places, and what a pass writes."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
+from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Launch, Observation, State
 from anygpu.control.comparing import Comparing, nothing_read
 from anygpu.control.death import is_to_move
 from anygpu.control.jobs import require_movable
@@ -17,11 +16,10 @@ from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.tickets import Tickets
 from anygpu.control.verdict import Retry, verdict
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.facts import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.moving import Moving
-from anygpu.spec.model import Resources
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -124,27 +122,6 @@ def test_what_stops_ends_or_never_settles_is_not_kept_in_mind() -> None:
 # -- a pass -------------------------------------------------------------------------------------------------------
 
 
-class Shelf:
-    """A place that offers what it is told to."""
-
-    probe_every_s = 0.0
-
-    def __init__(self, offer: Offer) -> None:
-        self.name, self._offer = offer.backend, offer
-
-    async def offers(self, need: Resources) -> Sequence[Offer]:
-        return [self._offer]
-
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
-        return Handle(name=launch.name)
-
-    async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.RUNNING)
-
-    async def terminate(self, handle: Handle) -> None:
-        return None
-
-
 def _just(event: Event, view: JobView) -> list[Event]:
     return [event]
 
@@ -162,7 +139,7 @@ def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, lis
         blobs = MemoryBlobs(clock.wall_ms)
         placing = Placing(
             journal,
-            {offer.backend: Shelf(offer) for offer in offers},
+            {offer.backend: Shelf(offer.backend, offer) for offer in offers},
             Checkpoints(blobs),
             Comparing(nothing_read, Plans(blobs), clock),
             Tickets(b"s"),

@@ -1,17 +1,18 @@
 """Who gets a place, and what those are told who do not."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from anygpu.backends.contract import Launch, Observation, State
+from tests.unit.control.shelf import Shelf
+
 from anygpu.control.comparing import Comparing
 from anygpu.control.placing import Placing
 from anygpu.control.policy import Policy
 from anygpu.control.sharing import Sharing
 from anygpu.control.tickets import Tickets
-from anygpu.events.facts import Billing, Blame, Failure, Handle, Offer, Usage
+from anygpu.events.facts import Billing, Blame, Failure, Offer, Usage
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,
@@ -29,7 +30,7 @@ from anygpu.events.view import JobView
 from anygpu.plan.analyse import Analysis
 from anygpu.plan.workload import read_work
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec, Resources
+from anygpu.spec.model import JobSpec
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -43,33 +44,12 @@ TAKEN = Failure(code="preempted", message="taken back", blame=Blame.PREEMPTION)
 FULL = Failure(code="no_capacity", message="no capacity", blame=Blame.LAUNCH)
 
 
-class Shelf:
-    """A place that offers what it is told to."""
-
-    probe_every_s = 0.0
-
-    def __init__(self, *offers: Offer) -> None:
-        self.name, self._offers = offers[0].backend, offers
-
-    async def offers(self, need: Resources) -> Sequence[Offer]:
-        return self._offers
-
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
-        return Handle(name=launch.name)
-
-    async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.RUNNING)
-
-    async def terminate(self, handle: Handle) -> None:
-        return None
-
-
 class Office:
     """A journal with jobs, and a placing that sees them all."""
 
     def __init__(self, loop: VirtualLoop, *offers: Offer, visible: Any = None, **policy: Any) -> None:
         clock = VirtualClock(loop, start_ms=1_000_000)
-        shelves = {offer.backend: Shelf(offer) for offer in offers}
+        shelves = {offer.backend: Shelf(offer.backend, offer) for offer in offers}
         self.clock, self.journal = clock, MemoryJournal(now_s=loop.time)
         self.code: dict[str, str] = {}
         blobs = MemoryBlobs(clock.wall_ms)

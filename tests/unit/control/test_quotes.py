@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from anygpu.backends.contract import Account, Launch, Observation, State
+from tests.unit.control.shelf import Shelf
+
+from anygpu.backends.contract import Account
 from anygpu.control.policy import Policy
 from anygpu.control.quotes import Quotes
 from anygpu.errors import RateLimited
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
 
@@ -15,13 +17,12 @@ NEED = Resources()
 POLICY = Policy(offers_wait_s=2, offers_age_s=120, account_age_s=300)
 
 
-class Shop:
+class Shop(Shelf):
     """A place with one offer, that answers after a while and may fail."""
 
-    probe_every_s = 0.0
-
     def __init__(self, name: str, *, price: int = 0, takes_s: float = 0.1) -> None:
-        self.name, self.price, self.takes_s = name, price, takes_s
+        super().__init__(name)
+        self.price, self.takes_s = price, takes_s
         self.asked, self.failing = 0, False
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -30,15 +31,6 @@ class Shop:
         if self.failing:
             raise RateLimited("slow down")
         return [Offer(backend=self.name, price_microusd_per_hour=self.price)]
-
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
-        return Handle(name=launch.name)
-
-    async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.RUNNING)
-
-    async def terminate(self, handle: Handle) -> None:
-        return None
 
 
 class Bank(Shop):

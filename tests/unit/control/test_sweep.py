@@ -3,24 +3,23 @@
 from collections.abc import Sequence
 
 from tests.unit.control.jobs_in_states import launched, view
+from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Launch, Leftover, Observation, State
+from anygpu.backends.contract import Leftover, Observation, State
 from anygpu.control.policy import Policy
 from anygpu.control.sweep import Orphan, Sweeper, Swept
-from anygpu.events.facts import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.events.facts import Handle
 from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
 
 POLICY = Policy(sweep_grace_s=30)
 
 
-class Inventory:
+class Inventory(Shelf):
     """A place that lists what it is told to, and may refuse to end some of it."""
 
-    probe_every_s = 0.0
-
     def __init__(self, name: str, *listed: str, stuck: str = "", silent: bool = False) -> None:
-        self.name, self.listed, self.ended = name, list(listed), list[str]()
+        super().__init__(name)
+        self.listed, self.ended = list(listed), list[str]()
         self._stuck, self._silent = stuck, silent
 
     async def inventory(self) -> Sequence[Handle]:
@@ -32,15 +31,6 @@ class Inventory:
         if handle.name == self._stuck:
             raise OSError("not now")
         self.ended.append(handle.name)
-
-    async def offers(self, need: Resources) -> Sequence[Offer]:
-        return []
-
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
-        return Handle(name=launch.name)
-
-    async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.RUNNING)
 
 
 class Landlord(Inventory):
