@@ -1,7 +1,9 @@
 """Manifests come from agents: nothing in them is believed."""
 
 import copy
+import json
 import math
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -31,6 +33,12 @@ def test_a_good_manifest_survives_being_stored():
     assert manifest_from_bytes(manifest.to_bytes()) == manifest
     artifact = artifact_from(artifact_of("runs/best.pt", b"one", b"two"))
     assert manifest_from_bytes(artifact.to_bytes()) == artifact
+
+
+def test_every_field_is_in_what_is_stored_and_the_bytes_stay_as_they_are():
+    manifest = checkpoint_from(GOOD)
+    whole = json.dumps(asdict(manifest), sort_keys=True, separators=(",", ":")).encode()
+    assert manifest.to_bytes() == whole  # an identity is made of these bytes
 
 
 def test_what_is_not_known_is_dropped():
