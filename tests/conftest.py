@@ -1,5 +1,6 @@
 """Every test stays on loopback and away from the real user's files and cloud credentials."""
 
+import gc
 import os
 import signal
 import socket
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that none is left to one worker at the end."""
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: a twelfth of the time of a simulated history went into looking through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
