@@ -95,8 +95,7 @@ class Desk:
             raise
 
     async def _could_not_start(self, key: AttemptKey, why: str) -> None:
-        """An agent that is refused its work only leaves, which looks like a lost machine: the job would be tried again."""
-
+        """An agent that is refused its work only leaves. That looks like a lost machine, and would be tried again."""
         row = await self._evidence.attempt(key.job_id, key.attempt)
 
         def decide(view: JobView) -> list[Event]:
