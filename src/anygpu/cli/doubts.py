@@ -66,6 +66,14 @@ def _secrets(client: "Client") -> list[str] | None:
         return None
 
 
+def about_planned_places(client: "Client", wanted: Collection[str]) -> list[str]:
+    """A plan also knows the places of the catalog, where nothing can be submitted to yet."""
+    from anygpu.plan.catalog import terms
+
+    known = _places(client) if wanted else []
+    return about_places(wanted, [*known, *terms()]) if known else []
+
+
 def _places(client: "Client") -> list[str]:
     """None where the server does not tell them to this person."""
     from anygpu.errors import AnygpuError

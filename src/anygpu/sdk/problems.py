@@ -50,7 +50,7 @@ def _problem(item: Mapping[str, Any]) -> Problem:
         value=item.get("value"),
         message=str(item.get("message", "")),
         suggestion=str(item.get("suggestion") or ""),
-        source=str(item.get("source") or ""),
+        source=str(item.get("source") or "").removeprefix("body"),  # whoever called us wrote no body
         line=item.get("line"),
     )
 

@@ -49,3 +49,9 @@ def test_an_unknown_failure_is_internal_and_says_to_report_it() -> None:
     error = error_from(500, PROBLEM, b"{broken")
     assert isinstance(error, errors.Internal)
     assert "bug" in str(error)
+
+
+def test_whoever_called_a_command_reads_nothing_of_a_body() -> None:
+    listed = [{"place": "role", "value": "boss", "message": "unknown role", "source": "body"}]
+    error = error_from(422, PROBLEM, body(code="invalid_spec", problems=listed))
+    assert str(error) == "role: unknown role"
