@@ -19,6 +19,15 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
     anygpu("show", "nothing-like-it", code=66)
 
 
+def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu) -> None:
+    anygpu.write("t.py", "print('once more')")
+    made = anygpu.json("run", "-d", "t.py")
+    anygpu("logs", "-f", made["id"])
+    again = anygpu("resume", made["id"])
+    assert again.stdout == b"once more\n"
+    assert b"no checkpoint; it starts from the beginning" in again.stderr
+
+
 def test_lists_are_filtered_by_status_tag_name_and_text(anygpu) -> None:
     anygpu.write("t.py", "print(1)")
     anygpu("run", "-n", "listed", "-t", "mark-a", "t.py")
@@ -68,7 +77,9 @@ def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu) -> 
         anygpu("cancel", "--wait", "stopped")
         following.wait(30)
     assert anygpu.json("show", "stopped")["status"] == "cancelled"
-    assert anygpu("resume", made["id"]).stdout.endswith(b"from 7\n")
+    resumed = anygpu("resume", made["id"])
+    assert resumed.stdout.endswith(b"from 7\n")
+    assert b"no checkpoint" not in resumed.stderr
     assert anygpu.json("show", "last")["resumed_from"] == made["id"]
 
 
