@@ -1,5 +1,7 @@
 """`anygpu config`: settings, and where each came from."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -22,7 +24,10 @@ def command() -> None:
 @json_option
 def show(prefix: str, changed: bool, as_json: bool) -> None:
     """Every setting, or those that begin with PREFIX; the file is named in the last line."""
-    rows = [row for row in settings.rows(settings.load()) if row.key.startswith(prefix)]
+    every = [*settings.rows(settings.load())]
+    rows = [row for row in every if row.key.startswith(prefix)]
+    if not rows:
+        raise click.UsageError(f"There is no setting {prefix!r}.{_near(prefix, every)}")
     rows = [row for row in rows if not changed or row.origin != settings.DEFAULT]
     file = settings.config_path()
     if as_json:
@@ -36,6 +41,11 @@ def show(prefix: str, changed: bool, as_json: bool) -> None:
             f"file: {file}{'' if file.exists() else ' (not there yet)'}; environment: ANYGPU_<SECTION>__<NAME>",
         ]
     )
+
+
+def _near(prefix: str, every: Sequence[settings.Row]) -> str:
+    close = get_close_matches(prefix, [row.key for row in every], n=1)
+    return f" Did you mean {close[0]!r}?" if close else " `anygpu config show` lists all."
 
 
 def _plain(row: settings.Row) -> dict[str, Any]:

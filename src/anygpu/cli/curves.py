@@ -54,6 +54,10 @@ class Curves:
         liked = [name for word in PREFERRED for name in self.by_name if word in name.lower()]
         return list(dict.fromkeys([*liked, *self.by_name]))
 
+    def told(self) -> dict[str, list[tuple[float, float]]]:
+        """Each metric shown, as points of step and value."""
+        return {name: self.by_name[name].points for name in self.shown() if name in self.by_name}
+
     def lines(self, width: int, height: int, most: int = 4) -> list[str]:
         """Charts that fill a width: two beside each other where there is room."""
         names = self.shown()[:most]

@@ -45,6 +45,10 @@ class Dashboard:
             *[words.cut(line, width) for line in (self._metrics(), *machine(self.pulse.telemetry)) if line],
         ]
 
+    def told(self) -> dict[str, Any]:
+        """The same for a program: the job, and the points of the curves that are shown."""
+        return {"job": self.job, "curves": self.curves.told()}
+
     def one_line(self, width: int) -> str:
         return f"{jobs.status(self.job):<10} {self.pulse.line(max(20, width - 11), time.monotonic())}"
 

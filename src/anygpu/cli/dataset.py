@@ -11,12 +11,21 @@ from anygpu.cli import exits, words
 from anygpu.cli.connection import json_option
 from anygpu.cli.groups import Named
 from anygpu.cli.output import emit, emit_json
+from anygpu.errors import NotFound
 
 if TYPE_CHECKING:
     from anygpu.trainers.data import Dataset, Finding
 
 SHOWN = 100
-DATASET = click.argument("path", type=click.Path(path_type=Path))
+
+
+def _there(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    if not path.exists():
+        raise NotFound(f"There is no file or folder {str(path)!r}.", hint="Check the path.")
+    return path
+
+
+DATASET = click.argument("path", type=click.Path(path_type=Path), callback=_there)
 TASK = click.option("--task", default="", help="What it is for: detect, segment, pose or classify.")
 QUICK = click.option("--quick", is_flag=True, help="Look at the structure of images only; decode none.")
 VAL = click.option(

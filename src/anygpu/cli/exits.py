@@ -81,7 +81,7 @@ def say(text: str) -> None:
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message()
-    stop = "" if message.endswith((".", "!", "?")) else "."
+    stop = "" if message.endswith((".", "!", "?", "?)")) else "."
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "anygpu"
     return f"{message}{stop} Try `{path} --help`."

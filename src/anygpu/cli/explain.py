@@ -53,7 +53,7 @@ def _where(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     choice = plan["choice"]
     if choice is None:
         return f"{name} is on {job['backend']}"
-    why = plan_view.reasons(choice)
+    why = plan_view.reasons({**choice, "wait": ""})  # it has begun; by now it may itself fill what was free
     place = " ".join(part for part in (plan_view.where(choice), plan_view.machine(choice)) if part)
     return f"{name} went to {place} ({plan['strategy']})" + (f": {why}" if why else "")
 

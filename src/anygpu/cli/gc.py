@@ -26,5 +26,6 @@ def _summary(removed: dict[str, Any]) -> list[str]:
     pairs = [
         (key.replace("_", " "), str(len(value)) if isinstance(value, list) else str(value))
         for key, value in removed.items()
+        if key != "dry_run"
     ]
     return table.fields(pairs)

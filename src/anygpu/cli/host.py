@@ -13,6 +13,7 @@ from anygpu.cli.backend import check_lines
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.groups import Named, nearest
 from anygpu.cli.output import emit, emit_json
+from anygpu.errors import NotFound
 
 if TYPE_CHECKING:
     from anygpu.backends.ssh.login import Login
@@ -188,7 +189,7 @@ def _known(name: str, boxes: list[dict[str, Any]]) -> dict[str, Any]:
         if each["name"] == name:
             return each
     known = [each["name"] for each in boxes]
-    raise click.UsageError(f"There is no box {name!r}.{nearest(name, known) if known else ''}")
+    raise NotFound(f"There is no box {name!r}.{nearest(name, known) if known else ''}")
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:

@@ -50,6 +50,18 @@ def script_here(data: Mapping[str, Any]) -> Path | None:
     return found
 
 
+def require_requirements(data: Mapping[str, Any]) -> None:
+    """NotFound when the job names a file of requirements that does not lie here."""
+    named = data.get("requirements")
+    if not isinstance(named, str) or not named:
+        return
+    script = script_here(data)
+    roots = [_root(data), *([script.parent] if script else [])]
+    if not any((root / named).is_file() for root in roots):
+        hint = "Check the path; it is relative to the directory that travels with the job."
+        raise NotFound(f"There is no requirements file {named!r}.", hint=hint)
+
+
 def settled(document: Document) -> tuple[Document, Path]:
     """The job with its script named from the directory that travels, and that directory."""
     script, root = script_here(document.data), _root(document.data).resolve()
@@ -101,7 +113,7 @@ def _base(target: Sequence[str], is_command: bool) -> Document:
         return _file(Path(first), rest)
     if first.endswith(".py"):
         return Document({"script": first, **({"args": rest} if rest else {})}, "command line")
-    if Path(first).is_dir():
+    if first and Path(first).is_dir():
         raise NotFound(f"{first!r} is a directory.", hint="Name the script or the job file in it.")
     raise NotFound(
         f"{first!r} is neither a Python script nor a job file.",

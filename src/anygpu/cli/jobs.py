@@ -83,7 +83,7 @@ def _story(job: Job) -> list[tuple[str, str]]:
         ("waits for", job.get("reason") or ""),
         ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
-        ("last words", _last_words(job) if failure else ""),
+        ("last words", _last_words(job, failure["message"]) if failure else ""),
         ("progress", progress(job.get("progress") or {})),
         ("expected", expected(job)),
         ("better", better(job)),
@@ -97,10 +97,11 @@ def _story(job: Job) -> list[tuple[str, str]]:
     return [(name, text) for name, text in told if text]
 
 
-def _last_words(job: Job) -> str:
-    """What the last attempt said before it failed: mostly the reason."""
+def _last_words(job: Job, failure: str) -> str:
+    """What the last attempt said before it failed: mostly the reason, and told once."""
     tried = job.get("attempts") or [{}]
-    return " ".join((tried[-1].get("message") or "").split())
+    said = (tried[-1].get("message") or "").split()
+    return "" if said == failure.split() else " ".join(said)
 
 
 def expected(job: Job) -> str:

@@ -7,7 +7,7 @@ import click
 
 from anygpu.cli import catalog, plan_view, run
 from anygpu.cli.connection import connect
-from anygpu.cli.doubts import about_gpu
+from anygpu.cli.doubts import about_gpu, about_planned_places
 from anygpu.cli.exits import say
 from anygpu.cli.jobfile import asked, settled
 from anygpu.cli.output import emit, emit_json
@@ -64,14 +64,17 @@ def command(
 
     document, root = settled(wanted.document)
     spec = from_document(document)
-    for text in about_gpu((spec.resources.gpu and spec.resources.gpu.kind) or ""):
+    for text in (
+        *about_gpu((spec.resources.gpu and spec.resources.gpu.kind) or ""),
+        *about_planned_places(connect(context_name), spec.placement.allowed or ()),
+    ):
         say(text)
     files = _files(spec, root)
     told = _served(spec, files, limit, context_name) or _here(spec, files, limit)
     if as_json:
         emit_json(told)
         return
-    emit([*plan_view.workload(told), *plan_view.offers(told, every=not limit)])
+    emit([*plan_view.workload(told), *plan_view.offers(told, every=not limit, rejected=rejected)])
     emit(plan_view.rejected(told) if rejected else [])
     emit(plan_view.advice(told))
     emit(["", told["note"]] if told.get("note") else [])

@@ -19,10 +19,11 @@ def workload(told: Mapping[str, Any]) -> list[str]:
     return [*table.table(("FOUND", "VALUE", "SURE", "WHERE"), rows), ""]
 
 
-def offers(told: Mapping[str, Any], *, every: bool = False) -> list[str]:
+def offers(told: Mapping[str, Any], *, every: bool = False, rejected: bool = False) -> list[str]:
+    """The places, best first. `rejected`: what is out of the question follows, so it is not summed up here."""
     shown = told["offers"] if every else told["short"]
     if not shown:
-        return ["no offer fits; --rejected says why", *_commonest(told)]
+        return ["no offer fits"] if rejected else ["no offer fits; --rejected says why", *_commonest(told)]
     beyond = len(told["offers"]) + told["more_offers"] - len(shown)
     more = [f"and {words.plural(beyond, 'offer')} more; --limit 0 shows them"] if beyond > 0 else []
     more += [] if all(entry["configured"] for entry in shown) else [NOT_CONFIGURED]

@@ -3,6 +3,7 @@
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.exits import say
 from anygpu.cli.run import detached, followed
 
 
@@ -20,5 +21,8 @@ def command(
     from anygpu.spec.flags import from_flags
 
     client = connect(context_name)
-    submitted = client.resume(job, from_flags({}, sets))
+    old = client.job(job)
+    submitted = client.resume(old["id"], from_flags({}, sets))
+    if not old.get("checkpoint"):
+        say("the job left no checkpoint; it starts from the beginning")
     context.exit(detached(submitted, as_json) if detach else followed(client, submitted, as_json))

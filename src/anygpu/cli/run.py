@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
-from anygpu.cli.jobfile import Asked, asked, blamed, script_here
+from anygpu.cli.jobfile import Asked, asked, blamed, require_requirements, script_here
 from anygpu.errors import InvalidSpec
 
 AFTER_SCRIPT = ("--on", "--max-cost", "--deadline")
@@ -36,11 +36,11 @@ class RunCommand(click.Command):
             return args
         if tail and tail[0].lower().endswith(SPEC_FILES):
             return [*head, *tail[1:], tail[0]]
-        ours, script = split_after_script(tail)
+        ours, script = split_after_script(tail, ctx)
         return [*head, *ours, "--", *script]
 
 
-def split_after_script(tail: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_after_script(tail: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
     """Where a job may run and what it may cost is ours to read even after the script; `--` keeps it the script's."""
     ours: list[str] = []
     script: list[str] = []
@@ -55,7 +55,7 @@ def split_after_script(tail: Sequence[str]) -> tuple[list[str], list[str]]:
         elif (value := next(words, None)) is not None:
             ours += [word, value]
         else:
-            raise click.BadOptionUsage(word, f"Option {word!r} requires an argument.")
+            raise click.BadOptionUsage(word, f"Option {word!r} requires an argument.", ctx)
     return ours, script
 
 
@@ -133,6 +133,7 @@ def command(
         return
     if wanted.sends_files:
         script_here(wanted.document.data)
+        require_requirements(wanted.document.data)
     context.exit(_run(wanted, context_name, detach=flags["detach"], as_json=as_json))
 
 

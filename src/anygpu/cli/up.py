@@ -1,5 +1,6 @@
 """`anygpu up`: the server in the foreground, until Ctrl-C."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ def command(context: click.Context, /, detach: bool, as_json: bool) -> None:
 
     state = embedded.state_dir()
     if detach:
-        announce(embedded.ensure(state), as_json)
+        announce(embedded.ensure(state), as_json, how_to_stop="`anygpu down`")
         return
     if (found := embedded.running(state)) is not None:
         raise Conflict(
@@ -40,12 +41,14 @@ def _in_foreground(as_json: bool) -> int:
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
+    # Whoever ends us ends the server: a service manager sends SIGTERM where a person presses Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     child = subprocess.Popen(embedded.command(state), stdout=subprocess.DEVNULL, process_group=0)
     try:
         while child.poll() is None and (found := embedded.running(state)) is None:
             time.sleep(embedded.POLL_S)
         if child.returncode is None and found is not None:
-            announce(found, as_json)
+            announce(found, as_json, how_to_stop="Ctrl-C or `anygpu down`")
         return child.wait()
     except KeyboardInterrupt:
         print("anygpu: stopping", file=sys.stderr)
@@ -54,7 +57,7 @@ def _in_foreground(as_json: bool) -> int:
         return 0
 
 
-def announce(found: "Running", as_json: bool) -> None:
+def announce(found: "Running", as_json: bool, *, how_to_stop: str) -> None:
     """The address, and a link that opens it: the link works once and carries no token."""
     from anygpu.sdk.client import Client
 
@@ -64,7 +67,7 @@ def announce(found: "Running", as_json: bool) -> None:
         return
     print(f"anygpu server at {found.url} (process {found.pid})")
     print(f"in a browser: {link}  (works once; `anygpu open` makes another)")
-    print("stop it with Ctrl-C or `anygpu down`", flush=True)
+    print(f"stop it with {how_to_stop}", flush=True)
 
 
 def browser_link(client: "Client") -> str:

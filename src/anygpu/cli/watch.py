@@ -12,7 +12,7 @@ from anygpu.cli.bar import Pulse
 from anygpu.cli.connection import connect, context_option, json_option
 from anygpu.cli.curves import Curves
 from anygpu.cli.dashboard import Dashboard
-from anygpu.cli.output import emit, emit_json_line
+from anygpu.cli.output import emit, emit_json, emit_json_line
 from anygpu.sdk.client import Client
 
 PLAIN_EVERY_S = 1.0
@@ -36,7 +36,7 @@ def command(
     cursor = board.curves.load(client, board.job)
     board.seed()
     if once:
-        emit(board.lines(table.width()))
+        emit_json(board.told()) if as_json else emit(board.lines(table.width()))
         return
     stream = client.stream(board.job["id"], include=("events", "metrics", "progress"), cursor=cursor)
     if as_json:

@@ -13,10 +13,11 @@ from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock, Wake
 from anygpu.control.tickets import AttemptKey, Tickets
 from anygpu.control.work import work_order
-from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, Superseded, Unauthorized
+from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
 from anygpu.events.types import (
     ArtifactSaved,
     AttemptClaimed,
+    AttemptEnded,
     CheckpointSaved,
     Event,
     TrainingStarted,
@@ -87,7 +88,22 @@ class Desk:
 
         view = await self._commit(job_id, decide)
         await self._evidence.beat(job_id, number, at_ms=self._clock.wall_ms())
-        return await self._assignment(view, view.attempts[number - 1], claimant)
+        try:
+            return await self._assignment(view, view.attempts[number - 1], claimant)
+        except SecretMissing as missing:
+            await self._could_not_start(AttemptKey(job_id, number, claimant), str(missing))
+            raise
+
+    async def _could_not_start(self, key: AttemptKey, why: str) -> None:
+        """An agent that is refused its work only leaves. That looks like a lost machine, and would be tried again."""
+        row = await self._evidence.attempt(key.job_id, key.attempt)
+
+        def decide(view: JobView) -> list[Event]:
+            _owned(view, key)
+            ended = AttemptEnded(attempt=key.attempt, outcome="failed_to_start", message=why, marks=row.marks)
+            return [ended]
+
+        await self._commit(key.job_id, decide)
 
     async def _assignment(self, view: JobView, attempt: AttemptView, claimant: str) -> dict[str, Any]:
         work = work_order(

@@ -80,6 +80,8 @@ class Http:
         repeatable: bool | None = None,
     ) -> Answer:
         """One answer, after retries if the call may be repeated. Raises the error the server named."""
+        # Where there is no server, looking again a moment later finds none either.
+        self._endpoint = self.endpoint
         safe = method in _SAFE_TO_REPEAT if repeatable is None else repeatable
         return self._with_retries(lambda: self._once(method, path, query, body, headers), safe)
 

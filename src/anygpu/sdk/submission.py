@@ -99,6 +99,10 @@ def _path(text: Any) -> Path | None:
 def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
     """The directory that travels, and the script's place in it. A script elsewhere brings its own directory."""
     root = (chosen or Path.cwd()).absolute()
+    if not root.is_dir():
+        raise NotFound(
+            f"There is no directory {root}.", hint="It was to travel with the job; check the path."
+        )
     if script is None:
         return _modest(root, chosen is not None), None
     path = Path(script).expanduser().absolute()

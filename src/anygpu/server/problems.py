@@ -116,7 +116,15 @@ def from_status(status: int) -> AnygpuError:
 
 def from_validation(errors: list[dict[str, Any]]) -> InvalidSpec:
     """FastAPI's complaints about parameters, as the problems of a spec."""
-    return InvalidSpec([Problem(_place(each["loc"]), each.get("input"), each["msg"]) for each in errors])
+    return InvalidSpec([Problem(_place(each["loc"]), each.get("input"), _said(each)) for each in errors])
+
+
+def _said(complaint: Mapping[str, Any]) -> str:
+    """With the value, where only a pattern would be named."""
+    pattern = (complaint.get("ctx") or {}).get("pattern")
+    return (
+        f"{complaint.get('input')!r} does not have the form {pattern}" if pattern else str(complaint["msg"])
+    )
 
 
 def plain(value: Any) -> Any:

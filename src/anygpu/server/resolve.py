@@ -23,7 +23,13 @@ async def resolve(journal: Journal, scope: Scope, reference: str) -> JobView:
         found = await _by_prefix(journal, scope, reference, digits)
         if found is not None:
             return found
-    return await _newest(journal, scope, JobQuery(name=reference, limit=1), f"there is no job {reference!r}")
+    return await _newest(journal, scope, JobQuery(name=reference, limit=1), _nobody(reference, digits))
+
+
+def _nobody(reference: str, digits: str) -> str:
+    said = f"there is no job {reference!r}"
+    short = len(digits) < LEAST_PREFIX and _HEX.fullmatch(digits)
+    return f"{said}, and the beginning of an id has at least {LEAST_PREFIX} digits" if short else said
 
 
 def dashed(digits: str) -> str:

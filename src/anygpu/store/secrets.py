@@ -64,7 +64,7 @@ class Secrets:
         sealed = await self._database.read(work)
         if sealed is None:
             raise SecretMissing(
-                f"there is no secret {name!r}", hint=f"add it with `anygpu secret set {name}`."
+                f"there is no secret {name!r}", hint=f"Add it with `anygpu secret set {name}`."
             )
         return self._opened(scope, name, sealed)
 
@@ -80,7 +80,7 @@ class Secrets:
         except Unopenable as error:
             raise SecretMissing(
                 f"the secret {name!r} cannot be opened: {error}",
-                hint=f"restore the key file, or set the secret again with `anygpu secret set {name}`.",
+                hint=f"Restore the key file, or set the secret again with `anygpu secret set {name}`.",
             ) from error
 
 

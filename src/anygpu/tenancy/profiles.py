@@ -152,7 +152,9 @@ class ConfiguredBackends:
             said = "is not a name; use up to 63 small letters, digits, '.', '_' and '-'"
             raise InvalidSpec([Problem("name", name[:100], said, source="body")])
         if name in RESERVED:
-            raise InvalidSpec([Problem("name", name, "has a meaning of its own", "choose another", "body")])
+            raise InvalidSpec(
+                [Problem("name", name, f"{name!r} has a meaning of its own", "choose another", "body")]
+            )
 
     async def _known(self, caller: Caller, wanted: Wanted) -> Profile | None:
         """The profile that is to be changed. Conflict when there is one and no change was asked for."""

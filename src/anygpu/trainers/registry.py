@@ -89,6 +89,16 @@ def grows(name: str, settings: Mapping[str, Any]) -> bool:
         return False
 
 
+def defaults(name: str) -> Mapping[str, Any]:
+    """What its settings are when nobody gives them, where that is the trainer's own. Only our own are asked."""
+    if not is_built_in(name):
+        return {}
+    try:
+        return find(name).accepts.defaults
+    except (ImportError, TrainerError):
+        return {}
+
+
 def understood(name: str) -> tuple[str, str]:
     """Which trainer of ours is meant, and which model of it, where the name says one; ("", "") for others'.
 

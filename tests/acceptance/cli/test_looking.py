@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 
 def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
     anygpu.write("t.py", "print('here')")
@@ -15,6 +17,15 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
     ids = {anygpu.json("show", word)["id"] for word in (made["id"], made["id"][:13], "findme", "last")}
     assert ids == {made["id"]}
     anygpu("show", "nothing-like-it", code=66)
+
+
+def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu) -> None:
+    anygpu.write("t.py", "print('once more')")
+    made = anygpu.json("run", "-d", "t.py")
+    anygpu("logs", "-f", made["id"])
+    again = anygpu("resume", made["id"])
+    assert again.stdout == b"once more\n"
+    assert b"no checkpoint; it starts from the beginning" in again.stderr
 
 
 def test_lists_are_filtered_by_status_tag_name_and_text(anygpu) -> None:
@@ -66,7 +77,9 @@ def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu) -> 
         anygpu("cancel", "--wait", "stopped")
         following.wait(30)
     assert anygpu.json("show", "stopped")["status"] == "cancelled"
-    assert anygpu("resume", made["id"]).stdout.endswith(b"from 7\n")
+    resumed = anygpu("resume", made["id"])
+    assert resumed.stdout.endswith(b"from 7\n")
+    assert b"no checkpoint" not in resumed.stderr
     assert anygpu.json("show", "last")["resumed_from"] == made["id"]
 
 
@@ -143,6 +156,7 @@ def test_watch_prints_lines_where_there_is_no_terminal(anygpu) -> None:
     once = anygpu("watch", "--once", "watched").stdout.decode()
     assert "loss  0.2" in once
     assert "┤" in once
+    assert anygpu.json("watch", "--once", "watched")["curves"]["loss"][-1] == [5, 0.2]
 
 
 def test_a_login_elsewhere_is_used_until_forgotten(anygpu, tmp_path: Path) -> None:
@@ -182,13 +196,14 @@ def test_a_server_that_does_not_answer_is_told_in_one_line(anygpu) -> None:
     assert "http://127.0.0.1:9" in said
 
 
-def test_the_server_in_the_foreground_ends_at_ctrl_c(alone) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_in_the_foreground_ends_with_its_command(alone, number: signal.Signals) -> None:
     with alone.start("up", stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"anygpu server at http://127.0.0.1:")
         assert b"/login/" in running.stdout.readline()
         alone("up", code=73)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         assert running.wait(20) == 0
     alone("ls", code=69)
 

@@ -17,3 +17,8 @@ def test_a_place_that_is_not_there_is_answered_with_a_strategy_or_a_backend() ->
 
 def test_where_no_places_are_told_none_is_doubted() -> None:
     assert doubts.about_places(["aws"], []) == []
+
+
+def test_a_secret_that_is_not_stored_is_said_before_the_job_fails_for_it() -> None:
+    assert doubts.about_secrets({"HF_TOKEN"}, ["HF_TOKEN"]) == doubts.about_secrets({"HF_TOKEN"}, None) == []
+    assert "anygpu secret set HF_TOKEN" in doubts.about_secrets({"HF_TOKEN"}, [])[0]

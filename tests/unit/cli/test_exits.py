@@ -123,3 +123,9 @@ def test_ctrl_c_while_the_command_is_imported_is_no_traceback(tmp_path: Path) ->
         check=False,
     )
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_several_near_options_end_the_sentence_once(capsys: pytest.CaptureFixture[str]) -> None:
+    error = click.NoSuchOption("--gpuu", possibilities=["--gpu", "--cpus"])
+    assert exits.report(error) == 2
+    assert "?)." not in capsys.readouterr().err

@@ -60,6 +60,13 @@ def test_what_a_failed_job_said_last_is_told_whole() -> None:
     assert f"last words  {said.strip()}" in lines
 
 
+def test_last_words_that_are_the_failure_are_told_once() -> None:
+    tried = {"number": 1, "backend": "local", "outcome": "lost", "message": "gone: no process is left"}
+    failure = {"code": "machine_lost", "message": "gone: no process is left", "blame": "platform"}
+    text = "\n".join(jobs.describe(job(status="failed", failure=failure, attempts=[tried]), colour=False))
+    assert "last words" not in text
+
+
 def test_a_better_place_is_named_with_what_it_brings_and_how_to_get_there() -> None:
     place = {"backend": "lambda", "name": "gpu_1x_a10", "region": "", "zone": "", "interruptible": False}
     found = {"place": place, "saves_microusd": 3_100_000, "sooner_s": -1200.0, "by_itself": False}

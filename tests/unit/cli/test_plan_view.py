@@ -51,3 +51,10 @@ def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_
     assert under.strip().startswith("at worst 13h36m, $0.8; cheapest")
     monkeypatch.setenv("COLUMNS", "140")
     assert "$0.27 (to $0.8)" in plan_view.with_reasons([ENTRY])[1]
+
+
+def test_where_nothing_fits_the_reasons_are_told_once() -> None:
+    out = {"offers": 3, "reason": "has L4, the job needs H100", "examples": []}
+    told = {"offers": [], "short": [], "more_offers": 0, "rejected": [out]}
+    assert plan_view.offers(told, rejected=True) == ["no offer fits"]
+    assert "--rejected says why" in plan_view.offers(told)[0]

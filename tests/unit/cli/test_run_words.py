@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from anygpu.cli.jobfile import asked, blamed, script_here, settled
+from anygpu.cli.jobfile import asked, blamed, require_requirements, script_here, settled
 from anygpu.cli.run import COMMAND, command
 from anygpu.errors import InvalidSpec, NotFound, Problem
 from anygpu.spec.read import Document
@@ -174,3 +174,22 @@ def test_a_job_without_a_name_is_called_like_what_it_runs(words: list[str], name
 def test_help_is_given_to_who_asks_for_it() -> None:
     asked = CliRunner().invoke(command, ["--help"])
     assert (asked.exit_code, "Run a script, a command or a job file" in asked.output) == (0, True)
+
+
+def test_a_requirements_file_that_is_not_here_is_said_before_anything_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(NotFound, match=r"requirements file 'needs\.txt'"):
+        require_requirements(parsed("-r", "needs.txt", "train.py"))
+    (tmp_path / "needs.txt").write_text("numpy")
+    require_requirements(parsed("-r", "needs.txt", "train.py"))
+    require_requirements(parsed("-r", "numpy", "-r", "torch", "train.py"))
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
+    with pytest.raises(click.UsageError) as caught:
+        parsed("train.py", "--max-cost")
+    assert caught.value.ctx is not None
+    assert caught.value.ctx.command is command

@@ -29,7 +29,21 @@ def test_colours_take_no_room() -> None:
 
 def test_a_cell_too_long_loses_its_colour_rather_than_half_an_escape() -> None:
     painted = paint.paint("a very long word indeed", "red", on=True)
-    assert "\x1b" not in table.table(("S",), [(painted,)], columns=10)[1]
+    assert "\x1b" not in table.table(("N", "S"), [("1", painted)], columns=10)[1]
+
+
+def test_the_first_column_stays_what_it_names_on_the_narrowest_terminal() -> None:
+    row = ("01a1e4ab-2c44", "digits-of-last-night", "completed", "2 minutes ago")
+    assert table.table(("ID", "NAME", "STATUS", "SUBMITTED"), [row], columns=30)[1].startswith(
+        "01a1e4ab-2c44  "
+    )
+
+
+def test_in_a_pipe_nothing_is_cut(monkeypatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert table.table(("A", "B"), [("x" * 100, "y" * 100)])[1] == f"{'x' * 100}  {'y' * 100}"
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(len(line) for line in table.table(("A", "B"), [("x" * 100, "y" * 100)])) == 80
 
 
 def test_fields_have_their_values_under_each_other() -> None:

@@ -10,15 +10,17 @@ from tests.unit.control.jobs_in_states import launching, lost, recovering, stopp
 from anygpu.control.desk import Desk, orders_for, version_of
 from anygpu.control.policy import Policy
 from anygpu.control.tickets import AttemptKey, Tickets
+from anygpu.control.verdict import why
 from anygpu.errors import (
     AlreadyClaimed,
     IncompleteUpload,
     InvalidReport,
     ReportGap,
+    SecretMissing,
     Superseded,
     Unauthorized,
 )
-from anygpu.events.facts import Offer
+from anygpu.events.facts import Blame, Offer
 from anygpu.events.types import AttemptLaunching, CancelRequested, Event, JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.checkpoints import Checkpoints
@@ -37,6 +39,8 @@ KEY = AttemptKey("job", 1, "agent")
 
 class NoSecrets:
     async def resolve(self, organisation: str, project: str, names: Mapping[str, str]) -> Mapping[str, str]:
+        if names:
+            raise SecretMissing(f"there is no secret {min(names)!r}")
         return {}
 
 
@@ -113,6 +117,17 @@ async def test_an_attempt_that_is_over_cannot_be_claimed() -> None:
     await server.write(lost())
     with pytest.raises(Superseded):
         await server.claim()
+
+
+async def test_a_secret_that_is_not_there_ends_the_attempt_with_that_reason_and_is_not_tried_again() -> None:
+    server = await Server().submit(secrets=["HF_TOKEN"])
+    with pytest.raises(SecretMissing):
+        await server.claim()
+    attempt = (await server.journal.view(SYSTEM, "job")).attempts[0]
+    failure = why(attempt)
+    assert failure is not None
+    assert (failure.code, failure.blame) == ("failed_to_start", Blame.USER)
+    assert "HF_TOKEN" in failure.message
 
 
 async def test_evidence_is_taken_from_an_attempt_that_is_over_but_commits_are_not() -> None:

@@ -44,6 +44,16 @@ def test_tables_need_no_gpu(trainer: str) -> None:
     assert not read.needs_gpu.value
 
 
+@pytest.mark.parametrize(
+    ("trainer", "epochs", "batch"), [("tabular", 100, None), ("rtdetr", 10, 4), ("yolo", 10, 16)]
+)
+def test_what_is_not_set_is_as_that_trainer_has_it(trainer: str, epochs: int, batch: int | None) -> None:
+    read = analyse_trainer(trainer, {})
+    assert read.epochs is not None
+    assert read.epochs.value == epochs
+    assert (read.batch_size and read.batch_size.value) == batch
+
+
 @pytest.mark.parametrize("wrong", ["many", -1, True, None, [3], 10**12])
 def test_a_setting_that_is_none_counts_as_not_given(wrong: object) -> None:
     read = analyse_trainer("./mine.py:Mine", {"epochs": wrong})

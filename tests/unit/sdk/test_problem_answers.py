@@ -49,3 +49,10 @@ def test_an_unknown_failure_is_internal_and_says_to_report_it() -> None:
     error = error_from(500, PROBLEM, b"{broken")
     assert isinstance(error, errors.Internal)
     assert "bug" in str(error)
+
+
+@pytest.mark.parametrize(("place", "source"), [("role", "body"), ("path.role", "")])
+def test_whoever_called_a_command_reads_nothing_of_a_body_or_a_path(place: str, source: str) -> None:
+    listed = [{"place": place, "value": "boss", "message": "unknown role", "source": source}]
+    error = error_from(422, PROBLEM, body(code="invalid_spec", problems=listed))
+    assert str(error) == "role: unknown role"

@@ -35,7 +35,13 @@ def test_a_missing_script_is_said_before_anything_is_sent(project: Path) -> None
         rooted("nothing.py", None)
 
 
+def test_a_directory_that_is_not_there_is_said_as_such(project: Path) -> None:
+    with pytest.raises(NotFound, match="There is no directory"):
+        rooted("train.py", project / "nowhere")
+
+
 def test_a_script_outside_the_directory_named_is_refused(project: Path) -> None:
+    (project.parent / "other").mkdir()
     with pytest.raises(UnsafePath):
         rooted(str(project / "src" / "train.py"), project.parent / "other")
 

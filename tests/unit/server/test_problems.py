@@ -73,3 +73,8 @@ def test_what_the_framework_refuses_is_said_in_our_words() -> None:
 def test_a_wrong_parameter_is_named() -> None:
     found = from_validation([{"loc": ("query", "limit"), "input": "x", "msg": "should be an integer"}])
     assert found.problems[0].place == "query.limit"
+
+
+def test_a_name_of_the_wrong_form_is_told_with_the_name() -> None:
+    complaint = {"loc": ("path", "name"), "input": "bad name", "msg": "no", "ctx": {"pattern": "^[a-z]+$"}}
+    assert from_validation([complaint]).problems[0].message == "'bad name' does not have the form ^[a-z]+$"

@@ -34,6 +34,11 @@ async def test_a_beginning_of_several_ids_is_refused(journal: MemoryJournal) -> 
         await resolve(journal, LAB, histories.job_id(1)[:8])
 
 
+async def test_a_beginning_too_short_to_look_for_is_said_to_be_one(journal: MemoryJournal) -> None:
+    with pytest.raises(NotFound, match="at least 8 digits"):
+        await resolve(journal, LAB, histories.job_id(1)[:4])
+
+
 @pytest.mark.parametrize(
     "reference", ["nothing", "deadbeef", "last", "00000000-0000-0000-0000-000000000000", "ü/.."]
 )

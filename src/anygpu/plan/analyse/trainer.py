@@ -1,14 +1,14 @@
 """A job for one of our trainers says in its settings what a script says in code."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from anygpu.plan import models
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, Found
 from anygpu.plan.analyse.workload import characteristics
 from anygpu.trainers.config import ALIASES, TrainingConfig
-from anygpu.trainers.registry import understood
+from anygpu.trainers.registry import defaults, understood
 
 WHERE = "config"
 ON_CPU = ("tabular", "xgboost", "lightgbm")
@@ -45,18 +45,19 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
     """What `trainer` with these settings trains and needs. One that is not ours is known by its settings alone."""
     known, named = understood(trainer)
     given = {ALIASES.get(name, name): value for name, value in config.items()}
+    usual = {**asdict(TrainingConfig()), **defaults(trainer)}
     on_cpu = known in ON_CPU or given.get("device") == "cpu"
     model = _model(known, named or str(given.get("model") or ""))
     read = Analysis(
         frameworks=(Found(value=FRAMEWORKS.get(known, "torch" if known else trainer), file=WHERE),),
         model=model,
         parameters=None if known in ON_CPU else _parameters(model),
-        batch_size=None if known in ON_CPU else _number(given, "batch_size"),
-        epochs=_as_float(_number(given, "epochs")),
+        batch_size=None if known in ON_CPU else _number(given, "batch_size", usual),
+        epochs=_as_float(_number(given, "epochs", usual)),
         precision=Found(value="fp16" if given.get("amp") else "fp32", file=WHERE),
         image_size=_given(given, "image_size"),
         sequence_length=_given(given, "block_size") or _given(given, "max_length"),
-        workers=_number(given, "workers"),
+        workers=_number(given, "workers", usual),
         checkpointing=_ours(known),
         resuming=_ours(known),
         requirements=() if not known or known in ON_CPU else ("torch",),
@@ -95,10 +96,9 @@ def _given(config: Mapping[str, Any], name: str) -> Found[int] | None:
     return Found(value=int(value), file=WHERE) if 0 < int(value) < 10**9 else None
 
 
-def _number(config: Mapping[str, Any], name: str) -> Found[int]:
-    default: int = getattr(TrainingConfig(), name)
-    usual = Found(value=default, file=WHERE, confidence=GUESS, because="the default")
-    return _given(config, name) or usual
+def _number(config: Mapping[str, Any], name: str, usual: Mapping[str, Any]) -> Found[int]:
+    default = Found(value=int(usual[name]), file=WHERE, confidence=GUESS, because="the default")
+    return _given(config, name) or default
 
 
 def _as_float(found: Found[int]) -> Found[float]:

@@ -118,7 +118,9 @@ async def migrate(ref: Ref, request: Request, served: Served, asking: Asking) ->
     to = text_field(body, "to")
     known = [name for name in served.backends if served.backends.visible(name, asking.scope.organisation)]
     if to not in known:
-        raise InvalidSpec([Problem("to", to, "is not a backend here", f"known: {', '.join(known)}", "body")])
+        raise InvalidSpec(
+            [Problem("to", to, f"{to!r} is not a backend here", f"known: {', '.join(known)}", "body")]
+        )
     return Json(await whole(served, await served.jobs.migrate(asking.scope, view.id, to)), 202)
 
 
