@@ -45,14 +45,13 @@ def _build(kind: type[AnygpuError], status: int, document: Mapping[str, Any]) ->
 
 
 def _problem(item: Mapping[str, Any]) -> Problem:
+    # Whoever called us wrote neither a body nor a path.
     return Problem(
         place=str(item.get("place", "")).removeprefix("path."),
         value=item.get("value"),
         message=str(item.get("message", "")),
         suggestion=str(item.get("suggestion") or ""),
-        source=str(item.get("source") or "").removeprefix(
-            "body"
-        ),  # whoever called us wrote no body, and no path
+        source=str(item.get("source") or "").removeprefix("body"),
         line=item.get("line"),
     )
 

@@ -21,6 +21,21 @@ WHO = {
 }
 
 
+HERE = {
+    "jobs": "/api/v1/training",
+    "machines": "/api/v1/machines",
+    "gpus": "/api/v1/monitoring/gpu",
+    "who": "/api/v1/whoami",
+    "api": "/api/v1/openapi.json",
+}
+
+
+@router.get("/", responses=answers("Paths.", HERE))
+async def here(asking: Asking) -> Json:
+    """Where a login link leads: what can be looked at here."""
+    return Json(HERE)
+
+
 @router.get("/api/v1/whoami", responses=answers("You.", WHO))
 async def whoami(served: Served, asking: Asking) -> Json:
     """Whose token this is, and what server answers."""
