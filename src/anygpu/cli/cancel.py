@@ -27,4 +27,7 @@ def command(jobs: tuple[str, ...], wait: bool, as_json: bool, context_name: str)
 
 
 def _ending(answer: dict[str, str]) -> str:
-    return answer["status"] if answer["status"] in ("cancelled", "completed", "failed") else "cancelling"
+    status = answer["status"]
+    if status in ("completed", "failed"):
+        return f"already {status}"
+    return status if status == "cancelled" else "cancelling"

@@ -17,6 +17,7 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
     ids = {anygpu.json("show", word)["id"] for word in (made["id"], made["id"][:13], "findme", "last")}
     assert ids == {made["id"]}
     anygpu("show", "nothing-like-it", code=66)
+    assert anygpu("cancel", "findme").stdout == f"already completed {made['id']}\n".encode()
 
 
 def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu) -> None:
