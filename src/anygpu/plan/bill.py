@@ -59,9 +59,7 @@ class Bill:
     saving_s: float  # checkpoints, and what interruptions lose
     egress_microusd: int
     every_s: float  # how often to save there
-    runs: int = (
-        1  # one after the other, where none may last as long as the job; 0: not even training can begin
-    )
+    runs: int = 1  # one after the other, where none may last as long as the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +105,11 @@ def stretch(offer: Offer, run: Run, place: Circuit, work_s: float) -> Stretch:
     around_s, longest_s = _around_s(run, place), offer.longest_s
     training_s = _training_s(offer, run, place, work_s)
     whole_s = around_s + training_s
-    if whole_s <= longest_s or not run.resumes:
+    if whole_s <= longest_s or longest_s <= 0 or not run.resumes:
         return Stretch(wall_s=whole_s, runs=1)
     # How long a start takes is a guess: who rents by the minute is quick to start.
     start_s, handover_s = min(around_s, longest_s / 4), min(HANDOVER_S, longest_s / 4)
-    runs = ceil(training_s / (longest_s - start_s - handover_s))
+    runs = max(1, ceil(training_s / (longest_s - start_s - handover_s)))
     return Stretch(wall_s=whole_s + (runs - 1) * start_s, runs=runs)
 
 
