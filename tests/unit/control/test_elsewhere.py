@@ -92,6 +92,15 @@ def test_by_its_strategy_a_job_goes_for_money_or_for_time() -> None:
     assert where(settled_in(placement=listed), DEAR, CHEAPER) == ""
 
 
+def test_a_job_whose_timer_never_saves_is_weighed_like_any_other() -> None:
+    seldom = {"paths": ["ckpt/*"], "every": "1000d"}
+    spot = replace(CHEAP, backend="spot", interruptible=True)
+    for hours in (10, 10_000):
+        view = job(*started(0), (400, predicted(hours)), saved(SAVED_AT), checkpoint=seldom)
+        assert where(view, DEAR, spot) == ""
+        assert where(view, DEAR, spot, CHEAP, policy=Policy(paid_timeout_s=1e9)) == "cheap"
+
+
 def test_a_machine_of_ones_own_that_becomes_free_is_the_cheapest() -> None:
     assert where(settled_in(), DEAR, CHEAP, BOX) == "box"
     assert where(settled_in(), DEAR, CHEAP, replace(BOX, free=0)) == "cheap"
