@@ -50,7 +50,6 @@ class Placing:
         visible: Visible = lambda backend, organisation: True,
     ) -> None:
         self._journal = journal
-        self._backends = backends
         self._visible = visible
         self._quotes = Quotes(backends, clock, policy)
         self._cooling = Cooling(clock, policy)
@@ -136,9 +135,14 @@ class Placing:
     async def reconsider(
         self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard
     ) -> list[JobView]:
-        """Compare where each of `running` is with where else it could be. Returns the jobs that changed."""
+        """Compare where each of `running` is with where else it could be. Returns the jobs that changed.
+
+        A slot that one of them leaves for, or has left for, is not free for the others.
+        """
         now_ms = self._clock.wall_ms()
         usual, places = self._usual(), self._places(views)
+        for view in views:
+            places.expect(view)
         now = standing(views, await self._journal.usages(), self._policy, now_ms)
         changed = []
         for view in running:
@@ -148,6 +152,7 @@ class Placing:
             after = await self._weigh(view, await places.routed(view, there), guard)
             if after is not None:
                 changed.append(after)
+                places.expect(after)
         return changed
 
     async def _weigh(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
@@ -310,6 +315,12 @@ class _Places:
         self._taken[offer.place] = self._taken.get(offer.place, 0) + 1
         self._paid[organisation] += offer.paid
         self._plans.clear()
+
+    def expect(self, view: JobView) -> None:
+        """What a job is headed for is as good as taken."""
+        target = headed_for(view)
+        if target is not None:
+            self.take(target, view.organisation)
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
 from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
 from tests.unit.control.shelf import Shelf
 
@@ -126,14 +127,17 @@ def _just(event: Event, view: JobView) -> list[Event]:
     return [event]
 
 
-def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, list[Event]]:
-    """A settled job after one pass: how it is, and what was written of it."""
+def passed(
+    *offers: Offer, mode: Any = "act", jobs: int = 1, passes: int = 1, **spec: Any
+) -> tuple[JobView, list[Event]]:
+    """Settled jobs after a pass: how the first one is, and what was written of them."""
 
     async def story(loop: VirtualLoop) -> tuple[JobView, list[Event]]:
         clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
-        await journal.submit(Scope(organisation="lab", project="p"), "job", asked(**spec), at_ms=0)
-        for at, event in [*started(0), (400, predicted()), saved(1000)]:
-            await journal.transact(SYSTEM, "job", partial(_just, event), at_ms=round(at * 1000))
+        for job_id in ["job", *(f"job{n}" for n in range(1, jobs))]:
+            await journal.submit(Scope(organisation="lab", project="p"), job_id, asked(**spec), at_ms=0)
+            for at, event in [*started(0), (400, predicted()), saved(1000)]:
+                await journal.transact(SYSTEM, job_id, partial(_just, event), at_ms=round(at * 1000))
         await asyncio.sleep(1030)
         policy = Policy(paid_timeout_s=200_000, moving=Moving(mode=mode))
         blobs = MemoryBlobs(clock.wall_ms)
@@ -148,9 +152,10 @@ def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, lis
         )
         guard = await journal.acquire("control", "me", ttl_s=10**9)
         assert guard is not None
-        views = await journal.live()
-        before = views[0].position
-        await placing.reconsider(views, views, guard)
+        before = max(view.position for view in await journal.live())
+        for _ in range(passes):
+            views = await journal.live()
+            await placing.reconsider(views, views, guard)
         events = await journal.events(Scope(organisation="lab", project="p"), after=before, limit=99)
         return await journal.view(SYSTEM, "job"), [recorded.event for recorded in events]
 
@@ -170,6 +175,13 @@ def test_a_job_that_may_is_stopped_for_a_better_place_and_that_is_no_retry() -> 
     after = verdict(view, ended)
     assert isinstance(after, Retry)
     assert not after.counts
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_one_free_machine_is_left_for_by_one_job_only(passes: int) -> None:
+    box = replace(DEAR, backend="box", price_microusd_per_hour=0, free=1)
+    _, written = passed(DEAR, box, jobs=3, passes=passes)
+    assert [type(event) for event in written] == [BetterPlaceFound, StopRequested]
 
 
 def test_by_default_a_job_is_only_told() -> None:
