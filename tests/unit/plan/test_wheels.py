@@ -30,6 +30,21 @@ from anygpu.spec.load import from_mapping
         ("torch-geometric==2.5", "K80", True),
         ("# torch", "K80", True),
         ("torch==banana", "V100", False),
+        ("torch<2", "V100", True),  # the last 1, and so on
+        ("torch<2.0", "H100-SXM", False),
+        ("torch<3", "V100", False),
+        ("torch<2.8.1", "B200", True),
+        ("torch<2.8.0", "B200", False),
+        ("torch~=2.1", "B200", True),  # any 2 from 2.1 on
+        ("torch~=2.1.0", "B200", False),
+        ("torch==2.*", "B200", True),
+        ("torch==2.1.*", "B200", False),
+        ("torch==2.7.1+cu128", "B200", True),
+        ("torch==2.9.0+cu128", "V100", True),
+        ("torch==2.11.0+cu128", "V100", False),
+        ("torch==2.9.0+cu130", "V100", False),
+        ("torch==2.12+cpu", "V100", True),  # needs none
+        ("torch @ https://lab.example/torch-2.0.0-cp311-linux_x86_64.whl", "V100", True),
     ],
 )
 def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) -> None:
@@ -37,6 +52,14 @@ def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) 
     assert gpu is not None
     said = misfit(["numpy", requirement], gpu)
     assert (said == "") is fits, said
+
+
+def test_an_index_of_one_build_decides_which_wheel_it_is() -> None:
+    index, v100 = "--extra-index-url https://download.pytorch.org/whl/cu126", gpus.spec("V100")
+    assert misfit([index, "torch"], v100, "535.1") == ""
+    assert misfit(["torch"], v100) != ""
+    assert misfit(["--index-url=https://pypi.lab.example/simple", "torch"], v100) != ""
+    assert "torch 2.13 (cu126)" in misfit([index, "torch"], gpus.spec("B200"))
 
 
 def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> None:
@@ -88,3 +111,5 @@ def test_a_machine_whose_driver_is_too_old_is_out_with_what_to_do() -> None:
     assert line.certain
     old = misfit(["torch==2.12"], None, "470.1")
     assert old.endswith("update the driver, or pin a cu118 wheel of torch<2.8")
+    nothing_else = misfit(["torch==2.0.1"], None, "440.33")
+    assert nothing_else.endswith("which needs 450 or newer: update the driver")
