@@ -195,11 +195,7 @@ def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -
         for ranked in plan.ranked
         if not ranked.rejected and not ranked.waits and not ranked.avoided and ranked.offer.place not in been
     ]
-    return [
-        offer
-        for offer in offers
-        if _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer, Conditions()))
-    ]
+    return [offer for offer in offers if _holds(view, live.offer, offer, read) and not question.unable(offer)]
 
 
 def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
@@ -248,7 +244,9 @@ def _is_allowed(view: JobView, found: Change, now_ms: int, policy: Policy) -> bo
     offer, worst, budget = found.place.offer, found.worst, left_microusd(view, now_ms)
     limit_s = policy.time_limit_s(view.spec, offer)
     in_time = limit_s is None or used_up_s(view.attempts, now_ms) + worst.machine_s <= limit_s
-    return in_time and worst.machine_s <= offer.longest_s and (budget is None or worst.cost_microusd <= budget)
+    return (
+        in_time and worst.machine_s <= offer.longest_s and (budget is None or worst.cost_microusd <= budget)
+    )
 
 
 def _rank(view: JobView, live: AttemptView, found: Change) -> tuple[int, float, str, str]:

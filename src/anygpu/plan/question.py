@@ -100,14 +100,6 @@ class Question:
         given = spec.requirements or spec.setup or spec.image
         return READY_S if place.own and not place.offer.paid and not given else INSTALL_S
 
-    def unfit(self, place: Place) -> str:
-        """Why it can never take the job, however long it lasts and whatever it costs; empty when it can."""
-        return self.unsuited(place) or self._wrong(place.offer)
-
-    def _wrong(self, offer: Offer) -> str:
-        """Its size, or where it stands."""
-        return cramped(self.spec.resources, offer) or elsewhere(self.spec, where(offer))
-
     def unsuited(self, place: Place) -> str:
         """Why no place of its family will do, whatever its size and wherever it stands."""
         resumes = self.needs is not None and self.needs.interruptible.value
@@ -115,7 +107,10 @@ class Question:
             return why_not
         if self.spec.placement.dedicated and not place.dedicated:
             return "is shared with others, and the job wants a machine of its own"
-        offer = place.offer
+        return self.unable(place.offer)
+
+    def unable(self, offer: Offer) -> str:
+        """Why what the job is read to need and to install does not run on its GPU; empty when it does."""
         gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.paid
         if gpu not in self._gpus:
             self._gpus[gpu] = self._lacks_gpu(offer) or self.misfit(offer) or _too_small(self.needs, offer)
@@ -148,7 +143,8 @@ class Question:
             self.unsuited(place)
             or self.cut_off(place, found.wall_s.expected, found.runs)
             or self.late(found.wall_s.expected)
-            or self._wrong(place.offer)
+            or cramped(self.spec.resources, place.offer)
+            or elsewhere(self.spec, where(place.offer))
             or (self.too_dear if dear else "")
         )
 

@@ -130,6 +130,13 @@ def test_places_of_which_nothing_tells_how_fast_they_are_take_nobodys_turn() -> 
     assert where(settled_in(), *without, DEAR, CHEAP) == "cheap"
 
 
+def test_a_job_that_has_saved_goes_to_spot_though_nothing_else_shows_that_it_resumes() -> None:
+    spot = replace(CHEAP, backend="spot", interruptible=True)
+    silent = {"command": ["./train"], "script": None, "checkpoint": {"every": "10m"}}
+    assert where(settled_in(**silent), DEAR, spot) == "spot"
+    assert where(settled_in(**silent, placement={"interruptible": "no"}), DEAR, spot) == ""
+
+
 def test_a_machine_of_ones_own_that_becomes_free_is_the_cheapest() -> None:
     assert where(settled_in(), DEAR, CHEAP, BOX) == "box"
     assert where(settled_in(), DEAR, CHEAP, replace(BOX, free=0)) == "cheap"
