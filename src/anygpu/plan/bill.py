@@ -41,11 +41,10 @@ class Run:
 class Circuit:
     """What is known of the place beside its offer."""
 
-    boot_s: float = 60.0
+    boot_s: float = 60.0  # the wait that the offer speaks of, where it does
     egress_microusd_per_gib: int = 0
     between_interruptions_s: float = SPOT_LIFE_S
     gib_a_second: float = GIB_A_SECOND
-    wait_s: float | None = None  # before the machine is there; None: what the offer says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """From the order to the end, without waiting, in so many runs."""
+    """From the order to the end, in so many runs."""
 
     wall_s: float
     runs: int
@@ -80,7 +79,6 @@ class Stretch:
 
 def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     """The whole of it, not the price of an hour."""
-    wait_s = _wait_s(offer, place)
     training = run.training_s
     spans = [
         stretch(offer, run, place, work_s) for work_s in (training.expected, training.low, training.high)
@@ -89,7 +87,7 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     egress = egress_microusd(run, place)
     costs = [span.cost_microusd(offer) + egress for span in spans]
     return Bill(
-        wall_s=Span(expected=walls[0] + wait_s, low=walls[1], high=walls[2] + wait_s),
+        wall_s=Span(expected=walls[0], low=walls[1], high=walls[2]),
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
         transfer_s=_transfer_s(run, place),
@@ -123,10 +121,6 @@ def _around_s(run: Run, place: Circuit) -> float:
 
 def _transfer_s(run: Run, place: Circuit) -> float:
     return (run.upload_gib + run.download_gib) / place.gib_a_second
-
-
-def _wait_s(offer: Offer, place: Circuit) -> float:
-    return offer.expected_wait_s if place.wait_s is None else place.wait_s
 
 
 def _dies_after_s(offer: Offer, place: Circuit) -> float:

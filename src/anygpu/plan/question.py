@@ -76,10 +76,7 @@ class Question:
     def _run(self, place: Place, training_s: Span) -> tuple[Run, Circuit]:
         needs = self.needs
         data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
-        # What a catalog says of the wait is the time to boot, which is counted already.
-        circuit = Circuit(
-            boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
-        )
+        circuit = Circuit(boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib)
         run = Run(
             training_s=training_s,
             upload_gib=data_gib,
