@@ -134,7 +134,7 @@ def work_key(view: JobView) -> object:
     """The same for jobs between which a comparison makes no difference."""
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
-    needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image
+    needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
     where = spec.resources, spec.placement, shows_resume_path(spec)
     return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 

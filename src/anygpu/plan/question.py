@@ -122,10 +122,12 @@ class Question:
     def misfit(self, offer: Offer) -> str:
         """Why its GPU or driver does not run the torch the job installs, which is no prediction but a fact.
 
-        A trainer on a machine of one's own may use the torch that is there.
+        A trainer's framework is installed where the job does not say what there is; on a machine of one's own it may be
+        there already.
         """
-        installs = self.spec.requirements
-        if isinstance(installs, str) or (self.spec.trainer and offer.paid):
+        spec, installs = self.spec, self.spec.requirements
+        framework = spec.trainer and offer.paid and not (installs or spec.python or spec.image)
+        if framework or isinstance(installs, str):
             installs = self.read.requirements if self.read is not None else ()
         if not installs or not offer.gpu_count:
             return ""

@@ -66,6 +66,7 @@ def test_a_driver_that_does_not_fit_keeps_the_job_away_however_little_is_known_o
     "other",
     [
         {"requirements": ["torch==2.12"]},  # runs on other GPUs
+        {"python": "/opt/torch/bin/python"},
         {"setup": ["make"]},  # starts later
         {"dataset": "s3://bucket/more"},  # other runs are its past
         {"checkpoint": {"every": "10m"}},  # may not be interrupted

@@ -1,5 +1,7 @@
 """A wheel without kernels for a GPU is found out before the GPU is rented."""
 
+from typing import Any
+
 import pytest
 
 from anygpu.events.facts import Offer
@@ -7,6 +9,7 @@ from anygpu.plan import gpus
 from anygpu.plan.places import Place
 from anygpu.plan.planner import planned
 from anygpu.plan.wheels import misfit
+from anygpu.plan.workload import read_work
 from anygpu.spec.load import from_mapping
 
 
@@ -74,6 +77,34 @@ def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> N
     )
     anything = planned(from_mapping({"script": "a.py"}), None, places)
     assert len(anything.lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        ({}, False),  # its framework is installed, with the newest torch
+        ({"requirements": ["torch<2.11", "ultralytics"]}, True),  # what it was advised to do
+        ({"requirements": "old.txt"}, True),
+        ({"requirements": ["torch==2.12"]}, False),
+        ({"image": "lab/torch:2.10"}, True),
+        ({"python": "/opt/torch/bin/python"}, True),
+    ],
+)
+def test_a_trainer_installs_what_the_job_says_there_is_and_its_framework_only_otherwise(
+    more: dict[str, Any], fits: bool
+) -> None:
+    v100 = Offer(backend="a", gpu_kind="V100", gpu_count=1, price_microusd_per_hour=1, containers=True)
+    spec = from_mapping({"trainer": "yolo", "dataset": "data", **more})
+    found = planned(spec, read_work(spec, {"old.txt": "torch==2.10\n"}), [Place(offer=v100)])
+    assert (len(found.lines) == 1) is fits
+
+
+def test_a_requirements_file_is_read_for_a_snippet_as_for_a_script() -> None:
+    files = {"new.txt": "torch==2.12\n", "a.py": "import torch"}
+    for what in ({"script": "a.py"}, {"code": "import torch"}):
+        read = read_work(from_mapping({**what, "requirements": "new.txt"}), files)
+        assert read is not None
+        assert read.requirements == ("torch==2.12",)
 
 
 @pytest.mark.parametrize(
