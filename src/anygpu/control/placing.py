@@ -146,6 +146,7 @@ class Placing:
         now = standing(views, await self._journal.usages(), self._policy, now_ms)
         changed = []
         for view in running:
+            self.moves.looked(view, found=False)  # what cannot be weighed must not be first again at once
             own_waits = now.over_quota(pool_job(view, now_ms))
             # What it pays for now will have ended by then.
             there = replace(_circumstances(view, usual, places, now_ms, own_waits), paid_waits="")
@@ -159,7 +160,8 @@ class Placing:
         live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.moving
         read, conditions_at = await self._comparing.read(view), self._comparing.conditions_at
         found = better(view, plan, read, now_ms, self._policy, conditions_at)
-        self.moves.looked(view, found=found is not None)
+        if found is not None:
+            self.moves.looked(view, found=True)
         number = live.number if live is not None else 0
         return await self._write(
             view, partial(telling, number=number, found=found, now_ms=now_ms, rules=rules), guard

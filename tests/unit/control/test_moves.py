@@ -9,7 +9,7 @@ import pytest
 from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
 from tests.unit.control.shelf import Shelf
 
-from anygpu.control.comparing import Comparing, nothing_read
+from anygpu.control.comparing import Comparing, Conditions, nothing_read
 from anygpu.control.death import is_to_move
 from anygpu.control.jobs import require_movable
 from anygpu.control.moves import AT_ONCE, TOGETHER_S, Moves
@@ -193,6 +193,27 @@ def test_by_default_a_job_is_only_told() -> None:
 def test_where_nothing_is_better_nothing_is_written() -> None:
     assert passed(DEAR)[1] == []
     assert passed(DEAR, replace(CHEAP, price_microusd_per_hour=1_900_000))[1] == []
+
+
+def test_one_that_cannot_be_weighed_is_tried_again_much_later_and_the_others_before_it() -> None:
+    def unknown(backend: str) -> Conditions:
+        raise LookupError(backend)
+
+    async def story(loop: VirtualLoop) -> float:
+        clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
+        await asyncio.sleep(1030)
+        blobs, backends = MemoryBlobs(clock.wall_ms), {"cheap": Shelf("cheap", CHEAP)}
+        comparing = Comparing(nothing_read, Plans(blobs), clock, conditions_at=unknown)
+        policy = Policy(paid_timeout_s=200_000, moving=RULES)
+        placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, policy)
+        guard = await journal.acquire("control", "me", ttl_s=10**9)
+        assert guard is not None
+        placing.moves.note(settled_in())
+        with pytest.raises(LookupError):
+            await placing.reconsider([settled_in()], [settled_in()], guard)
+        return placing.moves.next_at() - clock.monotonic()
+
+    assert run(story) == RULES.every_s
 
 
 # -- by hand ------------------------------------------------------------------------------------------------------
