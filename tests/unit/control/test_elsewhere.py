@@ -132,7 +132,7 @@ def test_places_of_which_nothing_tells_how_fast_they_are_take_nobodys_turn() -> 
 
 def test_a_job_that_has_saved_goes_to_spot_though_nothing_else_shows_that_it_resumes() -> None:
     spot = replace(CHEAP, backend="spot", interruptible=True)
-    silent = {"command": ["./train"], "script": None, "checkpoint": {"every": "10m"}}
+    silent: dict[str, Any] = {"command": ["./train"], "script": None, "checkpoint": {"every": "10m"}}
     assert where(settled_in(**silent), DEAR, spot) == "spot"
     assert where(settled_in(**silent, placement={"interruptible": "no"}), DEAR, spot) == ""
 
