@@ -17,9 +17,6 @@ class Agenda(Generic[Key]):
     def __contains__(self, key: Key) -> bool:
         return key in self._at
 
-    def __len__(self) -> int:
-        return len(self._at)
-
     def set(self, key: Key, at: float) -> None:
         if self._at.get(key) == at:
             return

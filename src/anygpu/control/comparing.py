@@ -14,7 +14,7 @@ from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.document import document, entry
 from anygpu.plan.history import Past, remembered
 from anygpu.plan.planner import Line, Planned
-from anygpu.plan.route import Plan, Worth
+from anygpu.plan.route import Plan, Worth, shows_resume_path
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 
@@ -133,10 +133,10 @@ def is_a_choice(spec: JobSpec, offers: Sequence[Offer]) -> bool:
 def work_key(view: JobView) -> object:
     """The same for jobs between which a comparison makes no difference."""
     spec = view.spec
-    what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or "")
-    where = spec.workdir and spec.workdir.archive, spec.resources, spec.placement, spec.image
-    limits = spec.limits.max_cost_microusd, spec.limits.deadline_at, spec.limits.deadline_s
-    return what, where, limits, view.submitted_at_ms if spec.limits.deadline_s is not None else 0
+    what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
+    needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
+    where = spec.resources, spec.placement, shows_resume_path(spec)
+    return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 
 
 def as_place(offer: Offer, conditions: Conditions) -> planner.Place:

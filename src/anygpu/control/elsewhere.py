@@ -6,6 +6,7 @@ attempt, and have no deadline: those have a policy of their own.
 
 from collections.abc import Sequence
 from heapq import nsmallest
+from math import inf
 
 from anygpu.control.budget import left_microusd
 from anygpu.control.comparing import Conditions, ConditionsAt, as_place
@@ -13,7 +14,7 @@ from anygpu.control.deadline import is_fresh
 from anygpu.control.forecast import ENDING_PAID_S, with_interruptions
 from anygpu.control.money import in_dollars
 from anygpu.control.policy import Policy
-from anygpu.control.remaining import deadline_ms, interval_s, set_up_s, unsaved_s
+from anygpu.control.remaining import deadline_ms, interval_s, set_up_s, unsaved_s, used_up_s
 from anygpu.events.facts import FIRST_STEPS, BetterPlace, Offer
 from anygpu.events.types import BetterPlaceFound, Event, StopRequested
 from anygpu.events.view import AttemptView, JobView
@@ -194,11 +195,7 @@ def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -
         for ranked in plan.ranked
         if not ranked.rejected and not ranked.waits and not ranked.avoided and ranked.offer.place not in been
     ]
-    return [
-        offer
-        for offer in offers
-        if _holds(view, live.offer, offer, read) and not question.unfit(as_place(offer, Conditions()))
-    ]
+    return [offer for offer in offers if _holds(view, live.offer, offer, read) and not question.unable(offer)]
 
 
 def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
@@ -218,7 +215,9 @@ def _promising(view: JobView, live: AttemptView, left: Left, offers: Sequence[Of
 
     def promise(offer: Offer) -> tuple[float, float]:
         slower = times_slower(speed_of(offer), speed_of(live.offer), left.step)
-        times = float("inf") if slower is None else slower.expected
+        if slower is None:
+            return inf, inf
+        times = slower.expected
         cost = times * offer.price_microusd_per_hour / max(1, live.price)
         match view.spec.placement.strategy:
             case "fastest":
@@ -242,10 +241,12 @@ def _nearer(view: JobView, live: AttemptView, offer: Offer) -> int:
 
 def _is_allowed(view: JobView, found: Change, now_ms: int, policy: Policy) -> bool:
     """Even in the worst case within the budget, the time limit and the longest life of machines there."""
-    offer, budget = found.place.offer, left_microusd(view, now_ms)
-    limits = (policy.time_limit_s(view.spec, offer), offer.max_run_s)
-    in_time = all(limit_s is None or found.worst.machine_s <= limit_s for limit_s in limits)
-    return in_time and (budget is None or found.worst.cost_microusd <= budget)
+    offer, worst, budget = found.place.offer, found.worst, left_microusd(view, now_ms)
+    limit_s = policy.time_limit_s(view.spec, offer)
+    in_time = limit_s is None or used_up_s(view.attempts, now_ms) + worst.machine_s <= limit_s
+    return (
+        in_time and worst.machine_s <= offer.longest_s and (budget is None or worst.cost_microusd <= budget)
+    )
 
 
 def _rank(view: JobView, live: AttemptView, found: Change) -> tuple[int, float, str, str]:

@@ -44,6 +44,8 @@ class Explaining:
         if live is None:
             return []
         told = await self._comparing.kept(view, compared, live.offer)
+        if not told.plan and told.prediction is None:
+            return []
 
         def explain(fresh: JobView) -> list[Event]:
             return [told] if is_unexplained(fresh) else []

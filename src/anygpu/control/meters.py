@@ -79,10 +79,7 @@ class Meters:
             self._agenda.set(key, self._clock.monotonic() + self._policy.swept_within_s)
             return
         await self._compare(key, theirs, guard, report)
-        self._forget(key)
-        self._done[key] = None
-        if len(self._done) > REMEMBERED:
-            self._done.pop(next(iter(self._done)))
+        self._close(key)
 
     async def _ask(self, due: _Due) -> int | None:
         meter = self._meter(due.backend)
@@ -101,11 +98,15 @@ class Meters:
             self._due[key] = replace(due, pause_s=min(3600.0, due.pause_s * 2))
             self._agenda.set(key, now + due.pause_s)
         else:
-            self._forget(key)
+            self._close(key)
 
-    def _forget(self, key: Key) -> None:
+    def _close(self, key: Key) -> None:
+        """It is not asked again, however long its job lives."""
         self._due.pop(key, None)
         self._agenda.drop(key)
+        self._done[key] = None
+        if len(self._done) > REMEMBERED:
+            self._done.pop(next(iter(self._done)))
 
     async def _charges_more(self, key: Key, theirs: int) -> bool:
         job_id, number = key

@@ -50,7 +50,6 @@ class Placing:
         visible: Visible = lambda backend, organisation: True,
     ) -> None:
         self._journal = journal
-        self._backends = backends
         self._visible = visible
         self._quotes = Quotes(backends, clock, policy)
         self._cooling = Cooling(clock, policy)
@@ -136,25 +135,33 @@ class Placing:
     async def reconsider(
         self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard
     ) -> list[JobView]:
-        """Compare where each of `running` is with where else it could be. Returns the jobs that changed."""
+        """Compare where each of `running` is with where else it could be. Returns the jobs that changed.
+
+        A slot that one of them leaves for, or has left for, is not free for the others.
+        """
         now_ms = self._clock.wall_ms()
         usual, places = self._usual(), self._places(views)
+        for view in views:
+            places.expect(view)
         now = standing(views, await self._journal.usages(), self._policy, now_ms)
         changed = []
         for view in running:
+            self.moves.looked(view, found=False)  # what cannot be weighed must not be first again at once
             own_waits = now.over_quota(pool_job(view, now_ms))
             # What it pays for now will have ended by then.
             there = replace(_circumstances(view, usual, places, now_ms, own_waits), paid_waits="")
             after = await self._weigh(view, await places.routed(view, there), guard)
             if after is not None:
                 changed.append(after)
+                places.expect(after)
         return changed
 
     async def _weigh(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.moving
         read, conditions_at = await self._comparing.read(view), self._comparing.conditions_at
         found = better(view, plan, read, now_ms, self._policy, conditions_at)
-        self.moves.looked(view, found=found is not None)
+        if found is not None:
+            self.moves.looked(view, found=True)
         number = live.number if live is not None else 0
         return await self._write(
             view, partial(telling, number=number, found=found, now_ms=now_ms, rules=rules), guard
@@ -310,6 +317,12 @@ class _Places:
         self._taken[offer.place] = self._taken.get(offer.place, 0) + 1
         self._paid[organisation] += offer.paid
         self._plans.clear()
+
+    def expect(self, view: JobView) -> None:
+        """What a job is headed for is as good as taken."""
+        target = headed_for(view)
+        if target is not None:
+            self.take(target, view.organisation)
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""

@@ -1,5 +1,6 @@
 """How much of a job's work is saved, how much is left, and what a start costs, as far as its events tell. Pure."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -39,6 +40,16 @@ def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
             held_ms += max(0, checkpoint.saved_at_ms - attempt.training_at_ms)
         checkpoint = attempt.resume
     return held_ms / 1000
+
+
+def used_up_s(attempts: Iterable[AttemptView], now_ms: int) -> float:
+    """What these have used up of the time limit, which is the job's: all of their training, saved or not."""
+    trained_ms = (
+        (now_ms if attempt.ended_at_ms is None else attempt.ended_at_ms) - attempt.training_at_ms
+        for attempt in attempts
+        if attempt.training_at_ms is not None
+    )
+    return max(0, sum(trained_ms)) / 1000
 
 
 def unsaved_s(view: JobView, now_ms: int) -> float:

@@ -35,7 +35,7 @@ class Leadership:
     views: dict[str, JobView] = field(default_factory=dict)
     due: Agenda[str] = field(default_factory=Agenda)  # when to look at a job that is not being looked at
     wanting: set[str] = field(default_factory=set)  # jobs without a place
-    unexplained: dict[str, float] = field(default_factory=dict)  # placed without a comparison, since when
+    unexplained: Agenda[str] = field(default_factory=Agenda)  # placed without a comparison: when to make one
     timed: set[str] = field(default_factory=set)  # jobs with a deadline that may run on spot
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     chores: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Supervisor:
         await self._list(led)
         if led.wanting:
             self._start(led, "placing", lambda: self._place(led, keeper))
-        if self._explaining_at(led) <= self._clock.monotonic():
+        if led.unexplained.next_at() <= self._clock.monotonic():
             self._start(led, "comparing places", lambda: self._explain(led))
         if led.timed and self._placing.deadlines.due(_timed(led)):
             self._start(led, "minding deadlines", lambda: self._mind(led))
@@ -196,10 +196,10 @@ class Supervisor:
             led.wanting.add(view.id)
         else:
             led.wanting.discard(view.id)
-        if is_unexplained(view):
-            led.unexplained.setdefault(view.id, self._clock.monotonic())
-        else:
-            led.unexplained.pop(view.id, None)
+        if not is_unexplained(view):
+            led.unexplained.drop(view.id)
+        elif view.id not in led.unexplained:
+            led.unexplained.set(view.id, self._clock.monotonic() + self._policy.explain_after_s)
         if has_deadline(view):
             led.timed.add(view.id)
         self._placing.moves.note(view)
@@ -216,7 +216,7 @@ class Supervisor:
         led.views.pop(job_id, None)
         led.due.drop(job_id)
         led.wanting.discard(job_id)
-        led.unexplained.pop(job_id, None)
+        led.unexplained.drop(job_id)
         led.timed.discard(job_id)
         self._placing.moves.forget(job_id)
         led.recovering.pop(job_id, None)
@@ -257,17 +257,11 @@ class Supervisor:
         else:
             led.due.set(job_id, self._clock.monotonic())
 
-    def _explaining_at(self, led: Leadership) -> float:
-        """When the one that has waited longest is to be explained: they stand in that order."""
-        since = next(iter(led.unexplained.values()), float("inf"))
-        return since + self._policy.explain_after_s
-
     async def _explain(self, led: Leadership) -> None:
         now = self._clock.monotonic()
-        after_s = self._policy.explain_after_s
-        ripe = [job for job, since in led.unexplained.items() if now - since >= after_s][:AT_ONCE]
+        ripe = led.unexplained.due(now, AT_ONCE)
         for job_id in ripe:
-            led.unexplained[job_id] = led.unexplained.pop(job_id) + EXPLAIN_AGAIN_S
+            led.unexplained.set(job_id, now + EXPLAIN_AGAIN_S)
         for view in await self._placing.explaining.run([led.views[job_id] for job_id in ripe], led.guard):
             self._know(led, view)
 
@@ -343,11 +337,10 @@ class Supervisor:
     def _pause_s(self, led: Leadership) -> float:
         """Until the next thing is due, if nothing wakes us before."""
         now = self._clock.monotonic()
-        times = [led.listed_at + self._policy.poll_s, led.due.next_at()]
+        times = [led.listed_at + self._policy.poll_s, led.due.next_at(), led.unexplained.next_at()]
+        times += [self._placing.moves.next_at()]
         times += [self._placing.next_at()] if led.wanting else []
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
-        times += [self._explaining_at(led)] if led.unexplained else []
-        times += [self._placing.moves.next_at()]
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if now < time < float("inf")]
         return max(0.01, min(future) - now) if future else 0.01

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anygpu.control.policy import Policy
+from anygpu.control.remaining import used_up_s
 from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.model import JobSpec
 
@@ -102,13 +103,8 @@ def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _time_left_s(view: JobView, attempt: AttemptView, policy: Policy) -> float | None:
-    """The time limit is the job's: what earlier attempts trained is used up."""
+    """What earlier attempts, which are over, have left of the job's time limit."""
     limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None:
         return None
-    used_ms = sum(
-        (a.ended_at_ms or 0) - a.training_at_ms
-        for a in view.attempts[: attempt.number - 1]
-        if a.training_at_ms is not None and a.ended_at_ms is not None
-    )
-    return max(1.0, limit_s - max(0, used_ms) / 1000)
+    return max(1.0, limit_s - used_up_s(view.attempts[: attempt.number - 1], attempt.launching_at_ms))

@@ -41,11 +41,10 @@ class Run:
 class Circuit:
     """What is known of the place beside its offer."""
 
-    boot_s: float = 60.0
+    boot_s: float = 60.0  # the wait that the offer speaks of, where it does
     egress_microusd_per_gib: int = 0
     between_interruptions_s: float = SPOT_LIFE_S
     gib_a_second: float = GIB_A_SECOND
-    wait_s: float | None = None  # before the machine is there; None: what the offer says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +58,12 @@ class Bill:
     saving_s: float  # checkpoints, and what interruptions lose
     egress_microusd: int
     every_s: float  # how often to save there
-    runs: int = (
-        1  # one after the other, where none may last as long as the job; 0: not even training can begin
-    )
+    runs: int = 1  # one after the other, where none may last as long as the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """From the order to the end, without waiting, in so many runs."""
+    """From the order to the end, in so many runs."""
 
     wall_s: float
     runs: int
@@ -82,7 +79,6 @@ class Stretch:
 
 def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     """The whole of it, not the price of an hour."""
-    wait_s = _wait_s(offer, place)
     training = run.training_s
     spans = [
         stretch(offer, run, place, work_s) for work_s in (training.expected, training.low, training.high)
@@ -91,7 +87,7 @@ def bill(offer: Offer, run: Run, place: Circuit) -> Bill:
     egress = egress_microusd(run, place)
     costs = [span.cost_microusd(offer) + egress for span in spans]
     return Bill(
-        wall_s=Span(expected=walls[0] + wait_s, low=walls[1], high=walls[2] + wait_s),
+        wall_s=Span(expected=walls[0], low=walls[1], high=walls[2]),
         cost_microusd=Span(expected=costs[0], low=costs[1], high=costs[2]),
         setup_s=place.boot_s + run.setup_s,
         transfer_s=_transfer_s(run, place),
@@ -107,11 +103,11 @@ def stretch(offer: Offer, run: Run, place: Circuit, work_s: float) -> Stretch:
     around_s, longest_s = _around_s(run, place), offer.longest_s
     training_s = _training_s(offer, run, place, work_s)
     whole_s = around_s + training_s
-    if whole_s <= longest_s or not run.resumes:
+    if whole_s <= longest_s or longest_s <= 0 or not run.resumes:
         return Stretch(wall_s=whole_s, runs=1)
     # How long a start takes is a guess: who rents by the minute is quick to start.
     start_s, handover_s = min(around_s, longest_s / 4), min(HANDOVER_S, longest_s / 4)
-    runs = ceil(training_s / (longest_s - start_s - handover_s))
+    runs = max(1, ceil(training_s / (longest_s - start_s - handover_s)))
     return Stretch(wall_s=whole_s + (runs - 1) * start_s, runs=runs)
 
 
@@ -125,10 +121,6 @@ def _around_s(run: Run, place: Circuit) -> float:
 
 def _transfer_s(run: Run, place: Circuit) -> float:
     return (run.upload_gib + run.download_gib) / place.gib_a_second
-
-
-def _wait_s(offer: Offer, place: Circuit) -> float:
-    return offer.expected_wait_s if place.wait_s is None else place.wait_s
 
 
 def _dies_after_s(offer: Offer, place: Circuit) -> float:

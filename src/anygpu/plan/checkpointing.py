@@ -2,6 +2,8 @@
 
 from math import exp, inf, sqrt
 
+NEVER = 50.0  # e to this power of lifetimes is never, and still a number to reckon with
+
 
 def interval_s(save_s: float, between_failures_s: float) -> float:
     """The pause between two checkpoints that wastes least (J. T. Daly, FGCS 22, 2006: second-order estimate)."""
@@ -26,8 +28,8 @@ def expected_s(
     rate = 1 / between_failures_s
     return (
         between_failures_s
-        * exp(min(700.0, restart_s * rate))
-        * (exp(min(700.0, piece_s * rate)) - 1)
+        * exp(min(NEVER, restart_s * rate))
+        * (exp(min(NEVER, piece_s * rate)) - 1)
         * pieces
     )
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import exp, sqrt
 from typing import Literal
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.facts import Offer
 from anygpu.plan import gpus
 from anygpu.plan.bill import GIB_A_SECOND, RESTART_S, SPOT_LIFE_S, Span
 from anygpu.plan.checkpointing import expected_s
@@ -93,7 +93,7 @@ class Total:
 
     wall_s: float
     cost_microusd: float
-    machine_s: float = 0.0  # on the machine on which it is done
+    machine_s: float  # on the machine on which it is done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,6 @@ class Change:
 
     place: Place
     stay: Total
-    go: Total
     worst: Total
     usual: Gain
     unlucky: tuple[Gain, ...]
@@ -150,7 +149,6 @@ def change(here: Here, left: Left, there: Place) -> Change | None:
     return Change(
         place=there,
         stay=stay,
-        go=go,
         worst=pairs[-1][1],
         usual=Gain.between(stay, go),
         unlucky=tuple(Gain.between(*pair) for pair in pairs),
@@ -172,7 +170,7 @@ def going(here: Here, left: Left, there: Place, work_s: float, slower: Span, luc
     set_up_s = left.set_up_s if known else max(left.set_up_s, there.boot_s)
     machine_s = set_up_s * luck.set_up + carrying_s + training_s
     egress = left.checkpoint_gib * here.egress_microusd_per_gib
-    charged = _charged(there.offer.billing, there.offer.price_microusd_per_hour, machine_s)
+    charged = there.offer.billing.cost_microusd(there.offer.price_microusd_per_hour, round(machine_s))
     return Total(
         wall_s=stop_s + machine_s,
         cost_microusd=here.cost_microusd(stop_s) + charged + egress,
@@ -220,10 +218,11 @@ def _longest(found: Change) -> float:
 
 
 def interrupted_s(offer: Offer, work_s: float, every_s: float, life_s: float = SPOT_LIFE_S) -> float:
-    """Saving is not counted again: it is in the pace the job has."""
+    """Saving is not counted again: it is in the pace the job has. What ends before the next checkpoint is one piece."""
     if not offer.interruptible:
         return work_s
-    return expected_s(work_s, save_s=0.0, every_s=every_s, between_failures_s=life_s, restart_s=RESTART_S)
+    piece_s = min(every_s, work_s)
+    return expected_s(work_s, save_s=0.0, every_s=piece_s, between_failures_s=life_s, restart_s=RESTART_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +265,3 @@ def _longer(there: gpus.GpuSpec, here: gpus.GpuSpec, step: Work | None) -> float
 def _doubted(expected: float, spread: float) -> Span:
     factor = exp(NINE_IN_TEN * spread)
     return Span(expected=expected, low=expected / factor, high=expected * factor)
-
-
-def _charged(billing: Billing, price: int, machine_s: float) -> int:
-    return billing.cost_microusd(price, round(machine_s)) if price else 0

@@ -58,7 +58,7 @@ def unannounced(seen: Seen, *, done: int, steps: int) -> list[Pauses]:
         return [_expected(left, each_s, SEEN if len(long) > 1 else 1.0)]
     if seen.usual_s and long[-1].step <= seen.within[len(seen.within) // 2].step:
         return []
-    left = round((steps - done) * len(long) / len(seen.within))
+    left = round(max(0, steps - done) * len(long) / len(seen.within))
     often = left if len(long) > 1 else 0
     return [Pauses(left=often, each_s=each_s, doubt_s=left * each_s / len(long) ** 0.5)]
 

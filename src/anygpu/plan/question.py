@@ -76,10 +76,7 @@ class Question:
     def _run(self, place: Place, training_s: Span) -> tuple[Run, Circuit]:
         needs = self.needs
         data_gib = needs.dataset_size_gb.value / GIB if needs is not None else 0.0
-        # What a catalog says of the wait is the time to boot, which is counted already.
-        circuit = Circuit(
-            boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib, wait_s=0.0
-        )
+        circuit = Circuit(boot_s=place.boot_s, egress_microusd_per_gib=place.egress_microusd_per_gib)
         run = Run(
             training_s=training_s,
             upload_gib=data_gib,
@@ -100,14 +97,6 @@ class Question:
         given = spec.requirements or spec.setup or spec.image
         return READY_S if place.own and not place.offer.paid and not given else INSTALL_S
 
-    def unfit(self, place: Place) -> str:
-        """Why it can never take the job, however long it lasts and whatever it costs; empty when it can."""
-        return self.unsuited(place) or self._wrong(place.offer)
-
-    def _wrong(self, offer: Offer) -> str:
-        """Its size, or where it stands."""
-        return cramped(self.spec.resources, offer) or elsewhere(self.spec, where(offer))
-
     def unsuited(self, place: Place) -> str:
         """Why no place of its family will do, whatever its size and wherever it stands."""
         resumes = self.needs is not None and self.needs.interruptible.value
@@ -115,7 +104,10 @@ class Question:
             return why_not
         if self.spec.placement.dedicated and not place.dedicated:
             return "is shared with others, and the job wants a machine of its own"
-        offer = place.offer
+        return self.unable(place.offer)
+
+    def unable(self, offer: Offer) -> str:
+        """Why what the job is read to need and to install does not run on its GPU; empty when it does."""
         gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.paid
         if gpu not in self._gpus:
             self._gpus[gpu] = self._lacks_gpu(offer) or self.misfit(offer) or _too_small(self.needs, offer)
@@ -130,10 +122,12 @@ class Question:
     def misfit(self, offer: Offer) -> str:
         """Why its GPU or driver does not run the torch the job installs, which is no prediction but a fact.
 
-        A trainer on a machine of one's own may use the torch that is there.
+        A trainer's framework is installed where the job does not say what there is; on a machine of one's own it may be
+        there already.
         """
-        installs = self.spec.requirements
-        if isinstance(installs, str) or (self.spec.trainer and offer.paid):
+        spec, installs = self.spec, self.spec.requirements
+        framework = spec.trainer and offer.paid and not (installs or spec.python or spec.image)
+        if framework or isinstance(installs, str):
             installs = self.read.requirements if self.read is not None else ()
         if not installs or not offer.gpu_count:
             return ""
@@ -148,7 +142,8 @@ class Question:
             self.unsuited(place)
             or self.cut_off(place, found.wall_s.expected, found.runs)
             or self.late(found.wall_s.expected)
-            or self._wrong(place.offer)
+            or cramped(self.spec.resources, place.offer)
+            or elsewhere(self.spec, where(place.offer))
             or (self.too_dear if dear else "")
         )
 

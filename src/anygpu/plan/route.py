@@ -149,6 +149,8 @@ def unsuited(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
         return "forbidden by the job"
     if offer.refused:
         return offer.refused
+    if offer.longest_s <= 0:
+        return "has no time left for a run: what was reserved is about to end"
     if spec.image and not offer.containers:
         return "runs no container images"
     return _interruption(spec, offer, resumable=resumable) or _too_few_gpus(spec.resources.gpu, offer)

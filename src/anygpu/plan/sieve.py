@@ -8,12 +8,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from anygpu.events.facts import HOUR_S
 from anygpu.plan.bill import Stretch
 from anygpu.plan.places import Alike, Family, Place, Places
 from anygpu.plan.question import Question
 from anygpu.plan.route import by_name, cramped
-
-HOUR_S = 3600.0
 
 
 class Stay(NamedTuple):

@@ -19,6 +19,13 @@ def script_of(spec: JobSpec) -> str:
 
 def read_work(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
     """None when nothing is known of what it runs. Nothing of it is run."""
+    read = _read(spec, files)
+    if read is None or not isinstance(spec.requirements, str):
+        return read
+    return replace(read, requirements=_lines(files.get(spec.requirements, "")))
+
+
+def _read(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
     if spec.trainer is not None:
         return analyse_trainer(spec.trainer, spec.config)
     if spec.code is not None:
@@ -27,12 +34,10 @@ def read_work(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | Non
     if script not in files:
         return None
     beside = {name: text for name, text in files.items() if name != script}
-    read = analyse(files[script], name=script, args=_arguments(spec, script), files=beside)
-    return replace(read, requirements=_installed(spec, files))
+    return analyse(files[script], name=script, args=_arguments(spec, script), files=beside)
 
 
-def _installed(spec: JobSpec, files: Mapping[str, bytes | str]) -> tuple[str, ...]:
-    text = files.get(spec.requirements, "") if isinstance(spec.requirements, str) else ""
+def _lines(text: bytes | str) -> tuple[str, ...]:
     words = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
     return tuple(words.splitlines()[:MOST_LINES])
 

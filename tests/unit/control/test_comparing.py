@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from anygpu.control.comparing import Compared, Comparing, Conditions, nothing_read, nothing_remembered
+import pytest
+from tests.unit.control.running import job, moved, saved, started
+
+from anygpu.control.comparing import (
+    Compared,
+    Comparing,
+    Conditions,
+    nothing_read,
+    nothing_remembered,
+    work_key,
+)
 from anygpu.events.facts import Offer
 from anygpu.events.types import JobSubmitted
 from anygpu.plan.route import route
@@ -50,3 +60,27 @@ def test_a_driver_that_does_not_fit_keeps_the_job_away_however_little_is_known_o
     found = compared(OLD_DRIVER, CASH, credit={}, **wanted)
     assert chosen(found, OLD_DRIVER, CASH, **wanted) == "cash"
     assert "has driver 470.57" in chosen(found, OLD_DRIVER, **wanted)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"requirements": ["torch==2.12"]},  # runs on other GPUs
+        {"python": "/opt/torch/bin/python"},
+        {"setup": ["make"]},  # starts later
+        {"dataset": "s3://bucket/more"},  # other runs are its past
+        {"checkpoint": {"every": "10m"}},  # may not be interrupted
+        {"limits": {"max_cost": 5}},
+        {"limits": {"deadline": "5h"}},
+    ],
+)
+def test_jobs_for_which_places_are_worth_different_things_share_no_comparison(other: dict[str, Any]) -> None:
+    assert work_key(job()) == work_key(job(name="twin", env={"SEED": "2"}))
+    assert len({work_key(job()), work_key(job(**other))}) == 2
+
+
+def test_of_two_jobs_with_one_deadline_the_one_that_has_trained_has_more_time() -> None:
+    wanted: dict[str, Any] = {"limits": {"deadline": "2030-01-01T00:00:00Z"}}
+    begun = job(*started(0), saved(1000), *moved(1010, 1), **wanted)
+    assert work_key(job(**wanted)) == work_key(job(**wanted))
+    assert work_key(begun) != work_key(job(**wanted))

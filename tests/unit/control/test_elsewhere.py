@@ -19,7 +19,16 @@ from tests.unit.control.running import (
 )
 
 from anygpu.control.comparing import Conditions, ConditionsAt, none_special
-from anygpu.control.elsewhere import better, headed_for, in_words, is_news, mode_of, settled, telling
+from anygpu.control.elsewhere import (
+    LOOKED_AT,
+    better,
+    headed_for,
+    in_words,
+    is_news,
+    mode_of,
+    settled,
+    telling,
+)
 from anygpu.control.policy import Policy
 from anygpu.events.facts import BetterPlace, Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
@@ -90,6 +99,42 @@ def test_by_its_strategy_a_job_goes_for_money_or_for_time() -> None:
     listed = {"strategy": "preferred", "fallbacks": ["cheap", "dear", "cheaper"]}
     assert where(settled_in(placement=listed), *offers) == "cheap"
     assert where(settled_in(placement=listed), DEAR, CHEAPER) == ""
+
+
+def test_a_job_whose_timer_never_saves_is_weighed_like_any_other() -> None:
+    seldom = {"paths": ["ckpt/*"], "every": "1000d"}
+    spot = replace(CHEAP, backend="spot", interruptible=True)
+    for hours in (10, 10_000):
+        view = job(*started(0), (400, predicted(hours)), saved(SAVED_AT), checkpoint=seldom)
+        assert where(view, DEAR, spot) == ""
+        assert where(view, DEAR, spot, CHEAP, policy=Policy(paid_timeout_s=1e9)) == "cheap"
+
+
+def test_what_it_has_trained_already_is_used_up_of_its_time_limit() -> None:
+    """Ten hours are left here, at most thirteen there."""
+    done = [*started(0), (400, predicted(20)), saved(10 * HOUR)]
+    now_ms = round((10 * HOUR + 30) * 1000)
+    for hours, expected in ((23, None), (24, CHEAP)):
+        view = job(*done, limits={"timeout": f"{hours}h"})
+        plan = route(view.spec, (DEAR, CHEAP), Circumstances(resumable=True))
+        there = better(view, plan, None, now_ms, POLICY, none_special)
+        assert (there and there.offer) == expected
+
+
+def test_places_of_which_nothing_tells_how_fast_they_are_take_nobodys_turn() -> None:
+    """However many there are, and whatever they cost: a best place that comes after them is still found."""
+    without = [
+        replace(BOX, name=f"box{n}", gpu_kind="", gpu_count=0, price_microusd_per_hour=n % 2)
+        for n in range(2 * LOOKED_AT)
+    ]
+    assert where(settled_in(), *without, DEAR, CHEAP) == "cheap"
+
+
+def test_a_job_that_has_saved_goes_to_spot_though_nothing_else_shows_that_it_resumes() -> None:
+    spot = replace(CHEAP, backend="spot", interruptible=True)
+    silent: dict[str, Any] = {"command": ["./train"], "script": None, "checkpoint": {"every": "10m"}}
+    assert where(settled_in(**silent), DEAR, spot) == "spot"
+    assert where(settled_in(**silent, placement={"interruptible": "no"}), DEAR, spot) == ""
 
 
 def test_a_machine_of_ones_own_that_becomes_free_is_the_cheapest() -> None:

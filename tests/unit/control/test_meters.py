@@ -85,3 +85,9 @@ def test_a_meter_that_does_not_say_yet_is_asked_again_later_and_later() -> None:
     assert read(cloud, 0, 29)[0] == []
     assert cloud.asked == 1
     assert len(read(Metered(None, None, 6_000), 0, 30, 60, 150)[0]) == 1
+
+
+def test_a_meter_that_never_says_is_given_up_however_long_the_job_lives() -> None:
+    cloud = Metered(None)
+    read(cloud, 0, *[1000] * 9)
+    assert cloud.asked == 2  # at once, and once after its time

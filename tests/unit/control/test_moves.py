@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
 from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
 from tests.unit.control.shelf import Shelf
 
-from anygpu.control.comparing import Comparing, nothing_read
+from anygpu.control.comparing import Comparing, Conditions, nothing_read
 from anygpu.control.death import is_to_move
 from anygpu.control.jobs import require_movable
 from anygpu.control.moves import AT_ONCE, TOGETHER_S, Moves
@@ -126,14 +127,17 @@ def _just(event: Event, view: JobView) -> list[Event]:
     return [event]
 
 
-def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, list[Event]]:
-    """A settled job after one pass: how it is, and what was written of it."""
+def passed(
+    *offers: Offer, mode: Any = "act", jobs: int = 1, passes: int = 1, **spec: Any
+) -> tuple[JobView, list[Event]]:
+    """Settled jobs after a pass: how the first one is, and what was written of them."""
 
     async def story(loop: VirtualLoop) -> tuple[JobView, list[Event]]:
         clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
-        await journal.submit(Scope(organisation="lab", project="p"), "job", asked(**spec), at_ms=0)
-        for at, event in [*started(0), (400, predicted()), saved(1000)]:
-            await journal.transact(SYSTEM, "job", partial(_just, event), at_ms=round(at * 1000))
+        for job_id in ["job", *(f"job{n}" for n in range(1, jobs))]:
+            await journal.submit(Scope(organisation="lab", project="p"), job_id, asked(**spec), at_ms=0)
+            for at, event in [*started(0), (400, predicted()), saved(1000)]:
+                await journal.transact(SYSTEM, job_id, partial(_just, event), at_ms=round(at * 1000))
         await asyncio.sleep(1030)
         policy = Policy(paid_timeout_s=200_000, moving=Moving(mode=mode))
         blobs = MemoryBlobs(clock.wall_ms)
@@ -148,9 +152,10 @@ def passed(*offers: Offer, mode: Any = "act", **spec: Any) -> tuple[JobView, lis
         )
         guard = await journal.acquire("control", "me", ttl_s=10**9)
         assert guard is not None
-        views = await journal.live()
-        before = views[0].position
-        await placing.reconsider(views, views, guard)
+        before = max(view.position for view in await journal.live())
+        for _ in range(passes):
+            views = await journal.live()
+            await placing.reconsider(views, views, guard)
         events = await journal.events(Scope(organisation="lab", project="p"), after=before, limit=99)
         return await journal.view(SYSTEM, "job"), [recorded.event for recorded in events]
 
@@ -172,6 +177,13 @@ def test_a_job_that_may_is_stopped_for_a_better_place_and_that_is_no_retry() -> 
     assert not after.counts
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_one_free_machine_is_left_for_by_one_job_only(passes: int) -> None:
+    box = replace(DEAR, backend="box", price_microusd_per_hour=0, free=1)
+    _, written = passed(DEAR, box, jobs=3, passes=passes)
+    assert [type(event) for event in written] == [BetterPlaceFound, StopRequested]
+
+
 def test_by_default_a_job_is_only_told() -> None:
     view, (told,) = passed(DEAR, CHEAP, mode="advise")
     assert isinstance(told, BetterPlaceFound)
@@ -181,6 +193,27 @@ def test_by_default_a_job_is_only_told() -> None:
 def test_where_nothing_is_better_nothing_is_written() -> None:
     assert passed(DEAR)[1] == []
     assert passed(DEAR, replace(CHEAP, price_microusd_per_hour=1_900_000))[1] == []
+
+
+def test_one_that_cannot_be_weighed_is_tried_again_much_later_and_the_others_before_it() -> None:
+    def unknown(backend: str) -> Conditions:
+        raise LookupError(backend)
+
+    async def story(loop: VirtualLoop) -> float:
+        clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
+        await asyncio.sleep(1030)
+        blobs, backends = MemoryBlobs(clock.wall_ms), {"cheap": Shelf("cheap", CHEAP)}
+        comparing = Comparing(nothing_read, Plans(blobs), clock, conditions_at=unknown)
+        policy = Policy(paid_timeout_s=200_000, moving=RULES)
+        placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, policy)
+        guard = await journal.acquire("control", "me", ttl_s=10**9)
+        assert guard is not None
+        placing.moves.note(settled_in())
+        with pytest.raises(LookupError):
+            await placing.reconsider([settled_in()], [settled_in()], guard)
+        return placing.moves.next_at() - clock.monotonic()
+
+    assert run(story) == RULES.every_s
 
 
 # -- by hand ------------------------------------------------------------------------------------------------------

@@ -53,6 +53,15 @@ def test_a_pause_that_was_seen_is_counted_for_every_epoch_to_come() -> None:
     assert abs(found.total_s - times[-1]) < 0.01 * times[-1]
 
 
+def test_a_run_that_goes_on_beyond_its_steps_has_nothing_more_to_come() -> None:
+    """Pauses without a rhythm, the last of them a moment ago."""
+    gaps = [5.0 if step in (7, 12, 26, 37) else 1.0 for step in range(40)]
+    found = forecast(Reported(times_s=[*accumulate(gaps)], steps=20))
+    assert found is not None
+    assert (found.total_s, found.pauses) == (sum(gaps), 0)
+    assert found.low_s <= found.total_s <= found.high_s
+
+
 def test_pauses_are_found_by_their_rhythm_when_nobody_says_where_epochs_end() -> None:
     times = run(random.Random(2), steps=100, per_epoch=10, step_s=1, noise=0.05, pause_s=20)
     found = forecast(Reported(times_s=times[:45], steps=100))

@@ -43,3 +43,10 @@ def test_it_is_youngs_rule_when_saving_is_quick() -> None:
 def test_where_nothing_dies_nothing_needs_to_be_saved() -> None:
     assert interval_s(10, inf) == inf
     assert expected_s(100, save_s=10, every_s=inf, between_failures_s=inf, restart_s=5) == 100
+
+
+def test_what_is_never_done_is_still_a_number() -> None:
+    """Somebody who saves by calls of his own says `every: 1000d`."""
+    facts = {"save_s": 5.0, "between_failures_s": 21_600.0, "restart_s": 180.0}
+    never_s = expected_s(1e9, every_s=1000 * 86_400.0, **facts)
+    assert 1e20 < never_s < 1e30

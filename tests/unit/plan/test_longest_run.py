@@ -56,6 +56,18 @@ def test_where_runs_are_short_a_start_is_taken_to_be_quick() -> None:
     assert once.bill.wall_s.expected < short.bill.wall_s.expected < 1.6 * once.bill.wall_s.expected
 
 
+def test_a_reservation_that_is_about_to_end_takes_no_run_and_breaks_no_plan() -> None:
+    for found in (only(0.0, **RESUMES), only(0.0, read=NEVER_RESUMES), only(0.0)):
+        assert found.rejected == "has no time left for a run: what was reserved is about to end"
+        assert found.bill.runs == 1
+
+
+def test_what_is_done_at_once_takes_one_run_however_long_its_data_takes() -> None:
+    run = Run(training_s=Span(expected=60.0, low=0.0, high=60.0), upload_gib=100.0, resumes=True)
+    found = bill(Offer(backend="a", max_run_s=600.0), run, Circuit())
+    assert found.wall_s.low <= found.wall_s.expected
+
+
 def test_each_run_is_charged_by_itself() -> None:
     hourly = Offer(
         backend="a", price_microusd_per_hour=1_000_000, max_run_s=5400.0, billing=Billing(step_s=3600)

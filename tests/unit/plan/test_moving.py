@@ -129,6 +129,15 @@ def test_a_large_checkpoint_and_what_it_does_not_hold_make_going_dearer() -> Non
     assert stale.wall_s == light.wall_s + 600
 
 
+def test_work_that_ends_before_its_next_checkpoint_is_lost_at_most_once_whole() -> None:
+    spot = Here(offer=replace(A10, interruptible=True), price_microusd_per_hour=2_000_000, used_s=HOUR)
+    day, never = (
+        staying(spot, left(1, every_s=hours * HOUR), HOUR).wall_s for hours in (24.0, 24_000.0)
+    )  # fmt: skip
+    assert day == never
+    assert HOUR < day < 1.2 * HOUR
+
+
 def test_more_gpus_are_no_faster_and_fewer_are_slower() -> None:
     two = replace(A10, gpu_count=2)
     more = times_slower(speed_of(replace(A10, gpu_count=8)), speed_of(two))

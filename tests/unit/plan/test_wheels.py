@@ -1,5 +1,7 @@
 """A wheel without kernels for a GPU is found out before the GPU is rented."""
 
+from typing import Any
+
 import pytest
 
 from anygpu.events.facts import Offer
@@ -7,6 +9,7 @@ from anygpu.plan import gpus
 from anygpu.plan.places import Place
 from anygpu.plan.planner import planned
 from anygpu.plan.wheels import misfit
+from anygpu.plan.workload import read_work
 from anygpu.spec.load import from_mapping
 
 
@@ -30,6 +33,21 @@ from anygpu.spec.load import from_mapping
         ("torch-geometric==2.5", "K80", True),
         ("# torch", "K80", True),
         ("torch==banana", "V100", False),
+        ("torch<2", "V100", True),  # the last 1, and so on
+        ("torch<2.0", "H100-SXM", False),
+        ("torch<3", "V100", False),
+        ("torch<2.8.1", "B200", True),
+        ("torch<2.8.0", "B200", False),
+        ("torch~=2.1", "B200", True),  # any 2 from 2.1 on
+        ("torch~=2.1.0", "B200", False),
+        ("torch==2.*", "B200", True),
+        ("torch==2.1.*", "B200", False),
+        ("torch==2.7.1+cu128", "B200", True),
+        ("torch==2.9.0+cu128", "V100", True),
+        ("torch==2.11.0+cu128", "V100", False),
+        ("torch==2.9.0+cu130", "V100", False),
+        ("torch==2.12+cpu", "V100", True),  # needs none
+        ("torch @ https://lab.example/torch-2.0.0-cp311-linux_x86_64.whl", "V100", True),
     ],
 )
 def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) -> None:
@@ -37,6 +55,14 @@ def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) 
     assert gpu is not None
     said = misfit(["numpy", requirement], gpu)
     assert (said == "") is fits, said
+
+
+def test_an_index_of_one_build_decides_which_wheel_it_is() -> None:
+    index, v100 = "--extra-index-url https://download.pytorch.org/whl/cu126", gpus.spec("V100")
+    assert misfit([index, "torch"], v100, "535.1") == ""
+    assert misfit(["torch"], v100) != ""
+    assert misfit(["--index-url=https://pypi.lab.example/simple", "torch"], v100) != ""
+    assert "torch 2.13 (cu126)" in misfit([index, "torch"], gpus.spec("B200"))
 
 
 def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> None:
@@ -51,6 +77,34 @@ def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> N
     )
     anything = planned(from_mapping({"script": "a.py"}), None, places)
     assert len(anything.lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        ({}, False),  # its framework is installed, with the newest torch
+        ({"requirements": ["torch<2.11", "ultralytics"]}, True),  # what it was advised to do
+        ({"requirements": "old.txt"}, True),
+        ({"requirements": ["torch==2.12"]}, False),
+        ({"image": "lab/torch:2.10"}, True),
+        ({"python": "/opt/torch/bin/python"}, True),
+    ],
+)
+def test_a_trainer_installs_what_the_job_says_there_is_and_its_framework_only_otherwise(
+    more: dict[str, Any], fits: bool
+) -> None:
+    v100 = Offer(backend="a", gpu_kind="V100", gpu_count=1, price_microusd_per_hour=1, containers=True)
+    spec = from_mapping({"trainer": "yolo", "dataset": "data", **more})
+    found = planned(spec, read_work(spec, {"old.txt": "torch==2.10\n"}), [Place(offer=v100)])
+    assert (len(found.lines) == 1) is fits
+
+
+def test_a_requirements_file_is_read_for_a_snippet_as_for_a_script() -> None:
+    files = {"new.txt": "torch==2.12\n", "a.py": "import torch"}
+    for what in ({"script": "a.py"}, {"code": "import torch"}):
+        read = read_work(from_mapping({**what, "requirements": "new.txt"}), files)
+        assert read is not None
+        assert read.requirements == ("torch==2.12",)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +142,5 @@ def test_a_machine_whose_driver_is_too_old_is_out_with_what_to_do() -> None:
     assert line.certain
     old = misfit(["torch==2.12"], None, "470.1")
     assert old.endswith("update the driver, or pin a cu118 wheel of torch<2.8")
+    nothing_else = misfit(["torch==2.0.1"], None, "440.33")
+    assert nothing_else.endswith("which needs 450 or newer: update the driver")

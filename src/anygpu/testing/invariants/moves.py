@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from anygpu.control.elsewhere import MOVE
+from anygpu.control.elsewhere import MOVE, mode_of
+from anygpu.control.remaining import deadline_ms
 from anygpu.events.types import AttemptLaunching, BetterPlaceFound, CheckpointSaved, StopRequested
 from anygpu.testing.invariants.story import Story, Told, Violation
 from anygpu.testing.world import World
@@ -14,10 +15,11 @@ Stories = Mapping[str, Story]
 def check(world: World, stories: Stories) -> Iterator[Violation]:
     rules = world.scenario.policy.moving
     for job_id, story in stories.items():
-        if world.witness.views[job_id].spec.limits.deadline_s is not None:
+        view = world.witness.views[job_id]
+        if deadline_ms(view) is not None:
             continue
         left = [told for told in story.of(StopRequested) if told.event.reason == MOVE]
-        if left and rules.mode != "act":
+        if left and mode_of(view.spec, rules) != "act":
             yield Violation(13, f"job {job_id} was moved, and nobody allowed that")
         if len(left) > rules.most:
             yield Violation(13, f"job {job_id} was moved {len(left)} times")

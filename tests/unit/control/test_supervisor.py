@@ -1,0 +1,74 @@
+"""What the loop has in mind of jobs between its rounds."""
+
+import asyncio
+from typing import Any
+
+from tests.unit.control.shelf import Shelf
+
+from anygpu.control.comparing import Comparing, nothing_read
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.supervisor import EXPLAIN_AGAIN_S, Leadership, Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.control.tickets import Tickets
+from anygpu.events.facts import Offer
+from anygpu.events.types import AttemptLaunching, JobPlanned, JobSubmitted
+from anygpu.spec.load import from_mapping
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.plans import Plans
+from anygpu.store.scope import SYSTEM, Scope
+from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.virtual import SimWake, VirtualClock, VirtualLoop, run
+
+LAB = Scope(organisation="lab", project="p")
+OWN = Offer(backend="own", name="box", free=1)
+POLICY = Policy(explain_after_s=2)
+
+
+class Unwritable(Plans):
+    """The store takes nothing now."""
+
+    async def keep(self, organisation: str, plan: dict[str, Any]) -> str:
+        raise OSError("the store is away")
+
+
+async def _placed(journal: MemoryJournal, job_id: str) -> None:
+    await journal.submit(LAB, job_id, JobSubmitted(spec=from_mapping({"command": ["true"]})), at_ms=1)
+    intent = AttemptLaunching(attempt=1, name=f"{job_id}-1", offer=OWN, ticket_sha256="")
+    await journal.transact(SYSTEM, job_id, lambda _: [intent], at_ms=2)
+
+
+def _never() -> Any:
+    raise AssertionError
+
+
+def test_a_job_that_cannot_be_explained_keeps_no_other_waiting_and_fills_no_journal() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        clock, journal = VirtualClock(loop), MemoryJournal(now_s=loop.time)
+        blobs, backends = MemoryBlobs(clock.wall_ms), {"own": Shelf("own", OWN)}
+        comparing = Comparing(nothing_read, Unwritable(blobs), clock)
+        placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, POLICY)
+        sweeper = Sweeper(backends, clock, POLICY, lambda what, error: None)
+        loop_ = Supervisor(
+            journal, _never, placing, sweeper, clock, SimWake(loop), POLICY, "me", lambda what, error: None
+        )
+        guard = await journal.acquire("control", "me", ttl_s=9999)
+        assert guard is not None
+        led = Leadership(guard=guard, renewed_at=0)
+
+        await _placed(journal, "a")
+        loop_._know(led, await journal.view(SYSTEM, "a"))
+        await asyncio.sleep(POLICY.explain_after_s)
+        tried_at = clock.monotonic()
+        assert led.unexplained.next_at() == tried_at
+        await loop_._explain(led)
+        assert led.unexplained.next_at() == tried_at + EXPLAIN_AGAIN_S
+
+        await _placed(journal, "b")
+        loop_._know(led, await journal.view(SYSTEM, "b"))
+        assert led.unexplained.next_at() == clock.monotonic() + POLICY.explain_after_s
+        events = await journal.events(LAB, after=0, limit=99)
+        assert not any(isinstance(recorded.event, JobPlanned) for recorded in events)
+
+    run(story)
