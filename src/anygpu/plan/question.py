@@ -11,6 +11,7 @@ from anygpu.plan.places import Place, where
 from anygpu.plan.route import cramped, elsewhere, shows_resume_path, unsuited
 from anygpu.plan.wheels import misfit
 from anygpu.plan.words import spoken
+from anygpu.plan.work import ADAPTED
 from anygpu.spec.model import JobSpec
 
 WITHOUT_GPU = 20.0  # times as long as on the reference
@@ -80,6 +81,7 @@ class Question:
         run = Run(
             training_s=training_s,
             upload_gib=data_gib,
+            download_gib=_model_gib(self.read),
             setup_s=self._setup_s(place),
             resumes=self.resumes,
         )
@@ -203,6 +205,15 @@ class Question:
                 return SURENESS[(times <= WIDE) + (times <= NARROW)]
             case _:
                 return self.needs.duration_hours.sureness if self.needs is not None else "low"
+
+
+def _model_gib(read: Analysis | None) -> float:
+    """What leaves the machine at the end, where the size of the model is known: its weights, or only its adapters."""
+    if read is None or read.parameters is None:
+        return 0.0
+    share = ADAPTED if read.adapters is not None else 1.0
+    size = 2 if read.half_weights is not None and read.half_weights.value else 4
+    return read.parameters.value * share * size / 2**30
 
 
 def _too_small(needs: WorkloadCharacteristics | None, offer: Offer) -> str:

@@ -46,7 +46,9 @@ def test_a_login_link_becomes_a_cookie_once(server: Server) -> None:
     assert server.ask("GET", "/api/v1/whoami", token=None, headers=session).json["organisation"] == "local"
     assert server.ask("GET", path, token=None).status == 401
     shown = server.ask("GET", answer.headers["location"], token=None, headers=session)
-    assert {server.ask("GET", each, token=None, headers=session).status for each in shown.json.values()} == {200}
+    assert {server.ask("GET", each, token=None, headers=session).status for each in shown.json.values()} == {
+        200
+    }
     assert server.ask("GET", "/", token=None).status == 401
     post = {**session, "Origin": server.url}
     assert server.ask("POST", TRAINING, {"command": ["true"]}, token=None, headers=session).status == 403
