@@ -12,7 +12,7 @@ from sklearn.datasets import make_classification, make_regression
 from tests.unit.trainers.tabular.tables import penguins
 
 from anygpu.testing.trainings import Training
-from anygpu.trainers import get_trainer
+from anygpu.trainers import BadConfig, get_trainer
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.tabular import learning
 from anygpu.trainers.tabular.saying import says
@@ -33,6 +33,21 @@ def trees(path: Path) -> str:
     if hasattr(model, "booster_"):
         return str(model.booster_.model_to_string())
     return str(json.dumps(model.get_booster().get_dump(dump_format="json", with_stats=True)))
+
+
+@pytest.mark.parametrize(
+    ("model", "setting", "said"),
+    [("xgboost", {"subsample": 7}, "subsample"), ("lightgbm", {"num_leaves": 1}, "num_leaves")],
+)
+def test_a_value_the_framework_refuses_is_named_without_a_traceback(
+    model: str, setting: dict[str, Any], said: str, data: Path, tmp_path: Path
+) -> None:
+    trainer = get_trainer(
+        model, dataset_path=data, output_dir=tmp_path, target="species", epochs=2, **setting
+    )
+    with pytest.raises(BadConfig, match=f"{model}: .*{said}") as refused:
+        trainer.train()
+    assert " at /" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

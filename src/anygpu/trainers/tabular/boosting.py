@@ -72,9 +72,14 @@ class LightGBMRounds:
             data = env.model.train_set
             self._fitted = {"params": env.params, "label": data.get_label(), "weight": data.get_weight()}
 
+        from lightgbm.basic import LightGBMError
+
         before = estimator.booster_ if number else None
         estimator.set_params(n_estimators=rounds, random_state=random_state)
-        estimator.fit(inputs, target, init_model=before, callbacks=[note])
+        try:
+            estimator.fit(inputs, target, init_model=before, callbacks=[note])
+        except LightGBMError as error:  # others raise a ValueError, and do not tell where their source lies
+            raise ValueError(str(error).partition(" at /")[0]) from error
 
     def _begin(self, estimator: Any, inputs: Any, rounds: int) -> None:
         import lightgbm
