@@ -48,9 +48,10 @@ def test_a_chain_of_names_longer_than_the_stack_ends() -> None:
         "class A:\n" + " a=1\n" * 12_000 + "A()\n" * 18_000,
         "t={" + ",".join(f"'{i}':{{}}" for i in range(4000)) + "}\n" + "t[a]\n" * 16_000,
         "def f(k):\n if k:\n" + "  g()\n" * 10_000 + "f(1)\n" * 10_000,
-        "x=1\nf(x)\n" * 10_000,
+        "batch_size=f(batch_size=batch_size)\n" * 4000,
         "".join(f"l{i}=DataLoader(d,{i})\n" for i in range(6000)),
-        "class B:\n" + "".join(f" a{i}=1\n" for i in range(6000)) + "class A(torch.nn.Module):\n def __init__(self):\n"
+        "class B(torch.nn.Module):\n" + "".join(f" a{i}=1\n" for i in range(6000))
+        + "class A(torch.nn.Module):\n def __init__(self):\n"
         + "".join(f"  x=B.a{i}\n" for i in range(4000)) + "model=A()\n",
     ],
     ids=["models", "a long class", "a long table", "conditions", "one name", "loaders", "attributes"],
@@ -61,8 +62,8 @@ def test_generated_code_is_read_in_bounded_time(text: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["except" + " " * 6000 + "x", "print a" + " " * 19_000 + "b", "raise a" + " " * 19_000 + "b"],
-    ids=["except", "print", "raise"],
+    ["except" + " " * 6000 + "x", "print a" + " " * 19_000 + "b"],
+    ids=["except", "print"],
 )
 def test_lines_that_may_be_python_2_are_read_in_bounded_time(line: str) -> None:
     assert is_quick("print 'old'\n" + f"{line}\n" * 6)
@@ -72,15 +73,15 @@ def test_a_line_that_never_comes_to_pmap_is_read_in_bounded_time() -> None:
     assert is_quick("import jax\n# " + "from jax import " * 9000 + "\n")
 
 
-HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='c')\ndef main(cfg): pass\n"
-DICTS = "a0 = dict()\n" + "".join(f"a{i + 1}=dict(x=a{i},y=a{i},z=a{i},w=a{i})\n" for i in range(4000))
+HYDRA = "import hydra\n" + "@hydra.main(config_path='conf', config_name='c')\ndef main(cfg): pass\n" * 4
+DICTS = "a0=dict()\n" + "".join(f"a{i + 1}=dict(x=a{i},y=a{i},z=a{i})\n" for i in range(4500))
 
 
 @pytest.mark.parametrize(
     ("text", "name", "config"),
     [
         (HYDRA, "conf/c.yaml", "\n" * 59_000),
-        ("f('c.toml')\n", "c.toml", "a." * 20_000 + "a = 1\n"),
+        ("f('c.toml')\n", "c.toml", "a." * 29_000 + "a = 1\n"),
         ("f('c.json')\n", "c.json", "[" * 90_000 + "]" * 90_000),
         ("import mmcv\n", "c.py", DICTS),
     ],
