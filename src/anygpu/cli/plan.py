@@ -110,15 +110,18 @@ def _here(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[str, Any]:
 
 
 def _files(spec: "JobSpec", root: Path) -> dict[str, str]:
-    """The script, and modules and configuration near it, which it may import or read; named from `root`."""
+    """The script, and what travels with it that it may import or read, the least deep first; named from `root`."""
     from anygpu.plan.workload import MOST_BYTES, MOST_FILES, READ, script_of
+    from anygpu.spec.workdir import walk
 
-    script = root / script_of(spec)
-    if not script.is_file():
+    script = script_of(spec)
+    if not script or not (root / script).is_file():
         return {}
-    near = sorted(path for path in script.parent.rglob("*") if path.name.endswith(READ) and path != script)
-    small = [path for path in near[:MOST_FILES] if path.is_file() and path.stat().st_size <= MOST_BYTES]
-    return {path.relative_to(root).as_posix(): _text(path) for path in (script, *small)}
+    travels = walk(root, spec.workdir.ignore if spec.workdir else (), links=False)
+    small = [entry for entry in travels if entry.name.endswith(READ) and entry.size <= MOST_BYTES]
+    near = sorted(small, key=lambda entry: (entry.name.count("/"), entry.name))[:MOST_FILES]
+    beside = {entry.name: _text(entry.path) for entry in near if entry.name != script}
+    return {script: _text(root / script), **beside}
 
 
 def _text(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 Kind = Literal["conv", "vit", "yolo", "detector", "encoder", "decoder", "gated", "diffusion"]
 MILLION = 1_000_000
+LONGEST_NAME = 300  # what is longer is no name, and slow to compare
 
 _PREFIXES = (
     "tf",
@@ -72,7 +73,7 @@ class Shape:
 def lookup(name: str) -> Shape | None:
     """The model of this name, whatever the library's spelling: "meta-llama/Llama-2-7b-hf" is llama27b."""
     table = _table()
-    for candidate in _candidates(name):
+    for candidate in _candidates(name) if len(name) <= LONGEST_NAME else ():
         if candidate in table:
             return table[candidate]
     return None

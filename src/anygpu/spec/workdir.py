@@ -116,7 +116,7 @@ def _packed(entries: Sequence[Entry], into: Path | None) -> Archive:
     return Archive(path, digest, path.stat().st_size, tuple(entry.name for entry in entries))
 
 
-def walk(root: Path, ignore: Sequence[str] = ()) -> Iterator[Entry]:
+def walk(root: Path, ignore: Sequence[str] = (), *, links: bool = True) -> Iterator[Entry]:
     """Every file and link that travels. Sockets, pipes and devices never do."""
     base = root.resolve()
     if not base.is_dir():
@@ -133,7 +133,7 @@ def walk(root: Path, ignore: Sequence[str] = ()) -> Iterator[Entry]:
             if item.is_dir(follow_symlinks=False):
                 if not inside.ignores(path + "/", item.name):
                     waiting.append((Path(item.path), path + "/", inside))
-            elif not inside.ignores(path, item.name):
+            elif (links or not item.is_symlink()) and not inside.ignores(path, item.name):
                 yield from _entry(item, path, base)
 
 

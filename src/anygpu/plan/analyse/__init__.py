@@ -27,7 +27,7 @@ from anygpu.plan.analyse import (
     source,
 )
 from anygpu.plan.analyse.code import Code, look
-from anygpu.plan.analyse.facts import gather
+from anygpu.plan.analyse.facts import gather, imported
 from anygpu.plan.analyse.findings import Analysis, Found, Lint, Problem, WorkloadCharacteristics
 from anygpu.plan.analyse.lints import lints as _lints
 from anygpu.plan.analyse.options import collect
@@ -72,9 +72,10 @@ def analyse(
     read_configs = [configs.leaves(n, beside[n]) for n in configs.used(facts, tuple(args), beside)]
     settings = collect(facts, tuple(args), [leaf for leaves, _ in read_configs for leaf in leaves])
     problems = [p for s in sources for p in s.problems] + [p for _, found in read_configs for p in found]
-    read = _fields(look(facts, settings))
-    read = replace(read, problems=tuple(problems))
-    return read if main.whole else _less_sure(read)
+    code = look(facts, settings)
+    read = _less_sure(_fields(code), sources)
+    read = replace(read, lints=_lints(code, read), problems=tuple(problems))
+    return replace(read, characteristics=characteristics(read))
 
 
 def lints(analysis: Analysis) -> tuple[Lint, ...]:
@@ -85,7 +86,7 @@ def lints(analysis: Analysis) -> tuple[Lint, ...]:
 def _fields(code: Code) -> Analysis:
     named = model.model(code)
     data = inputs.dataset(code)
-    read = Analysis(
+    return Analysis(
         frameworks=frameworks.read(code),
         model=named,
         parameters=parameters.parameters(code, named),
@@ -102,8 +103,8 @@ def _fields(code: Code) -> Analysis:
         recomputes=numerics.recomputes(code),
         workers=inputs.workers(code),
         dataset=data,
-        dataset_gb=inputs.size_gb(code, data),
-        samples=inputs.samples(code, data),
+        dataset_gb=inputs.size_gb(data),
+        samples=inputs.samples(data),
         environment=frameworks.environment(code),
         multi_gpu=scale.multi_gpu(code),
         gpus=scale.gpus(code),
@@ -114,8 +115,6 @@ def _fields(code: Code) -> Analysis:
         resuming=resuming.resuming(code),
         needs_gpu=scale.needs_gpu(code),
     )
-    read = replace(read, lints=_lints(code, read))
-    return replace(read, characteristics=characteristics(read))
 
 
 def _imported(main: Source, files: Mapping[str, bytes | str]) -> tuple[Source, ...]:
@@ -135,19 +134,22 @@ def _imported(main: Source, files: Mapping[str, bytes | str]) -> tuple[Source, .
 
 
 def _module_files(main: Source, files: Mapping[str, bytes | str]) -> list[str]:
-    imports = gather([main]).modules
-    tails = [module.replace(".", "/") for module, _, _ in imports]
+    tails = [module.replace(".", "/") for module in imported(main)]
     folder = str(PurePosixPath(main.name).parent)
-    roots = {"", "src/", "" if folder == "." else folder + "/"}
+    roots = dict.fromkeys(("" if folder == "." else folder + "/", "", "src/"))
     wanted = [root + tail + end for root in roots for tail in tails for end in (".py", "/__init__.py")]
     return [n for n in wanted if n in files]
 
 
-def _less_sure(read: Analysis) -> Analysis:
-    """The same, trusted less: parts of the file were not understood."""
-    changed: dict[str, Any] = {}
-    for name in Analysis.__slots__:
-        value = getattr(read, name)
-        if isinstance(value, Found):
-            changed[name] = replace(value, confidence=value.confidence * LESS_SURE)
-    return replace(read, **changed)
+def _less_sure(read: Analysis, sources: Sequence[Source]) -> Analysis:
+    """What stands in a file that was not understood as a whole is trusted less; all of it, where that is the script."""
+    broken = {source.name for source in sources if not source.whole}
+    everything = not sources[0].whole
+
+    def lowered(found: Any) -> Any:
+        if isinstance(found, tuple):
+            return tuple(map(lowered, found))
+        unsure = isinstance(found, Found) and (everything or found.file in broken)
+        return replace(found, confidence=found.confidence * LESS_SURE) if unsure else found
+
+    return replace(read, **{name: lowered(getattr(read, name)) for name in Analysis.__slots__})

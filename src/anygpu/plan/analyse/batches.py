@@ -81,7 +81,9 @@ def _yolo_batch(code: Code) -> Found[int] | None:
 
 def _loader_batch(code: Code) -> Found[int] | None:
     """The training loader's, not the validation's or the test's."""
-    ranked = sorted(_loaders(code), key=lambda call: _not_training(code, call))
+    bindings = reversed(code.facts.assigned.items())  # the first name of each is kept
+    targets = {id(b.node): name for name, bound in bindings for b in bound}
+    ranked = sorted(_loaders(code), key=lambda call: _not_training(targets.get(id(call.node), ""), call))
     for call in ranked:
         place = 1 if call.last.endswith("DataLoader") else None
         told = code.value(call, "batch_size", "bs", "train_batch_size", position=place)
@@ -99,20 +101,13 @@ def _loaders(code: Code) -> Iterator[Call]:
     return (call for call in code.facts.calls if _LOADER.search(call.last) or call.last in _KERAS_SETS)
 
 
-def _not_training(code: Code, call: Call) -> int:
-    words = " ".join([_target(code, call), ast.unparse(call.node)[:400], call.around.function]).lower()
+def _not_training(target: str, call: Call) -> int:
+    words = " ".join([target, ast.unparse(call.node)[:400], call.around.function]).lower()
     if re.search(r"train", words) and not re.search(r"(?<![a-z])(val|valid|test|eval)", words):
         return 0
     if "train" in words:
         return 1
     return 3 if re.search(r"val|test|eval", words) else 2
-
-
-def _target(code: Code, call: Call) -> str:
-    for name, bound in code.facts.assigned.items():
-        if any(b.node is call.node for b in bound):
-            return name
-    return ""
 
 
 def _fit_batch(code: Code) -> Found[int] | None:

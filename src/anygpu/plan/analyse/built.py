@@ -12,7 +12,7 @@ from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.expressions import UNKNOWN, Module, Named, Scope, Tensor
 from anygpu.plan.analyse.facts import Call, dotted, normal
 from anygpu.plan.analyse.reached import outside
-from anygpu.plan.analyse.sizes import NORMS, SIZES, Arguments, whole
+from anygpu.plan.analyse.sizes import LARGEST, NORMS, SIZES, Arguments, whole
 
 MOST_STEPS = 20_000
 DEEPEST = 30
@@ -54,13 +54,14 @@ def built(code: Code, own: set[str], whole_name: str) -> Built | None:
 
 def _trained(code: Code, own: set[str]) -> dict[str, Call | None]:
     """LightningCLI(Net) makes it itself."""
-    steps = {name for name in own for f in _functions(code, name) if f.name == "training_step"}
+    steps = {name for name in own if "training_step" in _methods(code, name)}
     return dict.fromkeys(sorted(steps)[:1])
 
 
-def _functions(code: Code, name: str) -> list[Function]:
-    body = code.facts.classes[name][0].body
-    return [part for part in body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+def _methods(code: Code, name: str) -> dict[str, Function]:
+    body = code.facts.classes[name][0].body if name in code.facts.classes else []
+    found = (part for part in reversed(body) if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {part.name: part for part in found}
 
 
 class Builder:
@@ -74,10 +75,12 @@ class Builder:
         self.whole_name = ""
         self._steps = self._depth = 0
         self._at: tuple[str, int] = ("", 0)
+        self._attributes: dict[str, dict[str, ast.expr]] = {}  # of classes, as they are asked for
+        self._known_methods: dict[str, dict[str, Function]] = {}
 
     def result(self) -> Built | None:
         trusted = self.unsized <= UNSIZED * (self.sized + self.unsized)
-        if not self.weights or not trusted or self.missing or self.weights > 5e12:
+        if not 0 < self.weights <= LARGEST or not trusted or self.missing:
             return None
         return Built(self.weights, *self._at)
 
@@ -88,13 +91,19 @@ class Builder:
 
     def make(self, name: str, node: ast.Call | None, scope: Scope, *, outermost: bool = False) -> object:
         """An instance of one of the code's own networks."""
-        init = next((f for f in _functions(self.code, name) if f.name == "__init__"), None)
+        init = self.methods(name).get("__init__")
         before = self.weights
         if init is not None and self._depth < DEEPEST:
             inside: Scope = {"self": {"": name}}
             inside.update(self._given(init, node, scope, outermost=outermost, skip=1))
             self._follow(init, inside)
         return Module(self.weights - before)
+
+    def methods(self, kind: str) -> dict[str, Function]:
+        """Of a class of the code; none of what is no class of it."""
+        if kind not in self._known_methods:
+            self._known_methods[kind] = _methods(self.code, kind)
+        return self._known_methods[kind]
 
     def _follow(self, function: Function, scope: Scope) -> object:
         self._depth += 1
@@ -167,8 +176,7 @@ class Builder:
             return self.code.facts.functions[func.id][0], {}
         me = scope.get("self")
         if isinstance(func, ast.Attribute) and dotted(func.value, {}) == "self" and isinstance(me, dict):
-            methods = _functions(self.code, str(me[""]))
-            found = next((f for f in methods if f.name == func.attr), None)
+            found = self.methods(str(me[""])).get(func.attr)
             return (found, {"self": me}) if found is not None else None
         return None
 
@@ -234,10 +242,12 @@ class Builder:
 
     def of_class(self, name: str, attribute: str) -> object:
         """Block.expansion."""
-        for part in self.code.facts.classes[name][0].body if name in self.code.facts.classes else ():
-            if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == attribute:
-                return self.value(part.value, {})
-        return UNKNOWN
+        if name not in self._attributes:
+            body = self.code.facts.classes[name][0].body if name in self.code.facts.classes else ()
+            plain = [part for part in reversed(body) if isinstance(part, ast.Assign)]
+            self._attributes[name] = {dotted(part.targets[0], {}): part.value for part in plain}
+        found = self._attributes[name].get(attribute)
+        return UNKNOWN if found is None else self.value(found, {})
 
     def is_kind(self, name: str) -> bool:
         return name in self.own or name in SIZES or name in NORMS

@@ -82,7 +82,7 @@ def _flax(chain: "Chain", code: Code) -> Built | None:
         return None
     shape = chain.value(inside.args[0], {})
     kind = code.facts.made_by.get(begun.base.rpartition(".")[2], "").rpartition(".")[2]
-    call = next((f for f in chain.methods(kind) if f.name == "__call__"), None)
+    call = chain.methods(kind).get("__call__")
     if call is None or not isinstance(shape, list) or len(call.args.args) < 2:
         return None
     scope: Scope = {"self": {"": kind, **chain.fields(kind)}, call.args.args[1].arg: Tensor(tuple(shape[1:]))}
@@ -104,10 +104,6 @@ class Chain(Builder):
 
     def follow_from(self, function: Function, node: ast.Call | None, scope: Scope) -> None:
         self._follow(function, self._given(function, node, scope, outermost=True, skip=0))
-
-    def methods(self, kind: str) -> list[Function]:
-        body = self.code.facts.classes[kind][0].body if kind in self.code.facts.classes else []
-        return [part for part in body if isinstance(part, ast.FunctionDef)]
 
     def fields(self, kind: str) -> dict[str, object]:
         parts = [p for p in self.code.facts.classes[kind][0].body if isinstance(p, ast.AnnAssign) and p.value]
@@ -132,11 +128,11 @@ class Chain(Builder):
         return super().call(node, scope)
 
     def _is_own_layer(self, name: str) -> bool:
-        return any(f.name == "call" for f in self.methods(name))
+        return "call" in self.methods(name)
 
     def _kept(self, kind: str, node: ast.Call, scope: Scope) -> object:
         me: Scope = {"": kind}
-        init = next((f for f in self.methods(kind) if f.name == "__init__"), None)
+        init = self.methods(kind).get("__init__")
         if init is not None:
             given = self._given(init, node, scope, outermost=False, skip=1)
             self._follow(init, {"self": me, **given})
@@ -146,7 +142,7 @@ class Chain(Builder):
         if isinstance(through, Layer):
             return self.apply(through, given)
         if isinstance(through, Own):
-            call = next(f for f in self.methods(through.kind) if f.name == "call")
+            call = self.methods(through.kind)["call"]
             names = [a.arg for a in call.args.args[1:2]]
             return self._follow(call, {"self": through.kept, **dict.fromkeys(names, given)})
         waiting, through.waiting = through.waiting, []

@@ -11,9 +11,11 @@ from anygpu.plan.analyse import conditions
 from anygpu.plan.analyse.facts import Call, Facts
 from anygpu.plan.analyse.findings import GUESS, Found
 from anygpu.plan.analyse.packages import KNOWN_PACKAGES
-from anygpu.plan.analyse.settings import Plain, Settings, Value
+from anygpu.plan.analyse.settings import Settings, Value
 
 T = TypeVar("T")
+
+MOST = 1e15  # who writes more means: until it is stopped
 
 _HF_ARGUMENTS = ("TrainingArguments", "TrainingArgs")
 _HF_CONFIGS = ("SFTConfig", "DPOConfig", "GRPOConfig", "ORPOConfig", "RewardConfig", "PPOConfig", "KTOConfig")
@@ -113,13 +115,6 @@ def _on_yolo(facts: Facts, call: Call) -> bool:
     return made.rpartition(".")[2] in ("YOLO", "RTDETR", "YOLOWorld", "FastSAM", "NAS", "YOLOE")
 
 
-def as_found(value: Value, *, confidence: float | None = None, because: str = "") -> Found[Plain]:
-    sure = value.confidence if confidence is None else min(confidence, value.confidence)
-    return Found(
-        value=value.value, file=value.file, line=value.line, confidence=sure, because=because or value.because
-    )
-
-
 def whole(value: Value | None, *, at_least: int = 1, confidence: float | None = None) -> Found[int] | None:
     """A count, or nothing when it is none (a batch size of -1 means: find out)."""
     number = value.value if value is not None else None
@@ -127,14 +122,14 @@ def whole(value: Value | None, *, at_least: int = 1, confidence: float | None = 
         number = _digits(number)
     if value is None or isinstance(number, bool) or not isinstance(number, int | float) or number < at_least:
         return None
-    if number != number or number > 1e15:
+    if number > MOST:
         return None
     sure = value.confidence if confidence is None else min(confidence, value.confidence)
     return Found(value=int(number), file=value.file, line=value.line, confidence=sure, because=value.because)
 
 
 def _digits(text: str) -> int | None:
-    return int(text) if text.isdigit() and len(text) < 15 else None
+    return int(text) if text.isdecimal() and len(text) < 15 else None
 
 
 def default(call: Call, value: T, because: str) -> Found[T]:

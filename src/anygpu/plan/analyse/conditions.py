@@ -9,7 +9,7 @@ NEAREST = 12  # conditions that are looked at: a generated chain of elifs has th
 DEEPEST = 20
 
 # The same code runs on every machine and in every process: what these are is not known beforehand.
-_OF_THE_MACHINE = re.compile(r"rank|gpu|world|distributed|device|master|platform")
+_OF_THE_MACHINE = re.compile(r"rank|gpu|cuda|world|distributed|device|master|platform")
 _UNKNOWN = object()
 
 
@@ -58,6 +58,11 @@ def _compared(told: Told, test: ast.Compare) -> bool | None:
         return (inside == (kind is ast.In)) if isinstance(wanted, list) else None
     same = found == wanted
     return {ast.Eq: same, ast.Is: same, ast.NotEq: not same, ast.IsNot: not same}.get(kind)
+
+
+def of_the_machine(test: ast.expr) -> bool:
+    """Whether it asks for a GPU, a rank or the like."""
+    return _OF_THE_MACHINE.search(ast.unparse(test).lower()) is not None
 
 
 def _asked(told: Told, node: ast.expr) -> object:

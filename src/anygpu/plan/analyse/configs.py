@@ -13,21 +13,24 @@ from typing import Any
 
 import yaml
 
+from anygpu.plan.analyse.arithmetic import sane
 from anygpu.plan.analyse.facts import Facts
 from anygpu.plan.analyse.findings import Problem
 from anygpu.plan.analyse.source import read
 
 LARGEST = 200_000
-LARGEST_YAML = 60_000  # read by a slow reader
+LARGEST_SLOW = 60_000  # of kinds whose readers are slow
+MOST_DOTS = 50  # in a line of TOML: a key of thousands of parts takes its reader minutes
 ALTOGETHER = 300_000
 DEEPEST = 8
 MOST_NODES = 4000  # a few lines of YAML can name each other a billion times
 _KINDS = (".yaml", ".yml", ".json", ".toml")
-_DEFAULT = re.compile(r"(?m)^\s*-\s*(?:override\s+)?/?([\w/]+):\s*([\w.-]+)\s*(?:#.*)?$")
+_DEFAULT = re.compile(r"(?m)^[ \t]*-[ \t]*(?:override[ \t]+)?/?([\w/]+):[ \t]*([\w.-]+)[ \t]*(?:#.*)?$")
 _KEY = re.compile(r"\s*[\"']?([^\s\"':=]+)[\"']?\s*[:=]")
 # What the readers raise for values that are not what their tag or place says.
 _UNREADABLE = (
     ValueError,
+    ArithmeticError,
     yaml.YAMLError,
     RecursionError,
     LookupError,
@@ -50,7 +53,8 @@ class Leaf:
 def used(facts: Facts, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> list[str]:
     """The configuration files that the code or the command line names."""
     named = [word for call in facts.calls for word in _words(call.node)] + list(args)
-    wanted = [n for n in files if n.endswith(_KINDS) and any(_names(word, n) for word in named)]
+    names = {_file_name(word.rpartition("=")[2]) for word in named} - {""}
+    wanted = [n for n in files if n.endswith(_KINDS) and _file_name(n) in names]
     hydra = [
         n for call in facts.calls if call.name.endswith("hydra.main") for n in _hydra(call.node, args, files)
     ]
@@ -88,7 +92,7 @@ def _affordable(names: Iterable[str], files: Mapping[str, str | bytes]) -> Itera
 def leaves(name: str, data: str | bytes) -> tuple[list[Leaf], list[Problem]]:
     """The values in one file; a file that cannot be read is said, not raised."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-    if len(text) > (LARGEST_YAML if name.endswith((".yaml", ".yml")) else LARGEST):
+    if len(text) > (LARGEST_SLOW if name.endswith((".yaml", ".yml", ".toml")) else LARGEST):
         return [], [Problem(file=name, says="is too large for a configuration file; not read")]
     try:
         return _read(name, text), []
@@ -102,11 +106,19 @@ def _read(name: str, text: str) -> list[Leaf]:
     if name.endswith(".json"):
         tree = json.loads(text)
     elif name.endswith(".toml"):
-        tree = tomllib.loads(text)
+        tree = _toml(text)
     else:
         tree = yaml.load(text, Loader=_Lenient)  # noqa: S506 - a SafeLoader that drops unknown tags
     lines = _lines(text)
-    return [Leaf(path, value, name, lines.get(path.rpartition(".")[2], 0)) for path, value in _flat(tree)]
+    return [
+        Leaf(path, value, name, lines.get(path.rpartition(".")[2], 0)) for path, value in _flat(tree, _room())
+    ]
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ValueError("a key of too many parts")
+    return tomllib.loads(text)
 
 
 class _Lenient(yaml.SafeLoader):
@@ -129,32 +141,37 @@ def _plain(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
 _Lenient.add_multi_constructor("!", _plain)
 
 
-def _flat(tree: Any) -> Iterator[tuple[str, int | float | str | bool | None]]:
+def _flat(tree: Any, room: Iterator[int]) -> Iterator[tuple[str, int | float | str | bool | None]]:
+    """Dotted names and what stands under them, as long as there is room."""
     waiting = [("", 0, tree)]
-    for _ in range(MOST_NODES):
-        if not waiting:
-            return
+    while waiting and next(room, None) is not None:
         path, depth, found = waiting.pop()
         if isinstance(found, dict) and depth < DEEPEST:
             first = itertools.islice(found.items(), MOST_NODES)
             under = [(f"{path}.{key}" if path else str(key), depth + 1, value) for key, value in first]
             waiting += reversed(under)
-        elif isinstance(found, int | float | bool) or found is None:
-            yield path, found
         elif isinstance(found, str):
             yield path, _number(found)
+        elif isinstance(found, int | float | None) and sane(found):
+            yield path, found
+
+
+def _room() -> Iterator[int]:
+    return iter(range(MOST_NODES))
 
 
 def _number(text: str) -> float | str:
     """YAML 1.1 reads 3e-4 as text."""
-    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else text
+    written = re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text)
+    return float(text) if written and sane(float(text)) else text
 
 
 def _assignments(name: str, text: str) -> Iterator[Leaf]:
     known: dict[str, Any] = {}
+    room = _room()
     lines = _lines(text)
     tree = read(name, text).tree
-    yield from _filled(name, tree)
+    yield from _filled(name, tree, room)
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             key = node.targets[0].id
@@ -162,21 +179,20 @@ def _assignments(name: str, text: str) -> Iterator[Leaf]:
             if key == "_base_":
                 yield from (Leaf(key, stem, name, node.lineno) for stem in _base_model(known[key]))
                 continue
-            for path, value in _flat({key: known[key]}):
+            for path, value in _flat({key: known[key]}, room):
                 line = lines.get(path.rpartition(".")[2], node.lineno)
                 yield Leaf(path, value, name, node.lineno if path == key else line)
 
 
-def _filled(name: str, tree: ast.Module) -> Iterator[Leaf]:
+def _filled(name: str, tree: ast.Module, room: Iterator[int]) -> Iterator[Leaf]:
     """def get_config(): config = ConfigDict(); config.optimizer.lr = 0.1; return config."""
     made = (part for part in tree.body if isinstance(part, ast.FunctionDef) and "config" in part.name)
     for node in (statement for function in made for statement in function.body):
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute):
             path = ast.unparse(target).partition(".")[2]
-            yield from (
-                Leaf(at, value, name, node.lineno) for at, value in _flat({path: _literal(node.value, {})})
-            )
+            found = _flat({path: _literal(node.value, {})}, room)
+            yield from (Leaf(at, value, name, node.lineno) for at, value in found)
 
 
 def _literal(node: ast.expr, known: Mapping[str, Any], depth: int = 0) -> Any:
@@ -218,9 +234,8 @@ def _words(node: ast.Call) -> Iterator[str]:
             yield value.value
 
 
-def _names(word: str, file: str) -> bool:
-    word = word.rpartition("=")[2]
-    return bool(word) and (word == file or PurePosixPath(word).name == PurePosixPath(file).name)
+def _file_name(path: str) -> str:
+    return PurePosixPath(path).name
 
 
 def _hydra(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> Iterator[str]:
@@ -247,7 +262,7 @@ def _last_word(node: ast.expr) -> str:
 def _chosen(main: str | bytes, args: tuple[str, ...]) -> dict[str, str]:
     """Groups to names: `- model: vit` under `defaults:`, or `model=vit` on the command line."""
     text = main if isinstance(main, str) else main.decode("utf-8", "replace")
-    pairs = _DEFAULT.findall(text[:LARGEST_YAML])
+    pairs = _DEFAULT.findall(text[:LARGEST_SLOW])
     given = [word.lstrip("+").split("=", 1) for word in args if "=" in word]
     told = dict([*pairs, *((group, name) for group, name in given if group in dict(pairs))])
     return {group: name.removesuffix(".yaml") for group, name in told.items()}

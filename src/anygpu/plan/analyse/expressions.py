@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from anygpu.plan.analyse.arithmetic import worked_out
+
 Scope = dict[str, object]
 
 MOST_ROUNDS = 400
+LONGEST_LIST = 10 * MOST_ROUNDS
 
 
 class _Sentinel:
@@ -54,14 +57,6 @@ class Follower(Protocol):
     def is_kind(self, name: str) -> bool: ...
 
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 _COMPARES: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -71,8 +66,8 @@ _COMPARES: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.LtE: lambda a, b: isinstance(a, int | float) and isinstance(b, int | float) and a <= b,
     ast.Gt: lambda a, b: isinstance(a, int | float) and isinstance(b, int | float) and a > b,
     ast.GtE: lambda a, b: isinstance(a, int | float) and isinstance(b, int | float) and a >= b,
-    ast.In: lambda a, b: isinstance(b, list | tuple | str) and a in list(b),
-    ast.NotIn: lambda a, b: isinstance(b, list | tuple | str) and a not in list(b),
+    ast.In: lambda a, b: a in b if isinstance(b, list) else isinstance(b, str) and str(a) in b,
+    ast.NotIn: lambda a, b: not _COMPARES[ast.In](a, b),
 }
 
 
@@ -118,6 +113,7 @@ def _tie(who: Follower, target: ast.expr, shared: ast.expr, scope: Scope) -> Non
         module = held(node, scope)
         if isinstance(module, Module):
             who.weights -= module.weights
+            _assign(node, Module(0), scope)  # tied once
             return
 
 
@@ -170,7 +166,7 @@ def held(node: ast.expr, scope: Scope) -> object:
 
 
 def _constant(who: Follower, node: ast.Constant, scope: Scope) -> object:
-    return node.value
+    return UNKNOWN if node.value is ... else node.value
 
 
 def _name(who: Follower, node: ast.Name, scope: Scope) -> object:
@@ -219,18 +215,13 @@ def _combined(kind: type[ast.operator], left: object, right: object) -> object:
         return left if isinstance(left, Tensor) else right
     if isinstance(left, list):
         if kind is ast.Add and isinstance(right, list):
-            return left + right
+            return left + right if len(left) + len(right) <= LONGEST_LIST else UNKNOWN
         many = isinstance(right, int) and 0 <= right * len(left) <= MOST_ROUNDS
         return left * right if kind is ast.Mult and many and isinstance(right, int) else UNKNOWN
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return UNKNOWN
-    if kind is ast.Pow:
-        return left**right if abs(left) <= 1e4 and abs(right) <= 16 else UNKNOWN
-    does = _ARITHMETIC.get(kind)
-    try:
-        return does(left, right) if does is not None else UNKNOWN
-    except (ZeroDivisionError, OverflowError):
-        return UNKNOWN
+    found = worked_out(kind, left, right)
+    return UNKNOWN if found is None else found
 
 
 def _unary(who: Follower, node: ast.UnaryOp, scope: Scope) -> object:
@@ -259,8 +250,16 @@ def _either(who: Follower, node: ast.BoolOp, scope: Scope) -> object:
 def _compare(who: Follower, node: ast.Compare, scope: Scope) -> object:
     left, right = who.value(node.left, scope), who.value(node.comparators[0], scope)
     does = _COMPARES.get(type(node.ops[0]))
-    unknown = UNKNOWN in (left, right) or len(node.ops) > 1 or does is None
-    return UNKNOWN if unknown or does is None else does(left, right)
+    if does is None or len(node.ops) > 1 or not _is_flat(left) or not _is_flat(right):
+        return UNKNOWN
+    return does(left, right)
+
+
+def _is_flat(found: object) -> bool:
+    """Known, and quickly compared: two lists of lists of lists take forever."""
+    parts = found if isinstance(found, list) else [found]
+    plain = all(isinstance(part, int | float | str | Named | Module | None) for part in parts)
+    return plain and len(parts) <= LONGEST_LIST
 
 
 def _subscript(who: Follower, node: ast.Subscript, scope: Scope) -> object:
@@ -279,8 +278,8 @@ def _repeated(who: Follower, node: ast.ListComp | ast.GeneratorExp, scope: Scope
     first = node.generators[0]
     over = who.value(first.iter, scope)
     found: list[object] = []
+    inside = dict(scope)
     for item in over[:MOST_ROUNDS] if isinstance(over, list) else [UNKNOWN]:
-        inside = dict(scope)
         _assign(first.target, item, inside)
         if not any(_is_false(who.value(test, inside)) for test in first.ifs):
             found.append(who.value(node.elt, inside))
@@ -299,7 +298,11 @@ def builtin(name: str, given: list[object], node: ast.Call, scope: Scope) -> obj
             kept += given[0] if name == "extend" and isinstance(given[0], list) else given[:1]
             return None
     does = _BUILTINS.get(name)
-    if does is None or not isinstance(node.func, ast.Name) or not given or UNKNOWN in given:
+    if does is None or not isinstance(node.func, ast.Name) or not given:
+        return UNKNOWN
+    if any(each is UNKNOWN or isinstance(each, str) for each in given) and name not in ("int", "float"):
+        return UNKNOWN
+    if name in ("max", "min", "sum") and not all(map(_is_flat, given)):
         return UNKNOWN
     try:
         return does(*given)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from anygpu.plan.analyse.source import Source
 
+MOST_BOUND = 100  # values of one name: generated code binds `x` thousands of times
+
 Loop = ast.For | ast.AsyncFor | ast.While
 _WRAPPERS = frozenset(
     [
@@ -43,13 +45,9 @@ class Call:
     """A call, its name with import aliases resolved ("torch.utils.data.DataLoader")."""
 
     name: str
+    last: str  # of the name's parts
     node: ast.Call
     around: Around
-    target: str = ""
-
-    @property
-    def last(self) -> str:
-        return self.name.rpartition(".")[2]
 
     @property
     def base(self) -> str:
@@ -111,6 +109,10 @@ class Facts:
     made_by: dict[str, str] = field(default_factory=dict)  # variable -> what was called to make it
     depths: dict[str, int] = field(default_factory=dict)  # function -> loops around its calls
 
+    def bind(self, name: str, bound: "Assigned") -> None:
+        if len(self.assigned[name]) < MOST_BOUND:
+            self.assigned[name].append(bound)
+
     def calls_of(self, *lasts: str) -> Iterator[Call]:
         return (call for call in self.calls if call.last in lasts)
 
@@ -164,6 +166,13 @@ def dotted(node: ast.AST, imports: dict[str, str]) -> str:
     return ".".join(reversed(parts))
 
 
+def imported(source: Source) -> list[str]:
+    """The modules it imports, in the order of their lines."""
+    facts = Facts((source,))
+    _imports(source, facts)
+    return [module for module, _, _ in facts.modules]
+
+
 def _imports(source: Source, facts: Facts) -> None:
     found: list[tuple[str, str, int]] = []
     for node in ast.walk(source.tree):
@@ -209,12 +218,32 @@ def _children(node: ast.AST, around: Around) -> Iterator[tuple[ast.AST, Around]]
         yield node.test, around
         yield from ((child, inside) for child in node.body)
         yield from ((child, other) for child in node.orelse)
+    elif isinstance(node, ast.Match):
+        yield node.subject, around
+        for case, test in _cases(node):
+            branches = (*around.branches, test)
+            inside = replace(around, guards=(*around.guards, test), branches=branches)
+            yield from ((child, inside) for child in ([case.guard] if case.guard else []))
+            yield from ((child, inside) for child in case.body)
     elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
         inside = replace(around, repeats=(*around.repeats, *(g.iter for g in node.generators)))
         yield from ((g.iter, around) for g in node.generators)
         yield node.elt, inside
     elif not isinstance(node, ast.Name | ast.Constant):
         yield from ((child, around) for child in ast.iter_child_nodes(node))
+
+
+def _cases(node: ast.Match) -> Iterator[tuple[ast.match_case, ast.expr]]:
+    """Each case with the condition an if would have: `case "a" | "b":` is `subject in ("a", "b")`."""
+    before: list[ast.expr] = []
+    for case in node.cases:
+        parts = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
+        values = [part.value for part in parts if isinstance(part, ast.MatchValue)]
+        alone = len(values) == len(parts)
+        words = ast.Tuple(values if alone else before, ast.Load())
+        test = ast.Compare(node.subject, [ast.In() if alone else ast.NotIn()], [words])
+        before += values if case.guard is None else []
+        yield case, ast.fix_missing_locations(ast.copy_location(test, node.subject))
 
 
 def _is_main(test: ast.expr) -> bool:
@@ -234,6 +263,8 @@ def _note(node: ast.AST, around: Around, facts: Facts) -> None:
     if isinstance(node, ast.Assign):
         for target in node.targets:
             _bind(target, node.value, around, facts)
+    elif isinstance(node, ast.NamedExpr):
+        _bind(node.target, node.value, around, facts)
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         _bind(node.target, node.value, around, facts, field_of=around.owner and not around.function)
     elif isinstance(node, ast.Call):
@@ -267,7 +298,7 @@ def _bind(target: ast.expr, value: ast.expr, around: Around, facts: Facts, field
         return
     bound = Assigned(value, value.lineno, around, "field" if field_of else how)
     for spelling in dict.fromkeys([normal(name), normal(name).rpartition(".")[2]]):
-        facts.assigned[spelling].append(bound)
+        facts.bind(spelling, bound)
     made = _unwrapped(value).func if isinstance(value, ast.Call) else None
     if made is not None:
         made_by = dotted(made, facts.imports)
@@ -306,18 +337,18 @@ def _target_name(target: ast.expr) -> tuple[str, str]:
 
 
 def _call(node: ast.Call, around: Around, facts: Facts) -> None:
-    facts.calls.append(Call(dotted(node.func, facts.imports), node, around))
+    name = dotted(node.func, facts.imports)
+    facts.calls.append(Call(name, name.rpartition(".")[2], node, around))
     for keyword in node.keywords:
         if keyword.arg:
-            facts.assigned["=" + normal(keyword.arg)].append(
-                Assigned(keyword.value, node.lineno, around, "keyword")
-            )
+            bound = Assigned(keyword.value, node.lineno, around, "keyword")
+            facts.bind("=" + normal(keyword.arg), bound)
 
 
 def _keys(node: ast.Dict, around: Around, facts: Facts) -> None:
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            facts.assigned[normal(key.value)].append(Assigned(value, value.lineno, around, "key"))
+            facts.bind(normal(key.value), Assigned(value, value.lineno, around, "key"))
             _inner_keys(normal(key.value), value, around, facts)
 
 
@@ -328,7 +359,7 @@ def _inner_keys(outer: str, node: ast.expr, around: Around, facts: Facts) -> Non
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             name = f"{outer}.{normal(key.value)}"
-            facts.assigned[name].append(Assigned(value, value.lineno, around, "key"))
+            facts.bind(name, Assigned(value, value.lineno, around, "key"))
 
 
 def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, around: Around, facts: Facts) -> None:
@@ -340,8 +371,7 @@ def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef, around: Around, fact
     inside = replace(around, function=node.name)
     for argument, value in pairs:
         if value is not None:
-            bound = Assigned(value, value.lineno, inside, "default")
-            facts.assigned[normal(argument.arg)].append(bound)
+            facts.bind(normal(argument.arg), Assigned(value, value.lineno, inside, "default"))
 
 
 def _find_depths(facts: Facts) -> None:
@@ -356,14 +386,16 @@ def _find_depths(facts: Facts) -> None:
 
 def _pass_arguments(facts: Facts) -> None:
     """What a call of the code's own functions and classes gives to their parameters."""
+    known: dict[str, list[str]] = {}
     for call in facts.calls:
-        names = _parameters(facts, call.last)
+        if call.last not in known:
+            known[call.last] = _parameters(facts, call.last)
+        names = known[call.last]
         given = [*zip(names, call.node.args, strict=False)]
         given += [(k.arg, k.value) for k in call.node.keywords if k.arg in names]
         for name, node in given:
             if name and not isinstance(node, ast.Starred):
-                bound = Assigned(node, node.lineno, call.around, "passed")
-                facts.assigned[normal(name)].append(bound)
+                facts.bind(normal(name), Assigned(node, node.lineno, call.around, "passed"))
 
 
 def _parameters(facts: Facts, name: str) -> list[str]:

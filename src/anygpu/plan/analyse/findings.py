@@ -1,6 +1,6 @@
 """What reading a training script yields: values with the line they stand on and how sure we are."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from anygpu.plan.effort import Effort
@@ -108,4 +108,3 @@ class WorkloadCharacteristics:
     estimated_cost_tolerance: Found[float]  # dollars
     gpus: int = 1
     effort: Effort | None = None  # None: not enough is known
-    notes: tuple[str, ...] = field(default=())

@@ -43,11 +43,3 @@ def _only_training(found: dict[str, Found[str]]) -> tuple[Found[str], ...]:
     trains = [f for f in found.values() if f.value != "scikit-learn"]
     kept = trains if any(f.value in DEEP or f.value in TREES for f in trains) else list(found.values())
     return tuple(sorted(kept, key=lambda f: f.value))
-
-
-def names(found: tuple[Found[str], ...]) -> frozenset[str]:
-    return frozenset(f.value for f in found)
-
-
-def is_deep(found: tuple[Found[str], ...]) -> bool:
-    return bool(names(found) & DEEP)

@@ -1,4 +1,4 @@
-"""What it reads: the data loader's workers, the data set, its size and its paths."""
+"""What it reads: the data loader's workers, the data set, its size, and paths of one machine."""
 
 import ast
 import re
@@ -252,7 +252,7 @@ _READERS = (
 )
 
 
-def size_gb(code: Code, name: Found[str] | None) -> Found[float] | None:
+def size_gb(name: Found[str] | None) -> Found[float] | None:
     """Of a public data set: as downloaded and unpacked."""
     row = datasets.known(name.value) if name is not None else None
     if name is None or row is None:
@@ -261,7 +261,7 @@ def size_gb(code: Code, name: Found[str] | None) -> Found[float] | None:
     return Found(value=row.gb, file=name.file, line=name.line, confidence=name.confidence, because=because)
 
 
-def samples(code: Code, name: Found[str] | None) -> Found[int] | None:
+def samples(name: Found[str] | None) -> Found[int] | None:
     row = datasets.known(name.value) if name is not None else None
     if name is None or row is None:
         return None

@@ -4,11 +4,10 @@ import ast
 
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.facts import Call
-from anygpu.plan.analyse.sizes import NORMS, SIZES, Arguments
+from anygpu.plan.analyse.sizes import LARGEST, NORMS, SIZES, Arguments
 
 _BASES = ("Module", "LightningModule", "Model", "Layer")
 _ALL = SIZES | NORMS
-_LARGEST = 5 * 10**12
 
 
 def networks(code: Code) -> set[str]:
@@ -34,7 +33,7 @@ def count(code: Code, name: str) -> tuple[int, int, str]:
         unknown += not size and call.last not in NORMS
         line, file = line or call.line, file or call.file
     trusted = unknown <= len(calls) * 0.4 and not code.has("flax", "keras", "tensorflow")
-    return (total, line, file) if trusted and total < _LARGEST else (0, 0, "")
+    return (total, line, file) if trusted and total < LARGEST else (0, 0, "")
 
 
 class _Parts:

@@ -31,9 +31,9 @@ def lints(code: Code, read: Analysis) -> tuple[Lint, ...]:
         *_never_saves(read),
         *_outside(read),
         *_absolute(code, read),
-        *_world(code, read),
+        *_world(read),
         *_no_amp(read),
-        *_no_workers(code, read),
+        *_no_workers(read),
         *_evaluates_always(code),
     ]
     return tuple(found)
@@ -100,7 +100,7 @@ def _absolute(code: Code, read: Analysis) -> Iterator[Lint]:
             return
 
 
-def _world(code: Code, read: Analysis) -> Iterator[Lint]:
+def _world(read: Analysis) -> Iterator[Lint]:
     if read.gpus is not None and read.gpus.value > 1 and read.gpus.file != "command line":
         yield _lint(
             "fixed-world-size",
@@ -130,7 +130,7 @@ def _no_amp(read: Analysis) -> Iterator[Lint]:
         )
 
 
-def _no_workers(code: Code, read: Analysis) -> Iterator[Lint]:
+def _no_workers(read: Analysis) -> Iterator[Lint]:
     if read.workers is not None and read.workers.value == 0 and _trains(read):
         yield _lint(
             "no-workers",

@@ -116,7 +116,8 @@ def _loaded_by(code: Code, call: Call) -> Found[str] | None:
 
 def _assembled(code: Code) -> Found[str] | None:
     """A class of the code's own that joins several published models is none of them."""
-    for name in sorted(layers.networks(code)):
+    makes = {call.around.owner for call in code.facts.calls}
+    for name in sorted(layers.networks(code) & makes):
         if len({part.value for part in parts(code, name)}) > 1:
             node, around = code.facts.classes[name]
             return Found(value=name, file=around.file, line=node.lineno, confidence=LIKELY)
@@ -261,7 +262,8 @@ def _own_class(code: Code) -> Found[str] | None:
     aside = {id(call) for call in outside(code.facts)}
     calls = (call for call in code.facts.calls if id(call) not in aside)
     uses = [call for call in calls if call.last in own and call.around.owner not in own]
-    preferred = [c for c in uses if _is_the_model(code, c)] or _by_helper(code, uses) or uses
+    the_model = _the_model(code)
+    preferred = [c for c in uses if id(c.node) in the_model] or _by_helper(code, uses) or uses
     if preferred:
         call = preferred[0]
         return Found(value=call.last, file=call.file, line=call.line, confidence=LIKELY)
@@ -273,7 +275,7 @@ def _own_class(code: Code) -> Found[str] | None:
         return elsewhere
     built = next((c for c in code.facts.calls_of("Sequential") if not c.around.owner), None)
     functional = next((c for c in code.facts.calls_of("Model") if "keras" in c.name), None)
-    if built is not None and (functional is None or _is_the_model(code, built)):
+    if built is not None and (functional is None or id(built.node) in the_model):
         return Found(value="Sequential", file=built.file, line=built.line, confidence=LIKELY)
     if functional is not None:
         told = code.settings.text(functional.argument("name"))
@@ -317,13 +319,11 @@ def _from_elsewhere(code: Code) -> Found[str] | None:
     return None
 
 
-def _is_the_model(code: Code, call: Call) -> bool:
-    bound = [name for name in ("model", "net", "network", "generator", "self.model", "netg") if name]
-    return any(
-        b.node is call.node or call.node in ast.walk(b.node)
-        for n in bound
-        for b in code.facts.assigned.get(n, ())
-    )
+def _the_model(code: Code) -> set[int]:
+    """The identities of what stands in the value of a variable that has the model's name."""
+    names = ("model", "net", "network", "generator", "netg")
+    bound = (b.node for name in names for b in code.facts.assigned.get(name, ()))
+    return {id(part) for node in bound for part in ast.walk(node)}
 
 
 def _by_setting(code: Code) -> Found[str] | None:

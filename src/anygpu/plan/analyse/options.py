@@ -35,9 +35,9 @@ def collect(facts: Facts, args: Sequence[str], configs: Iterable[Leaf]) -> Setti
         elif call.last in ("set_defaults", "dict", "Namespace", "EasyDict", "Box", "edict"):
             _keywords(call, settings)
     settings.given = _given(args, settings)
-    settings.known.clear()
+    settings.forget()
     presets.take(facts, settings)
-    settings.known.clear()
+    settings.forget()
     return settings
 
 

@@ -65,6 +65,6 @@ prettytable psutil pyarrow pycocotools pydantic pynvml ray regex requests rich s
 sentencepiece shap simple_parsing six skimage skorch soundfile tabulate tensorboard tensorboardX tensorflow_addons
 tensorflow_datasets tensorflow_hub tensorflow_text termcolor tifffile tiktoken tokenizers toml torch_xla torchdata
 torcheval torchinfo torchmetrics torchsummary torchtext tqdm typer tyro typing_extensions ujson visdom wandb webdataset
-yacs yaml xformers bitsandbytes evotorch lmdb natsort pytz cycler efficientnet_pytorch pytorch_metric_learning
+yacs yaml xformers evotorch lmdb natsort pytz cycler efficientnet_pytorch pytorch_metric_learning
 """
 KNOWN_PACKAGES = frozenset(PACKAGES) | frozenset(_HELPERS.split())

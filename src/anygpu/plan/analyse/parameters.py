@@ -9,6 +9,7 @@ from anygpu.plan.analyse.chained import chained
 from anygpu.plan.analyse.code import Code
 from anygpu.plan.analyse.findings import GUESS, LIKELY, Found
 from anygpu.plan.analyse.model import parts
+from anygpu.plan.analyse.sizes import LARGEST
 
 _HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 
@@ -17,7 +18,7 @@ def parameters(code: Code, name: Found[str] | None) -> Found[int] | None:
     """From the table, from the name itself, from a transformer's configuration, from the layers written out."""
     for reader in (_built, _from_table, _transformer, _configured, _layered, _spelled):
         found = reader(code, name)
-        if found is not None:
+        if found is not None and 0 < found.value <= LARGEST:
             return found
     return None
 

@@ -1,10 +1,10 @@
-"""What survives an interruption: saves during training, where they go, and whether a run can go on from one."""
+"""What survives an interruption: saves during training, how often, and where they go."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-from anygpu.plan.analyse.code import Code
+from anygpu.plan.analyse.code import Code, whole
 from anygpu.plan.analyse.facts import Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Found
 from anygpu.plan.analyse.settings import Value
@@ -36,20 +36,6 @@ _CALLBACKS = (
 )
 _MM_TRAINS = ("train_detector", "train_segmentor", "train_model")
 _PLACES = ("output_dir", "save_dir", "out_dir", "checkpoint_dir", "ckpt_dir", "work_dir")
-_EVERY_NAMES = (
-    "save_every",
-    "save_interval",
-    "save_steps",
-    "checkpoint_interval",
-    "save_freq",
-    "ckpt_interval",
-    "checkpoint_every",
-    "checkpointing_steps",
-    "save_epoch",
-    "eval_interval",
-    "checkpoint_period",
-    "save_period",
-)
 _KEEPS = re.compile(
     r"(?i)torch|model|net|fabric|ckpt|checkpoint|manager|mngr|learn|keras|paddle|xm|self|agent"
 )
@@ -181,15 +167,18 @@ def every(code: Code) -> Found[str] | None:
         if strategy is not None and strategy.value == "epoch":
             return _text("epoch", strategy)
         if strategy is None or strategy.value == "steps":
-            return _text(f"{steps.value} steps", steps) if steps else _every("500 steps", call)
+            return _counted(steps, "steps") if steps else _every("500 steps", call)
     for call in code.facts.calls_of("ModelCheckpoint"):
-        told = code.value(call, "every_n_train_steps")
-        return (
-            _text(f"{told.value} steps", told) if told is not None and told.value else _every("epoch", call)
-        )
+        return _counted(code.value(call, "every_n_train_steps"), "steps") or _every("epoch", call)
     if code.lightning or code.yolo:
         return _every("epoch", [*code.lightning, *code.yolo][0])
     return _every_in_loop(code)
+
+
+def _counted(told: Value | None, unit: str) -> Found[str] | None:
+    """None where it is no number of them: transformers take 0.1 for a tenth of the run."""
+    count = whole(told)
+    return None if told is None or count is None else _text(f"{count.value} {unit}", told)
 
 
 def _every(value: str, call: Call) -> Found[str]:
@@ -207,7 +196,7 @@ def _every_in_loop(code: Code) -> Found[str] | None:
         step = next((n for guard in call.around.guards if (n := modulo(code, guard)) is not None), None)
         unit = "epochs" if _loop_word(call, "epoch") else "steps"
         if step is not None and step.value != 1:
-            return _text(f"{step.value} {unit}", step)
+            return _counted(step, unit)
         return _every("epoch" if unit == "epochs" or code.facts.depth(call) == 1 else "step", call)
     return None
 
@@ -222,7 +211,7 @@ def modulo(code: Code, test: ast.expr) -> Value | None:
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             found = code.settings.number(node.right)
-            if found is not None:
+            if whole(found) is not None:
                 return found
     return None
 

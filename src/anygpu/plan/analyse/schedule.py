@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import replace
 
-from anygpu.plan.analyse.code import Code, default, whole
+from anygpu.plan.analyse.code import MOST, Code, default, whole
 from anygpu.plan.analyse.facts import Around, Call
 from anygpu.plan.analyse.findings import GUESS, LIKELY, Found
 from anygpu.plan.analyse.names import BOOSTERS, keyword, numeric
@@ -50,7 +50,7 @@ STEP_NAMES = (
 )
 _ASKED_STEPS = ("max_train_steps", "max_steps")
 _FASTAI_FITS = ("fit_one_cycle", "fine_tune", "fit_flat_cos")
-_ROUNDS = {"num_boost_round": 10, "n_estimators": 100, "iterations": 1000}
+_ROUNDS = ("num_boost_round", "n_estimators", "iterations", "num_iterations")
 _WRAPPERS = (
     "tqdm",
     "trange",
@@ -97,7 +97,7 @@ def _hf_epochs(code: Code) -> Found[float] | None:
 
 def _fraction(told: Value | None) -> Found[float] | None:
     value = told.value if told is not None else None
-    if told is None or isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if told is None or isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         return None
     return Found(
         value=float(value), file=told.file, line=told.line, confidence=told.confidence, because=told.because
@@ -137,16 +137,16 @@ def _fit_epochs(code: Code) -> Found[float] | None:
     for call in code.fits:
         found = _fraction(code.value(call, "epochs", "nb_epoch", "n_epochs"))
         if found is not None:
-            return replace(found, value=found.value * _rounds(code, call))
+            return replace(found, value=min(found.value * _rounds(code, call), MOST))
     keras = code.has("keras", "tensorflow") and not code.has("torch")
     if keras and code.fits and not _named_epochs(code) and not code.fits[0].spreads:
         return default(code.fits[0], 1.0, "the default of fit")
     return None
 
 
-def _rounds(code: Code, call: Call) -> int:
+def _rounds(code: Code, call: Call) -> float:
     """fit(epochs=1) in a loop of 200 rounds is 200 epochs."""
-    times = 1
+    times = 1.0
     for loop in call.around.loops:
         told = _end(code, loop.iter) if isinstance(loop, ast.For) else None
         times *= told.value if told is not None and isinstance(told.value, int) and told.value > 0 else 1
@@ -205,9 +205,12 @@ def _length(code: Code, bounds: list[ast.expr]) -> Value | None:
     """How often range runs: range(1, 11) ten times; a first epoch that is not known counts as none."""
     end = code.settings.number(bounds[1 if len(bounds) > 1 else 0])
     start = code.settings.number(bounds[0]) if len(bounds) > 1 else None
-    if end is None or start is None or not isinstance(end.value, int) or not isinstance(start.value, int):
-        return end
-    return Value(end.value - start.value, end.file, end.line, end.confidence, end.because)
+    stride = code.settings.number(bounds[2]) if len(bounds) > 2 else None
+    by = stride.value if stride is not None else 1 if len(bounds) < 3 else None
+    if end is None or not isinstance(by, int) or not by:
+        return None
+    first = start.value if start is not None and isinstance(start.value, int) else 0
+    return replace(end, value=-((first - end.value) // by)) if isinstance(end.value, int) else end
 
 
 def steps(code: Code) -> Found[int] | None:
@@ -249,12 +252,12 @@ def _boosting_rounds(code: Code) -> Found[int] | None:
         trains = call.last in ("train", "cv") and call.name.startswith(BOOSTERS)
         if not trains and not re.match(r"(XGB|LGBM|CatBoost)", call.last):
             continue
-        found = whole(code.value(call, *_ROUNDS)) or whole(code.value(call, "num_iterations"))
+        found = whole(code.value(call, *_ROUNDS))
         if found is None and call.last == "train":
             found = whole(code.value(call, position=2))
         if found is not None:
             return found
-    return whole(code.settings.named(*_ROUNDS, "num_iterations"), confidence=GUESS)
+    return whole(code.settings.named(*_ROUNDS), confidence=GUESS)
 
 
 def _loop_steps(code: Code) -> Found[int] | None:

@@ -1,14 +1,14 @@
 """What names stand for: command line, config files, parser defaults and assignments, in that order."""
 
 import ast
-import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anygpu.plan.analyse import conditions
+from anygpu.plan.analyse.arithmetic import sane, worked_out
 from anygpu.plan.analyse.facts import Assigned, Facts, dotted, normal
-from anygpu.plan.analyse.findings import LIKELY, SURE
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE
 
 Plain = int | float | str | bool | None
 
@@ -24,19 +24,10 @@ _FIRST_ARGUMENT = (
     "eval",
     "expanduser",
     "abspath",
-    "field",
 )
 _DEVICES = re.compile(
     r"(?i)(num_replicas\w*|world_size|device_count|n_?gpus?|num_(gpu|device|processe)s)(\(\))?$"
 )
-_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +55,7 @@ class Settings:
     silent: set[str] = field(default_factory=set)  # options without a default
     spellings: list[set[str]] = field(default_factory=list)  # the names of one option
     known: dict[int, Value | None] = field(default_factory=dict)  # by syntax node: each is read once
+    asked: dict[str, object] = field(default_factory=dict)  # options by name: each is looked up once
 
     def named(self, *names: str) -> Value | None:
         """The first of these names that has a value."""
@@ -79,10 +71,16 @@ class Settings:
 
     def option(self, name: str, unknown: object) -> object:
         """What an option is: None when it has no default and is not given."""
-        found = self.told(normal(name))
-        if found is not None:
-            return found.value
-        return None if normal(name) in self.silent else self._handed_on(normal(name), unknown)
+        name = normal(name)
+        if name not in self.asked:
+            found, silent = self.told(name), name in self.silent
+            self.asked[name] = found.value if found else None if silent else self._handed_on(name, unknown)
+        return self.asked[name]
+
+    def forget(self) -> None:
+        """What was read so far: other things are told now."""
+        self.known.clear()
+        self.asked.clear()
 
     def _handed_on(self, name: str, unknown: object) -> object:
         """def load(dataset_name), called as load(args.dataset): the option under the parameter's name."""
@@ -106,10 +104,7 @@ class Settings:
 
     def number(self, node: ast.AST | None) -> Value | None:
         found = self.of(node)
-        is_number = (
-            found is not None and isinstance(found.value, int | float) and not isinstance(found.value, bool)
-        )
-        return found if is_number else _as_number(found)
+        return _as_number(found)
 
     def text(self, node: ast.AST | None) -> Value | None:
         found = self.of(node)
@@ -159,8 +154,7 @@ class Settings:
             default = next((k.value for k in node.keywords if k.arg == "default"), None)
             return self.of(default, depth)
         if last in ("min", "max") and node.args:
-            known = [value for value in (self.number(argument) for argument in node.args) if value]
-            return known[0] if len(known) == 1 else None
+            return self._bounded(last, [_as_number(self.of(argument, depth)) for argument in node.args])
         if last in ("join", "joinpath") and len(node.args) > 1:
             return self._joined_path(node, depth)
         if last in _FIRST_ARGUMENT and node.args:
@@ -169,6 +163,13 @@ class Settings:
             default = next((k.value for k in node.keywords if k.arg == "default"), None)
             return self.of(default or (node.args[0] if node.args else None), depth)
         return None
+
+    def _bounded(self, how: str, found: list[Value | None]) -> Value | None:
+        """min(64, len(data)) is probably the one that is known; of two that are known, the one it is."""
+        known = [each for each in found if each is not None]
+        if len(known) == len(found) > 1:
+            return (min if how == "min" else max)(known, key=lambda each: float(each.value or 0))
+        return replace(known[0], confidence=min(known[0].confidence, LIKELY)) if len(known) == 1 else None
 
     def _joined_path(self, node: ast.Call, depth: int) -> Value | None:
         parts = [self.of(part, depth) for part in node.args]
@@ -194,14 +195,8 @@ class Settings:
         numbers = [v.value for v in (left, right) if isinstance(v.value, int | float)]
         if len(numbers) != 2:
             return self._path(node, left, right)
-        if isinstance(node.op, ast.Pow):
-            small = abs(numbers[0]) <= 1e4 and abs(numbers[1]) <= 64
-            return _joint(numbers[0] ** numbers[1], left, right) if small else None
-        does = _BINARY.get(type(node.op))
-        try:
-            return _joint(does(*numbers), left, right) if does else None
-        except (ZeroDivisionError, OverflowError):
-            return None
+        found = worked_out(type(node.op), *numbers)
+        return None if found is None else _joint(found, left, right)
 
     def _per_device(self, node: ast.BinOp, left: Value | None, right: Value | None) -> Value | None:
         """`8 * strategy.num_replicas_in_sync` and `64 // world_size`: what one device has, or would have alone."""
@@ -224,18 +219,28 @@ class Settings:
         return Value(sign * found.value, found.file, found.line, found.confidence, found.because)
 
     def _choice(self, node: ast.IfExp, depth: int) -> Value | None:
-        """The branch taken on a machine with a GPU, which is where it is to run."""
-        chosen = node.orelse if isinstance(node.test, ast.UnaryOp) else node.body
-        return self.of(chosen, depth) or self.of(node.orelse, depth)
+        """The branch an option decides on, else the one taken on a machine with a GPU, which is where it is to run."""
+        holds = conditions.holds(self, node.test)
+        if holds is not None:
+            return self.of(node.body if holds else node.orelse, depth)
+        body, other = self.of(node.body, depth), self.of(node.orelse, depth)
+        chosen = (other if isinstance(node.test, ast.UnaryOp) else body) or other
+        if chosen is None or (body is not None and other is not None and body.value == other.value):
+            return chosen
+        trust = LIKELY if conditions.of_the_machine(node.test) else GUESS
+        return replace(chosen, confidence=min(chosen.confidence, trust))
 
     def _or(self, node: ast.BoolOp, depth: int) -> Value | None:
         known = [value for value in (self.of(part, depth) for part in node.values) if value is not None]
         truthy = [value for value in known if value.value]
         return next(iter([*truthy, *known]), None)
 
+    def _walrus(self, node: ast.NamedExpr, depth: int) -> Value | None:
+        return self.of(node.value, depth)
+
     def _joined(self, node: ast.JoinedStr, depth: int) -> Value | None:
         text = "".join(self._piece(part, depth) for part in node.values)
-        return Value(text, self._file, node.lineno, LIKELY)
+        return Value(text, self._file, node.lineno, LIKELY) if sane(text) else None
 
     def _piece(self, part: ast.expr, depth: int) -> str:
         inner = part.value if isinstance(part, ast.FormattedValue) else part
@@ -299,6 +304,7 @@ _READERS: dict[type[ast.AST], Callable[[Settings, ast.AST, int], Value | None]] 
     ast.IfExp: Settings._choice,  # type: ignore[dict-item]
     ast.BoolOp: Settings._or,  # type: ignore[dict-item]
     ast.JoinedStr: Settings._joined,  # type: ignore[dict-item]
+    ast.NamedExpr: Settings._walrus,  # type: ignore[dict-item]
 }
 
 
@@ -317,7 +323,10 @@ def _by_trust(bound: list[Assigned]) -> list[Assigned]:
     return sorted(bound, key=lambda b: (order.get(b.how, 6), b.line))
 
 
-def _joint(value: Plain, left: Value, right: Value) -> Value:
+def _joint(value: Plain, left: Value, right: Value) -> Value | None:
+    """What comes of two, as sure as the less sure one; texts that double and double are let go."""
+    if not sane(value):
+        return None
     nearer = left if left.confidence <= right.confidence else right
     return Value(value, nearer.file, nearer.line, nearer.confidence, nearer.because)
 
@@ -352,7 +361,9 @@ def plain(text: str) -> Plain:
         return word.lower() == "true"
     for kind in (int, float):
         try:
-            return kind(word.replace("_", "") if kind is int else word)
+            number = kind(word.replace("_", "") if kind is int else word)
         except ValueError:
             continue
+        if sane(number):
+            return number
     return None if word.lower() in ("none", "null") else word

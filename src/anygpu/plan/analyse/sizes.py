@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+LARGEST = 5 * 10**12  # weights: nobody has trained more
+
 
 class Arguments(Protocol):
     """What a layer is given: by the first of these names, or at this place."""

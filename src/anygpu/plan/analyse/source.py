@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from anygpu.plan.analyse.arithmetic import sane
 from anygpu.plan.analyse.findings import Problem
 
 WHOLE_CHARS = 160_000  # above this only the telling parts are parsed, so that 2 MB stay under a second
@@ -17,6 +18,8 @@ LONGEST_LINE = 20_000
 SNIPPETS = 2000
 MENDS = 12
 PARSINGS = 5
+DEEPEST = 100  # expressions inside each other
+MOST_CHARS = 4_000_000
 
 _TELLING = re.compile(
     r"torch|keras|tensorflow|jax|flax|sklearn|xgb|lgb|lightgbm|catboost|transformers|ultralytics|accelerate|"
@@ -24,14 +27,16 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _CONTINUES = re.compile(r"(?:else|elif|except|finally)\b")
-_PRINT = re.compile(r"^(\s*)print\s+(?![=(])(?:>>\s*[\w.]+\s*,\s*)?(.*?)(,?)\s*$")
+# Lines are a stranger's: where one part of a pattern ends, the next cannot match the same characters.
+_PRINT = re.compile(r"^(\s*)print\s+(?![=(\s])(?:>>\s*[\w.]+\s*,\s*)?(.*?),?$")
 _PRINT_BARE = re.compile(r"^(\s*)print\s*$")
-_EXCEPT = re.compile(r"\bexcept\s+([\w.()\s,]+?)\s*,\s*(\w+)\s*:")
+_EXCEPT = re.compile(r"^(\s*)except\s+([\w.]+|\([\w., ]*\))\s*,\s*(\w+)\s*:")
 _RAISE = re.compile(r"^(\s*)raise\s+([\w.]+)\s*,\s*(.+)$")
 _EXEC = re.compile(r"^(\s*)exec\s+(?!\()(.+)$")
 _NO_STATEMENT = " \t#)]}0123456789-,\"'"  # a long table is one block
 _OPENS = re.compile(r"\s*(?:for|while|if|elif|else|with|def|class|try|except|finally)\b")
 _MAGIC = re.compile(r"^(\s*)[%!?](?!=)")
+_OTHER_LANGUAGE = re.compile(r"\s*%%(?!time|capture|prun|python)")  # a cell of bash, of html, of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +59,22 @@ def read(name: str, data: bytes | str) -> Source:
         text, note = _notebook(text)
         if text is None:
             return _nothing(name, note)
-    text = _without_magic(text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff"))
+    text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
     if len(text) > WHOLE_CHARS:
         says = f"has {len(text):,} characters; only the parts that speak of training were read"
-        return _in_parts(name, text, Problem(file=name, says=says))
-    try:
-        return Source(name, parsed(text), text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", 0) or 0
-        says = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); read as far as it makes sense"
-        return _mended(name, text, Problem(file=name, says=says, line=line))
+        return _in_parts(name, _without_magic(text[:MOST_CHARS]), Problem(file=name, says=says))
+    plain = _without_magic(text)
+    for version in (text, plain) if plain != text else (text,):
+        try:
+            return Source(name, parsed(version), version)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            problem = _unparsed(name, error)
+    return _mended(name, plain, problem)
+
+
+def _unparsed(name: str, error: Exception) -> Problem:
+    says = f"does not parse as Python 3 ({getattr(error, 'msg', error)}); read as far as it makes sense"
+    return Problem(file=name, says=says, line=getattr(error, "lineno", 0) or 0)
 
 
 def _mended(name: str, text: str, problem: Problem) -> Source:
@@ -100,8 +111,35 @@ def parsed(text: str) -> ast.Module:
         warnings.simplefilter("ignore")
         for _ in range(PARSINGS):
             with contextlib.suppress(SystemError):
-                return ast.parse(text)
+                return _trimmed(ast.parse(text))
     raise MemoryError("Python's parser was disturbed each time")
+
+
+def _trimmed(tree: ast.Module) -> ast.Module:
+    """With `...` for what nests deeper or counts further than anybody writes: readers recurse, and print numbers."""
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if isinstance(node, ast.Constant):
+            node.value = node.value if sane(node.value) else ...
+            continue
+        if depth >= DEEPEST:
+            _empty(node)
+        deeper = 0 if isinstance(node, ast.stmt) else depth + isinstance(node, ast.expr)
+        waiting += [(child, deeper) for child in ast.iter_child_nodes(node)]
+    return tree
+
+
+def _empty(node: ast.AST) -> None:
+    for name, value in ast.iter_fields(node):
+        setattr(node, name, [*map(_dots, value)] if isinstance(value, list) else _dots(value))
+
+
+def _dots(node: object) -> object:
+    """Texts with values in them keep their shape; what stands in them is emptied in its turn."""
+    if not isinstance(node, ast.expr) or isinstance(node, ast.JoinedStr | ast.FormattedValue):
+        return node
+    return ast.copy_location(ast.Constant(...), node)
 
 
 def _nothing(name: str, says: str) -> Source:
@@ -129,8 +167,9 @@ def _is_notebook(name: str, text: str) -> bool:
 def _notebook(text: str) -> tuple[str | None, str]:
     try:
         cells = json.loads(text)["cells"]
-        sources = [cell["source"] for cell in cells if cell.get("cell_type") == "code"]
-        return "\n".join("".join(source).rstrip("\n") + "\n" for source in sources), ""
+        sources = ["".join(cell["source"]) for cell in cells if cell.get("cell_type") == "code"]
+        python = [source for source in sources if not _OTHER_LANGUAGE.match(source)]
+        return "\n".join(source.rstrip("\n") + "\n" for source in python), ""
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return None, f"is not a readable notebook ({type(error).__name__}); export it to .py"
 
@@ -156,9 +195,9 @@ def _modern(text: str) -> str:
             lines.append("")
             continue
         if "print" in line:
-            line = _PRINT_BARE.sub(r"\1print()", _PRINT.sub(r"\1print(\2)", line))
+            line = _PRINT_BARE.sub(r"\1print()", _PRINT.sub(r"\1print(\2)", line.rstrip()))
         if "except" in line:
-            line = _EXCEPT.sub(r"except \1 as \2:", line)
+            line = _EXCEPT.sub(r"\1except \2 as \3:", line)
         line = _EXEC.sub(r"\1exec(\2)", _RAISE.sub(r"\1raise \2(\3)", line))
         lines.append(line)
     return "\n".join(lines)

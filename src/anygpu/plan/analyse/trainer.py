@@ -91,9 +91,11 @@ def _parameters(model: Found[str] | None) -> Found[int] | None:
 
 def _given(config: Mapping[str, Any], name: str) -> Found[int] | None:
     value = config.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).isdecimal():
+    if isinstance(value, str):
+        value = int(value) if value.isdecimal() and len(value) < 10 else 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**9:
         return None
-    return Found(value=int(value), file=WHERE) if 0 < int(value) < 10**9 else None
+    return Found(value=value, file=WHERE)
 
 
 def _number(config: Mapping[str, Any], name: str, usual: Mapping[str, Any]) -> Found[int]:

@@ -107,10 +107,11 @@ def _interruptible(read: Analysis) -> Found[bool]:
     resumes = read.resuming is not None and read.resuming.value
     saves = read.checkpointing is not None and read.checkpointing.value
     at: Found[Any] = (read.resuming or read.checkpointing) or _ZERO
+    both = [f.confidence for f in (read.resuming, read.checkpointing) if f is not None]
+    against = [f.confidence for f in (read.resuming, read.checkpointing) if f is not None and not f.value]
+    sure = max(against) if against else min(both, default=VAGUE)
     because = "saves while it trains and can go on" if resumes and saves else "would start from zero"
-    return Found(
-        value=resumes and saves, file=at.file, line=at.line, confidence=at.confidence, because=because
-    )
+    return Found(value=resumes and saves, file=at.file, line=at.line, confidence=sure, because=because)
 
 
 def _storage(read: Analysis) -> Found[bool]:
@@ -129,8 +130,10 @@ def _storage(read: Analysis) -> Found[bool]:
 
 def _frequency(read: Analysis) -> Found[int]:
     every = read.checkpoint_every
-    if every is None or (read.checkpointing is not None and not read.checkpointing.value):
-        return Found(value=0, confidence=VAGUE if every is None else LIKELY, because="never")
+    if read.checkpointing is not None and not read.checkpointing.value:
+        return Found(value=0, confidence=read.checkpointing.confidence, because="never")
+    if every is None:
+        return Found(value=0, confidence=VAGUE, because="not known")
     number = re.match(r"(\d+) steps", every.value)
     if number:
         return Found(value=int(number[1]), file=every.file, line=every.line, confidence=every.confidence)
