@@ -97,7 +97,7 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
                 agent_url="",
                 resources=view.spec.resources,
             )
-            await self._backends[plan.choice.backend].launch(launch, plan.choice)
+            await self._quotes._backends[plan.choice.backend].launch(launch, plan.choice)
         return await right(self, view, plan, compared, guard)
 
     return [(Placing, "_settle", settle)]
