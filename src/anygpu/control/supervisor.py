@@ -342,6 +342,10 @@ class Supervisor:
         times += [self._placing.next_at()] if led.wanting else []
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
+        if (
+            led.due.next_at() <= now
+        ):  # it has become due since looks were started; it would hide those behind it
+            return 0.01
         future = [time for time in times if now < time < float("inf")]
         return max(0.01, min(future) - now) if future else 0.01
 

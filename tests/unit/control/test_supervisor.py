@@ -43,30 +43,46 @@ def _never() -> Any:
     raise AssertionError
 
 
+async def _leading(loop: VirtualLoop, journal: MemoryJournal) -> tuple[Supervisor, Leadership, VirtualClock]:
+    clock = VirtualClock(loop)
+    blobs, backends = MemoryBlobs(clock.wall_ms), {"own": Shelf("own", OWN)}
+    comparing = Comparing(nothing_read, Unwritable(blobs), clock)
+    placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, POLICY)
+    sweeper = Sweeper(backends, clock, POLICY, lambda what, error: None)
+    leading = Supervisor(
+        journal, _never, placing, sweeper, clock, SimWake(loop), POLICY, "me", lambda what, error: None
+    )
+    guard = await journal.acquire("control", "me", ttl_s=9999)
+    assert guard is not None
+    return leading, Leadership(guard=guard, renewed_at=0), clock
+
+
+def test_what_became_due_a_moment_ago_is_not_slept_over() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        leading, led, clock = await _leading(loop, MemoryJournal(now_s=loop.time))
+        led.listed_at = clock.monotonic()
+        led.due.set("later", clock.monotonic() + 0.5)
+        assert leading._pause_s(led) == 0.5
+        led.due.set("due by now", clock.monotonic() - 0.001)
+        assert leading._pause_s(led) < 0.5
+
+    run(story)
+
+
 def test_a_job_that_cannot_be_explained_keeps_no_other_waiting_and_fills_no_journal() -> None:
     async def story(loop: VirtualLoop) -> None:
-        clock, journal = VirtualClock(loop), MemoryJournal(now_s=loop.time)
-        blobs, backends = MemoryBlobs(clock.wall_ms), {"own": Shelf("own", OWN)}
-        comparing = Comparing(nothing_read, Unwritable(blobs), clock)
-        placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, POLICY)
-        sweeper = Sweeper(backends, clock, POLICY, lambda what, error: None)
-        loop_ = Supervisor(
-            journal, _never, placing, sweeper, clock, SimWake(loop), POLICY, "me", lambda what, error: None
-        )
-        guard = await journal.acquire("control", "me", ttl_s=9999)
-        assert guard is not None
-        led = Leadership(guard=guard, renewed_at=0)
-
+        journal = MemoryJournal(now_s=loop.time)
+        leading, led, clock = await _leading(loop, journal)
         await _placed(journal, "a")
-        loop_._know(led, await journal.view(SYSTEM, "a"))
+        leading._know(led, await journal.view(SYSTEM, "a"))
         await asyncio.sleep(POLICY.explain_after_s)
         tried_at = clock.monotonic()
         assert led.unexplained.next_at() == tried_at
-        await loop_._explain(led)
+        await leading._explain(led)
         assert led.unexplained.next_at() == tried_at + EXPLAIN_AGAIN_S
 
         await _placed(journal, "b")
-        loop_._know(led, await journal.view(SYSTEM, "b"))
+        leading._know(led, await journal.view(SYSTEM, "b"))
         assert led.unexplained.next_at() == clock.monotonic() + POLICY.explain_after_s
         events = await journal.events(LAB, after=0, limit=99)
         assert not any(isinstance(recorded.event, JobPlanned) for recorded in events)
