@@ -337,15 +337,17 @@ class Supervisor:
     def _pause_s(self, led: Leadership) -> float:
         """Until the next thing is due, if nothing wakes us before."""
         now = self._clock.monotonic()
-        times = [led.listed_at + self._policy.poll_s, led.due.next_at(), led.unexplained.next_at()]
-        times += [self._placing.moves.next_at()]
+        chores = {
+            "comparing places": led.unexplained.next_at(),
+            "looking for better places": self._placing.moves.next_at(),
+        }
+        late = [led.due.next_at(), *(at for chore, at in chores.items() if chore not in led.chores)]
+        if min(late) <= now:  # it became due after this round had looked, and would hide what is behind it
+            return 0.01
+        times = [led.listed_at + self._policy.poll_s, led.due.next_at(), *chores.values()]
         times += [self._placing.next_at()] if led.wanting else []
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
-        if (
-            led.due.next_at() <= now
-        ):  # it has become due since looks were started; it would hide those behind it
-            return 0.01
         future = [time for time in times if now < time < float("inf")]
         return max(0.01, min(future) - now) if future else 0.01
 

@@ -69,6 +69,19 @@ def test_what_became_due_a_moment_ago_is_not_slept_over() -> None:
     run(story)
 
 
+def test_a_comparison_that_became_due_a_moment_ago_is_not_slept_over() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        leading, led, clock = await _leading(loop, MemoryJournal(now_s=loop.time))
+        led.listed_at = clock.monotonic()
+        led.due.set("later", clock.monotonic() + 5)
+        led.unexplained.set("due by now", clock.monotonic() - 0.001)
+        assert leading._pause_s(led) < 0.5
+        led.chores["comparing places"] = asyncio.create_task(asyncio.sleep(0))
+        assert leading._pause_s(led) == 5, "what is being done is not started again all the time"
+
+    run(story)
+
+
 def test_a_job_that_cannot_be_explained_keeps_no_other_waiting_and_fills_no_journal() -> None:
     async def story(loop: VirtualLoop) -> None:
         journal = MemoryJournal(now_s=loop.time)
