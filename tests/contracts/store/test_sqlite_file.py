@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from sqlalchemy import Connection
 from anygpu.errors import AnygpuError, Internal, StorageFull, StoreBusy
 from anygpu.events.fold import Recorded, fold
 from anygpu.store.evidence import Batch
-from anygpu.store.sql.database import open_database
+from anygpu.store.sql.database import Work, open_database
 from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import row, run
+from anygpu.store.sql.statements import row, rows, run, run_many
 from anygpu.testing.contracts.journal import submit
 from anygpu.testing.histories import LAB, START_MS, job_id, submitted
 
@@ -208,19 +209,50 @@ async def test_two_event_loops_can_share_it(database: SqliteDatabase) -> None:
     assert await journal.head(LAB) == 2
 
 
-async def test_a_mistake_in_the_work_reaches_its_caller_alone(database: SqliteDatabase) -> None:
-    def mistaken(connection: Connection) -> None:
-        run(connection, "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES ('x', 'y', 1, 1)")
-        raise ZeroDivisionError
+LEASE = "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES (?, 'y', 1, 1)"
 
-    def count(connection: Connection) -> object:
-        return row(connection, "SELECT count(*) FROM leases")
 
-    results = await asyncio.gather(
-        *(database.write(work) for work in (count, mistaken, count)), return_exceptions=True
-    )
-    assert [type(result) for result in results] == [tuple, ZeroDivisionError, tuple]
-    assert await database.read(count) == (0,)
+def after_a_row(connection: Connection) -> None:
+    run(connection, LEASE, ("mistaken",))
+    raise ZeroDivisionError
+
+
+def after_a_row_it_read_back(connection: Connection) -> None:
+    assert row(connection, LEASE + " RETURNING epoch", ("mistaken",)) == (1,)
+    raise ZeroDivisionError
+
+
+def among_many_rows(connection: Connection) -> None:
+    run_many(connection, LEASE, [("mistaken",), ("another",), ("mistaken",)])
+
+
+def before_anything(connection: Connection) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "raised"),
+    [
+        (after_a_row, ZeroDivisionError),
+        (after_a_row_it_read_back, ZeroDivisionError),
+        (among_many_rows, sqlite3.IntegrityError),
+        (before_anything, ZeroDivisionError),
+    ],
+)
+async def test_a_mistake_in_the_work_reaches_its_caller_alone(
+    database: SqliteDatabase, mistaken: Work[None], raised: type[Exception]
+) -> None:
+    """In one commit with others, whose work stays."""
+    ready = threading.Event()
+    works: list[Work[object]] = [lambda _: ready.wait(10)]  # what comes meanwhile is committed together
+    works += [lambda c: run(c, LEASE, ("first",)), mistaken, lambda c: run(c, LEASE, ("last",))]
+    writes = [asyncio.create_task(database.write(work)) for work in works]
+    await asyncio.sleep(0)
+    ready.set()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(result) for result in results] == [bool, int, raised, int]
+    names = await database.read(lambda connection: rows(connection, "SELECT name FROM leases ORDER BY name"))
+    assert names == [("first",), ("last",)]
 
 
 async def test_reading_cannot_write(database: SqliteDatabase) -> None:

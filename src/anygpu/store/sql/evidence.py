@@ -9,10 +9,12 @@ from sqlalchemy import Connection
 
 from anygpu.errors import ReportGap
 from anygpu.store.evidence import LOG_QUOTA_BYTES, AttemptRow, Batch, LogPart, Point, SeriesSummary
+from anygpu.store.search import storable
 from anygpu.store.sql import attempts, charts, logs, metrics, telemetry
 from anygpu.store.sql.attempts import Attempt
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import marks, rows
+from anygpu.store.sql.together import Together
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -24,6 +26,7 @@ class SqlEvidence:
     def __init__(self, database: Database, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
         self._database = database
         self._log_quota_bytes = log_quota_bytes
+        self._rows = Together(self.attempts)
 
     async def ingest(self, job_id: str, attempt: int, batch: Batch, *, at_ms: int) -> AttemptRow:
         def work(connection: Connection) -> AttemptRow:
@@ -45,11 +48,11 @@ class SqlEvidence:
         )
 
     async def attempt(self, job_id: str, attempt: int) -> AttemptRow:
-        return await self._of(job_id, attempt, lambda _, state: state.seen(), AttemptRow())
+        return await self._rows.get((job_id, attempt))
 
     async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]:
         def work(connection: Connection) -> dict[tuple[str, int], AttemptRow]:
-            jobs = list(dict.fromkeys(job_id for job_id, _ in keys))
+            jobs = list(dict.fromkeys(storable(job_id) for job_id, _ in keys))
             found: dict[tuple[str, int], AttemptRow] = dict.fromkeys(keys, AttemptRow())
             for start in range(0, len(jobs), 500):
                 part = jobs[start : start + 500]

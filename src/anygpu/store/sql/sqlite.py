@@ -176,9 +176,34 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
     """Commit all at once, each failing alone. When the commit itself fails, one by one: some may still fit."""
-    if len(tasks) == 1 or not _commit_together(connection, tasks):
+    if len(tasks) > 1 and (_commit_trustingly(connection, tasks) or _commit_together(connection, tasks)):
+        return
+    for task in tasks:
+        _commit_alone(connection, task)
+
+
+def _commit_trustingly(connection: Connection, tasks: Sequence[_Task]) -> bool:
+    """Without a savepoint for each: what fails has nearly always written nothing yet. False when one had."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        driver.execute("BEGIN IMMEDIATE")
         for task in tasks:
-            _commit_alone(connection, task)
+            before = driver.total_changes
+            _attempt(connection, task)
+            if not driver.in_transaction or (task.error is not None and driver.total_changes != before):
+                _start_over(driver, tasks)
+                return False
+        driver.execute("COMMIT")
+    except sqlite3.Error as error:
+        _start_over(driver, tasks)
+        return _all_refused(tasks, error)
+    return True
+
+
+def _start_over(driver: sqlite3.Connection, tasks: Sequence[_Task]) -> None:
+    _roll_back(driver)
+    for task in tasks:
+        task.error = None
 
 
 def _commit_together(connection: Connection, tasks: Sequence[_Task]) -> bool:
