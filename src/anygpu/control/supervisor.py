@@ -35,6 +35,9 @@ class Leadership:
     views: dict[str, JobView] = field(default_factory=dict)
     due: Agenda[str] = field(default_factory=Agenda)  # when to look at a job that is not being looked at
     wanting: set[str] = field(default_factory=set)  # jobs without a place
+    news: bool = True  # something has changed since places were last given out
+    placed_at: float = float("-inf")
+    place_soon: bool = False  # a round came too soon after that
     unexplained: Agenda[str] = field(default_factory=Agenda)  # placed without a comparison: when to make one
     timed: set[str] = field(default_factory=set)  # jobs with a deadline that may run on spot
     looking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -125,7 +128,7 @@ class Supervisor:
     async def _round(self, led: Leadership, keeper: Keeper) -> None:
         await self._list(led)
         if led.wanting:
-            self._start(led, "placing", lambda: self._place(led, keeper))
+            self._place_or_soon(led, keeper)
         if led.unexplained.next_at() <= self._clock.monotonic():
             self._start(led, "comparing places", lambda: self._explain(led))
         if led.timed and self._placing.deadlines.due(_timed(led)):
@@ -191,6 +194,7 @@ class Supervisor:
         known = led.views.get(view.id)
         if known is not None and known.position > view.position:
             return
+        led.news = led.news or known is None or known.position != view.position
         led.views[view.id] = view
         if wants_a_place(view):
             led.wanting.add(view.id)
@@ -213,7 +217,7 @@ class Supervisor:
             self._drop(led, view.id)
 
     def _drop(self, led: Leadership, job_id: str) -> None:
-        led.views.pop(job_id, None)
+        led.news = led.views.pop(job_id, None) is not None or led.news
         led.due.drop(job_id)
         led.wanting.discard(job_id)
         led.unexplained.drop(job_id)
@@ -221,7 +225,14 @@ class Supervisor:
         self._placing.moves.forget(job_id)
         led.recovering.pop(job_id, None)
 
+    def _place_or_soon(self, led: Leadership, keeper: Keeper) -> None:
+        """At once when a job has changed; else not too often: everybody who offers places is asked for them."""
+        led.place_soon = not led.news and self._clock.monotonic() < led.placed_at + self._policy.hurry_s
+        if not led.place_soon:
+            self._start(led, "placing", lambda: self._place(led, keeper))
+
     async def _place(self, led: Leadership, keeper: Keeper) -> None:
+        led.news, led.placed_at = False, self._clock.monotonic()
         wanting = [view for view in led.views.values() if view.id in led.wanting]
         ready = [view for view in wanting if self._may_start(led, keeper, view)]
         if not ready:
@@ -346,6 +357,7 @@ class Supervisor:
             return 0.01
         times = [led.listed_at + self._policy.poll_s, led.due.next_at(), *chores.values()]
         times += [self._placing.next_at()] if led.wanting else []
+        times += [led.placed_at + self._policy.hurry_s] if led.place_soon else []
         times += [self._placing.deadlines.next_at(_timed(led))] if led.timed else []
         times += [since + led.views[job_id].retry_delay_s for job_id, since in led.recovering.items()]
         future = [time for time in times if now < time < float("inf")]

@@ -60,13 +60,18 @@ class Life:
         """One call through a seam. Stores take their time, so that others come in between."""
         if self._latency_s and kind in ("read", "write"):
             await asyncio.sleep(self._faults.between(0, self._latency_s))
-        await self.pulse()
+        if not self._well():
+            await self.pulse()
         if kind in ("write", "act"):
             return await self._effect(kind, call)
         self._maybe_busy(kind)
         result = await call()
-        await self.pulse()
+        if not self._well():
+            await self.pulse()
         return result
+
+    def _well(self) -> bool:
+        return self.alive and self._loop.time() >= self._stalled_until
 
     async def _effect(self, kind: Kind, call: Callable[[], Awaitable[T]]) -> T:
         self.writes += 1

@@ -245,7 +245,7 @@ def _of_one_project(seed: int) -> Scenario:
     crowded = chance.random() < 0.04
     places = (Place(name="box", price=0, capacity=2),) if crowded else _places(chance)
     asked = [_asked(chance, n, places) for n in range(chance.choice([1, 2, 2, 3]))]
-    return Scenario(
+    scenario = Scenario(
         seed=str(seed),
         jobs=_crowd(chance) if crowded else tuple(asked),
         places=places,
@@ -254,6 +254,12 @@ def _of_one_project(seed: int) -> Scenario:
         rates={} if crowded else weather(chance),
         policy=_hurried(POLICY) if crowded else POLICY,
     )
+    return _contested(scenario) if scenario.processes > 1 and seed % 2 else scenario
+
+
+def _contested(scenario: Scenario) -> Scenario:
+    """The one that leads often stands still, until the other has taken over and it has not noticed yet."""
+    return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 
 
 def _hurried(policy: Policy) -> Policy:

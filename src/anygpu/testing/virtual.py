@@ -23,14 +23,14 @@ _Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods a simulation nee
 class Call:
     """Something to be done; lighter than asyncio's own handle, of which a history needs thousands."""
 
-    __slots__ = ("_args", "_callback", "_context", "off")
+    __slots__ = ("args", "callback", "context", "off")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
     ) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = context
+        self.callback = callback
+        self.args = args
+        self.context = context
         self.off = False
 
     def cancel(self) -> None:
@@ -38,12 +38,6 @@ class Call:
 
     def cancelled(self) -> bool:
         return self.off
-
-    def run(self) -> None:
-        if self._context is None:
-            self._callback(*self._args)
-        else:
-            self._context.run(self._callback, *self._args)
 
 
 class VirtualLoop(_Loop):  # type: ignore[misc]
@@ -106,7 +100,10 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
             return
         self.steps += 1
         try:
-            call.run()
+            if call.context is None:
+                call.callback(*call.args)
+            else:
+                call.context.run(call.callback, *call.args)
         except Exception as error:  # noqa: BLE001  as any event loop does: report it and go on
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 

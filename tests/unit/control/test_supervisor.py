@@ -101,3 +101,36 @@ def test_a_job_that_cannot_be_explained_keeps_no_other_waiting_and_fills_no_jour
         assert not any(isinstance(recorded.event, JobPlanned) for recorded in events)
 
     run(story)
+
+
+def test_places_are_given_out_at_once_when_a_job_has_changed_and_soon_otherwise() -> None:
+    async def story(loop: VirtualLoop) -> None:
+        journal = MemoryJournal(now_s=loop.time)
+        leading, led, clock = await _leading(loop, journal)
+        keeper: Any = None  # asked only for jobs that were tried before
+        await journal.submit(LAB, "a", JobSubmitted(spec=from_mapping({"command": ["true"]})), at_ms=1)
+        leading._know(led, await journal.view(SYSTEM, "a"))
+        led.listed_at = clock.monotonic()
+        led.due.drop("a")
+        leading._place_or_soon(led, keeper)
+        await led.chores["placing"]
+        assert (await journal.view(SYSTEM, "a")).live_attempt is not None
+
+        await journal.submit(LAB, "b", JobSubmitted(spec=from_mapping({"command": ["true"]})), at_ms=2)
+        leading._know(led, await journal.view(SYSTEM, "b"))
+        led.due.drop("a")
+        led.due.drop("b")
+        leading._place_or_soon(led, keeper)  # a job has changed
+        await led.chores["placing"]
+        led.due.drop("b")
+        assert led.wanting == {"b"}, "the box has one slot"
+
+        led.news = False
+        leading._place_or_soon(led, keeper)
+        assert not led.chores, "nobody was asked for places again"
+        assert leading._pause_s(led) <= POLICY.hurry_s, "but will be"
+        await asyncio.sleep(POLICY.hurry_s)
+        leading._place_or_soon(led, keeper)
+        assert led.chores
+
+    run(story)

@@ -40,7 +40,7 @@ def checked_prefix(prefix: str) -> str:
 def _fault(key: str) -> str:
     if not key or len(key.encode(errors="surrogatepass")) > MAX_KEY_BYTES:
         return f"it must have 1 to {MAX_KEY_BYTES} bytes"
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in key):
+    if not key.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in key):
         return "it has control characters"
     if "\\" in key:
         return "it has a backslash"
