@@ -104,6 +104,19 @@ def test_who_comes_just_as_a_listing_is_over_gets_the_next_one() -> None:
     in_virtual_time(story)
 
 
+def test_after_a_rest_a_second_listing_follows_at_once_and_the_next_ones_keep_their_distance() -> None:
+    async def story() -> None:
+        clock, listing = asyncio.get_running_loop(), Listing(no_machines, pause_s=1, on_listed=lambda _: None)
+        for rest_s in (0, 100):
+            await asyncio.sleep(rest_s)
+            began = clock.time()
+            lists = [await listing.newer_than(clock.time()) for _ in range(5)]
+            # each takes 0.5 s, and of a provider's time no more than a quarter is asked for
+            assert [each.began_at - began for each in lists] == pytest.approx([0, 0.5, 2, 4, 6])
+
+    in_virtual_time(story)
+
+
 async def no_machines() -> list[Machine]:
     await asyncio.sleep(0.5)
     return []

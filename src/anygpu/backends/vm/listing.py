@@ -28,7 +28,10 @@ class Snapshot:
 
 
 class Listing:
-    """At most one call is in flight, and the next begins no sooner than the provider likes."""
+    """At most one call is in flight, and they do not come more often than the provider likes.
+
+    After a rest two may follow at once: the first is nearly always the one that nothing had called for.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,8 @@ class Listing:
         self._fetch = fetch
         self._pause_s = pause_s
         self._on_listed = on_listed
-        self._next_at = float("-inf")
+        self._rested_at = float("-inf")  # when the calls so far have had their pauses
+        self._gap_s = pause_s
         self._flight: asyncio.Task[None] | None = None
         self.latest: Snapshot | None = None
 
@@ -68,13 +72,14 @@ class Listing:
 
     async def _list(self) -> None:
         clock = asyncio.get_running_loop()
-        await asyncio.sleep(self._next_at - clock.time())
+        await asyncio.sleep(self._rested_at - self._gap_s - clock.time())
         began_at = clock.time()
         try:
             machines = await self._fetch()
         finally:
             took_s = clock.time() - began_at
-            self._next_at = began_at + max(self._pause_s, 4 * took_s)  # a slow provider is asked less often
+            self._gap_s = max(self._pause_s, 4 * took_s)  # a slow provider is asked less often
+            self._rested_at = max(self._rested_at, began_at) + self._gap_s
         self.latest = Snapshot(began_at=began_at, machines=by_name(machines))
         self._on_listed(self.latest)
 
