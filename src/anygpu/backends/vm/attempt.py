@@ -92,6 +92,15 @@ class VmAttempt:
     def never_was(self) -> bool:
         return self.refused and self.machine is None and not self.present
 
+    def asks_after(self, moment: float) -> bool:
+        """What was listed at that moment does not tell yet what is to be known of it."""
+        return self.look_after > moment and not self.settled
+
+    @property
+    def settled(self) -> bool:
+        """No later listing says otherwise; what has ended may even be forgotten."""
+        return self.ended or self.never_was or self.taken
+
     def over(self, now: float) -> bool:
         """Nothing of it is left to look after."""
         return (

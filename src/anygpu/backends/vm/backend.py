@@ -235,8 +235,8 @@ class VmBackend:
         return attempt
 
     async def _look(self, attempt: VmAttempt) -> None:
-        if attempt.ended or attempt.never_was or attempt.taken:
-            return  # no later listing says otherwise; what has ended may even be forgotten
+        if attempt.settled:
+            return
         oldest = max(attempt.look_after, self._oldest())
         self._take_in(attempt, await self._listing.newer_than(oldest, enough=lambda: attempt.taken))
         self._watch.begin()

@@ -46,7 +46,14 @@ class Watch:
                 failed += 1
             backoff_s = min(self._timing.hurry_s * (2**failed - 1), self._timing.calm_s)
             await asyncio.sleep(backoff_s)
+            self._calm_down()
             await self._until_due()
+
+    def _calm_down(self) -> None:
+        """Who nudged while the last listing was made may have got the answer by it."""
+        latest = self._listing.latest
+        if latest is not None and not any(each.asks_after(latest.began_at) for each in self._attempts()):
+            self._nudged.clear()
 
     async def _until_due(self) -> None:
         """The next listing is due after a pause that may become shorter meanwhile, or when someone nudges."""
