@@ -1,12 +1,14 @@
 """The quick reader of long lists says what botocore says."""
 
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
 import botocore.session
+import pytest
 from botocore.parsers import create_parser
 
 from anygpu.backends.clouds import ec2_words
-from anygpu.backends.clouds.ec2_reading import NOTHING, described, read_quickly
+from anygpu.backends.clouds.ec2_reading import KEPT, NOTHING, Reader
 
 INSTANCE = """<item><instanceId>i-{number}</instanceId><imageId>ami-1</imageId>
 <instanceState><code>48</code><name>terminated</name></instanceState><privateDnsName/>
@@ -38,7 +40,7 @@ def machines(answer: dict[str, Any]) -> list[Any]:
 
 
 def test_every_field_we_look_at_is_as_botocore_reads_it() -> None:
-    quick, slow = described(LISTED), by_botocore(LISTED)
+    quick, slow = Reader().described(LISTED), by_botocore(LISTED)
     assert machines(quick) == machines(slow)
     assert [m.id for m in machines(quick)] == ["i-1", "i-2"]
     assert quick["NextToken"] == slow["NextToken"] == "more"
@@ -46,16 +48,75 @@ def test_every_field_we_look_at_is_as_botocore_reads_it() -> None:
 
 def test_an_empty_list_is_empty() -> None:
     assert (
-        machines(described(b"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>")) == []
+        machines(
+            Reader().described(b"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>")
+        )
+        == []
     )
 
 
 def test_an_error_is_left_to_botocore() -> None:
     refused: dict[str, Any] = {"status_code": 503, "body": b"<Response/>"}
     mine: dict[str, Any] = {}
-    read_quickly(refused, mine)
+    Reader().read(refused, mine)
     assert (refused["body"], mine) == (b"<Response/>", {})
     listed: dict[str, Any] = {"status_code": 200, "body": LISTED}
-    read_quickly(listed, mine)
+    Reader().read(listed, mine)
     assert listed["body"] == NOTHING
-    assert len(mine["Reservations"][0]["Instances"]) == 2
+    assert len(machines(mine)) == 2
+
+
+def test_what_changed_is_read_anew_and_what_went_is_gone() -> None:
+    reader = Reader()
+    first = reader.described(LISTED)
+    changed = LISTED.replace(b"taken &amp; gone", b"back", 1)
+    assert machines(reader.described(changed)) == machines(by_botocore(changed)) != machines(first)
+    assert machines(reader.described(LISTED)) == machines(first)
+    one = LISTED[: LISTED.index(b"<item><reservationId>r-2")] + LISTED[LISTED.index(b"</reservationSet>") :]
+    assert [m.id for m in machines(reader.described(one))] == ["i-1"]
+
+
+def test_an_answer_with_line_breaks_and_without_the_first_line_reads_the_same() -> None:
+    spread = LISTED.split(b"\n", 1)[1].replace(b"><", b">\n  <")
+    assert machines(Reader().described(spread)) == machines(by_botocore(LISTED))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LISTED.decode().replace("taken &amp; gone", "<![CDATA[<item><reservationId>]]>").encode(),
+        LISTED.decode().replace("UTF-8", "UTF-16").encode("utf-16"),
+        LISTED.decode()
+        .replace("<reservationSet>", "<!-- <item><reservationId> --><reservationSet>")
+        .encode(),
+        LISTED.decode()
+        .replace("</item><item><reservationId>r-2", "</item><new/><item><reservationId>r-2")
+        .encode(),
+    ],
+    ids=["cdata", "utf-16", "comment", "something between"],
+)
+def test_what_cannot_be_cut_is_read_as_a_whole(text: bytes) -> None:
+    assert machines(Reader().described(text)) == machines(by_botocore(text))
+
+
+def test_a_torn_answer_is_an_error_as_it_is_for_botocore() -> None:
+    reader = Reader()
+    reader.described(LISTED)
+    for torn in (LISTED[:-30], LISTED[: LISTED.index(b"</reservationSet>")], LISTED[:900], b""):
+        with pytest.raises(ParseError):
+            reader.described(torn)
+        answer: dict[str, Any] = {"status_code": 200, "body": torn}
+        reader.read(answer, {})
+        assert answer["body"] == torn, "botocore reads it, and says so in its own words"
+
+
+def test_what_is_remembered_has_a_bound() -> None:
+    reader = Reader()
+    for number in range(3, 7):
+        many = "".join(
+            f"<item><reservationId>{number}-{n}</reservationId><instancesSet/></item>"
+            for n in range(KEPT // 3)
+        )
+        reader.described(LISTED.replace(b"<reservationSet>", b"<reservationSet>" + many.encode()))
+        assert len(reader._known) <= KEPT
+    assert len(machines(reader.described(LISTED))) == 2

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any
 
 from anygpu.backends.clouds.ec2_errors import refusal, transport
-from anygpu.backends.clouds.ec2_reading import read_quickly
+from anygpu.backends.clouds.ec2_reading import Reader
 from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.errors import BackendUnavailable
 
@@ -109,7 +109,7 @@ class Aws:
                 client = session.client(
                     service, region_name=region, endpoint_url=self._endpoint or None, config=_config()
                 )
-                client.meta.events.register("before-parse.ec2.DescribeInstances", read_quickly)
+                client.meta.events.register("before-parse.ec2.DescribeInstances", Reader().read)
                 self._clients[service, region] = client
             return self._clients[service, region]
 

@@ -1,13 +1,14 @@
-"""Reads a long list of instances about ten times faster than botocore: only the fields we look at.
+"""Reads a long list of instances many times faster than botocore: only the fields we look at, and only what is new.
 
 botocore walks all seventy members of every instance, a second of computing for a thousand machines, while little else
 in the server runs. Names are those of botocore's ec2 model (`locationName`); an error goes its own way.
 """
 
 import gc
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -21,16 +22,49 @@ TEXTS = {
     "spotInstanceRequestId": "SpotInstanceRequestId",
 }
 NOTHING = b"<DescribeInstancesResponse/>"
+KEPT = 10_000  # reservations remembered as they were read
+RESERVATION = re.compile(rb"<item>\s*<reservationId>")
+END = b"</reservationSet>"
 Found = dict[str, Any]
 
 
-def read_quickly(response_dict: Found, customized_response_dict: Found, **_: Any) -> None:
-    """For botocore's event `before-parse`: what is read here is not read again by botocore."""
-    if response_dict["status_code"] != 200:
-        return
-    with _uncollected():
-        customized_response_dict.update(described(response_dict["body"]))
-    response_dict["body"] = NOTHING
+class Reader:
+    """Of one region's answers. A reservation that is written as it was before is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, list[Found]] = {}
+
+    def read(self, response_dict: Found, customized_response_dict: Found, **_: Any) -> None:
+        """For botocore's event `before-parse`: what is read here is not read again by botocore."""
+        if response_dict["status_code"] != 200:
+            return
+        with _uncollected(), suppress(ET.ParseError):  # that one is botocore's to tell
+            customized_response_dict.update(self.described(response_dict["body"]))
+            response_dict["body"] = NOTHING
+
+    def described(self, body: bytes) -> Found:
+        """As botocore would give it, without the fields nobody asks for. What it holds is not to be changed."""
+        rest, reservations = _cut(body)
+        new = [each for each in dict.fromkeys(reservations) if each not in self._known]
+        read = ET.fromstring(b"<new>%s</new>" % b"".join(new))  # noqa: S314 - as botocore reads it
+        if len(read) != len(new):  # there is more between them than we know of
+            return _whole(body)
+        if len(self._known) + len(new) > KEPT:
+            self._known = {each: self._known[each] for each in reservations if each in self._known}
+        self._known |= {text: _instances(item) for text, item in zip(new, read, strict=True)}
+        found = _whole(rest)
+        found["Reservations"] += [{"Instances": self._known[each]} for each in reservations]
+        return found
+
+
+def _cut(body: bytes) -> tuple[bytes, list[bytes]]:
+    """The answer without its reservations, and each of them; all of it and none, where tags may stand unescaped."""
+    starts = [match.start() for match in RESERVATION.finditer(body)]
+    end = body.rfind(END)
+    if not starts or end < starts[-1] or b"<!" in body:
+        return body, []
+    pieces = [body[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True)]
+    return body[: starts[0]] + body[end:], pieces
 
 
 @contextmanager
@@ -45,16 +79,17 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def described(body: bytes) -> Found:
-    """As botocore would give it, without the fields nobody asks for."""
+def _whole(body: bytes) -> Found:
     root = ET.fromstring(body)  # noqa: S314 - botocore reads the same answer the same way
     space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
-    instances = [
-        _instance(item, space)
-        for item in root.iterfind(_path(space, "reservationSet/item/instancesSet/item"))
-    ]
+    items = root.iterfind(_path(space, "reservationSet/item"))
     token = root.findtext(f"{space}nextToken")
-    return {"Reservations": [{"Instances": instances}], **({"NextToken": token} if token else {})}
+    groups = [{"Instances": _instances(item, space)} for item in items]
+    return {"Reservations": groups, **({"NextToken": token} if token else {})}
+
+
+def _instances(reservation: ET.Element, space: str = "") -> list[Found]:
+    return [_instance(item, space) for item in reservation.iterfind(_path(space, "instancesSet/item"))]
 
 
 def _instance(item: ET.Element, space: str) -> Found:
