@@ -55,10 +55,12 @@ class Keeper:
         """
         view, changed = await self._record(await self._notice(job_id), guard)
         if not changed:
+            began = self._clock.monotonic()
             for attempt in _unfinished(view):
                 await self._act(view, attempt, guard)
             # Provider calls take their time: take in what the agent said meanwhile, then decide.
-            view, changed = await self._record(await self._notice(job_id), guard)
+            meanwhile = self._clock.monotonic() - began > NO_TIME_S
+            view, changed = await self._record(await self._notice(job_id, ask=meanwhile), guard)
         return view, 0.0 if changed and not view.terminal else self._pace(view)
 
     def over_for_s(self, view: JobView) -> float:
@@ -74,13 +76,14 @@ class Keeper:
         for attempt in view.attempts:
             self._memory.pop((view.id, attempt.number), None)
 
-    async def _notice(self, job_id: str) -> JobView:
-        """The job as it is now, with the evidence its agents left."""
+    async def _notice(self, job_id: str, *, ask: bool = True) -> JobView:
+        """The job as it is now, with the evidence its agents left; that of a moment ago, where nobody asks again."""
         view = await self._journal.view(SYSTEM, job_id)
         for attempt in _unfinished(view):
-            row = await self._evidence.attempt(view.id, attempt.number)
-            now = self._clock.monotonic()
             key = (view.id, attempt.number)
+            known = self._memory.get(key)
+            row = known.row if known and not ask else await self._evidence.attempt(*key)
+            now = self._clock.monotonic()
             memory = self._memory.setdefault(key, AttemptMemory.begin(attempt, row, now))
             memory.notice(view, attempt, row, now, self._clock.wall_ms())
         return view
@@ -211,6 +214,7 @@ class Keeper:
 
 
 DELIVERY_TRIES = 3
+NO_TIME_S = 0.02
 STILL_THERE = (State.PENDING, State.RUNNING, State.EXITED)
 
 
