@@ -39,9 +39,7 @@ class Policy:
     account_age_s: float = 300  # how long a provider's word on balance and credentials is used
     cool_base_s: float = 5  # a place that refused a launch is left alone this long, then twice as long, ...
     cool_most_s: float = 300
-    explain_after_s: float = (
-        1  # a job that was placed as it came is compared afterwards, if it is still there
-    )
+    explain_after_s: float = 1  # what was placed as it came is compared after this, if it is still there
     paid_timeout_s: float = 25_200  # a job that names no time limit has this one on machines that cost
     paid_attempts: int = 3  # of one organisation, in flight at a time
     useful_s: float = 60  # a launch that cannot afford this much work and its stop is not made

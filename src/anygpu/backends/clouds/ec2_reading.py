@@ -45,15 +45,16 @@ class Reader:
     def described(self, body: bytes) -> Found:
         """As botocore would give it, without the fields nobody asks for. What it holds is not to be changed."""
         rest, reservations = _cut(body)
-        new = [each for each in dict.fromkeys(reservations) if each not in self._known]
+        if len(self._known) > KEPT:
+            self._known = {}
+        known = self._known  # another thread may begin anew
+        new = [each for each in dict.fromkeys(reservations) if each not in known]
         read = ET.fromstring(b"<new>%s</new>" % b"".join(new))  # noqa: S314 - as botocore reads it
         if len(read) != len(new):  # there is more between them than we know of
             return _whole(body)
-        if len(self._known) + len(new) > KEPT:
-            self._known = {each: self._known[each] for each in reservations if each in self._known}
-        self._known |= {text: _instances(item) for text, item in zip(new, read, strict=True)}
+        known.update({text: _instances(item) for text, item in zip(new, read, strict=True)})
         found = _whole(rest)
-        found["Reservations"] += [{"Instances": self._known[each]} for each in reservations]
+        found["Reservations"] += [{"Instances": known[each]} for each in reservations]
         return found
 
 

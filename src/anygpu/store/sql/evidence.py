@@ -52,12 +52,14 @@ class SqlEvidence:
 
     async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]:
         def work(connection: Connection) -> dict[tuple[str, int], AttemptRow]:
-            jobs = list(dict.fromkeys(storable(job_id) for job_id, _ in keys))
             found: dict[tuple[str, int], AttemptRow] = dict.fromkeys(keys, AttemptRow())
-            for start in range(0, len(jobs), 500):
-                part = jobs[start : start + 500]
-                sql = f"SELECT {attempts.COLUMNS} FROM attempts WHERE job_id IN ({marks(part)})"
-                states = (Attempt(*one) for one in rows(connection, sql, part))
+            for start in range(0, len(keys), 500):
+                part = keys[start : start + 500]
+                jobs = list(dict.fromkeys(storable(job_id) for job_id, _ in part))
+                numbers = list(dict.fromkeys(number for _, number in part))  # earlier ones stay unread
+                sql = f"SELECT {attempts.COLUMNS} FROM attempts WHERE job_id IN ({marks(jobs)})"
+                sql += f" AND number IN ({marks(numbers)})"
+                states = (Attempt(*one) for one in rows(connection, sql, [*jobs, *numbers]))
                 found |= {(s.job_id, s.number): s.seen() for s in states if (s.job_id, s.number) in found}
             return found
 

@@ -71,6 +71,17 @@ class EvidenceContract:
         assert not await evidence.telemetry(JOB, 1, most=10)
         assert (await evidence.log(JOB, 1, offset=0, limit=10)).data == b""
 
+    async def test_of_many_attempts_each_row_is_its_own(self, evidence: Evidence) -> None:
+        for number in (1, 2, 700):
+            await evidence.beat(JOB, number, at_ms=number)
+        keys = [*((JOB, number) for number in range(2, 701)), ("another", 1)]
+        found = await evidence.attempts(keys)
+        assert list(found) == keys
+        assert {key: row.last_seen_ms for key, row in found.items() if row.beats} == {
+            (JOB, 2): 2,
+            (JOB, 700): 700,
+        }
+
     async def test_a_report_is_stored_and_acknowledged(self, evidence: Evidence) -> None:
         batch = Batch(
             first=1,
