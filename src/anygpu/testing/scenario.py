@@ -254,7 +254,8 @@ def _of_one_project(seed: int) -> Scenario:
         rates={} if crowded else weather(chance),
         policy=_hurried(POLICY) if crowded else POLICY,
     )
-    return _contested(scenario) if scenario.processes > 1 and seed % 2 else scenario
+    contested = not crowded and scenario.processes > 1 and seed % 2
+    return _contested(scenario) if contested else scenario
 
 
 def _contested(scenario: Scenario) -> Scenario:
