@@ -43,6 +43,15 @@ class Life:
         self._crash = crash
         self._on_death = on_death
         self._stalled_until = 0.0
+        self._stalls: list[tuple[float, float]] = []
+
+    def awake_s(self, since: float, until: float) -> float:
+        """How much of that time it did not stand still."""
+        awake, at = 0.0, since
+        for began, ended in sorted(self._stalls):
+            awake += max(0.0, min(began, until) - at)
+            at = max(at, min(ended, until))
+        return awake + max(0.0, until - at)
 
     def die(self) -> None:
         if self.alive:
@@ -97,6 +106,7 @@ class Life:
     async def _maybe_stall(self) -> None:
         if self._faults.strikes(Fault.STALLED):
             self._stalled_until = self._loop.time() + self._faults.between(15, 60)
+            self._stalls.append((self._loop.time(), self._stalled_until))
             await self.pulse()
 
     def _maybe_busy(self, kind: Kind) -> None:

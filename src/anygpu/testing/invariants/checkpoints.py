@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, CheckpointSaved
 from anygpu.testing.invariants.story import Story, Violation
+from anygpu.testing.witness import Commit
 from anygpu.testing.world import World
 
-READING_S = 5.0  # damage that came between reading a checkpoint back and writing the intent
+READING_S = (
+    5.0  # between reading a checkpoint back and writing the intent, unless the process stands still then
+)
 
 
 def check(world: World, stories: Mapping[str, Story]) -> Iterator[Violation]:
@@ -32,7 +35,7 @@ def _resumes(world: World, story: Story) -> Iterator[Violation]:
             yield from _rejected(world, event, kept, commit.at)
             kept = [c for c in kept if c.id != event.checkpoint_id]
         elif isinstance(event, AttemptLaunching):
-            yield from _resume(world, event, kept[-1] if kept else None, commit.at)
+            yield from _resume(world, event, kept[-1] if kept else None, commit)
 
 
 def _rejected(
@@ -45,13 +48,14 @@ def _rejected(
 
 
 def _resume(
-    world: World, event: AttemptLaunching, newest: CheckpointRef | None, at: float
+    world: World, event: AttemptLaunching, newest: CheckpointRef | None, commit: Commit
 ) -> Iterator[Violation]:
     chosen = event.resume.id if event.resume is not None else None
     if chosen != (newest.id if newest is not None else None):
         yield Violation(6, f"{event.name} resumes from {_step(event.resume)}, not from {_step(newest)}")
     damaged_at = world.rotted.get(newest.manifest, 0.0) if newest is not None else 0.0
-    if event.name in world.resumed_damaged and damaged_at < at - READING_S:
+    (writer,) = (each.life for each in world.processes if each.life.name == commit.process)
+    if event.name in world.resumed_damaged and writer.awake_s(damaged_at, commit.at) > READING_S:
         yield Violation(6, f"{event.name} resumes from a damaged checkpoint")
 
 
