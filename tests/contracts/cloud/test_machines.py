@@ -188,6 +188,14 @@ async def test_an_ssh_port_can_be_closed_for_a_while(sim: CloudSim) -> None:
         assert (await shell.run("echo in")).stdout == "in\n"
 
 
+async def test_what_a_command_says_after_it_closed_one_output_arrives_by_the_other(sim: CloudSim) -> None:
+    instance = await rented(sim)
+    async with connected(instance) as shell:
+        for closed, other in ((1, 2), (2, 1)):
+            said = await shell.run(f"exec {closed}>&-; sleep 0.1; echo late >&{other}; exit 3")
+            assert (said.exit_status, f"{said.stdout}{said.stderr}") == (3, "late\n")
+
+
 async def test_on_a_full_disk_writes_fail_until_there_is_room_again(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell, shell.start_sftp_client() as files:

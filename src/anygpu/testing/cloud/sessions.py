@@ -63,7 +63,8 @@ class Sessions:
         pipe = subprocess.PIPE
         child = self.start(_argv(process.command), env, stdin=pipe, stdout=pipe, stderr=pipe)
         ended = asyncio.create_task(exit_code(child))
-        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
+        # Without `send_eof`: the first of its two outputs that ends would end the other.
+        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr, send_eof=False)
         code = await ended
         await process.stdout.drain()
         await process.stderr.drain()
