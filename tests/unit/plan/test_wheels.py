@@ -57,11 +57,12 @@ def test_which_torch_runs_on_which_gpu(requirement: str, kind: str, fits: bool) 
     assert (said == "") is fits, said
 
 
-def test_an_index_of_one_build_decides_which_wheel_it_is() -> None:
-    index, v100 = "--extra-index-url https://wheels.example/whl/cu126", gpus.spec("V100")
+@pytest.mark.parametrize("option", ["-i ", "--index-url ", "--index-url=", "--extra-index-url "])
+def test_an_index_of_one_build_decides_which_wheel_it_is(option: str) -> None:
+    index, v100 = option + "mirror/whl/cu126", gpus.spec("V100")
     assert misfit([index, "torch"], v100, "535.1") == ""
     assert misfit(["torch"], v100) != ""
-    assert misfit(["--index-url=https://lab.example/simple", "torch"], v100) != ""
+    assert misfit([option + "mirror/simple", "torch"], v100) != ""
     assert "torch 2.13 (cu126)" in misfit([index, "torch"], gpus.spec("B200"))
 
 

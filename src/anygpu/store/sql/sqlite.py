@@ -176,50 +176,35 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
     """Commit all at once, each failing alone. When the commit itself fails, one by one: some may still fit."""
-    if len(tasks) > 1 and (_commit_trustingly(connection, tasks) or _commit_together(connection, tasks)):
+    if len(tasks) > 1 and any(_commit_together(connection, tasks, apart=apart) for apart in (False, True)):
         return
     for task in tasks:
         _commit_alone(connection, task)
 
 
-def _commit_trustingly(connection: Connection, tasks: Sequence[_Task]) -> bool:
-    """Without a savepoint for each: what fails has nearly always written nothing yet. False when one had."""
+def _commit_together(connection: Connection, tasks: Sequence[_Task], *, apart: bool) -> bool:
+    """False when it has to be done in another way.
+
+    `apart`: with a savepoint for each. What fails has nearly always written nothing yet, and there is nothing to undo.
+    """
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN IMMEDIATE")
         for task in tasks:
             before = driver.total_changes
+            if apart:
+                driver.execute("SAVEPOINT task")
             _attempt(connection, task)
-            if not driver.in_transaction or (task.error is not None and driver.total_changes != before):
-                _start_over(driver, tasks)
+            undo = task.error is not None and driver.total_changes != before
+            if not driver.in_transaction:  # SQLite gave up on everything, as it may when the disk is full
                 return False
-        driver.execute("COMMIT")
-    except sqlite3.Error as error:
-        _start_over(driver, tasks)
-        return _all_refused(tasks, error)
-    return True
-
-
-def _start_over(driver: sqlite3.Connection, tasks: Sequence[_Task]) -> None:
-    _roll_back(driver)
-    for task in tasks:
-        task.error = None
-
-
-def _commit_together(connection: Connection, tasks: Sequence[_Task]) -> bool:
-    driver: Any = connection.connection.driver_connection
-    try:
-        driver.execute("BEGIN IMMEDIATE")
-        for task in tasks:
-            driver.execute("SAVEPOINT task")
-            _attempt(connection, task)
-            if (
-                not driver.in_transaction
-            ):  # SQLite itself gave up on everything, as it may when the disk is full
+            if undo and not apart:
+                _roll_back(driver)
                 return False
-            if task.error is not None:
+            if undo:
                 driver.execute("ROLLBACK TO task")
-            driver.execute("RELEASE task")
+            if apart:
+                driver.execute("RELEASE task")
         driver.execute("COMMIT")
     except sqlite3.Error as error:
         _roll_back(driver)
@@ -243,7 +228,6 @@ def _refuse(tasks: Sequence[_Task], error: Exception) -> None:
 
 def _commit_alone(connection: Connection, task: _Task) -> None:
     driver: Any = connection.connection.driver_connection
-    task.error = None
     try:
         driver.execute("BEGIN IMMEDIATE")
         _attempt(connection, task)
@@ -255,6 +239,7 @@ def _commit_alone(connection: Connection, task: _Task) -> None:
 
 
 def _attempt(connection: Connection, task: _Task) -> None:
+    task.error = None  # of an earlier attempt
     try:
         task.result = task.work(connection)
     except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
