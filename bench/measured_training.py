@@ -20,7 +20,7 @@ from anygpu.trainers.progress import Progress
 
 SIDE, PICTURES = 64, 960
 # Everything of ours that runs between two steps goes through these.
-HOOKS = {
+HOOKS: dict[str, list[tuple[Any, str]]] = {
     "torch-classifier": [(AnyTrainer, "step_done"), (AnyTrainer, "epoch_done"), (Progress, "saw")],
     "yolo": [("anygpu.trainers.yolo.engine", "run_callbacks")],
 }

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
+from functools import partial
 
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.catalog import Catalog, Row, places_in, terms
@@ -50,8 +51,8 @@ def figures() -> list[Figure]:
     sorting_ms = cpu_ms(lambda: sorted(rows))
     rows.clear()  # a server keeps none of them
     read = analyse((SCRIPTS / "timm_finetune.py").read_bytes(), name="timm_finetune.py")
-    full_ms = max(cpu_ms(lambda s=strategy: whole(places, read, s)) for strategy in STRATEGIES)
-    again_ms = max(cpu_ms(lambda s=strategy: typed(places, read, s)) for strategy in STRATEGIES)
+    full_ms = max(cpu_ms(partial(whole, places, read, strategy)) for strategy in STRATEGIES)
+    again_ms = max(cpu_ms(partial(typed, places, read, strategy)) for strategy in STRATEGIES)
     how = f"{len(places):,} offers of {places.kinds} kinds; CPU time, best of {RUNS}, the slowest strategy"
     against = f"sorting the rows {sorting_ms:.0f} ms"
     return [
@@ -67,8 +68,8 @@ def figures() -> list[Figure]:
 def reading() -> list[Figure]:
     """Reading a script beside parsing it, which is the least one can do."""
     scripts = [path.read_bytes() for path in sorted(SCRIPTS.glob("*.py"))]
-    ours = [cpu_ms(lambda t=text: analyse(t), runs=3) for text in scripts]
-    parse_ms = statistics.median(cpu_ms(lambda t=text: compiled(t), runs=3) for text in scripts)
+    ours = [cpu_ms(partial(analyse, text), runs=3) for text in scripts]
+    parse_ms = statistics.median(cpu_ms(partial(compiled, text), runs=3) for text in scripts)
     large = "\n".join(
         [
             scripts[0].decode(),

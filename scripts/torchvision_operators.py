@@ -9,16 +9,17 @@ import importlib.abc
 import importlib.machinery
 import sys
 from pathlib import Path
+from typing import Any
 
 
 class WithOperators(importlib.abc.Loader):
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         self._loader = loader
 
-    def create_module(self, spec):
+    def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module):
+    def exec_module(self, module: Any) -> None:
         missing = not loads(Path(module.__file__).parent)
         if missing:
             define_nms()
@@ -28,7 +29,7 @@ class WithOperators(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != "torchvision":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
@@ -37,7 +38,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def loads(package):
+def loads(package: Path) -> bool:
     import torch
 
     try:
@@ -48,7 +49,7 @@ def loads(package):
         return False
 
 
-def define_nms():
+def define_nms() -> None:
     import torch
 
     for name in ("nms", "qnms"):  # of plain numbers, and of quantised ones
@@ -57,7 +58,7 @@ def define_nms():
         torch.library.impl(operator, "CPU", nms)
 
 
-def nms(boxes, scores, iou_threshold):
+def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
     """Keep the best box, drop what overlaps it, and so on."""
     import torch
 

@@ -99,6 +99,7 @@ def paths(command: click.Command, name: str) -> list[str]:
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
 def test_every_command_is_documented(entry: click.Command) -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
+    assert entry.name is not None
     found = load(entry.name)
     assert found is not None
     for path in paths(found, entry.name):

@@ -47,8 +47,9 @@ def mistake(words: list[str]) -> str:
     except click.UsageError as error:
         return error.format_message()
     target = options.get("target")
-    is_run = isinstance(found, RunCommand) and "--" not in rest and isinstance(target, list | tuple)
-    return _misplaced(found, list(target)) if is_run else ""
+    if isinstance(found, RunCommand) and "--" not in rest and isinstance(target, list | tuple):
+        return _misplaced(found, list(target))
+    return ""
 
 
 def _misplaced(command: click.Command, tail: list[str]) -> str:

@@ -3,6 +3,7 @@
 Each is one small wrong turn somebody could take; the test asserts which invariant notices it, and how soon.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,21 +20,22 @@ from anygpu.control import (
     money,
     placing,
     pool,
-    supervisor,
     sweep,
     verdict,
 )
 from anygpu.control.desk import Desk
+from anygpu.control.endings import read_ending
 from anygpu.control.jobs import Jobs
 from anygpu.control.keeper import Keeper
 from anygpu.control.placing import Placing
 from anygpu.control.pool import Standing
+from anygpu.control.seams import attempt_name
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.errors import AnygpuError
 from anygpu.events import fold
-from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure
-from anygpu.events.types import AttemptClaimed
+from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure, Phase
+from anygpu.events.types import AttemptClaimed, AttemptReleased
 from anygpu.plan.spot import WAIT, Decision, Where
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
@@ -60,6 +62,7 @@ class Planted:
 
 
 PLANTED: list[Planted] = []
+NOT_GUARDED: Any = None
 
 
 def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
@@ -77,8 +80,8 @@ def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[
 def the_lease_guards_no_write() -> list[Patch]:
     look, place = Keeper.look, Placing.run
     return [
-        (Keeper, "look", lambda self, job_id, guard: look(self, job_id, None)),
-        (Placing, "run", lambda self, views, ready, guard: place(self, views, ready, None)),
+        (Keeper, "look", lambda self, job_id, guard: look(self, job_id, NOT_GUARDED)),
+        (Placing, "run", lambda self, views, ready, guard: place(self, views, ready, NOT_GUARDED)),
     ]
 
 
@@ -90,7 +93,7 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
         if plan.choice is not None:
             number = len(view.attempts) + 1
             launch = Launch(
-                name=placing.attempt_name(view.id, number),
+                name=attempt_name(view.id, number),
                 job_id=view.id,
                 attempt=number,
                 ticket=self._tickets.ticket(view.id, number),
@@ -150,7 +153,7 @@ def terminate_is_called_only_once() -> list[Patch]:
 def released_without_looking() -> list[Patch]:
     return [
         (decide, "_is_gone", lambda seen, policy: seen.terminated),
-        (decide, "_released", lambda attempt, seen, now_ms: decide.AttemptReleased(attempt=attempt.number)),
+        (decide, "_released", lambda attempt, seen, now_ms: AttemptReleased(attempt=attempt.number)),
     ]
 
 
@@ -162,7 +165,7 @@ def jobs_end_while_machines_are_left() -> list[Patch]:
         return right(view, all_released=True, **options)
 
     def ended(event: Any, view: Any, at_ms: int, status: Any) -> Any:
-        return replace(view, status=status, phase=fold.Phase.ENDED, ended_at_ms=at_ms)
+        return replace(view, status=status, phase=Phase.ENDED, ended_at_ms=at_ms)
 
     return [(decide, "_after_attempt", after), (fold, "_ended", ended)]
 
@@ -233,7 +236,7 @@ def the_price_of_the_offer_is_charged_whatever_the_provider_says() -> list[Patch
 
 @planted(4)
 def machines_that_were_taken_back_are_free() -> list[Patch]:
-    right = decide.usage_of
+    right = money.usage_of
 
     def usage_of(attempt: Any, observation: Any, now_ms: int) -> Any:
         taken = observation is not None and observation.preempted
@@ -335,7 +338,7 @@ def checkpoints_are_resumed_unread() -> list[Patch]:
 def the_end_is_recorded_before_the_frames() -> list[Patch]:
     async def end(self: Desk, key: Any, body: Any) -> Any:
         row = await self._evidence.attempt(key.job_id, key.attempt)
-        ending = desk.read_ending(body)
+        ending = read_ending(body)
 
         def fact(view: Any) -> list[Any]:
             if desk._ended_already(view, key):
@@ -488,7 +491,7 @@ def a_failed_look_is_the_last_one() -> list[Patch]:
             view = await self._journal.view(SYSTEM, job_id)
             await keeper.look(view.id, led.guard)
         except AnygpuError:
-            led.looking[job_id] = supervisor.asyncio.create_task(supervisor.asyncio.sleep(0))
+            led.looking[job_id] = asyncio.create_task(asyncio.sleep(0))
             return
         await right(self, led, keeper, job_id)
 

@@ -6,7 +6,8 @@ from itertools import chain
 import pytest
 from tests.simulation.planted import PLANTED, Planted
 
-from anygpu.testing.simulate import History, play, seeded
+from anygpu.testing.scenario import seeded
+from anygpu.testing.simulate import History, play
 
 SEEDS = 300
 LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds are gone through

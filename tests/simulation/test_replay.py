@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from anygpu.testing.simulate import main, play, seeded
+from anygpu.testing.scenario import seeded
+from anygpu.testing.simulate import main, play
 
 
 @pytest.mark.parametrize("seed", [7, 100, 361])

@@ -57,7 +57,7 @@ def test_a_value_the_framework_refuses_is_named_without_a_traceback(
 def test_a_killed_boosting_ends_where_an_uninterrupted_one_ends(
     model: str, sampling: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "target": "species",
         "drop": ["price"],
         "epochs": ROUNDS,
@@ -79,7 +79,7 @@ def test_a_killed_boosting_ends_where_an_uninterrupted_one_ends(
 def test_numbers_are_predicted_and_the_export_predicts_the_same(
     model: str, data: Path, tmp_path: Path
 ) -> None:
-    settings = {"target": "price", "drop": ["species"], "epochs": 60, "n_jobs": 1}
+    settings: dict[str, Any] = {"target": "price", "drop": ["species"], "epochs": 60, "n_jobs": 1}
     result = get_trainer(model, dataset_path=data, output_dir=tmp_path, **settings).train()
     assert result.metrics["r2"] > 0.8
     assert result.exports[0].difference is not None
@@ -88,7 +88,7 @@ def test_numbers_are_predicted_and_the_export_predicts_the_same(
 
 @pytest.mark.parametrize("model", ["xgboost", "lightgbm"])
 def test_classes_keep_their_names(model: str, data: Path, tmp_path: Path) -> None:
-    settings = {"target": "species", "drop": ["price"], "epochs": 5, "n_jobs": 1}
+    settings: dict[str, Any] = {"target": "species", "drop": ["price"], "epochs": 5, "n_jobs": 1}
     result = get_trainer(model, dataset_path=data, output_dir=tmp_path, **settings).train()
     assert joblib.load(result.best).class_names_ == ["adelie", "chinstrap", "gentoo"]
     assert result.exports[0].difference is not None

@@ -85,7 +85,7 @@ def weights(result: Mapping[str, Any]) -> str:
 def test_texts_are_told_apart_and_a_killed_training_ends_where_a_whole_one_ends(
     tmp_path: Path, opinions: Path
 ) -> None:
-    settings = {"epochs": 4, "learning_rate": 3e-3, "device": "cpu"}
+    settings: dict[str, Any] = {"epochs": 4, "learning_rate": 3e-3, "device": "cpu"}
     whole = Training(trainer="hf", dataset=opinions, settings=settings).run(tmp_path / "whole")
     assert whole["metrics"]["accuracy"] > 0.9
     saving = Training(trainer="hf", dataset=opinions, settings={**settings, "checkpoint_every_s": 0})
@@ -116,7 +116,13 @@ class Stopping(LocalContext):
 def test_a_language_model_learns_and_goes_on_after_a_stop_in_the_middle_of_an_epoch(
     tmp_path: Path, verse: Path
 ) -> None:
-    settings = {"task": "causal-lm", "epochs": 4, "lr": 5e-3, "block_size": 32, "export": ["onnx"]}
+    settings: dict[str, Any] = {
+        "task": "causal-lm",
+        "epochs": 4,
+        "lr": 5e-3,
+        "block_size": 32,
+        "export": ["onnx"],
+    }
     whole = trained(verse, tmp_path / "whole", **settings)
     losses = [each["val_loss"] for each in whole.history]
     assert losses[-1] < 1.6
@@ -148,7 +154,7 @@ def test_images_are_told_apart_and_the_export_loads_again(tmp_path: Path, pictur
 
 
 def test_a_training_that_had_ended_ends_again_with_the_same_model(tmp_path: Path, opinions: Path) -> None:
-    settings = {"epochs": 1, "export": ["safetensors"], "model": "bert"}
+    settings: dict[str, Any] = {"epochs": 1, "export": ["safetensors"], "model": "bert"}
     first = trained(opinions, tmp_path, **settings)
     again = trained(opinions, tmp_path, LocalContext(tmp_path, resume=True), **settings)
     assert (again.timing.steps, again.metrics) == (first.timing.steps, first.metrics)

@@ -17,7 +17,7 @@ WHO = ("the cat", "a dog", "my friend", "the old king", "a small bird")
 DOES = ("sees", "follows", "likes", "finds", "hears")
 WHAT = ("the river", "a green hill", "the moon", "an open door", "the long road")
 EPOCHS, STEPS = 3, 40
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "model": "gpt-nano",
     "epochs": EPOCHS,
     "steps_per_epoch": STEPS,
@@ -72,7 +72,7 @@ def test_killed_at_random_steps_it_ends_bit_for_bit_the_same(sentences: Path, tm
 
 
 def test_gradients_of_several_batches_are_those_of_one_large_one(sentences: Path, tmp_path: Path) -> None:
-    settings = {**SETTINGS, "epochs": 1, "steps_per_epoch": 3, "dropout": 0.0, "export": []}
+    settings: dict[str, Any] = {**SETTINGS, "epochs": 1, "steps_per_epoch": 3, "dropout": 0.0, "export": []}
     losses = []
     for name, more in (
         ("one", {"batch_size": 16, "accumulate": 1}),

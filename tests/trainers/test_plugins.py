@@ -33,7 +33,7 @@ def looked() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_images_come_with_their_classes(tmp_path: Path, looked: dict[str, Any], workers: int) -> None:
     data = shapes.image_folder(tmp_path / "data", train=24, val=8)
-    settings = {"image_size": 32, "batch_size": 4, "workers": workers}
+    settings: dict[str, Any] = {"image_size": 32, "batch_size": 4, "workers": workers}
     get_trainer("looks", dataset_path=data, output_dir=tmp_path / "out", **settings).train()
     images, labels = looked["batch"]
     assert images.shape == (4, 3, 32, 32)
@@ -44,7 +44,7 @@ def test_images_come_with_their_classes(tmp_path: Path, looked: dict[str, Any], 
 
 def test_images_come_with_their_boxes(tmp_path: Path, looked: dict[str, Any]) -> None:
     data = shapes.yolo_dataset(tmp_path / "data", train=8, val=4)
-    settings = {"image_size": 32, "batch_size": 4}
+    settings: dict[str, Any] = {"image_size": 32, "batch_size": 4}
     get_trainer("looks", dataset_path=data, output_dir=tmp_path / "out", **settings).train()
     images, targets = looked["batch"]
     assert (len(images), len(targets)) == (4, 4)

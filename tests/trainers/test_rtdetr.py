@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors import safe_open
@@ -14,7 +15,7 @@ from anygpu.trainers import TrainingResult, data, get_trainer
 
 pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
 BAR = 0.4  # mAP50; an untrained model has 0
-SMALL = {
+SMALL: dict[str, Any] = {
     "model": "rtdetr-tiny",
     "image_size": 64,
     "batch_size": 8,
@@ -33,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
     drawn = shapes.yolo_dataset(tmp_path_factory.mktemp("shapes") / "shapes")
     dataset = data.to_coco(data.load(drawn), tmp_path_factory.mktemp("coco") / "coco")
     output = tmp_path_factory.mktemp("trained")
-    settings = {**SMALL, "epochs": 18, "export": ["onnx", "safetensors"]}
+    settings: dict[str, Any] = {**SMALL, "epochs": 18, "export": ["onnx", "safetensors"]}
     return get_trainer("rt-detr", dataset_path=dataset, output_dir=output, **settings).train()
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from tests.trainers.pictures import CLASSES, draw_folder
 
-from anygpu.trainers import BadConfig, BadDataset, Trainer, TrainingResult, get_trainer
+from anygpu.trainers import AnyTrainer, BadConfig, BadDataset, TrainingResult, get_trainer
 from anygpu.trainers.torch.models import Normalised, small_cnn
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "image_size": 32, "threads": 1, "device": "cpu"}
@@ -22,7 +22,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return draw_folder(tmp_path_factory.mktemp("pictures"), each=60)
 
 
-def trainer(pictures: Path, output: Path, **settings: Any) -> Trainer:
+def trainer(pictures: Path, output: Path, **settings: Any) -> AnyTrainer:
     return get_trainer(
         "torch-classifier", dataset_path=pictures, output_dir=output, **{**SETTINGS, **settings}
     )

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
 BAR = 0.5  # mAP50; an untrained model has 0
 # One optimiser step a batch, and images that stay recognisable at 64 pixels.
 LEARNS = {"optimizer": "AdamW", "lr": 0.002, "nbs": 8, "warmup_epochs": 1, "mosaic": 0.5, "close_mosaic": 3}
-SMALL = {"image_size": 64, "batch_size": 8, "device": "cpu", **LEARNS}
+SMALL: dict[str, Any] = {"image_size": 64, "batch_size": 8, "device": "cpu", **LEARNS}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
     output = tmp_path_factory.mktemp("trained")
-    settings = {**SMALL, "model": "yolov11n", "epochs": 12, "export": ["onnx", "torchscript"]}
+    settings: dict[str, Any] = {**SMALL, "model": "yolov11n", "epochs": 12, "export": ["onnx", "torchscript"]}
     return get_trainer("yolo", dataset_path=drawn, output_dir=output, **settings).train()
 
 
@@ -68,7 +68,7 @@ def test_the_card_says_the_licence(trained: TrainingResult) -> None:
 )
 def test_the_other_tasks_train_too(task: str, labels: str, metric: str, tmp_path: Path) -> None:
     dataset = shapes.yolo_dataset(tmp_path / "shapes", train=8, val=4, labels=labels)
-    settings = {**SMALL, "task": task, "epochs": 1}
+    settings: dict[str, Any] = {**SMALL, "task": task, "epochs": 1}
     result = get_trainer("yolo", dataset_path=dataset, output_dir=tmp_path / "out", **settings).train()
     assert metric in result.metrics
     assert result.exports[0].difference is not None
@@ -76,7 +76,7 @@ def test_the_other_tasks_train_too(task: str, labels: str, metric: str, tmp_path
 
 def test_classification_trains_from_an_image_folder(tmp_path: Path) -> None:
     dataset = shapes.image_folder(tmp_path / "shapes")
-    settings = {**SMALL, "task": "image-classification", "epochs": 2, "erasing": 0.0}
+    settings: dict[str, Any] = {**SMALL, "task": "image-classification", "epochs": 2, "erasing": 0.0}
     result = get_trainer("yolo", dataset_path=dataset, output_dir=tmp_path / "out", **settings).train()
     assert 0 <= result.metrics["accuracy"] <= 1
     assert result.timing.steps == 6
@@ -98,7 +98,7 @@ class StopsAt(LocalContext):
 def test_it_stops_when_asked_and_goes_on_from_there_with_a_coco_dataset(tmp_path: Path) -> None:
     drawn = shapes.yolo_dataset(tmp_path / "shapes", train=8, val=4)
     dataset = data.to_coco(data.load(drawn), tmp_path / "coco")
-    settings = {**SMALL, "model": "yolo26n", "batch_size": 2, "epochs": 2, "export": []}
+    settings: dict[str, Any] = {**SMALL, "model": "yolo26n", "batch_size": 2, "epochs": 2, "export": []}
     output = tmp_path / "out"
     stops, goes_on = StopsAt(output, 3), StopsAt(output, -1, resume=True)
     stopped = get_trainer("yolo", dataset_path=dataset, output_dir=output, context=stops, **settings).train()
@@ -118,7 +118,7 @@ def test_a_relative_output_directory_holds_everything(
     drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = {
+    settings: dict[str, Any] = {
         "model": "yolo11n",
         "epochs": 1,
         "batch_size": 8,

@@ -1,6 +1,10 @@
 """A job that says its steps is predicted while it runs, and judged when it has completed."""
 
 import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.acceptance.cli.conftest import Shell
 
 SCRIPT = (
     "import time, anygpu",
@@ -11,7 +15,7 @@ SCRIPT = (
 )
 
 
-def soon(look, within_s: float = 60.0):
+def soon(look: Callable[[], Any], within_s: float = 60.0) -> Any:
     """What `look` answers once it is something; a completed job's outcome is written a moment later."""
     end = time.monotonic() + within_s
     while not (found := look()) and time.monotonic() < end:
@@ -19,12 +23,12 @@ def soon(look, within_s: float = 60.0):
     return found
 
 
-def first_steps(job):
+def first_steps(job: dict[str, Any]) -> dict[str, Any] | None:
     said = job["prediction"]
     return said if said and said["basis"] == "first steps" else None
 
 
-def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone) -> None:
+def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone: Shell) -> None:
     alone("up", "-d")
     assert b"no completed job was predicted yet" in alone("accuracy").stdout
     alone.write("t.py", *SCRIPT)

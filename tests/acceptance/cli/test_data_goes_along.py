@@ -2,8 +2,10 @@
 
 import shutil
 
+from tests.acceptance.cli.conftest import Shell
 
-def test_data_sent_along_is_there_when_the_path_is_gone(anygpu) -> None:
+
+def test_data_sent_along_is_there_when_the_path_is_gone(anygpu: Shell) -> None:
     folder = anygpu.directory / "digits"
     folder.mkdir()
     (folder / "a.txt").write_text("a")

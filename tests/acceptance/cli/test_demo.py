@@ -5,10 +5,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.acceptance.cli.conftest import Shell
 
 
 @pytest.mark.slow
-def test_the_demo_loses_its_spot_machine_goes_on_elsewhere_and_the_bills_agree(alone) -> None:
+def test_the_demo_loses_its_spot_machine_goes_on_elsewhere_and_the_bills_agree(alone: Shell) -> None:
     before = set(Path(tempfile.gettempdir()).glob("anygpu-demo-*"))
     report = json.loads(alone("demo", "--json").stdout)
     assert report["troubles"] == []

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.acceptance.cli.conftest import Shell
 
 
-def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
+def test_a_job_is_found_by_id_beginning_name_and_last(anygpu: Shell) -> None:
     anygpu.write("t.py", "print('here')")
     made = anygpu.json("run", "-d", "-n", "findme", "t.py")
     anygpu("logs", "-f", made["id"])
@@ -20,7 +21,7 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu) -> None:
     assert anygpu("cancel", "findme").stdout == f"already completed {made['id']}\n".encode()
 
 
-def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu) -> None:
+def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu: Shell) -> None:
     anygpu.write("t.py", "print('once more')")
     made = anygpu.json("run", "-d", "t.py")
     anygpu("logs", "-f", made["id"])
@@ -29,7 +30,7 @@ def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu) -> N
     assert b"no checkpoint; it starts from the beginning" in again.stderr
 
 
-def test_lists_are_filtered_by_status_tag_name_and_text(anygpu) -> None:
+def test_lists_are_filtered_by_status_tag_name_and_text(anygpu: Shell) -> None:
     anygpu.write("t.py", "print(1)")
     anygpu("run", "-n", "listed", "-t", "mark-a", "t.py")
     anygpu("run", "-n", "listed-too", "-t", "mark-b", "t.py")
@@ -40,7 +41,7 @@ def test_lists_are_filtered_by_status_tag_name_and_text(anygpu) -> None:
     assert b"listed-too" in anygpu("ls").stdout
 
 
-def test_the_tail_of_a_log_has_the_lines_asked_for(anygpu) -> None:
+def test_the_tail_of_a_log_has_the_lines_asked_for(anygpu: Shell) -> None:
     anygpu.write("t.py", "for n in range(5000): print('line', n)")
     anygpu("run", "-n", "tailed", "t.py")
     assert anygpu("logs", "tailed", "-n", "2").stdout == b"line 4998\nline 4999\n"
@@ -49,7 +50,7 @@ def test_the_tail_of_a_log_has_the_lines_asked_for(anygpu) -> None:
     assert anygpu.json("logs", "tailed", "-n", "1")["text"] == "line 4999\n"
 
 
-def test_events_are_told_in_order_and_end_with_the_jobs_end(anygpu) -> None:
+def test_events_are_told_in_order_and_end_with_the_jobs_end(anygpu: Shell) -> None:
     anygpu.write("t.py", "print(1)")
     anygpu("run", "-n", "told", "t.py")
     stored = anygpu.json("events", "told")["events"]
@@ -59,7 +60,7 @@ def test_events_are_told_in_order_and_end_with_the_jobs_end(anygpu) -> None:
     assert [event["position"] for event in stored] == sorted(event["position"] for event in stored)
 
 
-def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu) -> None:
+def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu: Shell) -> None:
     anygpu.write(
         "t.py",
         "import pathlib, time, anygpu",
@@ -84,7 +85,7 @@ def test_a_cancelled_job_is_resumed_from_its_checkpoint_as_a_new_one(anygpu) -> 
     assert anygpu.json("show", "last")["resumed_from"] == made["id"]
 
 
-def test_outputs_are_fetched_verified_and_never_overwritten_unasked(anygpu) -> None:
+def test_outputs_are_fetched_verified_and_never_overwritten_unasked(anygpu: Shell) -> None:
     anygpu.write(
         "t.py",
         "import os",
@@ -104,7 +105,7 @@ def test_outputs_are_fetched_verified_and_never_overwritten_unasked(anygpu) -> N
     anygpu("fetch", "made", "other.bin", code=66)
 
 
-def test_a_checkpoint_is_fetched_under_its_step(anygpu) -> None:
+def test_a_checkpoint_is_fetched_under_its_step(anygpu: Shell) -> None:
     anygpu.write(
         "t.py",
         "import anygpu",
@@ -117,7 +118,7 @@ def test_a_checkpoint_is_fetched_under_its_step(anygpu) -> None:
     assert [path.read_bytes() for path in found if path.name == "w.bin"] == [b"weights"]
 
 
-def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu) -> None:
+def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu: Shell) -> None:
     anygpu("secret", "set", "TEST_TOKEN", stdin=b"hunter2hunter2\n")
     assert "TEST_TOKEN" in [each["name"] for each in anygpu.json("secret", "ls")["secrets"]]
     assert b"TEST_TOKEN" in anygpu("secret", "ls").stdout.split()
@@ -129,7 +130,7 @@ def test_a_secret_reaches_the_job_and_is_masked_in_its_output(anygpu) -> None:
     anygpu("secret", "rm", "TEST_TOKEN", code=66)
 
 
-def test_a_job_that_finds_no_place_waits_and_says_for_what(anygpu) -> None:
+def test_a_job_that_finds_no_place_waits_and_says_for_what(anygpu: Shell) -> None:
     made = anygpu.json("run", "-d", "--gpu", "H100:8", "--no-workdir", "--", "true")
     until = time.monotonic() + 20
     while not (
@@ -144,7 +145,7 @@ def test_a_job_that_finds_no_place_waits_and_says_for_what(anygpu) -> None:
     assert anygpu.json("show", made["id"])["status"] == "cancelled"
 
 
-def test_watch_prints_lines_where_there_is_no_terminal(anygpu) -> None:
+def test_watch_prints_lines_where_there_is_no_terminal(anygpu: Shell) -> None:
     anygpu.write(
         "t.py",
         "import time",
@@ -160,7 +161,7 @@ def test_watch_prints_lines_where_there_is_no_terminal(anygpu) -> None:
     assert anygpu.json("watch", "--once", "watched")["curves"]["loss"][-1] == [5, 0.2]
 
 
-def test_a_login_elsewhere_is_used_until_forgotten(anygpu, tmp_path: Path) -> None:
+def test_a_login_elsewhere_is_used_until_forgotten(anygpu: Shell, tmp_path: Path) -> None:
     state = Path(anygpu.environ["ANYGPU_STATE"])
     url = json.loads((state / "server.json").read_text())["url"]
     token = anygpu.json("token", "create", "elsewhere")["token"]
@@ -178,7 +179,7 @@ def test_a_login_elsewhere_is_used_until_forgotten(anygpu, tmp_path: Path) -> No
     anygpu("ls", code=69)
 
 
-def test_a_revoked_token_opens_nothing_more(anygpu) -> None:
+def test_a_revoked_token_opens_nothing_more(anygpu: Shell) -> None:
     made = anygpu.json("token", "create", "short", "--expires", "1h")
     url = json.loads((Path(anygpu.environ["ANYGPU_STATE"]) / "server.json").read_text())["url"]
     by_token = {**anygpu.environ, "ANYGPU_URL": url, "ANYGPU_TOKEN": made["token"]}
@@ -190,7 +191,7 @@ def test_a_revoked_token_opens_nothing_more(anygpu) -> None:
     assert b"anygpu login" in anygpu("ls", code=77).stderr
 
 
-def test_a_server_that_does_not_answer_is_told_in_one_line(anygpu) -> None:
+def test_a_server_that_does_not_answer_is_told_in_one_line(anygpu: Shell) -> None:
     anygpu.environ = {**anygpu.environ, "ANYGPU_URL": "http://127.0.0.1:9", "ANYGPU_TOKEN": "x"}
     said = anygpu("ls", code=69).stderr.decode()
     assert said.count("\n") == 1
@@ -198,7 +199,7 @@ def test_a_server_that_does_not_answer_is_told_in_one_line(anygpu) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_server_in_the_foreground_ends_with_its_command(alone, number: signal.Signals) -> None:
+def test_the_server_in_the_foreground_ends_with_its_command(alone: Shell, number: signal.Signals) -> None:
     with alone.start("up", stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"anygpu server at http://127.0.0.1:")
@@ -209,7 +210,7 @@ def test_the_server_in_the_foreground_ends_with_its_command(alone, number: signa
     alone("ls", code=69)
 
 
-def test_help_loads_nothing_that_is_slow_to_load(anygpu) -> None:
+def test_help_loads_nothing_that_is_slow_to_load(anygpu: Shell) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", anygpu.command, "--help"], capture_output=True, check=True
     )
@@ -219,11 +220,11 @@ def test_help_loads_nothing_that_is_slow_to_load(anygpu) -> None:
     assert loaded & heavy == set()
 
 
-def test_doctor_finds_the_server_and_nothing_wrong(anygpu) -> None:
+def test_doctor_finds_the_server_and_nothing_wrong(anygpu: Shell) -> None:
     states = {each["what"]: each["state"] for each in anygpu.json("doctor")["findings"]}
     assert states["server"] == "ok"
     assert "fail" not in states.values()
 
 
-def test_retention_can_be_tried_without_removing_anything(anygpu) -> None:
+def test_retention_can_be_tried_without_removing_anything(anygpu: Shell) -> None:
     assert anygpu.json("gc", "--dry-run")["dry_run"] is True

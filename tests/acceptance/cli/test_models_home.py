@@ -1,5 +1,7 @@
 """The trained model comes home under a name of its own."""
 
+from tests.acceptance.cli.conftest import Shell
+
 SAVING = [
     "import anygpu, os",
     "os.makedirs('runs/weights')",
@@ -10,7 +12,7 @@ SAVING = [
 ]
 
 
-def test_the_declared_model_comes_home_and_another_is_never_overwritten(anygpu) -> None:
+def test_the_declared_model_comes_home_and_another_is_never_overwritten(anygpu: Shell) -> None:
     anygpu.write("t.py", *SAVING)
     anygpu("run", "-n", "declaring", "--env", "DECLARE=1", "--output", "runs/**", "t.py")
     [first] = anygpu.json("fetch", "declaring", "--model", "--to", "models")["files"]
@@ -25,7 +27,7 @@ def test_the_declared_model_comes_home_and_another_is_never_overwritten(anygpu) 
     assert path.read_bytes() == b"mine now"
 
 
-def test_without_a_declaration_the_stated_order_finds_it(anygpu) -> None:
+def test_without_a_declaration_the_stated_order_finds_it(anygpu: Shell) -> None:
     anygpu.write("t.py", *SAVING)
     anygpu("run", "-n", "silent", "--output", "runs/**", "--output", "w.pt", "t.py")
     [found] = anygpu.json("fetch", "silent", "--model")["files"]
@@ -33,7 +35,7 @@ def test_without_a_declaration_the_stated_order_finds_it(anygpu) -> None:
     assert found["path"].startswith("model_yolo_")
 
 
-def test_a_job_without_a_model_says_how_to_declare_one(anygpu) -> None:
+def test_a_job_without_a_model_says_how_to_declare_one(anygpu: Shell) -> None:
     anygpu.write("t.py", "print('nothing')")
     anygpu("run", "-n", "empty", "t.py")
     assert b"anygpu.best" in anygpu("fetch", "empty", "--model", code=66).stderr

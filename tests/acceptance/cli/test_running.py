@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.acceptance.cli.conftest import Shell
 
 COUNTING = (
     "import sys, time",
@@ -17,7 +18,7 @@ COUNTING = (
 )
 
 
-def test_a_script_runs_and_its_output_is_ours_byte_for_byte(anygpu) -> None:
+def test_a_script_runs_and_its_output_is_ours_byte_for_byte(anygpu: Shell) -> None:
     anygpu.write(
         "t.py", "import sys", "sys.stdout.buffer.write(bytes(range(256)) + b'\\r10%\\r20%\\nno end')"
     )
@@ -26,7 +27,7 @@ def test_a_script_runs_and_its_output_is_ours_byte_for_byte(anygpu) -> None:
     assert b"completed" in done.stderr
 
 
-def test_arguments_environment_and_files_reach_the_script(anygpu) -> None:
+def test_arguments_environment_and_files_reach_the_script(anygpu: Shell) -> None:
     (anygpu.directory / "pkg").mkdir()
     anygpu.write("pkg/helper.py", "NAME = 'helped'")
     anygpu.write(
@@ -37,20 +38,20 @@ def test_arguments_environment_and_files_reach_the_script(anygpu) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 3, 125])
-def test_the_exit_code_is_the_scripts_own(anygpu, code: int) -> None:
+def test_the_exit_code_is_the_scripts_own(anygpu: Shell, code: int) -> None:
     done = anygpu("run", "--no-workdir", "--", "sh", "-c", f"exit {code}", code=code)
     assert f"exited with code {code}".encode() in done.stderr
 
 
-def test_a_script_that_crashes_ends_like_in_a_shell(anygpu) -> None:
+def test_a_script_that_crashes_ends_like_in_a_shell(anygpu: Shell) -> None:
     anygpu("run", "--no-workdir", "--", "sh", "-c", "kill -SEGV $$", code=139)
 
 
-def test_a_time_limit_is_124(anygpu) -> None:
+def test_a_time_limit_is_124(anygpu: Shell) -> None:
     anygpu("run", "--no-workdir", "--timeout", "0.5s", "--", "sleep", "30", code=124)
 
 
-def test_a_wrong_job_file_is_told_by_file_line_and_nearest_name(anygpu) -> None:
+def test_a_wrong_job_file_is_told_by_file_line_and_nearest_name(anygpu: Shell) -> None:
     anygpu.write("t.py", "print(1)")
     anygpu.write("job.yaml", "script: t.py", "resources:", "  gpus: 2")
     done = anygpu("run", "job.yaml", code=65)
@@ -58,14 +59,14 @@ def test_a_wrong_job_file_is_told_by_file_line_and_nearest_name(anygpu) -> None:
     assert b"gpu" in done.stderr.rpartition(b"did you mean")[2]
 
 
-def test_the_same_key_is_the_same_job(anygpu) -> None:
+def test_the_same_key_is_the_same_job(anygpu: Shell) -> None:
     anygpu.write("t.py", "print(1)")
     first, second = (anygpu.json("run", "-d", "--key", "only-once", "t.py") for _ in range(2))
     assert first["id"] == second["id"]
     assert (first["created"], second["created"]) == (True, False)
 
 
-def test_followed_as_json_the_last_line_has_the_exit_code(anygpu) -> None:
+def test_followed_as_json_the_last_line_has_the_exit_code(anygpu: Shell) -> None:
     import json
 
     anygpu.write("t.py", "print('hello'); raise SystemExit(4)")
@@ -76,7 +77,7 @@ def test_followed_as_json_the_last_line_has_the_exit_code(anygpu) -> None:
     assert "".join(each["data"] for each in messages if each["kind"] == "log") == "hello\n"
 
 
-def test_without_a_server_one_is_started_and_said(alone) -> None:
+def test_without_a_server_one_is_started_and_said(alone: Shell) -> None:
     alone.write("t.py", "print('hello')")
     done = alone("run", "t.py")
     assert done.stdout == b"hello\n"
@@ -84,7 +85,7 @@ def test_without_a_server_one_is_started_and_said(alone) -> None:
     assert b"anygpu down" in done.stderr
 
 
-def test_two_runs_at_once_start_one_server(alone) -> None:
+def test_two_runs_at_once_start_one_server(alone: Shell) -> None:
     alone.write("t.py", "print('hello')")
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(lambda _: alone("run", "t.py"), range(3)))
@@ -95,14 +96,14 @@ def test_two_runs_at_once_start_one_server(alone) -> None:
     assert len(alone.json("ls")["jobs"]) == 3
 
 
-def test_a_server_that_cannot_start_shows_why(alone) -> None:
+def test_a_server_that_cannot_start_shows_why(alone: Shell) -> None:
     alone.write("t.py", "print(1)")
     alone.environ["ANYGPU_SERVER__HOST"] = "192.0.2.1"
     done = alone("run", "t.py", code=69)
     assert b"server.log" in done.stderr
 
 
-def test_killing_the_server_loses_nothing_of_a_followed_run(alone) -> None:
+def test_killing_the_server_loses_nothing_of_a_followed_run(alone: Shell) -> None:
     alone.write("t.py", *COUNTING)
     with alone.start("run", "t.py", "30", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -114,7 +115,7 @@ def test_killing_the_server_loses_nothing_of_a_followed_run(alone) -> None:
     assert b"connecting again" in said
 
 
-def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu) -> None:
+def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu: Shell) -> None:
     anygpu.write(
         "t.py",
         "import os, pathlib, signal, anygpu",
@@ -133,7 +134,7 @@ def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu) -> None:
     assert b"resuming from step 3" in done.stderr
 
 
-def test_a_run_whose_reader_leaves_ends_quietly(anygpu) -> None:
+def test_a_run_whose_reader_leaves_ends_quietly(anygpu: Shell) -> None:
     anygpu.write("t.py", *COUNTING)
     with anygpu.start(
         "run", "t.py", "200", "0.01", stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -147,7 +148,7 @@ def test_a_run_whose_reader_leaves_ends_quietly(anygpu) -> None:
     assert b"Traceback" not in said
 
 
-def test_interrupted_without_a_terminal_it_detaches_and_the_job_goes_on(anygpu) -> None:
+def test_interrupted_without_a_terminal_it_detaches_and_the_job_goes_on(anygpu: Shell) -> None:
     anygpu.write("t.py", *COUNTING)
     with anygpu.start(
         "run", "-n", "left", "t.py", "20", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -161,7 +162,7 @@ def test_interrupted_without_a_terminal_it_detaches_and_the_job_goes_on(anygpu) 
     assert anygpu("logs", "-f", "left").stdout.endswith(b"line 19\n")
 
 
-def test_the_first_line_comes_quickly(anygpu) -> None:
+def test_the_first_line_comes_quickly(anygpu: Shell) -> None:
     anygpu.write("t.py", "print('hello')")
     anygpu("run", "t.py")
     took = []

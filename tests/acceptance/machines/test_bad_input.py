@@ -20,7 +20,7 @@ BRISK = {
     "ANYGPU_CONTROL__STOP_ALLOWANCE_S": "6",
     "ANYGPU_CONTROL__END_ALLOWANCE_S": "3",
 }
-WRONG_KEYS = {
+WRONG_KEYS: dict[str, dict[str, object]] = {
     "wrongec2": {"kind": "ec2", "secret_access_key": "wrong"},
     "wronglambda": {"kind": "lambda", "api_key": "wrong", "unattended": True},
     "wrongregion": {"kind": "ec2", "regions": ["mars-1"]},

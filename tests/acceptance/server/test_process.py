@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -72,7 +71,8 @@ def test_sigterm_with_abandoned_watchers_ends_in_time(new_server: Callable[..., 
     headers = {"Authorization": f"Bearer {server.token}"}
     for path in (f"/api/v1/training/{job_id}/stream", "/api/v1/stream"):
         watching += [
-            connect(url + path, additional_headers=headers, proxy=None).socket.detach() for _ in range(5)
+            socket.socket(fileno=connect(url + path, additional_headers=headers, proxy=None).socket.detach())
+            for _ in range(5)
         ]
     time.sleep(1)  # the sockets nobody reads are full by now
     server.ask("POST", f"/api/v1/training/{job_id}/cancel")
@@ -82,7 +82,7 @@ def test_sigterm_with_abandoned_watchers_ends_in_time(new_server: Callable[..., 
     assert server.process.wait(10) == 0
     assert time.monotonic() - started < 10
     for each in watching:
-        os.close(each) if isinstance(each, int) else each.close()
+        each.close()
 
 
 def _abandon(server: Server, path: str) -> socket.socket:

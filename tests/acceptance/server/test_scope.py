@@ -45,7 +45,7 @@ def stranger(server: Server) -> str:
 
 def status_of(server: Server, method: str, path: str, token: str) -> int:
     if method != "WS":
-        body = {} if method in ("POST", "PUT") else None
+        body: dict[str, object] | None = {} if method in ("POST", "PUT") else None
         return server.ask(method, path, body, token=token).status
     parts = urlsplit(server.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
@@ -80,7 +80,7 @@ def test_lists_of_a_stranger_are_empty(server: Server, job_id: str, stranger: st
     queue = server.ask("GET", "/api/v1/queue", token=stranger).json
     assert queue["jobs"] == queue["running"] == []
     assert server.ask("GET", "/api/v1/secrets", token=stranger).json == {"secrets": []}
-    nothing = {"machines": [], "leftovers": [], "silent": {}}
+    nothing: dict[str, object] = {"machines": [], "leftovers": [], "silent": {}}
     assert server.ask("GET", "/api/v1/machines", token=stranger).json == nothing
     assert server.ask("GET", "/api/v1/monitoring/gpu", token=stranger).json["attempts"] == []
     assert all(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import joblib
 import pytest
+from tests.acceptance.cli.conftest import Shell
 from tests.unit.trainers.tabular.same import fingerprint
 
 from anygpu.errors import InvalidSpec
@@ -16,7 +17,7 @@ TABULAR = ["run", "--trainer", "tabular", "--dataset", "penguins.csv", *SETTINGS
 HERE = Path(__file__).parent
 
 
-def test_a_table_is_trained_on_and_the_model_comes_home(anygpu) -> None:
+def test_a_table_is_trained_on_and_the_model_comes_home(anygpu: Shell) -> None:
     done = anygpu(*TABULAR, "--set", "epochs=4", "--name", "penguins")
     assert b"done after 4 epochs" in done.stdout + done.stderr
     files = {each["name"] for each in anygpu.json("fetch", "penguins", "--list")["files"]}
@@ -31,7 +32,7 @@ def test_a_table_is_trained_on_and_the_model_comes_home(anygpu) -> None:
     assert {"accuracy", "log_loss"} <= set(shown["metrics"])
 
 
-def test_a_killed_trainer_of_ones_own_resumes_to_the_weights_of_an_uninterrupted_run(anygpu) -> None:
+def test_a_killed_trainer_of_ones_own_resumes_to_the_weights_of_an_uninterrupted_run(anygpu: Shell) -> None:
     shutil.copy(HERE / "mortal_trainer.py", anygpu.directory)
     own = ["run", "--trainer", "./mortal_trainer.py:Mortal", *TABULAR[3:]]
     settings = ["--set", "epochs=4", "-c", "checkpoint_every_s=0", "-c", "export=[]"]
@@ -51,7 +52,7 @@ def test_a_killed_trainer_of_ones_own_resumes_to_the_weights_of_an_uninterrupted
     assert results[0]["samples_sha256"] == results[1]["samples_sha256"]
 
 
-def test_a_job_out_of_time_has_saved_and_goes_on_when_resumed(anygpu) -> None:
+def test_a_job_out_of_time_has_saved_and_goes_on_when_resumed(anygpu: Shell) -> None:
     shutil.copy(HERE / "mortal_trainer.py", anygpu.directory)
     own = ["run", "--trainer", "mortal_trainer.py:Slow", *TABULAR[3:], "--set", "epochs=60", "-n", "slow"]
     anygpu(*own, "--timeout", "10s", "-c", "export=[]", code=None)
@@ -63,7 +64,7 @@ def test_a_job_out_of_time_has_saved_and_goes_on_when_resumed(anygpu) -> None:
     assert b"done after 60 epochs" in done.stdout + done.stderr
 
 
-def test_a_job_file_names_a_trainer_and_its_settings(anygpu) -> None:
+def test_a_job_file_names_a_trainer_and_its_settings(anygpu: Shell) -> None:
     anygpu.write(
         "job.yaml",
         "trainer: tabular",
@@ -84,7 +85,7 @@ def test_a_job_file_names_a_trainer_and_its_settings(anygpu) -> None:
     assert b"r2" in done.stdout + done.stderr
 
 
-def test_a_bad_table_is_refused_before_anything_is_sent_and_by_the_job_when_it_was(anygpu) -> None:
+def test_a_bad_table_is_refused_before_anything_is_sent_and_by_the_job_when_it_was(anygpu: Shell) -> None:
     (anygpu.directory / "bad.csv").write_text("a,species\n1,x\n2,y,3\n")
     bad = ["run", "--trainer", "tabular", "--dataset", "bad.csv", "--set", "target=species", "-n", "bad"]
     done = anygpu(*bad, code=65)
@@ -93,14 +94,16 @@ def test_a_bad_table_is_refused_before_anything_is_sent_and_by_the_job_when_it_w
     assert b"bad.csv:3: 3 values, where the first line has 2 columns" in done.stdout
 
 
-def test_a_missing_framework_names_the_extra(anygpu) -> None:
+def test_a_missing_framework_names_the_extra(anygpu: Shell) -> None:
     done = anygpu(
         *("run", "--trainer", "xgboost", "--dataset", "penguins.csv", "--set", "target=species"), code=2
     )
     assert b"pip install 'anygpu[boosting]'" in done.stdout
 
 
-def test_the_server_refuses_what_the_command_would_have(anygpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_refuses_what_the_command_would_have(
+    anygpu: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     platform = Platform(state=anygpu.environ["ANYGPU_STATE"])
     with pytest.raises(InvalidSpec, match=r"config.lerning_rate.*did you mean 'learning_rate'"):
         platform.client.submit({"trainer": "tabular", "config": {"target": "x", "lerning_rate": 1}})

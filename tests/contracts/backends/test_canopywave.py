@@ -1,5 +1,7 @@
 """CanopyWave's adapter on the simulator: the addresses it needs, and that none stays."""
 
+from typing import ClassVar
+
 from tests.contracts.backends.provider_contract import (
     NAME,
     Connects,
@@ -18,7 +20,7 @@ from anygpu.testing.cloud import CloudSim
 
 
 class TestCanopyWave(ProviderContract):
-    module = canopywave
+    module: ClassVar = canopywave
 
     async def test_one_address_is_rented_however_often_the_machine_is_listed(
         self, sim: CloudSim, provider: Provider
@@ -63,4 +65,4 @@ class TestCanopyWave(ProviderContract):
 
 
 class TestCanopyWaveBackend(RentedBackendContract):
-    module = canopywave
+    module: ClassVar = canopywave

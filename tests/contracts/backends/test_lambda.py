@@ -20,7 +20,7 @@ from anygpu.testing.cloud import CloudSim
 
 
 class TestLambda(ProviderContract):
-    module = lambda_
+    module: ClassVar = lambda_
     told: ClassVar = {"launch_every_s": 0}
 
     async def test_a_launch_that_comes_too_soon_is_told_so_and_leaves_no_machine(
@@ -50,5 +50,5 @@ class TestLambda(ProviderContract):
 
 
 class TestLambdaBackend(RentedBackendContract):
-    module = lambda_
+    module: ClassVar = lambda_
     told: ClassVar = {"launch_every_s": 0}

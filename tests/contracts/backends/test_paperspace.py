@@ -1,5 +1,7 @@
 """Paperspace's adapter on the simulator."""
 
+from typing import ClassVar
+
 from tests.contracts.backends.provider_contract import ProviderContract, cheapest, order, until
 from tests.contracts.backends.rented_place import RentedBackendContract
 
@@ -9,7 +11,7 @@ from anygpu.testing.cloud import CloudSim
 
 
 class TestPaperspace(ProviderContract):
-    module = paperspace
+    module: ClassVar = paperspace
 
     async def test_a_machine_goes_off_by_itself_when_its_life_is_over(
         self, sim: CloudSim, provider: Provider
@@ -21,4 +23,4 @@ class TestPaperspace(ProviderContract):
 
 
 class TestPaperspaceBackend(RentedBackendContract):
-    module = paperspace
+    module: ClassVar = paperspace

@@ -1,5 +1,7 @@
 """RunPod's adapter on the simulator: a mapped port, a meter, a balance."""
 
+from typing import ClassVar
+
 from tests.contracts.backends.provider_contract import ProviderContract, cheapest, gone, order, until
 from tests.contracts.backends.rented_place import RentedBackendContract
 
@@ -12,7 +14,7 @@ TWO = Resources(gpu=Gpu(count=2))
 
 
 class TestRunPod(ProviderContract):
-    module = runpod
+    module: ClassVar = runpod
 
     async def test_the_meter_says_what_the_books_say(self, sim: CloudSim, provider: Provider) -> None:
         assert isinstance(provider, Meters)
@@ -41,4 +43,4 @@ class TestRunPod(ProviderContract):
 
 
 class TestRunPodBackend(RentedBackendContract):
-    module = runpod
+    module: ClassVar = runpod

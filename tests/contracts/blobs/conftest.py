@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def emulators() -> dict[str, list[str]]:
     script = ROOT / "scripts" / "install_store_emulators.py"
     done = subprocess.run([sys.executable, str(script)], check=True, stdout=subprocess.PIPE, timeout=600)
-    return json.loads(done.stdout)
+    commands: dict[str, list[str]] = json.loads(done.stdout)
+    return commands
 
 
 @pytest.fixture(scope="session")

@@ -45,4 +45,4 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path, ready_s: float
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise RuntimeError(f"{process.args} did not start:\n{log.read_text(errors='replace')[-4000:]}")
+    raise RuntimeError(f"{process.args!r} did not start:\n{log.read_text(errors='replace')[-4000:]}")

@@ -9,7 +9,7 @@ from anygpu.store.objects import open_blobs
 NO_PATIENCE = {"retry": {"max_retries": 0}, "client": {"allow_http": True, "timeout": "5s"}}
 
 
-async def test_a_server_that_is_not_there_is_unavailable_not_empty():
+async def test_a_server_that_is_not_there_is_unavailable_not_empty() -> None:
     keys = {"access_key_id": "test", "secret_access_key": "test"}
     blobs = open_blobs(
         "s3://anygpu", options={"endpoint": f"http://127.0.0.1:{free_port()}", **keys, **NO_PATIENCE}
@@ -29,13 +29,13 @@ async def test_a_server_that_is_not_there_is_unavailable_not_empty():
         _ = [info async for info in blobs.list("")]
 
 
-async def test_a_bucket_that_is_not_there_is_no_missing_blob(s3):
+async def test_a_bucket_that_is_not_there_is_no_missing_blob(s3: dict[str, object]) -> None:
     blobs = open_blobs("s3://nobody-made-this", options=s3)
     with pytest.raises(BackendUnavailable):
         await blobs.put("a", b"x")
 
 
-async def test_wrong_credentials_are_not_taken_for_an_empty_store(azure):
+async def test_wrong_credentials_are_not_taken_for_an_empty_store(azure: dict[str, object]) -> None:
     blobs = open_blobs("az://anygpu", options={**azure, "account_key": "d3Jvbmc=", **NO_PATIENCE})
     with pytest.raises(BackendUnavailable):
         await blobs.head("a")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import httpx
@@ -57,7 +58,11 @@ async def until(holds: object, within_s: float = 10) -> None:
             await asyncio.sleep(0.01)
 
 
-def connected(instance: Instance, key: asyncssh.SSHKey = MINE) -> "asyncssh.connection._SSHConnectionManager":
+def has_ended(instance: Instance) -> bool:
+    return instance.state is State.ENDED
+
+
+def connected(instance: Instance, key: asyncssh.SSHKey = MINE) -> Any:
     hosts = asyncssh.import_known_hosts(f"[{instance.address}]:2222 {instance.host_key}\n")
     return asyncssh.connect(
         instance.address,
@@ -226,7 +231,7 @@ async def test_a_machine_ends_by_itself_when_its_own_clock_says_so(built_in: Clo
     built_in.advance(89 * 60)
     assert instance.state is State.RUNNING
     built_in.advance(60)
-    await until(lambda: instance.state is State.ENDED)
+    await until(lambda: has_ended(instance))
     [entry] = built_in.books()
     assert (entry.cause, entry.billed_s // 60) == ("halt", 90)
 
@@ -239,7 +244,7 @@ async def test_a_shutdown_can_be_taken_back_or_happen_now(built_in: CloudSim) ->
     async with connected(instance) as shell:
         with suppress(asyncssh.Error):
             await shell.run("poweroff")
-    await until(lambda: instance.state is State.ENDED)
+    await until(lambda: has_ended(instance))
 
 
 def metadata(instance: Instance) -> httpx.AsyncClient:

@@ -61,8 +61,8 @@ def _binaries(home: Path) -> Path:
 
 def _run(command: list[object], user: str | None, cwd: Path) -> None:
     words = [str(word) for word in command]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(words, check=True, timeout=60, user=user, cwd=cwd, **quiet)
+    quiet = subprocess.DEVNULL
+    subprocess.run(words, check=True, timeout=60, user=user, cwd=cwd, stdin=quiet, stdout=quiet, stderr=quiet)
 
 
 @pytest.fixture(scope="session")

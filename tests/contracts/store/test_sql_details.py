@@ -27,7 +27,8 @@ from anygpu.testing.histories import LAB, START_MS, STRANGER, job_id, training, 
 
 
 def differences(connection: Connection) -> Sequence[object]:
-    return compare_metadata(MigrationContext.configure(connection), METADATA)
+    found: Sequence[object] = compare_metadata(MigrationContext.configure(connection), METADATA)
+    return found
 
 
 async def test_an_empty_database_gets_the_tables_the_code_speaks_of(database: Database) -> None:

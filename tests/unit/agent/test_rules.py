@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,8 @@ def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> 
     path.write_bytes(
         b'{"m": {"a": 1}, "t": 5, "s": 3}\ngarbage\n[]\n{"m": {"a": "x"}, "t": 1}\n{"m": {"b": NaN}, "t": 6}\n{"m"'
     )
-    points, found = Points(str(path), Steps()), []
+    points = Points(str(path), Steps())
+    found: list[Any] = []
     points.on_points = found.extend
     points.read()
     assert [point[:3] for point in found] == [("a", 3, 5.0), ("b", 1, 6.0)]
@@ -179,7 +181,8 @@ def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> 
 def test_what_a_script_leaves_out_of_its_progress_keeps_its_value(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     path.write_text('{"p": {"epoch": 1, "epochs": 9, "step": 10}}\n{"p": {"step": 11, "steps": 90}}\n')
-    points, told = Points(str(path), Steps()), []
+    points = Points(str(path), Steps())
+    told: list[Any] = []
     points.on_progress = told.append
     points.read()
     assert told[-1] == {"epoch": 1, "epochs": 9, "step": 11, "steps": 90}

@@ -1,3 +1,5 @@
+import pytest
+
 from anygpu.cli import paint, table
 
 
@@ -39,7 +41,7 @@ def test_the_first_column_stays_what_it_names_on_the_narrowest_terminal() -> Non
     )
 
 
-def test_in_a_pipe_nothing_is_cut(monkeypatch) -> None:
+def test_in_a_pipe_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     assert table.table(("A", "B"), [("x" * 100, "y" * 100)])[1] == f"{'x' * 100}  {'y' * 100}"
     monkeypatch.setenv("COLUMNS", "80")
@@ -50,7 +52,7 @@ def test_fields_have_their_values_under_each_other() -> None:
     assert table.fields([("a", "1"), ("long", "2")]) == ["a     1", "long  2"]
 
 
-def test_no_colour_wins_over_everything(monkeypatch) -> None:
+def test_no_colour_wins_over_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert paint.wanted()
     monkeypatch.setenv("NO_COLOR", "1")

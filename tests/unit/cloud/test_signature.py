@@ -13,7 +13,7 @@ BODY = b"Action=DescribeInstances&Filter.1.Value.1=a+b"
 def signed(secret: str = "secret") -> dict[str, str]:
     headers = {"Host": "127.0.0.1:1", "X-Amz-Target": "spaced   out"}
     request = AWSRequest(method="POST", url="http://127.0.0.1:1/ec2?b=2&a=x%20y", data=BODY, headers=headers)
-    SigV4Auth(Credentials("key", secret), "ec2", "us-west-2").add_auth(request)  # type: ignore[no-untyped-call]
+    SigV4Auth(Credentials("key", secret), "ec2", "us-west-2").add_auth(request)
     return {name.lower(): value for name, value in request.headers.items()}
 
 

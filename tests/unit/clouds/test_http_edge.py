@@ -5,7 +5,8 @@ import pytest
 from pydantic import SecretStr
 from tests.unit.clouds.vendor import FarEnd
 
-from anygpu.backends.clouds.http import Http, NotThere, OutcomeUnknown, Vendor, gpus, unix_ms
+from anygpu.backends.clouds.http import Http, OutcomeUnknown, Vendor, gpus, unix_ms
+from anygpu.backends.vm.errors import NotThere
 from anygpu.errors import BackendUnavailable, LaunchError, LaunchRefused, NoCapacity, RateLimited
 
 VENDOR = Vendor(name="Acme", base_url="https://acme.test", variable="ACME_KEY", no_capacity=("sold out",))

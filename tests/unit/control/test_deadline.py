@@ -161,7 +161,7 @@ def test_the_work_is_what_was_said_or_measured_or_predicted_at_worst() -> None:
         basis="code",
     )
     measured = replace(guess, basis="first steps")
-    unsaid = {"placement": {}}
+    unsaid: dict[str, object] = {"placement": {}}
     assert work_s(job((1, JobPlanned(prediction=guess)))) == 10 * HOUR
     assert work_s(job((1, JobPlanned(prediction=measured)))) == 50_000
     assert work_s(job((1, JobPlanned(prediction=guess)), **unsaid)) == 50_000

@@ -2,6 +2,7 @@
 
 import random
 from itertools import accumulate
+from typing import Any
 
 from anygpu.plan.bill import Span
 from anygpu.plan.calibrate import Forecast, Reported, forecast, together
@@ -19,7 +20,7 @@ def run(
     return [*accumulate([*gaps, pause_s])]
 
 
-def told(times: list[float], seen: int, per_epoch: int, **known: float) -> Forecast:
+def told(times: list[float], seen: int, per_epoch: int, **known: Any) -> Forecast:
     found = forecast(Reported(times_s=times[:seen], steps=len(times) - 1, steps_per_epoch=per_epoch, **known))
     assert found is not None
     return found

@@ -1,6 +1,7 @@
 """What past runs of a workload say of the next one: a middle, an honest interval, and which runs count."""
 
 import random
+from collections.abc import Mapping
 from math import exp
 
 import pytest
@@ -122,7 +123,7 @@ def test_the_interval_holds_the_next_run_nine_times_in_ten(runs: int, spread: fl
     assert held >= (0.9 if spread <= 0.12 else 0.8) * 500
 
 
-def same(one: dict[str, object], other: dict[str, object]) -> bool:
+def same(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     return fingerprint(from_mapping(one)) == fingerprint(from_mapping(other))
 
 

@@ -22,7 +22,8 @@ def only(max_run_s: float | None, *, hours: float = 60, read: Analysis | None = 
     )
     placement = {"placement": {"expected_duration": f"{hours}h"}} if hours else {}
     found = planned(from_mapping({"script": "a.py", **placement, **spec}), read, [Place(offer=offer)])
-    return [*found.lines, *found.rejected][0]
+    lines: list[Line] = [*found.lines, *found.rejected]
+    return lines[0]
 
 
 def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None:

@@ -1,6 +1,7 @@
 """Staying or going: when what is left of a job is surely better done elsewhere."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,12 +34,12 @@ HERE = Here(offer=A10, price_microusd_per_hour=2_000_000, used_s=HOUR)
 STRATEGIES = st.sampled_from([None, "cheapest", "fastest", "balanced"])
 
 
-def left(hours: float, doubt: float = 1.1, **more: float) -> Left:
+def left(hours: float, doubt: float = 1.1, **more: Any) -> Left:
     seconds = hours * HOUR
     return Left(work_s=Span(expected=seconds, low=seconds / doubt, high=seconds * doubt), **more)
 
 
-def found(there: Offer, hours: float = 10, here: Here = HERE, **more: float) -> Change:
+def found(there: Offer, hours: float = 10, here: Here = HERE, **more: Any) -> Change:
     weighed = change(here, left(hours, **more), Place(offer=there, boot_s=60))
     assert weighed is not None
     return weighed

@@ -65,7 +65,7 @@ def plain(question: Question, places: list[Place]) -> tuple[list[Place], dict[in
     bills = [question.bill(each, question.predicted(each.offer).training_s) for each in places]
     why_not = [question.why_not(each, found) for each, found in zip(places, bills, strict=True)]
     fit = [(each, found) for each, found, why in zip(places, bills, why_not, strict=True) if not why]
-    ordered = sorted(fit, key=lambda pair: order(question.spec, *pair, fit))
+    ordered = sorted(fit, key=lambda pair: order(question.spec, pair[0], pair[1], fit))
     return [place for place, _ in ordered], {number: why for number, why in enumerate(why_not) if why}
 
 

@@ -1,6 +1,7 @@
 """What passes the gate, and what a web page elsewhere cannot do."""
 
 import json
+from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ class Door:
     async def token(self, role: Role = Role.ADMIN) -> str:
         return (await self.access.create(LAB, role))[1]
 
-    async def _app(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def _app(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         self.caller = scope.get("state", {}).get("caller")
         while scope["type"] == "http" and (await receive()).get("more_body"):
             pass

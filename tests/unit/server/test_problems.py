@@ -22,7 +22,7 @@ def kinds_of_the_server() -> list[type[errors.AnygpuError]]:
 
 @pytest.mark.parametrize("kind", kinds_of_the_server(), ids=lambda kind: kind.code)
 def test_every_error_has_a_status_chosen_for_it(kind: type[errors.AnygpuError]) -> None:
-    families = [each.code for each in kind.__mro__[:-4] or kind.__mro__[:1]]
+    families = [each.code for each in kind.__mro__ if issubclass(each, errors.AnygpuError)]
     assert any(code in STATUS for code in families), "it would be an internal error"
     assert 400 <= status_of(kind()) <= 599
 
@@ -43,19 +43,19 @@ def test_a_kind_without_a_line_of_its_own_has_its_parents_status() -> None:
 def test_a_problem_says_what_where_and_what_to_do() -> None:
     error = InvalidSpec([Problem("resources.gpus", 2, "unknown key", "did you mean 'gpu'?")])
     answer = problem(error)
-    body = json.loads(answer.body)
+    body = json.loads(bytes(answer.body))
     assert answer.media_type == "application/problem+json"
     assert (answer.status_code, body["status"], body["code"]) == (422, 422, "invalid_spec")
     assert body["problems"][0]["suggestion"] == "did you mean 'gpu'?"
 
 
 def test_details_of_an_error_are_members_of_its_problem() -> None:
-    assert json.loads(problem(ReportGap(expected=5)).body)["expected"] == 5
+    assert json.loads(bytes(problem(ReportGap(expected=5)).body))["expected"] == 5
 
 
 def test_values_json_lacks_do_not_break_the_answer() -> None:
     error = InvalidSpec([Problem("config.x", float("nan"), "not a number")])
-    assert json.loads(problem(error).body)["problems"][0]["value"] == "NaN"
+    assert json.loads(bytes(problem(error).body))["problems"][0]["value"] == "NaN"
     assert problem(NotFound("no \ud800 here")).status_code == 404
 
 

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,10 @@ from anygpu.testing.memory import MemoryEvidence, MemoryJournal
 Message = dict[str, Any]
 
 
+def _always(event: Event) -> Callable[[JobView | None], list[Event]]:
+    return lambda _: [event]
+
+
 @dataclass
 class World:
     """A hub over journals in memory, and an agent that reports."""
@@ -41,7 +45,8 @@ class World:
 
     async def happens(self, job_id: str, *events: Event) -> None:
         for event in events:
-            await self.journal.transact(LAB, job_id, lambda _, event=event: [event], at_ms=histories.START_MS)
+            decide = _always(event)
+            await self.journal.transact(LAB, job_id, decide, at_ms=histories.START_MS)
 
     async def reports(
         self, job_id: str, attempt: int, log: bytes = b"", points: Sequence[Point] = ()

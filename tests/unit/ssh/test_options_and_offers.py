@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from anygpu.backends.ssh.boxes import Look
+from anygpu.backends.ssh.boxes import Box, Look
 from anygpu.backends.ssh.door import FIND, command
 from anygpu.backends.ssh.findings import lacking, summary
 from anygpu.backends.ssh.offering import account, cpus_of, gpus_of, offer_of
@@ -27,7 +27,7 @@ FACTS = {
 ONE, TWO = (Resources(gpu=Gpu(count=count)) for count in (1, 2))
 
 
-class Asked:
+class Asked(Box):
     """What an offer needs to know of a box."""
 
     name = "lab"

@@ -28,8 +28,12 @@ def bits(column: "array[float]") -> bytes:
 
 @given(st.lists(st.tuples(steps, steps, numbers, numbers), max_size=300))
 def test_points_come_out_as_they_went_in(rows: list[tuple[int, int, float, float]]) -> None:
-    keys, at_steps, times, values = ([row[n] for row in rows] for n in range(4))
-    sent = Columns(array("q", keys), array("q", at_steps), array("d", times), array("d", values))
+    sent = Columns(
+        array("q", [row[0] for row in rows]),
+        array("q", [row[1] for row in rows]),
+        array("d", [row[2] for row in rows]),
+        array("d", [row[3] for row in rows]),
+    )
     found = unpack(pack(sent))
     assert (found.keys, found.steps) == (sent.keys, sent.steps)
     assert bits(found.times) == bits(sent.times)

@@ -1,7 +1,7 @@
 """Reading back: joined, bounded, and honest about a store that fails."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -35,7 +35,7 @@ class FailingBlobs(MemoryBlobs):
         yield b""
 
 
-async def until(condition) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     for _ in range(1000):
         if condition():
             return
@@ -43,7 +43,7 @@ async def until(condition) -> None:
     raise AssertionError("it never came")
 
 
-async def test_a_commit_asked_for_again_joins_the_reading_under_way():
+async def test_a_commit_asked_for_again_joins_the_reading_under_way() -> None:
     blobs = SlowBlobs()
     checkpoints = Checkpoints(blobs)
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
@@ -58,7 +58,7 @@ async def test_a_commit_asked_for_again_joins_the_reading_under_way():
     assert blobs.opened == 1
 
 
-async def test_only_a_few_files_are_read_at_once():
+async def test_only_a_few_files_are_read_at_once() -> None:
     blobs = SlowBlobs()
     checkpoints = Checkpoints(blobs, at_once=3)
     chunks = [b"%d" % number for number in range(10)]
@@ -71,7 +71,7 @@ async def test_only_a_few_files_are_read_at_once():
     assert (blobs.opened, blobs.most_open) == (10, 3)
 
 
-async def test_a_store_that_fails_says_nothing_about_the_checkpoint():
+async def test_a_store_that_fails_says_nothing_about_the_checkpoint() -> None:
     blobs = FailingBlobs()
     checkpoints = Checkpoints(blobs)
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")

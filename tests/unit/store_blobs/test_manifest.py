@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,31 +22,31 @@ GOOD = manifest_of(file_of("ckpt/last.pt", b"one", b"two"), file_of("ckpt/sub/op
 
 def changed(place: list[str | int], value: object) -> dict[str, object]:
     body = copy.deepcopy(GOOD)
-    at = body
+    at: Any = body
     for step in place[:-1]:
         at = at[step]
     at[place[-1]] = value
     return body
 
 
-def test_a_good_manifest_survives_being_stored():
+def test_a_good_manifest_survives_being_stored() -> None:
     manifest = checkpoint_from(GOOD)
     assert manifest_from_bytes(manifest.to_bytes()) == manifest
     artifact = artifact_from(artifact_of("runs/best.pt", b"one", b"two"))
     assert manifest_from_bytes(artifact.to_bytes()) == artifact
 
 
-def test_every_field_is_in_what_is_stored_and_the_bytes_stay_as_they_are():
+def test_every_field_is_in_what_is_stored_and_the_bytes_stay_as_they_are() -> None:
     manifest = checkpoint_from(GOOD)
     whole = json.dumps(asdict(manifest), sort_keys=True, separators=(",", ":")).encode()
     assert manifest.to_bytes() == whole  # an identity is made of these bytes
 
 
-def test_what_is_not_known_is_dropped():
+def test_what_is_not_known_is_dropped() -> None:
     assert checkpoint_from({**GOOD, "kind": "artifact", "later": 1}) == checkpoint_from(GOOD)
 
 
-def test_the_order_of_keys_does_not_change_the_id():
+def test_the_order_of_keys_does_not_change_the_id() -> None:
     backwards = dict(reversed(GOOD.items()))
     assert checkpoint_from(backwards).id_in(1) == checkpoint_from(GOOD).id_in(1)
 
@@ -54,19 +55,19 @@ def test_the_order_of_keys_does_not_change_the_id():
     "path",
     BAD_PATHS,
 )
-def test_a_path_that_could_lead_elsewhere_is_refused(path):
+def test_a_path_that_could_lead_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(UnsafePath):
         checkpoint_from(changed(["files", 0, "path"], path))
     with pytest.raises(UnsafePath):
         artifact_from({**artifact_of("x", b"one"), "name": path})
 
 
-def test_the_same_path_twice_is_refused():
+def test_the_same_path_twice_is_refused() -> None:
     with pytest.raises(UnsafePath, match="twice"):
         checkpoint_from(manifest_of(file_of("a", b"1"), file_of("a", b"1")))
 
 
-def test_a_file_that_must_also_be_a_directory_is_refused():
+def test_a_file_that_must_also_be_a_directory_is_refused() -> None:
     with pytest.raises(UnsafePath, match="which is a file"):
         checkpoint_from(manifest_of(file_of("a/b/c", b"1"), file_of("a.b", b"1"), file_of("a", b"1")))
 
@@ -98,20 +99,20 @@ def test_a_file_that_must_also_be_a_directory_is_refused():
         (["files", 1, "chunks", 0, "sha256"], digest(b"one")),
     ],
 )
-def test_a_wrong_value_is_refused_and_its_place_named(place, value):
+def test_a_wrong_value_is_refused_and_its_place_named(place: list[str | int], value: object) -> None:
     with pytest.raises(InvalidSpec) as refused:
         checkpoint_from(changed(place, value))
     assert str(place[0]) in str(refused.value)
 
 
-def test_an_empty_file_has_the_sha256_of_nothing():
+def test_an_empty_file_has_the_sha256_of_nothing() -> None:
     with pytest.raises(InvalidSpec):
         checkpoint_from(manifest_of({**file_of("empty"), "sha256": digest(b"one")}))
 
 
-def test_one_sha256_with_two_sizes_is_refused():
+def test_one_sha256_with_two_sizes_is_refused() -> None:
     file = file_of("a", b"one", b"two")
-    liar = {
+    liar: dict[str, Any] = {
         "path": "b",
         "size": 9,
         "sha256": digest(b"b"),
@@ -122,7 +123,7 @@ def test_one_sha256_with_two_sizes_is_refused():
         checkpoint_from(manifest_of(file, liar))
 
 
-def test_more_than_the_limits_is_too_large(monkeypatch):
+def test_more_than_the_limits_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLarge):
         checkpoint_from(changed(["files", 0, "chunks", 0, "size"], manifests.MAX_CHUNK_BYTES + 1))
     with pytest.raises(TooLarge):
@@ -153,7 +154,9 @@ PLACES += [["files", 0, "chunks", 0], ["files", 0, "chunks", 0, "sha256"], ["at"
 
 
 @given(place=st.sampled_from(PLACES), value=JSON)
-def test_any_value_anywhere_is_refused_or_survives_being_stored(place, value):
+def test_any_value_anywhere_is_refused_or_survives_being_stored(
+    place: list[str | int], value: object
+) -> None:
     try:
         manifest = checkpoint_from(changed(place, value))
     except AnygpuError:

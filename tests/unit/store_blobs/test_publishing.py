@@ -33,7 +33,9 @@ def checkpoints(blobs: MemoryBlobs) -> Checkpoints:
     return Checkpoints(blobs)
 
 
-async def test_begin_lists_only_the_chunks_the_server_lacks(checkpoints, blobs):
+async def test_begin_lists_only_the_chunks_the_server_lacks(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     await upload(blobs, OWNER, b"one")
     begun = await checkpoints.begin(OWNER, manifest_of(file_of("last.pt", b"one", b"two", b"two")))
     assert [chunk.sha256 for chunk in begun.uploads] == [digest(b"two")]
@@ -43,12 +45,14 @@ async def test_begin_lists_only_the_chunks_the_server_lacks(checkpoints, blobs):
     assert wanted.method == "PUT"
 
 
-async def test_begin_twice_is_the_same_as_once(checkpoints):
+async def test_begin_twice_is_the_same_as_once(checkpoints: Checkpoints) -> None:
     manifest = manifest_of(file_of("last.pt", b"one"))
     assert await checkpoints.begin(OWNER, manifest) == await checkpoints.begin(OWNER, manifest)
 
 
-async def test_another_attempt_gets_another_id_and_shares_no_chunk(checkpoints, blobs):
+async def test_another_attempt_gets_another_id_and_shares_no_chunk(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     manifest = manifest_of(file_of("last.pt", b"one"))
     first = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     second_owner = Owner(organisation="lab", job_id=OWNER.job_id, attempt=2)
@@ -57,13 +61,15 @@ async def test_another_attempt_gets_another_id_and_shares_no_chunk(checkpoints, 
     assert len(second.uploads) == 1
 
 
-async def test_another_organisation_learns_nothing_of_what_is_stored(checkpoints, blobs):
+async def test_another_organisation_learns_nothing_of_what_is_stored(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     stranger = Owner(organisation="other", job_id=OWNER.job_id, attempt=1)
     assert len((await checkpoints.begin(stranger, manifest_of(file_of("last.pt", b"one")))).uploads) == 1
 
 
-async def test_verify_describes_what_was_uploaded(checkpoints, blobs):
+async def test_verify_describes_what_was_uploaded(checkpoints: Checkpoints, blobs: MemoryBlobs) -> None:
     begun = await published(checkpoints, blobs, OWNER, "ckpt/last.pt", b"one", b"two")
     verified = await checkpoints.verify(OWNER, begun.id)
     assert (verified.id, verified.attempt, verified.step, verified.size) == (begun.id, 1, 400, 6)
@@ -71,12 +77,14 @@ async def test_verify_describes_what_was_uploaded(checkpoints, blobs):
     assert verified.ref(saved_at_ms=5).saved_at_ms == 5
 
 
-async def test_verify_twice_is_the_same_as_once(checkpoints, blobs):
+async def test_verify_twice_is_the_same_as_once(checkpoints: Checkpoints, blobs: MemoryBlobs) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     assert await checkpoints.verify(OWNER, begun.id) == await checkpoints.verify(OWNER, begun.id)
 
 
-async def test_verify_before_everything_is_there_says_what_to_send_and_where(checkpoints, blobs):
+async def test_verify_before_everything_is_there_says_what_to_send_and_where(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     begun = await checkpoints.begin(OWNER, manifest_of(file_of("last.pt", b"one", b"two")))
     await upload(blobs, OWNER, b"one")
     with pytest.raises(IncompleteUpload) as refused:
@@ -88,7 +96,9 @@ async def test_verify_before_everything_is_there_says_what_to_send_and_where(che
 
 
 @pytest.mark.parametrize("torn", [b"", b"on", b"ONE", b"one and more"])
-async def test_a_chunk_that_changed_after_its_upload_is_refused(checkpoints, blobs, torn):
+async def test_a_chunk_that_changed_after_its_upload_is_refused(
+    checkpoints: Checkpoints, blobs: MemoryBlobs, torn: bytes
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one", b"two")
     await blobs.put(OWNER.chunk(digest(b"one")), torn)
     with pytest.raises(IncompleteUpload) as refused:
@@ -98,7 +108,7 @@ async def test_a_chunk_that_changed_after_its_upload_is_refused(checkpoints, blo
     assert (await checkpoints.verify(OWNER, begun.id)).size == 6
 
 
-async def test_large_chunks_are_hashed_too(checkpoints, blobs):
+async def test_large_chunks_are_hashed_too(checkpoints: Checkpoints, blobs: MemoryBlobs) -> None:
     large = b"x" * 300_000
     begun = await published(checkpoints, blobs, OWNER, "last.pt", large)
     assert (await checkpoints.verify(OWNER, begun.id)).size == 300_000
@@ -107,7 +117,9 @@ async def test_large_chunks_are_hashed_too(checkpoints, blobs):
         await checkpoints.verify(OWNER, begun.id)
 
 
-async def test_whole_chunks_that_do_not_make_the_file_are_refused(checkpoints, blobs):
+async def test_whole_chunks_that_do_not_make_the_file_are_refused(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     file = file_of("last.pt", b"one", b"two")
     file["chunks"].reverse()
     begun = await checkpoints.begin(OWNER, manifest_of(file))
@@ -117,18 +129,20 @@ async def test_whole_chunks_that_do_not_make_the_file_are_refused(checkpoints, b
 
 
 @pytest.mark.parametrize("unknown", ["", "0" * 64, "../../x", "x" * 5000])
-async def test_an_id_that_was_never_begun_is_not_found(checkpoints, unknown):
+async def test_an_id_that_was_never_begun_is_not_found(checkpoints: Checkpoints, unknown: str) -> None:
     with pytest.raises(NotFound):
         await checkpoints.verify(OWNER, unknown)
 
 
-async def test_another_attempt_cannot_commit_what_this_one_began(checkpoints, blobs):
+async def test_another_attempt_cannot_commit_what_this_one_began(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     with pytest.raises(NotFound):
         await checkpoints.verify(Owner(organisation="lab", job_id=OWNER.job_id, attempt=2), begun.id)
 
 
-async def test_an_artifact_is_one_file_under_its_name(checkpoints, blobs):
+async def test_an_artifact_is_one_file_under_its_name(checkpoints: Checkpoints, blobs: MemoryBlobs) -> None:
     begun = await checkpoints.begin_artifact(OWNER, artifact_of("runs/best.pt", b"one", b"two"))
     await upload(blobs, OWNER, b"one", b"two")
     artifact = await checkpoints.verify_artifact(OWNER, begun.id)
@@ -138,7 +152,9 @@ async def test_an_artifact_is_one_file_under_its_name(checkpoints, blobs):
     assert [file.path for file in plan.files] == ["runs/best.pt"]
 
 
-async def test_an_artifact_is_no_checkpoint_and_the_other_way_round(checkpoints, blobs):
+async def test_an_artifact_is_no_checkpoint_and_the_other_way_round(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     artifact = await checkpoints.begin_artifact(OWNER, artifact_of("best.pt", b"one"))
     checkpoint = await published(checkpoints, blobs, OWNER, "best.pt", b"one")
     with pytest.raises(NotFound):
@@ -147,13 +163,15 @@ async def test_an_artifact_is_no_checkpoint_and_the_other_way_round(checkpoints,
         await checkpoints.verify_artifact(OWNER, checkpoint.id)
 
 
-async def test_an_empty_file_needs_no_chunk(checkpoints):
+async def test_an_empty_file_needs_no_chunk(checkpoints: Checkpoints) -> None:
     begun = await checkpoints.begin(OWNER, manifest_of(file_of("empty")))
     assert begun.uploads == ()
     assert (await checkpoints.verify(OWNER, begun.id)).size == 0
 
 
-async def test_the_download_plan_gives_every_chunk_in_order(checkpoints, blobs):
+async def test_the_download_plan_gives_every_chunk_in_order(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one", b"two", b"one")
     verified = await checkpoints.verify(OWNER, begun.id)
     plan = await checkpoints.download_plan(verified.manifest)
@@ -163,7 +181,9 @@ async def test_the_download_plan_gives_every_chunk_in_order(checkpoints, blobs):
     assert all("method=GET" in chunk.url for chunk in file.chunks)
 
 
-async def test_a_published_checkpoint_that_was_damaged_is_found_out_before_resuming(checkpoints, blobs):
+async def test_a_published_checkpoint_that_was_damaged_is_found_out_before_resuming(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     key = OWNER.manifest(begun.id)
     assert await checkpoints.intact(key)
@@ -173,7 +193,9 @@ async def test_a_published_checkpoint_that_was_damaged_is_found_out_before_resum
         await checkpoints.check(key)
 
 
-async def test_a_manifest_that_was_damaged_or_deleted_is_found_out(checkpoints, blobs):
+async def test_a_manifest_that_was_damaged_or_deleted_is_found_out(
+    checkpoints: Checkpoints, blobs: MemoryBlobs
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     key = OWNER.manifest(begun.id)
     for damaged in (b"", b"{}", b"[1]", b'{"kind":"artifact","files":[]}', b"\xff\xfe"):
@@ -190,7 +212,9 @@ async def test_a_manifest_that_was_damaged_or_deleted_is_found_out(checkpoints, 
         await checkpoints.check(key)
 
 
-async def test_a_chunk_old_enough_to_be_swept_soon_is_asked_for_again(checkpoints, blobs, now):
+async def test_a_chunk_old_enough_to_be_swept_soon_is_asked_for_again(
+    checkpoints: Checkpoints, blobs: MemoryBlobs, now: Now
+) -> None:
     manifest = manifest_of(file_of("last.pt", b"one"))
     await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     now.ms += 11 * HOUR_MS

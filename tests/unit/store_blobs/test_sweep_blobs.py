@@ -38,7 +38,7 @@ def checkpoints(blobs: MemoryBlobs) -> Checkpoints:
     return Checkpoints(blobs)
 
 
-async def test_what_nothing_refers_to_goes_after_a_day(blobs, checkpoints):
+async def test_what_nothing_refers_to_goes_after_a_day(blobs: MemoryBlobs, checkpoints: Checkpoints) -> None:
     await published(checkpoints, blobs, OWNER, "last.pt", b"one", b"two")
     assert await sweep_blobs(blobs, [], now_ms=START_MS + DAY_MS) == Swept()
     swept = await sweep_blobs(blobs, [], now_ms=LATER_MS)
@@ -47,7 +47,9 @@ async def test_what_nothing_refers_to_goes_after_a_day(blobs, checkpoints):
     assert await keys(blobs, "") == []
 
 
-async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(blobs, checkpoints):
+async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(
+    blobs: MemoryBlobs, checkpoints: Checkpoints
+) -> None:
     old = await published(checkpoints, blobs, OWNER, "last.pt", b"shared", b"old", step=1)
     new = await published(checkpoints, blobs, OWNER, "last.pt", b"shared", b"new", step=2)
     swept = await sweep_blobs(blobs, [OWNER.manifest(new.id)], now_ms=LATER_MS)
@@ -57,7 +59,9 @@ async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(blobs, checkp
     assert await blobs.head(OWNER.chunk(digest(b"old"))) is None
 
 
-async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(blobs, checkpoints, now):
+async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(
+    blobs: MemoryBlobs, checkpoints: Checkpoints, now: Now
+) -> None:
     await published(checkpoints, blobs, OWNER, "last.pt", b"shared", step=1)
     now.ms += DAY_MS // 3
     await checkpoints.begin(OWNER, {**_manifest(b"shared"), "step": 2})
@@ -67,7 +71,9 @@ async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(blobs, checkpoin
     assert await blobs.get(OWNER.chunk(digest(b"shared"))) == b"shared"
 
 
-async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(blobs, checkpoints):
+async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(
+    blobs: MemoryBlobs, checkpoints: Checkpoints
+) -> None:
     begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     other = Owner(organisation="lab", job_id=OWNER.job_id, attempt=11)
     await published(checkpoints, blobs, other, "last.pt", b"one")
@@ -77,7 +83,7 @@ async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(blobs
     assert await blobs.head(OWNER.chunk(digest(b"one"))) is not None
 
 
-async def test_a_dry_run_counts_and_deletes_nothing(blobs, checkpoints):
+async def test_a_dry_run_counts_and_deletes_nothing(blobs: MemoryBlobs, checkpoints: Checkpoints) -> None:
     await published(checkpoints, blobs, OWNER, "last.pt", b"one")
     before = await keys(blobs, "")
     planned = await sweep_blobs(blobs, [], now_ms=LATER_MS, dry_run=True)
@@ -85,7 +91,7 @@ async def test_a_dry_run_counts_and_deletes_nothing(blobs, checkpoints):
     assert await sweep_blobs(blobs, [], now_ms=LATER_MS) == planned
 
 
-async def test_working_directories_go_unless_a_job_needs_them(blobs):
+async def test_working_directories_go_unless_a_job_needs_them(blobs: MemoryBlobs) -> None:
     uploads = Uploads(blobs)
     for archive in (b"kept", b"gone"):
         await uploads.save("lab", digest(archive), pieces(archive), limit=10)
@@ -94,7 +100,9 @@ async def test_working_directories_go_unless_a_job_needs_them(blobs):
     assert await uploads.has("lab", digest(b"kept"))
 
 
-async def test_one_organisations_sweep_leaves_the_others_alone(blobs, checkpoints):
+async def test_one_organisations_sweep_leaves_the_others_alone(
+    blobs: MemoryBlobs, checkpoints: Checkpoints
+) -> None:
     stranger = Owner(organisation="lab2", job_id=OWNER.job_id, attempt=1)
     for owner in (OWNER, stranger):
         await published(checkpoints, blobs, owner, "last.pt", b"one")
@@ -102,7 +110,7 @@ async def test_one_organisations_sweep_leaves_the_others_alone(blobs, checkpoint
     assert {key.split("/")[1] for key in await keys(blobs, "")} == {"lab2"}
 
 
-async def test_blobs_of_other_kinds_are_never_touched(blobs):
+async def test_blobs_of_other_kinds_are_never_touched(blobs: MemoryBlobs) -> None:
     others = [
         "org/lab/jobs/1/plans/1.json",
         "org/lab/datasets/mnist",
@@ -120,7 +128,7 @@ def _manifest(chunk: bytes) -> dict[str, object]:
     return {"files": [{**file, "chunks": [{"size": len(chunk), "sha256": digest(chunk)}]}]}
 
 
-async def test_plans_go_unless_a_kept_job_has_them(blobs):
+async def test_plans_go_unless_a_kept_job_has_them(blobs: MemoryBlobs) -> None:
     plans = Plans(blobs)
     kept = await plans.keep("lab", {"strategy": "cheapest"})
     other = await plans.keep("lab", {"strategy": "fastest"})

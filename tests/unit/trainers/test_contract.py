@@ -133,7 +133,8 @@ def test_a_stop_is_saved_and_told(tmp_path: Path) -> None:
 
 def test_training_ends_early_when_nothing_becomes_better(tmp_path: Path) -> None:
     trainer = line(tmp_path, Killer(tmp_path), epochs=50, patience=2)
-    trainer.goal = ("val_loss", "max")  # type: ignore[misc]  it falls, so the first epoch stays the best
+    # The loss falls, so the first epoch stays the best.
+    trainer.goal = ("val_loss", "max")  # type: ignore[misc]
     result = trainer.train()
     assert (result.epochs, result.metrics) == (3, result.history[0])
 

@@ -74,5 +74,6 @@ def test_what_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
     config = find("nanogpt").configured({})
     with pytest.raises(BadDataset, match=r"a\.txt:2: is not text in UTF-8"):
         find("nanogpt").check_dataset(config, tmp_path)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(BadDataset, match="has no text file"):
-        find("nanogpt").check_dataset(config, (tmp_path / "empty").mkdir() or tmp_path / "empty")
+        find("nanogpt").check_dataset(config, tmp_path / "empty")

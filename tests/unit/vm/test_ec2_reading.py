@@ -31,6 +31,7 @@ LISTED = (
 def by_botocore(body: bytes) -> dict[str, Any]:
     model = botocore.session.get_session().get_service_model("ec2").operation_model("DescribeInstances")
     answer = {"body": body, "headers": {}, "status_code": 200}
+    assert model.output_shape is not None
     found: dict[str, Any] = create_parser("ec2").parse(answer, model.output_shape)
     return found
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.vm.rented import SMALL, MemoryProvider, Rented, a_launch, in_virtual_time, rented
@@ -91,7 +92,8 @@ def test_who_comes_just_as_a_listing_is_over_gets_the_next_one() -> None:
 
     async def story() -> None:
         listing = Listing(no_machines, pause_s=0, on_listed=lambda snapshot: late())
-        clock, found = asyncio.get_running_loop(), []
+        clock = asyncio.get_running_loop()
+        found: list[Any] = []
 
         def late() -> None:
             if not found:

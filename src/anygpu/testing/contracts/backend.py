@@ -19,8 +19,10 @@ BUSY = (State.PENDING, State.RUNNING)
 class Place(Protocol):
     """A backend under test, where every attempt runs until it is ended."""
 
-    backend: Backend
-    agent_url: str
+    @property
+    def backend(self) -> Backend: ...
+    @property
+    def agent_url(self) -> str: ...
 
     def started(self) -> int:
         """How many agents have claimed work."""

@@ -81,7 +81,7 @@ def test_one_file_for_everything_is_split(tmp_path: Path) -> None:
 
 
 def test_masks_and_keypoints_are_read(tmp_path: Path) -> None:
-    points = {"keypoints": [2, 1, 2, 0, 0, 0], "segmentation": [[2, 1, 12, 1, 12, 6]]}
+    points: dict[str, Any] = {"keypoints": [2, 1, 2, 0, 0, 0], "segmentation": [[2, 1, 12, 1, 12, 6]]}
     named = [{"id": 3, "name": "cat", "keypoints": ["nose", "tail"]}]
     train = content(annotations=[annotation(**points), annotation(2)], categories=named)
     found = data.load(exported(tmp_path, train))

@@ -56,7 +56,13 @@ def test_what_does_not_grow_is_written_at_once() -> None:
 
 def test_the_best_model_has_the_trees_of_its_epoch(tmp_path: Path) -> None:
     data = penguins(tmp_path / "penguins.csv")
-    settings = {"target": "species", "drop": ["price"], "learning_rate": 2.0, "epochs": 12, "export": ()}
+    settings: dict[str, Any] = {
+        "target": "species",
+        "drop": ["price"],
+        "learning_rate": 2.0,
+        "epochs": 12,
+        "export": (),
+    }
     result = get_trainer(
         "tabular", dataset_path=data, output_dir=tmp_path, model="gradient-boosting", **settings
     ).train()

@@ -90,7 +90,13 @@ def test_rows_held_out_are_measured_apart(data: Path, tmp_path: Path) -> None:
 
 
 def test_training_ends_early_when_nothing_becomes_better(data: Path, tmp_path: Path) -> None:
-    settings = {"model": "gradient-boosting", "learning_rate": 5.0, "patience": 2, "epochs": 50, "export": ()}
+    settings: dict[str, Any] = {
+        "model": "gradient-boosting",
+        "learning_rate": 5.0,
+        "patience": 2,
+        "epochs": 50,
+        "export": (),
+    }
     assert trained(data, tmp_path, target="species", **settings).epochs < 50
 
 
