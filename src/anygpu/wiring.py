@@ -23,30 +23,29 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
 from anygpu.events.fold import Recorded
-from anygpu.server import log, process, state
-from anygpu.server.agent_app import agent_app
-from anygpu.server.app import api, gated
-from anygpu.server.gate import GateRules, known_hosts
-from anygpu.server.gauges import Gauges
-from anygpu.server.host_telemetry import HostTelemetry
-from anygpu.server.hub import Hub, iso
-from anygpu.server.listening import Listener, url_of
-from anygpu.server.planning import Planning
-from anygpu.server.queue_look import QueueLook
-from anygpu.server.recording import Recording
-from anygpu.server.retention import Retention
+from anygpu.server.agent_app import build_agent_app
+from anygpu.server.app import build_api, with_access_checks
+from anygpu.server.encoding import format_time
+from anygpu.server.http.middleware import AccessRules, accepted_hosts
+from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
+from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.live.hub import Hub
+from anygpu.server.live.stream import StreamSources
+from anygpu.server.process import listeners as http_listeners
+from anygpu.server.process import log, state
+from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
+from anygpu.server.process.listeners import HttpListener, local_url
+from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
+from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
-from anygpu.server.stream import Sources
-from anygpu.server.work_reader import WorkReader
-from anygpu.server.world import LoopWake, RealChance, RealClock
 from anygpu.settings import Settings
 from anygpu.store.journal import OnCommit
 from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens
-from anygpu.tenancy.access import Access, Role
-from anygpu.tenancy.profiles import ConfiguredBackends
+from anygpu.tenancy.auth import Authenticator, Role
+from anygpu.tenancy.backend_profiles import BackendProfiles
 from anygpu.wiring_backends import FOLLOW_EVERY_S, open_backends
 from anygpu.wiring_control import World, conditions_by_backend, desk, market, policy_of, supervisor
 from anygpu.wiring_stores import key_file, open_stores, retaining, rotating
@@ -64,7 +63,7 @@ class Keys:
 
     @classmethod
     def from_file(cls, path: Path) -> "Keys":
-        root = state.kept_secret(path)
+        root = state.load_or_create_secret(path)
         made = {name: hmac.new(root, name.encode(), hashlib.sha256).digest() for name in cls.__slots__}
         return cls(**made)
 
@@ -77,42 +76,42 @@ class Parts:
     supervisor: Supervisor
     retention: Retention
     backends: Backends
-    recording: Recording
+    recording: OutcomeWriter
     recorder: Recorder
 
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[dict[str, Any]]:
     """A whole server, from the first lock to the announced address; everything is let go in reverse."""
-    state.prepare(settings.state)
+    state.prepare_directory(settings.state)
     async with AsyncExitStack() as stack:
         if settings.embedded:
-            stack.enter_context(state.owned(settings.state))
-        api_socket = state.bound_api(settings.server.host, settings.server.port)
-        agent_socket = state.bound_agents(
+            stack.enter_context(state.lock_state(settings.state))
+        api_socket = state.bind_api(settings.server.host, settings.server.port)
+        agent_socket = state.bind_agents(
             settings.state, settings.server.agent_host, settings.server.agent_port
         )
-        parts = await _assembled(settings, url_of(agent_socket), stack)
+        parts = await _assembled(settings, local_url(agent_socket), stack)
         services = parts.services
         await _start_listeners(settings, services, api_socket, agent_socket, stack)
         await stack.enter_async_context(_background(parts.backends.follow(FOLLOW_EVERY_S)))
         if settings.server.control:
             await stack.enter_async_context(_background(parts.supervisor.run()))
-            await stack.enter_async_context(_background(parts.retention.every(settings.store.gc_every_s)))
+            await stack.enter_async_context(_background(parts.retention.run_every(settings.store.gc_every_s)))
             await stack.enter_async_context(_background(parts.recording.run(parts.recorder)))
         address = _address(settings, api_socket, services)
-        stack.enter_context(state.announced(settings.state, address))
-        process.settle()
+        stack.enter_context(state.publish_address(settings.state, address))
+        http_listeners.freeze_gc()
         yield address
-        services.sources.hub.close()
+        services.stream_sources.hub.close()
 
 
 async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) -> Parts:
     keys = Keys.from_file(key_file(settings))
-    world = World(clock=RealClock(), chance=RealChance(), wake=LoopWake())
+    world = World(clock=SystemClock(), chance=SystemRandomness(), wake=LoopWake())
     hub = _hub(settings)
-    recording = Recording()
-    stores = await open_stores(settings, keys.blobs, _telling(hub.committed, recording.committed), stack)
+    recording = OutcomeWriter()
+    stores = await open_stores(settings, keys.blobs, _telling(hub.on_commit, recording.on_commit), stack)
     policy, tickets = policy_of(settings), Tickets(keys.tickets)
     backends = await open_backends(
         settings,
@@ -125,33 +124,35 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
     )
     retention = retaining(settings, stores, world.clock)
     agents_go_to = settings.server.agent_url or agent_url
-    reader, plans = WorkReader(stores.blobs, stores.uploads), Plans(stores.blobs)
+    reader, plans = AnalysisReader(stores.blobs, stores.uploads), Plans(stores.blobs)
     past_runs = PastRuns(stores.outcomes)
     prices = market(settings)
     conditions_at = conditions_by_backend(prices.policy, backends)
-    access = Access(Tokens(stores.database), world.clock.wall_ms)
+    access = Authenticator(Tokens(stores.database), world.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
         journal=stores.journal,
-        evidence=stores.evidence,
+        reports=stores.evidence,
         jobs=Jobs(stores.journal, world.clock, world.chance, world.wake),
-        desk=desk(stores, tickets, world, policy),
+        agents=desk(stores, tickets, world, policy),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,
         uploads=stores.uploads,
         secrets=stores.secrets,
-        access=access,
+        authenticator=access,
         outcomes=stores.outcomes,
-        sources=Sources(journal=stores.journal, evidence=stores.evidence, hub=hub, poll_s=_poll_s(settings)),
-        queue=QueueLook(stores.journal, world.clock, policy),
-        gauges=Gauges(),
-        host=HostTelemetry(str(settings.state)),
+        stream_sources=StreamSources(
+            journal=stores.journal, reports=stores.evidence, hub=hub, poll_s=_poll_s(settings)
+        ),
+        queue=QueueSnapshot(stores.journal, world.clock, policy),
+        metrics=ServerMetrics(),
+        host_telemetry=HostTelemetry(str(settings.state)),
         clock=world.clock,
         backends=backends,
-        configured=ConfiguredBackends(
+        backend_profiles=BackendProfiles(
             stores.profiles, backends, stores.journal.live, world.clock.wall_ms, rotating(settings, stores)
         ),
-        planning=Planning(
+        planner=JobPlanner(
             backends,
             Quotes(backends, world.clock, policy),
             prices,
@@ -166,10 +167,10 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         public_url=settings.server.public_url,
         agent_url=agents_go_to,
         version=__version__,
-        collect_garbage=retention.collect,
-        ready=_ready(stores.journal),
+        apply_retention=retention.apply,
+        check_ready=_ready(stores.journal),
     )
-    leader = state.leader(settings.state, alone=settings.embedded)
+    leader = state.leader_name(settings.state, alone=settings.embedded)
     comparing = Comparing(reader, plans, world.clock, past_runs, conditions_at)
     leading = supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
@@ -193,7 +194,7 @@ def _telling(*listeners: OnCommit) -> OnCommit:
 def _hub(settings: Settings) -> Hub:
     poll_s = _poll_s(settings)
     age_s = float("inf") if poll_s is None else poll_s / 2
-    return Hub(most_followers=settings.limits.followers, reads_age_s=age_s)
+    return Hub(max_followers=settings.limits.followers, max_read_age_s=age_s)
 
 
 def _poll_s(settings: Settings) -> float | None:
@@ -210,15 +211,17 @@ async def _start_listeners(
 ) -> None:
     grace_s = settings.server.shutdown_grace_s
     listeners = [
-        Listener(gated(api(services), services, _rules(settings)), api_socket, grace_s=grace_s),
-        Listener(agent_app(services), agent_socket, grace_s=grace_s),
+        HttpListener(
+            with_access_checks(build_api(services), services, _rules(settings)), api_socket, grace_s=grace_s
+        ),
+        HttpListener(build_agent_app(services), agent_socket, grace_s=grace_s),
     ]
     stack.push_async_callback(_stop_together, listeners)
     for listener in listeners:
         await listener.start()
 
 
-async def _stop_together(listeners: list[Listener]) -> None:
+async def _stop_together(listeners: list[HttpListener]) -> None:
     await asyncio.gather(*(listener.stop() for listener in listeners))
 
 
@@ -232,25 +235,25 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _rules(settings: Settings) -> GateRules:
+def _rules(settings: Settings) -> AccessRules:
     server, limits = settings.server, settings.limits
     names = [*server.allowed_hosts, server.host, socket.gethostname()]
-    return GateRules(
-        hosts=known_hosts(names, [server.public_url]),
+    return AccessRules(
+        hosts=accepted_hosts(names, [server.public_url]),
         origins=frozenset((*server.allowed_origins, server.public_url.rstrip("/"))) - {""},
         body_bytes=limits.spec_bytes,
         streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
     )
 
 
-async def _ensure_own_token(settings: Settings, access: Access) -> None:
+async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:
     """The state directory's token belongs to whoever runs the server."""
-    token = state.kept_secret(settings.state / "token", _new_token).decode().strip()
+    token = state.load_or_create_secret(settings.state / "token", _new_token).decode().strip()
     try:
-        await access.by_token(token)
+        await access.caller_for_token(token)
     except Unauthorized:
         scope = Scope(organisation=ORGANISATION, project=PROJECT, person=_person())
-        await access.create(scope, Role.OPERATOR, label="this machine", token=token)
+        await access.create_token(scope, Role.OPERATOR, label="this machine", token=token)
 
 
 def _new_token() -> bytes:
@@ -266,10 +269,10 @@ def _person() -> str:
 
 def _address(settings: Settings, api_socket: socket.socket, services: Services) -> dict[str, Any]:
     return {
-        "url": url_of(api_socket),
+        "url": local_url(api_socket),
         "agent_url": services.agent_url,
         "pid": os.getpid(),
-        "started": iso(services.clock.wall_ms()),
+        "started": format_time(services.clock.wall_ms()),
         "version": services.version,
         "state": str(settings.state),
     }

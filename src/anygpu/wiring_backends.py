@@ -15,8 +15,8 @@ from anygpu.backends.local import LocalBackend
 from anygpu.backends.registry import Around
 from anygpu.control.seams import Wake
 from anygpu.errors import AnygpuError
-from anygpu.server import log
-from anygpu.server.resolve import dashed
+from anygpu.server.jobs.resolve import uuid_prefix
+from anygpu.server.process import log
 from anygpu.settings import InvalidSettings, Settings
 from anygpu.store.profiles import Profiles
 
@@ -102,4 +102,4 @@ def _wake(wake: Wake, attempt_name: str) -> None:
     """anygpu-<32 hex digits>-<number> -> the job's id; a name that is not ours wakes nobody."""
     parts = attempt_name.split("-")
     if len(parts) == 3 and len(parts[1]) == 32:
-        wake.set(dashed(parts[1]))
+        wake.set(uuid_prefix(parts[1]))

@@ -17,9 +17,9 @@ from anygpu.control.tickets import Tickets
 from anygpu.plan.catalog import Layers, terms
 from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.plan.moving import Mode, Moving
-from anygpu.server import log
-from anygpu.server.market import Market
-from anygpu.server.world import LoopWake, RealChance, RealClock
+from anygpu.server.jobs.planning import CatalogOffers
+from anygpu.server.process import log
+from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
 from anygpu.settings import InvalidSettings, QueueSettings, Settings, config_path
 from anygpu.tenancy.secrets import JobSecrets
 from anygpu.wiring_stores import Stores
@@ -29,8 +29,8 @@ from anygpu.wiring_stores import Stores
 class World:
     """Time, chance and wake-ups."""
 
-    clock: RealClock
-    chance: RealChance
+    clock: SystemClock
+    chance: SystemRandomness
     wake: LoopWake
 
 
@@ -78,9 +78,9 @@ def supervisor(
     )
 
 
-def market(settings: Settings) -> Market:
+def market(settings: Settings) -> CatalogOffers:
     wanted = settings.catalog
-    return Market(
+    return CatalogOffers(
         Layers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
         CatalogPolicy.parsed(
             discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices

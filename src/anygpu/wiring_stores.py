@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.events.view import JobView
-from anygpu.server.retention import Retention
-from anygpu.server.world import RealClock
+from anygpu.server.process.clock import SystemClock
+from anygpu.server.process.periodic import Retention
 from anygpu.settings import Settings
 from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
@@ -62,7 +62,7 @@ async def open_stores(
     )
 
 
-def retaining(settings: Settings, stores: Stores, clock: RealClock) -> Retention:
+def retaining(settings: Settings, stores: Stores, clock: SystemClock) -> Retention:
     database, journal = stores.database, stores.journal
 
     async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:

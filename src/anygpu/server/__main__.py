@@ -20,14 +20,14 @@ INTERRUPTED = 130
 def main() -> None:
     settings = _settings(sys.argv[1:])
     try:
-        _hurry()
+        _prepare_fast_start()
         _run(settings)
     except AnygpuError as error:
         sys.stderr.write(f"anygpu: {error}\n")
         sys.exit(FAILED)
 
 
-def _hurry() -> None:
+def _prepare_fast_start() -> None:
     """People wait for a server to start; what is not needed for that is left for later."""
     gc.disable()  # start-up makes only things that stay; `running` turns it on again
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -76,19 +76,19 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(settings: Settings) -> None:
-    from anygpu.server import log
+    from anygpu.server.process import log
     from anygpu.wiring import running
 
     log.configure(settings.server.log_level, settings.server.log_format)
     stop = asyncio.Event()
-    _on_signals(stop, settings.state / "server.json")
+    _install_signal_handlers(stop, settings.state / "server.json")
     async with running(settings) as address:
         sys.stdout.write(json.dumps(address) + "\n")
         sys.stdout.flush()
         await stop.wait()
 
 
-def _on_signals(stop: asyncio.Event, address_file: Path) -> None:
+def _install_signal_handlers(stop: asyncio.Event, address_file: Path) -> None:
     """The first asks for an orderly end; the second ends at once, which loses nothing that was acknowledged."""
 
     def received() -> None:

@@ -15,17 +15,17 @@ from starlette.types import Receive, Scope, Send
 
 from anygpu.control.tickets import AttemptKey
 from anygpu.errors import AnygpuError, Internal, InvalidSpec, Problem, Unauthorized
-from anygpu.server import blob_routes
-from anygpu.server.bodies import read_object, text_field
-from anygpu.server.gate import limited
-from anygpu.server.hub import Hub, Signal
-from anygpu.server.links import with_absolute_urls
-from anygpu.server.problems import MalformedRequest, from_status, problem
+from anygpu.server.http import blobs
+from anygpu.server.http.blobs import with_absolute_urls
+from anygpu.server.http.bodies import read_object, text_field
+from anygpu.server.http.errors import MalformedRequest, error_for_status, problem_response
+from anygpu.server.http.middleware import limit_body
+from anygpu.server.live.hub import ChangeSignal, Hub
 from anygpu.server.services import Services
 from anygpu.store.evidence import Batch
 from anygpu.store.frames import parse
 
-LONGEST_WAIT_S = 30.0
+MAX_WAIT_S = 30.0
 JSON_BYTES = 8 * 1024 * 1024  # a manifest of many files; a report is limited by its setting
 
 Handler = Callable[[Request, Services], Awaitable[Any]]
@@ -43,14 +43,18 @@ ROUTES = (
 )
 
 
-def agent_app(services: Services) -> Starlette:
+def build_agent_app(services: Services) -> Starlette:
     """Routes of docs/agent-protocol.md."""
     routes = [
         Route(path, _Endpoint(handler), methods=[method])
         for (method, path), handler in zip(ROUTES, _HANDLERS, strict=True)
     ]
-    handlers: dict[Any, Any] = {HTTPException: _framework_refused, AnygpuError: _refused, Exception: _failed}
-    app = Starlette(routes=[*routes, *blob_routes.routes()], exception_handlers=handlers)
+    handlers: dict[Any, Any] = {
+        HTTPException: _handle_http_exception,
+        AnygpuError: _handle_anygpu_error,
+        Exception: _handle_unexpected_error,
+    }
+    app = Starlette(routes=[*routes, *blobs.blob_routes()], exception_handlers=handlers)
     app.state.services = services
     return app
 
@@ -62,75 +66,77 @@ async def _claim(request: Request, services: Services) -> Any:
         raise InvalidSpec([Problem("host", None, "an object is needed", source="body")])
     told = {str(key)[:100]: str(value)[:500] for key, value in list(host.items())[:50]}
     ticket, claimant = text_field(body, "ticket", most=1000), text_field(body, "claimant", most=128)
-    return with_absolute_urls(await services.desk.claim(ticket, claimant, told), services.agent_url)
+    return with_absolute_urls(await services.agents.claim(ticket, claimant, told), services.agent_url)
 
 
 async def _reports(request: Request, services: Services) -> Any:
-    key = _key(request, services)
+    key = _authenticate(request, services)
     started = perf_counter()
-    batch = parse(await _whole_body(request), _number(request, "first"), _number(request, "last"))
-    answer = await services.desk.report(key, batch)
-    services.sources.hub.touched(key.job_id)
-    services.gauges.reported(*_amount(batch), perf_counter() - started)
+    batch = parse(await _read_body(request), _number(request, "first"), _number(request, "last"))
+    answer = await services.agents.report(key, batch)
+    services.stream_sources.hub.on_report(key.job_id)
+    services.metrics.record_report(*_batch_size(batch), perf_counter() - started)
     return answer
 
 
 async def _heartbeat(request: Request, services: Services) -> Any:
-    return await services.desk.heartbeat(_key(request, services))
+    return await services.agents.heartbeat(_authenticate(request, services))
 
 
 async def _orders(request: Request, services: Services) -> Any:
     """Hold until the orders differ from what the agent knows, or `wait_s` has passed."""
-    key = _key(request, services)
-    known, wait_s = _number(request, "after", -1), min(_number(request, "wait_s", 0), LONGEST_WAIT_S)
-    hub, signal = services.sources.hub, services.sources.hub.signal(key.job_id)
+    key = _authenticate(request, services)
+    known, wait_s = _number(request, "after", -1), min(_number(request, "wait_s", 0), MAX_WAIT_S)
+    hub, signal = services.stream_sources.hub, services.stream_sources.hub.signal(key.job_id)
     loop = asyncio.get_running_loop()
     until = loop.time() + wait_s
     while True:
         events = signal.events
-        answer = await services.desk.orders(key)
+        answer = await services.agents.orders(key)
         if answer["version"] != known or loop.time() >= until or hub.closing:
             return answer
-        await _until_changed(hub, signal, events, min(until, loop.time() + _look_again_s(services)))
+        await _wait_for_change(hub, signal, events, min(until, loop.time() + _poll_interval_s(services)))
 
 
-async def _until_changed(hub: Hub, signal: Signal, events: int, until: float) -> None:
+async def _wait_for_change(hub: Hub, signal: ChangeSignal, events: int, until: float) -> None:
     loop = asyncio.get_running_loop()
     while signal.events == events and loop.time() < until and not hub.closing:
-        if not await signal.wait(signal.seen, max(0.0, until - loop.time())):
+        if not await signal.wait(signal.counters, max(0.0, until - loop.time())):
             return
 
 
-def _look_again_s(services: Services) -> float:
+def _poll_interval_s(services: Services) -> float:
     """Where other processes write too, a change may come without a signal."""
-    poll_s = services.sources.poll_s
-    return LONGEST_WAIT_S if poll_s is None else 2 * poll_s
+    poll_s = services.stream_sources.poll_s
+    return MAX_WAIT_S if poll_s is None else 2 * poll_s
 
 
 async def _begin_checkpoint(request: Request, services: Services) -> Any:
-    key = _key(request, services)
-    begun = await services.desk.begin_checkpoint(key, await read_object(request))
+    key = _authenticate(request, services)
+    begun = await services.agents.begin_checkpoint(key, await read_object(request))
     return with_absolute_urls(begun, services.agent_url)
 
 
 async def _commit_checkpoint(request: Request, services: Services) -> Any:
-    return await services.desk.commit_checkpoint(_key(request, services), request.path_params["id"])
+    return await services.agents.commit_checkpoint(
+        _authenticate(request, services), request.path_params["id"]
+    )
 
 
 async def _begin_artifact(request: Request, services: Services) -> Any:
-    key = _key(request, services)
-    begun = await services.desk.begin_artifact(key, await read_object(request))
+    key = _authenticate(request, services)
+    begun = await services.agents.begin_artifact(key, await read_object(request))
     return with_absolute_urls(begun, services.agent_url)
 
 
 async def _commit_artifact(request: Request, services: Services) -> Any:
-    return await services.desk.commit_artifact(_key(request, services), request.path_params["id"])
+    return await services.agents.commit_artifact(_authenticate(request, services), request.path_params["id"])
 
 
 async def _end(request: Request, services: Services) -> Any:
-    key = _key(request, services)
-    answer = await services.desk.end(key, await read_object(request))
-    services.sources.hub.touched(key.job_id)
+    key = _authenticate(request, services)
+    answer = await services.agents.end(key, await read_object(request))
+    services.stream_sources.hub.on_report(key.job_id)
     return answer
 
 
@@ -144,19 +150,19 @@ class _Endpoint:
         services: Services = scope["app"].state.services
         reports = self._handler is _reports
         limit = services.limits.report_bytes if reports else JSON_BYTES
-        answer = await self._handler(Request(scope, limited(receive, limit)), services)
+        answer = await self._handler(Request(scope, limit_body(receive, limit)), services)
         body = json.dumps(answer, default=_plain).encode()
         await Response(body, media_type="application/json")(scope, receive, send)
 
 
-def _key(request: Request, services: Services) -> AttemptKey:
+def _authenticate(request: Request, services: Services) -> AttemptKey:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized("an agent shows the token of its attempt")
-    return services.desk.authenticate(token.strip())
+    return services.agents.authenticate(token.strip())
 
 
-async def _whole_body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     try:
         return await request.body()
     except ClientDisconnect:
@@ -174,7 +180,7 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
     return value
 
 
-def _amount(batch: Batch) -> tuple[int, int]:
+def _batch_size(batch: Batch) -> tuple[int, int]:
     return sum(len(points) for _, points in batch.points), sum(len(data) for _, data in batch.logs)
 
 
@@ -184,18 +190,18 @@ def _plain(value: Any) -> Any:
     return asdict(value)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _handle_anygpu_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AnygpuError)
-    return problem(error)
+    return problem_response(error)
 
 
-async def _framework_refused(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(from_status(error.status_code), error.headers)
+    return problem_response(error_for_status(error.status_code), error.headers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return problem(Internal())
+async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
+    return problem_response(Internal())
 
 
 _HANDLERS: tuple[Handler, ...] = (

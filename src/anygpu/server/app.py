@@ -10,44 +10,41 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from anygpu.errors import AnygpuError, Internal
-from anygpu.server import blob_routes
-from anygpu.server.documented import completed
-from anygpu.server.gate import Gate, GateRules
-from anygpu.server.problems import from_status, from_validation, problem
-from anygpu.server.rates import RateLimit
+from anygpu.server.http import blobs
+from anygpu.server.http.errors import error_for_status, error_for_validation, problem_response
+from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLimit
+from anygpu.server.http.openapi import completed
 from anygpu.server.routes import (
-    accuracy,
     backends,
-    doors,
-    evidence,
+    compat,
     health,
+    jobs,
     login,
     machines,
     plan,
     queue,
+    reports,
     secrets,
     streams,
     tokens,
-    training,
     uploads,
 )
 from anygpu.server.services import Services
 
 ROUTERS = (
-    training,
-    evidence,
+    jobs,
+    reports,
     streams,
     uploads,
     queue,
     plan,
-    accuracy,
     machines,
     backends,
     secrets,
     tokens,
     login,
     health,
-    doors,
+    compat,
 )
 
 
@@ -60,7 +57,7 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def api(services: Services) -> Api:
+def build_api(services: Services) -> Api:
     """Every route, without the gate."""
     app = Api(
         title="anygpu",
@@ -75,47 +72,47 @@ def api(services: Services) -> Api:
     )
     for each in ROUTERS:
         app.router.routes.extend(each.router.routes)  # `include_router` would build each route again
-    app.router.routes.extend(blob_routes.routes())
+    app.router.routes.extend(blobs.blob_routes())
     app.state.services = services
     return app
 
 
-def gated(app: ASGIApp, services: Services, rules: GateRules) -> Gate:
+def with_access_checks(app: ASGIApp, services: Services, rules: AccessRules) -> AccessMiddleware:
     limits, now = services.limits, services.clock.monotonic
     requests = RateLimit(limits.requests_per_s, limits.requests_burst, now)
     failures = RateLimit(limits.failed_logins_per_min / 60, max(1.0, limits.failed_logins_per_min), now)
-    return Gate(app, rules, services.access, requests, failures)
+    return AccessMiddleware(app, rules, services.authenticator, requests, failures)
 
 
-async def _refused(connection: HTTPConnection, error: Exception) -> Response:
+async def _handle_anygpu_error(connection: HTTPConnection, error: Exception) -> Response:
     assert isinstance(error, AnygpuError)
-    return _answer(connection, error)
+    return _problem_for(connection, error)
 
 
-async def _invalid(connection: HTTPConnection, error: Exception) -> Response:
+async def _handle_validation_error(connection: HTTPConnection, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | WebSocketRequestValidationError)
-    return _answer(connection, from_validation(list(error.errors())))
+    return _problem_for(connection, error_for_validation(list(error.errors())))
 
 
-async def _framework_refused(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(from_status(error.status_code), error.headers)
+    return problem_response(error_for_status(error.status_code), error.headers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return problem(Internal())
+async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
+    return problem_response(Internal())
 
 
-def _answer(connection: HTTPConnection, error: AnygpuError) -> Response:
+def _problem_for(connection: HTTPConnection, error: AnygpuError) -> Response:
     if isinstance(connection, WebSocket):
         raise error  # the gate refuses the handshake with the same problem
-    return problem(error)
+    return problem_response(error)
 
 
 _HANDLERS: dict[Any, Any] = {
-    AnygpuError: _refused,
-    RequestValidationError: _invalid,
-    WebSocketRequestValidationError: _invalid,
-    HTTPException: _framework_refused,
-    Exception: _failed,
+    AnygpuError: _handle_anygpu_error,
+    RequestValidationError: _handle_validation_error,
+    WebSocketRequestValidationError: _handle_validation_error,
+    HTTPException: _handle_http_exception,
+    Exception: _handle_unexpected_error,
 }

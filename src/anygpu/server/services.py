@@ -11,11 +11,10 @@ from anygpu.backends.configured import Backends
 from anygpu.control.desk import Desk
 from anygpu.control.jobs import Jobs
 from anygpu.control.seams import Clock
-from anygpu.server.gauges import Gauges
-from anygpu.server.host_telemetry import HostTelemetry
-from anygpu.server.planning import Planning
-from anygpu.server.queue_look import QueueLook
-from anygpu.server.stream import Sources
+from anygpu.server.jobs.planning import JobPlanner
+from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.live.stream import StreamSources
+from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.settings import LimitSettings
 from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
@@ -25,8 +24,8 @@ from anygpu.store.outcomes import Outcomes
 from anygpu.store.plans import Plans
 from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
-from anygpu.tenancy.access import Access, Caller
-from anygpu.tenancy.profiles import ConfiguredBackends
+from anygpu.tenancy.auth import Authenticator, Caller
+from anygpu.tenancy.backend_profiles import BackendProfiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,43 +33,43 @@ class Services:
     """The rooms below, as the server uses them."""
 
     journal: Journal
-    evidence: Evidence
+    reports: Evidence
     jobs: Jobs
-    desk: Desk
+    agents: Desk
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads
     secrets: Secrets
-    access: Access
+    authenticator: Authenticator
     outcomes: Outcomes
-    sources: Sources
-    queue: QueueLook
-    gauges: Gauges
-    host: HostTelemetry
+    stream_sources: StreamSources
+    queue: QueueSnapshot
+    metrics: ServerMetrics
+    host_telemetry: HostTelemetry
     clock: Clock
     backends: Backends
-    configured: ConfiguredBackends
-    planning: Planning
+    backend_profiles: BackendProfiles
+    planner: JobPlanner
     plans: Plans
     limits: LimitSettings
     blob_secret: bytes
     public_url: str
     agent_url: str
     version: str
-    collect_garbage: Callable[[bool], Awaitable[dict[str, Any]]]
-    ready: Callable[[], Awaitable[None]]
+    apply_retention: Callable[[bool], Awaitable[dict[str, Any]]]
+    check_ready: Callable[[], Awaitable[None]]
 
 
-def services(connection: HTTPConnection) -> Services:
+def get_services(connection: HTTPConnection) -> Services:
     found: Services = connection.app.state.services
     return found
 
 
-def caller(connection: HTTPConnection) -> Caller:
+def get_caller(connection: HTTPConnection) -> Caller:
     """The gate lets nobody pass to a closed route without one."""
     found: Caller = connection.state.caller
     return found
 
 
-Served = Annotated[Services, Depends(services)]
-Asking = Annotated[Caller, Depends(caller)]
+ServicesDep = Annotated[Services, Depends(get_services)]
+CallerDep = Annotated[Caller, Depends(get_caller)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.server.plugged import install
+from tests.acceptance.server.plugin_backend import install
 from tests.acceptance.server.real_server import Answer, Server
 
 KEY = "right"

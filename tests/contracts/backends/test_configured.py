@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.acceptance.server.plugged import install
+from tests.acceptance.server.plugin_backend import install
 
 from anygpu.backends import options as reading
 from anygpu.backends import registry
@@ -17,7 +17,7 @@ from anygpu.control.comparing import Conditions
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
 from anygpu.plan.catalog import Policy as CatalogPolicy
 from anygpu.plan.catalog import terms
-from anygpu.server.world import LoopWake
+from anygpu.server.process.clock import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.model import Resources
 from anygpu.store.profiles import Profiles
@@ -26,8 +26,8 @@ from anygpu.store.scope import Scope
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.vault import Vault
-from anygpu.tenancy.access import Caller, Role
-from anygpu.tenancy.profiles import ConfiguredBackends, Wanted
+from anygpu.tenancy.auth import Caller, Role
+from anygpu.tenancy.backend_profiles import BackendProfiles, ProfileRequest
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.histories import LAB, STRANGER, training
 from anygpu.wiring_backends import open_backends
@@ -49,7 +49,7 @@ class Rig:
             {}, tables or [], self.profiles, around, on_open=self._count, report=self._heard
         )
         vault = Vault(folder / "secrets.key")
-        self.service = ConfiguredBackends(
+        self.service = BackendProfiles(
             self.profiles,
             self.backends,
             self.journal.live,
@@ -65,7 +65,7 @@ class Rig:
 
     async def add(self, caller: Caller, name: str = "plug", **changed: Any) -> Entry:
         wanted = {"kind": "plugged", "options": {}, "credentials": {"api_key": "right"}, **changed}
-        return await self.service.add(caller, Wanted(name=name, **wanted))
+        return await self.service.add(caller, ProfileRequest(name=name, **wanted))
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ async def test_a_backend_is_seen_by_its_own_organisation_alone(make: Callable[..
     assert rig.backends.visible("plug", LAB.organisation)
     assert not rig.backends.visible("plug", STRANGER.organisation)
     assert not rig.backends.visible("none", LAB.organisation)
-    assert not rig.service.mine(caller(STRANGER))
+    assert not rig.service.entries(caller(STRANGER))
     for attempt in (
         rig.service.check(caller(STRANGER), "plug"),
         rig.service.remove(caller(STRANGER), "plug"),
@@ -261,7 +261,7 @@ async def test_a_check_counts_offers_and_names_the_cheapest_gpu(make: Callable[.
     checked = await rig.service.check(caller(role=Role.MEMBER), "plug")
     assert checked.cheapest_gpu is not None
     assert (checked.cheapest_gpu.name, len(checked.offers)) == ("big", 3)
-    assert [offer.refused for offer in checked.refused] == ["dearer than allowed"]
+    assert [offer.refused for offer in checked.refused_offers] == ["dearer than allowed"]
 
 
 async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[..., Rig]) -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.acceptance.server.plugged import install
+from tests.acceptance.server.plugin_backend import install
 
 from anygpu.backends import registry
 from anygpu.errors import AnygpuError, InvalidSpec, KindUnusable

@@ -8,11 +8,11 @@ from anygpu.backends import options, registry
 from anygpu.backends.configured import Entry, Source
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.events.facts import Offer
-from anygpu.server.bodies import Json, only_fields, read_object, text_field
-from anygpu.server.documented import answers, takes
-from anygpu.server.hub import iso
-from anygpu.server.services import Asking, Served
-from anygpu.tenancy.profiles import Checked, Wanted
+from anygpu.server.encoding import format_time
+from anygpu.server.http.bodies import JsonResponse, only_fields, read_object, text_field
+from anygpu.server.http.openapi import answers, takes
+from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.tenancy.backend_profiles import BackendCheck, ProfileRequest
 
 router = APIRouter(prefix="/api/v1/backends", tags=["backends"])
 
@@ -79,19 +79,23 @@ SCHEMA = {
 
 
 @router.get("", responses=answers("By name.", {"backends": [BACKEND]}))
-async def every(served: Served, asking: Asking) -> Json:
+async def list_backends(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """The backends this organisation's jobs can run on. Credentials: vault, settings, ambient or none; never shown."""
-    return Json({"backends": [_shown(entry) for entry in served.configured.mine(asking)]})
+    return JsonResponse(
+        {"backends": [_render_backend(entry) for entry in services.backend_profiles.entries(caller)]}
+    )
 
 
 @router.get("/kinds", responses=answers("By name.", {"kinds": [KIND]}))
-def kinds(asking: Asking) -> Json:  # not async: adapters are imported here, in a thread
+def list_backend_kinds(
+    caller: CallerDep,
+) -> JsonResponse:  # not async: adapters are imported here, in a thread
     """The kinds of backends there can be, and what each can be told."""
     found = [
         {"name": kind.name, "about": kind.about, "options": options.described(kind.options)}
         for kind in registry.every()
     ]
-    return Json({"kinds": found})
+    return JsonResponse({"kinds": found})
 
 
 @router.post(
@@ -100,41 +104,47 @@ def kinds(asking: Asking) -> Json:  # not async: adapters are imported here, in 
     responses=answers("There from now on.", BACKEND, status=201),
     openapi_extra=takes(WANTED, schema=SCHEMA),
 )
-async def add(request: Request, served: Served, asking: Asking) -> Json:
+async def add_backend(request: Request, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Configure a backend. `replace` changes one that is there; credentials left out are then kept."""
     body = await read_object(request)
     only_fields(body, *WANTED)
-    return Json(_shown(await served.configured.add(asking, _wanted(body))), 201)
+    return JsonResponse(
+        _render_backend(await services.backend_profiles.add(caller, _profile_request(body))), 201
+    )
 
 
 @router.post(
     "/rotate",
     responses=answers("Sealed with the newest key.", {"sealed": 3, "unopenable": 0}),
 )
-async def rotate(served: Served, asking: Asking, new_key: Annotated[bool, Query()] = True) -> Json:
+async def rotate_credentials(
+    services: ServicesDep, caller: CallerDep, new_key: Annotated[bool, Query()] = True
+) -> JsonResponse:
     """Seal every credential and secret of the server anew, by default with a new key. For the operator."""
-    done = await served.configured.rotate(asking, new_key=new_key)
-    return Json({"sealed": done.sealed, "unopenable": done.unopenable})
+    done = await services.backend_profiles.rotate(caller, new_key=new_key)
+    return JsonResponse({"sealed": done.sealed, "unopenable": done.unopenable})
 
 
 @router.post("/{name}/check", responses=answers("How it is.", CHECK))
-async def check(name: Name, served: Served, asking: Asking) -> Json:
+async def check_backend(name: Name, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Whether its credentials work and why not, what they allow, and what it offers."""
-    return Json(_checked(name, await served.configured.check(asking, name)))
+    return JsonResponse(_render_check(name, await services.backend_profiles.check(caller, name)))
 
 
 @router.delete("/{name}", responses=answers("Gone.", {"name": "lab", "removed": True, "jobs": []}))
-async def remove(name: Name, served: Served, asking: Asking, force: Annotated[bool, Query()] = False) -> Json:
+async def remove_backend(
+    name: Name, services: ServicesDep, caller: CallerDep, force: Annotated[bool, Query()] = False
+) -> JsonResponse:
     """Forget a backend and its credentials. While jobs have machines there this is refused, unless by `force`."""
-    left = await served.configured.remove(asking, name, force=force)
-    return Json({"name": name, "removed": True, "jobs": [view.id for view in left]})
+    left = await services.backend_profiles.remove(caller, name, force=force)
+    return JsonResponse({"name": name, "removed": True, "jobs": [view.id for view in left]})
 
 
-def _wanted(body: dict[str, Any]) -> Wanted:
+def _profile_request(body: dict[str, Any]) -> ProfileRequest:
     replace = body.get("replace", False)
     if not isinstance(replace, bool):
         raise InvalidSpec([Problem("replace", None, "true or false is needed", source="body")])
-    return Wanted(
+    return ProfileRequest(
         name=text_field(body, "name"),
         kind=text_field(body, "kind"),
         options=_mapping(body, "options"),
@@ -150,31 +160,31 @@ def _mapping(body: dict[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _render_backend(entry: Entry) -> dict[str, Any]:
     profile = entry.profile
     return {
         "name": entry.name,
         "kind": entry.kind,
         "source": str(entry.source),
         "options": entry.plain,
-        "credentials": _credentials(entry),
+        "credentials": _credential_source(entry),
         "credential_names": list(entry.credential_names),
         "state": "open" if entry.is_open else "opening" if entry.opening else "failed",
         "reason": entry.reason,
         "person": profile.person if profile else None,
-        "updated_at": iso(profile.updated_at_ms) if profile else None,
+        "updated_at": format_time(profile.updated_at_ms) if profile else None,
     }
 
 
-def _credentials(entry: Entry) -> str:
+def _credential_source(entry: Entry) -> str:
     """Where they come from."""
     if entry.credential_names:
         return "vault" if entry.source is Source.PROFILE else "settings"
     return "none" if entry.source is Source.BUILT_IN else "ambient"
 
 
-def _checked(name: str, found: Checked) -> dict[str, Any]:
-    account, refused, cheapest = found.account, found.refused, found.cheapest_gpu
+def _render_check(name: str, found: BackendCheck) -> dict[str, Any]:
+    account, refused, cheapest = found.account, found.refused_offers, found.cheapest_gpu
     return {
         "name": name,
         "valid": account.valid,
@@ -184,11 +194,11 @@ def _checked(name: str, found: Checked) -> dict[str, Any]:
         "offers": len(found.offers) - len(refused),
         "refused": len(refused),
         "refused_why": refused[0].refused if refused else "",
-        "cheapest_gpu": _gpu(cheapest) if cheapest else None,
+        "cheapest_gpu": _render_gpu_offer(cheapest) if cheapest else None,
     }
 
 
-def _gpu(offer: Offer) -> dict[str, Any]:
+def _render_gpu_offer(offer: Offer) -> dict[str, Any]:
     return {
         "name": offer.name,
         "region": offer.region,

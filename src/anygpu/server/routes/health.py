@@ -5,12 +5,11 @@ from collections import Counter
 from fastapi import APIRouter, Query
 from starlette.responses import PlainTextResponse, Response
 
-from anygpu.server.bodies import Json
-from anygpu.server.documented import answers, gives
-from anygpu.server.gauges import exposition
-from anygpu.server.routes.examples import JOB_ID
-from anygpu.server.services import Asking, Served
-from anygpu.tenancy.access import Role
+from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.openapi import JOB_ID, answers, gives
+from anygpu.server.process.metrics import prometheus_text
+from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.tenancy.auth import Role
 
 router = APIRouter(tags=["monitoring"])
 
@@ -18,16 +17,16 @@ GPU = {"index": 0, "uuid": "GPU-…", "name": "L4", "use": 0.9, "memory_used": 9
 
 
 @router.get("/healthz", responses=answers("The process answers.", {"ok": True}))
-async def healthz() -> Json:
+async def healthz() -> JsonResponse:
     """Liveness: no look at the database."""
-    return Json({"ok": True})
+    return JsonResponse({"ok": True})
 
 
 @router.get("/readyz", responses=answers("Requests can be served.", {"ok": True, "version": "0.1.0"}))
-async def readyz(served: Served) -> Json:
+async def readyz(services: ServicesDep) -> JsonResponse:
     """Readiness: the database answers."""
-    await served.ready()
-    return Json({"ok": True, "version": served.version})
+    await services.check_ready()
+    return JsonResponse({"ok": True, "version": services.version})
 
 
 @router.get(
@@ -35,13 +34,13 @@ async def readyz(served: Served) -> Json:
     responses=gives("Prometheus text.", "text/plain", "anygpu_live_attempts 2\n"),
     response_class=PlainTextResponse,
 )
-async def metrics(served: Served, asking: Asking) -> Response:
+async def get_server_metrics(services: ServicesDep, caller: CallerDep) -> Response:
     """Numbers about this server process, for whoever runs it."""
-    asking.require(Role.OPERATOR)
-    live = await served.queue.live()
+    caller.require(Role.OPERATOR)
+    live = await services.queue.live()
     jobs = Counter(str(view.status) for view in live)
     attempts = sum(1 for view in live if view.live_attempt is not None)
-    text = exposition(served.gauges, jobs, attempts, served.sources.hub.followers)
+    text = prometheus_text(services.metrics, jobs, attempts, services.stream_sources.hub.followers)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
@@ -55,28 +54,30 @@ async def metrics(served: Served, asking: Asking) -> Response:
         },
     ),
 )
-async def gpu(served: Served, asking: Asking) -> Json:
+async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """The server's own machine, and what each running attempt of the project last measured."""
-    scope = asking.scope
+    scope = caller.scope
     mine = [
         view
-        for view in await served.queue.live()
+        for view in await services.queue.live()
         if view.live_attempt is not None
         and (view.organisation, view.project) == (scope.organisation, scope.project)
     ]
     keys = [(view.id, len(view.attempts)) for view in mine]
-    rows = await served.evidence.attempts(keys) if keys else {}
+    rows = await services.reports.attempts(keys) if keys else {}
     attempts = [
         {"job_id": job_id, "attempt": number, "telemetry": dict(row.telemetry)}
         for (job_id, number), row in rows.items()
     ]
-    return Json({"host": await served.host.newest(), "attempts": attempts})
+    return JsonResponse({"host": await services.host_telemetry.latest(), "attempts": attempts})
 
 
 @router.post(
     "/api/v1/gc", responses=answers("What was, or would be, removed.", {"dry_run": True}), tags=["retention"]
 )
-async def gc(served: Served, asking: Asking, dry_run: bool = Query(default=False)) -> Json:
+async def apply_retention(
+    services: ServicesDep, caller: CallerDep, dry_run: bool = Query(default=False)
+) -> JsonResponse:
     """Apply retention now."""
-    asking.require(Role.OPERATOR)
-    return Json({"dry_run": dry_run, **await served.collect_garbage(dry_run)})
+    caller.require(Role.OPERATOR)
+    return JsonResponse({"dry_run": dry_run, **await services.apply_retention(dry_run)})

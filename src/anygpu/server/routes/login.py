@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from anygpu.server.bodies import Json
-from anygpu.server.documented import PROBLEMS, answers, nothing
-from anygpu.server.gate import COOKIE
-from anygpu.server.services import Asking, Served
-from anygpu.tenancy.access import LINK_S, SESSION_S
+from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.middleware import SESSION_COOKIE
+from anygpu.server.http.openapi import PROBLEMS, answers, nothing
+from anygpu.server.services import CallerDep, ServicesDep
+from anygpu.tenancy.auth import LOGIN_LINK_S, SESSION_S
 
 router = APIRouter(tags=["login"])
 
@@ -21,7 +21,7 @@ WHO = {
 }
 
 
-HERE = {
+INDEX = {
     "jobs": "/api/v1/training",
     "machines": "/api/v1/machines",
     "gpus": "/api/v1/monitoring/gpu",
@@ -30,24 +30,24 @@ HERE = {
 }
 
 
-@router.get("/", responses=answers("Paths.", HERE))
-async def here(asking: Asking) -> Json:
+@router.get("/", responses=answers("Paths.", INDEX))
+async def get_index(caller: CallerDep) -> JsonResponse:
     """Where a login link leads: what can be looked at here."""
-    return Json(HERE)
+    return JsonResponse(INDEX)
 
 
 @router.get("/api/v1/whoami", responses=answers("You.", WHO))
-async def whoami(served: Served, asking: Asking) -> Json:
+async def get_identity(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Whose token this is, and what server answers."""
-    scope = asking.scope
-    return Json(
+    scope = caller.scope
+    return JsonResponse(
         {
             "organisation": scope.organisation,
             "project": scope.project,
             "person": scope.person,
-            "role": str(asking.role),
-            "server_version": served.version,
-            "agent_url": served.agent_url,
+            "role": str(caller.role),
+            "server_version": services.version,
+            "agent_url": services.agent_url,
         }
     )
 
@@ -59,11 +59,11 @@ async def whoami(served: Served, asking: Asking) -> Json:
         "Open it within a minute.", {"url": "http://127.0.0.1:7791/login/…", "expires_s": 60}, status=201
     ),
 )
-async def link(request: Request, served: Served, asking: Asking) -> Json:
+async def create_login_link(request: Request, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """A link that logs one browser in, once."""
-    code = await served.access.link(asking)
-    base = served.public_url or str(request.base_url)
-    return Json({"url": f"{base.rstrip('/')}/login/{code}", "expires_s": LINK_S}, 201)
+    code = await services.authenticator.create_login_code(caller)
+    base = services.public_url or str(request.base_url)
+    return JsonResponse({"url": f"{base.rstrip('/')}/login/{code}", "expires_s": LOGIN_LINK_S}, 201)
 
 
 @router.get(
@@ -72,22 +72,28 @@ async def link(request: Request, served: Served, asking: Asking) -> Json:
     responses={303: {"description": "Logged in; the cookie is set."}, **PROBLEMS},
     response_class=RedirectResponse,
 )
-async def login(code: str, request: Request, served: Served) -> Response:
+async def log_in(code: str, request: Request, services: ServicesDep) -> Response:
     """Use a login link up."""
-    session = await served.access.redeem(code)
+    session = await services.authenticator.redeem_login_code(code)
     answer = RedirectResponse("/", 303, {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
-    secure = (served.public_url or str(request.base_url)).startswith("https://")
+    secure = (services.public_url or str(request.base_url)).startswith("https://")
     answer.set_cookie(
-        COOKIE, session, max_age=int(SESSION_S), httponly=True, samesite="strict", secure=secure, path="/"
+        SESSION_COOKIE,
+        session,
+        max_age=int(SESSION_S),
+        httponly=True,
+        samesite="strict",
+        secure=secure,
+        path="/",
     )
     return answer
 
 
 @router.post("/api/v1/logout", status_code=204, responses=nothing("Logged out."), response_class=Response)
-async def logout(served: Served, asking: Asking) -> Response:
+async def log_out(services: ServicesDep, caller: CallerDep) -> Response:
     """End this browser session. A token is not ended by it."""
-    if asking.by_cookie:
-        await served.access.revoke(asking.scope, asking.token_id)
+    if caller.by_cookie:
+        await services.authenticator.revoke_token(caller.scope, caller.token_id)
     answer = Response(None, 204)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return answer

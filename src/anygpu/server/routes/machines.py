@@ -10,16 +10,21 @@ from anygpu.backends.contract import Leftover, ListsLeftovers, OpensShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import Handle
 from anygpu.events.view import AttemptView
-from anygpu.server import machines_look, render
-from anygpu.server.bodies import Json, only_fields, read_object, text_field
-from anygpu.server.documented import answers, fields, nothing, takes
-from anygpu.server.hub import iso
-from anygpu.server.machines_look import Found, Orphan, Owned
-from anygpu.server.resolve import resolve
-from anygpu.server.routes.examples import JOB, JOB_ID
-from anygpu.server.routes.training import whole
-from anygpu.server.services import Asking, Served, Services
-from anygpu.tenancy.access import Role
+from anygpu.server.encoding import format_time
+from anygpu.server.http.bodies import JsonResponse, only_fields, read_object, text_field
+from anygpu.server.http.openapi import JOB, JOB_ID, answers, fields, nothing, takes
+from anygpu.server.jobs import render
+from anygpu.server.jobs.machines import (
+    MachineInventory,
+    OrphanMachine,
+    OwnedMachine,
+    load_inventory,
+    visible_machines,
+)
+from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.routes.jobs import job_details
+from anygpu.server.services import CallerDep, Services, ServicesDep
+from anygpu.tenancy.auth import Role
 
 router = APIRouter(prefix="/api/v1", tags=["machines"])
 
@@ -48,17 +53,17 @@ SHELL = {"host": "203.0.113.7", "port": 22, "user": "ubuntu", "private_key": "â€
 
 
 @router.get("/machines", responses=answers("As the providers list them now.", EVERYTHING))
-async def every(served: Served, asking: Asking) -> Json:
+async def list_machines(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """The project's machines; administrators also see those that no job owns, and what machines left behind."""
-    found = await machines_look.look(served.backends, served.journal)
-    now_ms = served.clock.wall_ms()
-    shown = [_owned(each, now_ms) for each in machines_look.theirs(found, asking.scope)]
-    rest = asking.role.covers(Role.OPERATOR)
-    return Json(
+    found = await load_inventory(services.backends, services.journal)
+    now_ms = services.clock.wall_ms()
+    shown = [_render_owned(each, now_ms) for each in visible_machines(found, caller.scope)]
+    rest = caller.role.includes(Role.OPERATOR)
+    return JsonResponse(
         {
-            "machines": [*shown, *(_orphan(each) for each in found.orphans if rest)],
-            "leftovers": [_leftover(backend, each) for backend, each in found.leftovers if rest],
-            "silent": dict(found.silent) if rest else {},
+            "machines": [*shown, *(_render_orphan(each) for each in found.orphans if rest)],
+            "leftovers": [_render_leftover(backend, each) for backend, each in found.leftovers if rest],
+            "silent": dict(found.unreachable) if rest else {},
         }
     )
 
@@ -66,38 +71,40 @@ async def every(served: Served, asking: Asking) -> Json:
 @router.delete(
     "/machines/{name}", status_code=204, responses=nothing("Asked to end."), response_class=Response
 )
-async def end(
-    name: Name, served: Served, asking: Asking, force: Annotated[bool, Query()] = False
+async def end_machine(
+    name: Name, services: ServicesDep, caller: CallerDep, force: Annotated[bool, Query()] = False
 ) -> Response:
     """End a machine. One that a job uses only with `force`: the job then goes on elsewhere."""
-    found = await machines_look.look(served.backends, served.journal)
-    backend, handle = _to_end(found, name, asking.role.covers(Role.OPERATOR), force, asking.scope)
-    await served.backends[backend].terminate(handle)
+    found = await load_inventory(services.backends, services.journal)
+    backend, handle = _find_machine(found, name, caller.role.includes(Role.OPERATOR), force, caller.scope)
+    await services.backends[backend].terminate(handle)
     return Response(None, 204)
 
 
 @router.post("/sweep", responses=answers("What was found without an owner, and is being ended.", SWEPT))
-async def sweep(served: Served, asking: Asking) -> Json:
+async def sweep_machines(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """End every machine no attempt owns and everything machines left behind, now. The server does so by itself too."""
-    asking.require(Role.OPERATOR)
-    found = await machines_look.look(served.backends, served.journal)
-    troubles = dict(found.silent)
+    caller.require(Role.OPERATOR)
+    found = await load_inventory(services.backends, services.journal)
+    troubles = dict(found.unreachable)
     for orphan in found.orphans:
-        await _tried(served.backends[orphan.backend].terminate(orphan.handle), orphan.handle.name, troubles)
+        await _collect_failure(
+            services.backends[orphan.backend].terminate(orphan.handle), orphan.handle.name, troubles
+        )
     for name, leftover in found.leftovers:
-        backend = served.backends[name]
+        backend = services.backends[name]
         if isinstance(backend, ListsLeftovers):
-            await _tried(backend.remove(leftover), leftover.id, troubles)
-    return Json(
+            await _collect_failure(backend.remove(leftover), leftover.id, troubles)
+    return JsonResponse(
         {
-            "machines": [_orphan(each) for each in found.orphans],
-            "leftovers": [_leftover(backend, each) for backend, each in found.leftovers],
+            "machines": [_render_orphan(each) for each in found.orphans],
+            "leftovers": [_render_leftover(backend, each) for backend, each in found.leftovers],
             "troubles": troubles,
         }
     )
 
 
-async def _tried(work: Awaitable[None], what: str, troubles: dict[str, str]) -> None:
+async def _collect_failure(work: Awaitable[None], what: str, troubles: dict[str, str]) -> None:
     try:
         await work
     except Exception as error:  # noqa: BLE001  whatever an adapter raises must not shield the rest
@@ -110,37 +117,39 @@ async def _tried(work: Awaitable[None], what: str, troubles: dict[str, str]) -> 
     responses=answers("Asked to move.", JOB, status=202),
     openapi_extra=takes({"to": "lambda"}, schema=fields(to="string") | {"required": ["to"]}),
 )
-async def migrate(ref: Ref, request: Request, served: Served, asking: Asking) -> Json:
+async def migrate_job(ref: Ref, request: Request, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Save, stop, and go on at another backend; where that cannot take it now, its plan decides."""
-    view = await resolve(served.journal, asking.scope, ref)
+    view = await resolve_job(services.journal, caller.scope, ref)
     body = await read_object(request)
     only_fields(body, "to")
     to = text_field(body, "to")
-    known = [name for name in served.backends if served.backends.visible(name, asking.scope.organisation)]
+    known = [name for name in services.backends if services.backends.visible(name, caller.scope.organisation)]
     if to not in known:
         raise InvalidSpec(
             [Problem("to", to, f"{to!r} is not a backend here", f"known: {', '.join(known)}", "body")]
         )
-    return Json(await whole(served, await served.jobs.migrate(asking.scope, view.id, to)), 202)
+    return JsonResponse(
+        await job_details(services, await services.jobs.migrate(caller.scope, view.id, to)), 202
+    )
 
 
 @router.post("/training/{ref}/release", status_code=202, responses=answers("Given up.", JOB, status=202))
-async def release(ref: Ref, served: Served, asking: Asking) -> Json:
+async def release_machine(ref: Ref, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Give up the machine that is kept after a failure."""
-    view = await resolve(served.journal, asking.scope, ref)
-    return Json(await whole(served, await served.jobs.release(asking.scope, view.id)), 202)
+    view = await resolve_job(services.journal, caller.scope, ref)
+    return JsonResponse(await job_details(services, await services.jobs.release(caller.scope, view.id)), 202)
 
 
 @router.get("/training/{ref}/shell", responses=answers("How to log in.", SHELL))
-async def shell(ref: Ref, served: Served, asking: Asking) -> Json:
+async def get_shell(ref: Ref, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """The address and the key of the machine the job runs on now."""
-    asking.require(Role.MEMBER)
-    view = await resolve(served.journal, asking.scope, ref)
+    caller.require(Role.MEMBER)
+    view = await resolve_job(services.journal, caller.scope, ref)
     attempt = next((each for each in reversed(view.attempts) if not each.released), None)
     if attempt is None:
         raise Conflict(f"job {view.name or view.id} has no machine now; it is {view.status}")
-    opened = await _opener(served, attempt).shell(attempt.handle or Handle(name=attempt.name))
-    return Json(
+    opened = await _shell_backend(services, attempt).shell(attempt.handle or Handle(name=attempt.name))
+    return JsonResponse(
         {
             "host": opened.host,
             "port": opened.port,
@@ -151,8 +160,8 @@ async def shell(ref: Ref, served: Served, asking: Asking) -> Json:
     )
 
 
-def _opener(served: Services, attempt: AttemptView) -> OpensShell:
-    backend = served.backends.get(attempt.offer.backend)
+def _shell_backend(services: Services, attempt: AttemptView) -> OpensShell:
+    backend = services.backends.get(attempt.offer.backend)
     if backend is None:
         raise Conflict(f"the backend {attempt.offer.backend!r} is not configured any more")
     if not isinstance(backend, OpensShell):
@@ -160,11 +169,13 @@ def _opener(served: Services, attempt: AttemptView) -> OpensShell:
     return backend
 
 
-def _to_end(found: Found, name: str, operator: bool, force: bool, scope: Any) -> tuple[str, Handle]:
+def _find_machine(
+    found: MachineInventory, name: str, operator: bool, force: bool, scope: Any
+) -> tuple[str, Handle]:
     for orphan in found.orphans if operator else ():
         if orphan.handle.name == name:
             return orphan.backend, orphan.handle
-    for owned in machines_look.theirs(found, scope):
+    for owned in visible_machines(found, scope):
         if owned.attempt.name == name:
             if not force:
                 raise Conflict(
@@ -175,7 +186,7 @@ def _to_end(found: Found, name: str, operator: bool, force: bool, scope: Any) ->
     raise NotFound(f"there is no machine {name!r}", hint="`anygpu machine ls` shows them.")
 
 
-def _owned(each: Owned, now_ms: int) -> dict[str, Any]:
+def _render_owned(each: OwnedMachine, now_ms: int) -> dict[str, Any]:
     attempt, offer = each.attempt, each.attempt.offer
     return {
         "name": attempt.name,
@@ -188,13 +199,13 @@ def _owned(each: Owned, now_ms: int) -> dict[str, Any]:
         "region": offer.region,
         "interruptible": offer.interruptible,
         "state": render.attempt_phase(attempt) if each.listed else "unlisted",
-        "since": iso(attempt.launching_at_ms),
+        "since": format_time(attempt.launching_at_ms),
         "price_microusd_per_hour": offer.price_microusd_per_hour,
         "cost_microusd": render.attempt_cost_microusd(attempt, now_ms),
     }
 
 
-def _orphan(each: Orphan) -> dict[str, Any]:
+def _render_orphan(each: OrphanMachine) -> dict[str, Any]:
     nothing_known = dict.fromkeys(("job", "job_name", "attempt", "since", "cost_microusd"))
     unknown = {"offer": "", "region": "", "interruptible": False, "price_microusd_per_hour": 0}
     return {
@@ -207,5 +218,5 @@ def _orphan(each: Orphan) -> dict[str, Any]:
     }
 
 
-def _leftover(backend: str, each: Leftover) -> dict[str, Any]:
+def _render_leftover(backend: str, each: Leftover) -> dict[str, Any]:
     return {"backend": backend, "kind": each.kind, "id": each.id, "name": each.name, "region": each.region}

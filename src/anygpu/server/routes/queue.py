@@ -8,12 +8,11 @@ from anygpu.control.queue import waiting_since_ms
 from anygpu.errors import AnygpuError
 from anygpu.events.facts import MICROUSD, Offer
 from anygpu.events.view import JobView
-from anygpu.server.bodies import Json
-from anygpu.server.documented import answers
-from anygpu.server.hub import iso
-from anygpu.server.queue_look import Turn
-from anygpu.server.routes.examples import JOB_ID
-from anygpu.server.services import Asking, Served, Services
+from anygpu.server.encoding import format_time
+from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.openapi import JOB_ID, answers
+from anygpu.server.jobs.queue import QueuePosition
+from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.model import Resources
 from anygpu.store.scope import Scope
 
@@ -41,24 +40,26 @@ SLOT = {"backend": "local", "name": "here", "free": 1, "gpus": 0, "gpu": "", "cp
 
 
 @router.get("", responses=answers("Now.", {"jobs": [WAITING], "running": [RUNNING], "slots": [SLOT]}))
-async def queue(served: Served, asking: Asking) -> Json:
+async def get_queue(services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """The project's waiting and running jobs. Positions count everybody's jobs."""
-    live = [view for view in await served.queue.live() if _mine(view, asking.scope)]
-    turns = await served.queue.turns()
-    now_ms = served.clock.wall_ms()
+    live = [view for view in await services.queue.live() if _is_visible(view, caller.scope)]
+    turns = await services.queue.positions()
+    now_ms = services.clock.wall_ms()
     waiting = sorted(
-        (_waiting(view, turns[view.id], now_ms) for view in live if view.id in turns),
+        (_render_waiting(view, turns[view.id], now_ms) for view in live if view.id in turns),
         key=lambda each: each["position"],
     )
-    running = [_running(view) for view in live if view.id not in turns]
-    return Json({"jobs": waiting, "running": running, "slots": await _slots(served, asking.scope)})
+    running = [_render_running(view) for view in live if view.id not in turns]
+    return JsonResponse(
+        {"jobs": waiting, "running": running, "slots": await _list_slots(services, caller.scope)}
+    )
 
 
-def _mine(view: JobView, scope: Scope) -> bool:
+def _is_visible(view: JobView, scope: Scope) -> bool:
     return (view.organisation, view.project) == (scope.organisation, scope.project)
 
 
-def _waiting(view: JobView, turn: Turn, now_ms: int) -> dict[str, Any]:
+def _render_waiting(view: JobView, turn: QueuePosition, now_ms: int) -> dict[str, Any]:
     """`gpu_hours`: what the job has had, and its project lately. Of a job without GPUs, hours of CPU slots."""
     return {
         "id": view.id,
@@ -73,32 +74,32 @@ def _waiting(view: JobView, turn: Turn, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _running(view: JobView) -> dict[str, Any]:
+def _render_running(view: JobView) -> dict[str, Any]:
     newest = view.attempt
     return {
         "id": view.id,
         "name": view.name,
         "backend": newest.offer.backend if newest else None,
         "phase": str(view.phase),
-        "since": iso(newest.launching_at_ms if newest else view.submitted_at_ms),
+        "since": format_time(newest.launching_at_ms if newest else view.submitted_at_ms),
     }
 
 
-async def _slots(served: Services, scope: Scope) -> list[dict[str, Any]]:
+async def _list_slots(services: Services, scope: Scope) -> list[dict[str, Any]]:
     """What each place offers to a job that asks for nothing special."""
     found: list[dict[str, Any]] = []
-    for backend in (entry.backend for entry in served.backends.entries(scope.organisation)):
+    for backend in (entry.backend for entry in services.backends.entries(scope.organisation)):
         try:
             offers = await backend.offers(Resources())
         except AnygpuError as error:
             found.append({"backend": backend.name, "name": "", "free": 0, "reason": str(error)})
             continue
-        found += [_slot(offer) for offer in offers if not offer.paid]
-        found += _rented([offer for offer in offers if offer.paid])
+        found += [_render_slot(offer) for offer in offers if not offer.paid]
+        found += _render_cloud_slot([offer for offer in offers if offer.paid])
     return found
 
 
-def _slot(offer: Offer) -> dict[str, Any]:
+def _render_slot(offer: Offer) -> dict[str, Any]:
     return {
         "backend": offer.backend,
         "name": offer.name,
@@ -110,11 +111,11 @@ def _slot(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _rented(offers: list[Offer]) -> list[dict[str, Any]]:
+def _render_cloud_slot(offers: list[Offer]) -> list[dict[str, Any]]:
     """A cloud is one place with many offers: the cheapest speaks for it."""
     if not offers:
         return []
     cheapest = min(offers, key=lambda offer: (bool(offer.refused), offer.price_microusd_per_hour))
     noun = "offer" if len(offers) == 1 else "offers"
     price = f"{len(offers)} {noun} from ${cheapest.price_microusd_per_hour / MICROUSD:.2f}/h"
-    return [{**_slot(cheapest), "name": price, "reason": cheapest.refused or cheapest.wait_reason}]
+    return [{**_render_slot(cheapest), "name": price, "reason": cheapest.refused or cheapest.wait_reason}]

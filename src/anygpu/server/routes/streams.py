@@ -10,14 +10,14 @@ from starlette.responses import StreamingResponse
 from starlette.websockets import WebSocketDisconnect
 
 from anygpu.errors import AnygpuError, InvalidSpec, Problem
-from anygpu.server.documented import gives
-from anygpu.server.evidence_reader import dumps
-from anygpu.server.problems import body_of
-from anygpu.server.resolve import resolve
-from anygpu.server.routes.training import Ref
-from anygpu.server.services import Asking, Served
-from anygpu.server.sockets import frames_of
-from anygpu.server.stream import EVERYTHING, Cursor, Texts, follow_job, follow_project
+from anygpu.server.encoding import dumps
+from anygpu.server.http.errors import problem_body
+from anygpu.server.http.openapi import gives
+from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.live.sockets import encode_frames
+from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamCursor, follow_job, follow_project
+from anygpu.server.routes.jobs import JobRef
+from anygpu.server.services import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/api/v1", tags=["stream"])
 
@@ -33,16 +33,18 @@ LINES = (
 @router.get(
     "/stream", responses=gives("Messages, one a line.", NDJSON, LINES), response_class=StreamingResponse
 )
-async def project_stream(served: Served, asking: Asking, after: Position = 0) -> StreamingResponse:
+async def stream_project(services: ServicesDep, caller: CallerDep, after: Position = 0) -> StreamingResponse:
     """Every event of the project behind `after`, then each as it happens."""
-    served.sources.hub.require_room()
-    return _ndjson(follow_project(served.sources, asking.scope, after))
+    services.stream_sources.hub.require_capacity()
+    return _ndjson(follow_project(services.stream_sources, caller.scope, after))
 
 
 @router.websocket("/stream")
-async def project_socket(socket: WebSocket, served: Served, asking: Asking, after: Position = 0) -> None:
-    served.sources.hub.require_room()
-    await _send_all(socket, follow_project(served.sources, asking.scope, after))
+async def stream_project_socket(
+    socket: WebSocket, services: ServicesDep, caller: CallerDep, after: Position = 0
+) -> None:
+    services.stream_sources.hub.require_capacity()
+    await _send_to_socket(socket, follow_project(services.stream_sources, caller.scope, after))
 
 
 @router.get(
@@ -50,10 +52,10 @@ async def project_socket(socket: WebSocket, served: Served, asking: Asking, afte
     responses=gives("Messages, one a line.", NDJSON, LINES),
     response_class=StreamingResponse,
 )
-async def job_stream(
-    ref: Ref,
-    served: Served,
-    asking: Asking,
+async def stream_job(
+    ref: JobRef,
+    services: ServicesDep,
+    caller: CallerDep,
     after: Position = 0,
     attempt: Position = 0,
     log: Position = 0,
@@ -61,56 +63,58 @@ async def job_stream(
     include: Include = None,
 ) -> StreamingResponse:
     """Events, logs, metrics and progress behind the cursor, then as they come, until the job has ended."""
-    served.sources.hub.require_room()
-    view = await resolve(served.journal, asking.scope, ref)
-    cursor = Cursor(after=after, attempt=attempt, log=log, point=point)
-    return _ndjson(follow_job(served.sources, asking.scope, view, cursor, wanted(include)))
+    services.stream_sources.hub.require_capacity()
+    view = await resolve_job(services.journal, caller.scope, ref)
+    cursor = StreamCursor(after=after, attempt=attempt, log=log, point=point)
+    return _ndjson(follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include)))
 
 
 @router.websocket("/training/{ref}/stream")
-async def job_socket(
+async def stream_job_socket(
     socket: WebSocket,
-    ref: Ref,
-    served: Served,
-    asking: Asking,
+    ref: JobRef,
+    services: ServicesDep,
+    caller: CallerDep,
     after: Position = 0,
     attempt: Position = 0,
     log: Position = 0,
     point: Position = 0,
     include: Include = None,
 ) -> None:
-    served.sources.hub.require_room()
-    view = await resolve(served.journal, asking.scope, ref)
-    cursor = Cursor(after=after, attempt=attempt, log=log, point=point)
-    await _send_all(socket, follow_job(served.sources, asking.scope, view, cursor, wanted(include)))
+    services.stream_sources.hub.require_capacity()
+    view = await resolve_job(services.journal, caller.scope, ref)
+    cursor = StreamCursor(after=after, attempt=attempt, log=log, point=point)
+    await _send_to_socket(
+        socket, follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include))
+    )
 
 
-def wanted(include: str | None) -> frozenset[str]:
+def parse_include(include: str | None) -> frozenset[str]:
     if include is None:
-        return EVERYTHING
+        return ALL_KINDS
     kinds = frozenset(part.strip() for part in include.split(",") if part.strip())
-    if unknown := kinds - EVERYTHING:
-        known = f"known: {', '.join(sorted(EVERYTHING))}"
+    if unknown := kinds - ALL_KINDS:
+        known = f"known: {', '.join(sorted(ALL_KINDS))}"
         raise InvalidSpec([Problem("include", sorted(unknown)[0], "unknown kind", known, "query")])
-    return kinds or EVERYTHING
+    return kinds or ALL_KINDS
 
 
-def _ndjson(batches: AsyncGenerator[Texts, None]) -> StreamingResponse:
+def _ndjson(batches: AsyncGenerator[MessageBatch, None]) -> StreamingResponse:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_lines(batches), 200, headers, NDJSON)
 
 
-async def _lines(batches: AsyncGenerator[Texts, None]) -> AsyncIterator[bytes]:
+async def _lines(batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[bytes]:
     async with aclosing(batches):
         async for texts in batches:
             yield ("\n".join(texts) + "\n").encode()
 
 
-async def _send_all(socket: WebSocket, batches: AsyncGenerator[Texts, None]) -> None:
+async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
     """Send until the stream or the client ends, whichever is first."""
     await socket.accept()
-    sender = asyncio.create_task(_sender(socket, batches))
-    listener = asyncio.create_task(_until_gone(socket))
+    sender = asyncio.create_task(_send_batches(socket, batches))
+    listener = asyncio.create_task(_wait_for_disconnect(socket))
     try:
         await asyncio.wait({sender, listener}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -119,20 +123,20 @@ async def _send_all(socket: WebSocket, batches: AsyncGenerator[Texts, None]) -> 
         await asyncio.gather(sender, listener, return_exceptions=True)
 
 
-async def _sender(socket: WebSocket, batches: AsyncGenerator[Texts, None]) -> None:
+async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
     ended = False
     with suppress(WebSocketDisconnect, OSError, RuntimeError):
         try:
             async with aclosing(batches):
                 async for texts in batches:
-                    await socket.send({"type": "websocket.send", "frames": frames_of(texts)})
+                    await socket.send({"type": "websocket.send", "frames": encode_frames(texts)})
                     ended = texts[-1].startswith('{"kind": "end"')
         except AnygpuError as error:
-            await socket.send_text(dumps({"kind": "problem", "problem": body_of(error)}))
+            await socket.send_text(dumps({"kind": "problem", "problem": problem_body(error)}))
         await socket.close(1000 if ended else GOING_AWAY)
 
 
-async def _until_gone(socket: WebSocket) -> None:
+async def _wait_for_disconnect(socket: WebSocket) -> None:
     """Clients have nothing to say here; what they send is read and dropped."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass

@@ -7,10 +7,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from anygpu.errors import BlobCorrupt, InvalidSpec, NotFound, Problem
-from anygpu.server.bodies import Json
-from anygpu.server.documented import PROBLEMS, answers, takes_bytes
-from anygpu.server.problems import MalformedRequest
-from anygpu.server.services import Asking, Served
+from anygpu.server.http.bodies import JsonResponse
+from anygpu.server.http.errors import MalformedRequest
+from anygpu.server.http.openapi import PROBLEMS, answers, takes_bytes
+from anygpu.server.services import CallerDep, ServicesDep
 
 router = APIRouter(prefix="/api/v1/uploads", tags=["uploads"])
 
@@ -25,29 +25,31 @@ EXAMPLE = {"sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0
     responses=answers("Stored.", EXAMPLE, status=201, also={200: "It was there already."}),
     openapi_extra=takes_bytes(),
 )
-async def put(sha256: Sha256, request: Request, served: Served, asking: Asking) -> Json:
+async def put_archive(
+    sha256: Sha256, request: Request, services: ServicesDep, caller: CallerDep
+) -> JsonResponse:
     """Store a tar.gz. Its content must have this hash."""
-    organisation = asking.scope.organisation
-    if await served.uploads.has(organisation, sha256, since_ms=served.clock.wall_ms() - FRESH_MS):
-        return Json({"sha256": sha256, "size": None}, 200)
+    organisation = caller.scope.organisation
+    if await services.uploads.has(organisation, sha256, since_ms=services.clock.wall_ms() - FRESH_MS):
+        return JsonResponse({"sha256": sha256, "size": None}, 200)
     try:
-        limit = served.limits.upload_bytes
-        info = await served.uploads.save(organisation, sha256, request.stream(), limit=limit)
+        limit = services.limits.upload_bytes
+        info = await services.uploads.save(organisation, sha256, request.stream(), limit=limit)
     except ClientDisconnect:
         raise MalformedRequest("the connection ended before the archive") from None
     except BlobCorrupt:
         raise InvalidSpec(
             [Problem("sha256", sha256, "the archive has another hash", source="path")]
         ) from None
-    return Json({"sha256": sha256, "size": info.size}, 201)
+    return JsonResponse({"sha256": sha256, "size": info.size}, 201)
 
 
 @router.head(
     "/{sha256}", responses={200: {"description": "It is there."}, **PROBLEMS}, response_class=Response
 )
-async def head(sha256: Sha256, served: Served, asking: Asking) -> Response:
+async def check_archive(sha256: Sha256, services: ServicesDep, caller: CallerDep) -> Response:
     """Whether the organisation has this archive."""
-    since_ms = served.clock.wall_ms() - FRESH_MS
-    if not await served.uploads.has(asking.scope.organisation, sha256, since_ms=since_ms):
+    since_ms = services.clock.wall_ms() - FRESH_MS
+    if not await services.uploads.has(caller.scope.organisation, sha256, since_ms=since_ms):
         raise NotFound("this archive was not uploaded")
     return Response(None, 200)

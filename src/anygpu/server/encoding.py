@@ -1,0 +1,51 @@
+"""JSON text as the API writes it: times, events, and numbers that JSON lacks."""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from anygpu.events.codec import encode
+from anygpu.events.fold import Recorded
+
+
+def format_time(at_ms: int) -> str:
+    """Times for people: ISO-8601, UTC, milliseconds."""
+    whole = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+
+
+def event_json(recorded: Recorded) -> str:
+    """An event as the API shows it; its data is the journal's own JSON."""
+    event = recorded.event
+    return (
+        f'{{"position":{recorded.position},"job_id":{json.dumps(recorded.job_id)},'
+        f'"at":"{format_time(recorded.at_ms)}","type":"{type(event).__name__}",'
+        f'"version":{event.VERSION},"data":{encode(event).decode()}}}'
+    )
+
+
+def dumps(value: Any) -> str:
+    """JSON; NaN and infinities, which JSON lacks, are spelled as strings."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(replace_nonfinite(value), allow_nan=False)
+
+
+def replace_nonfinite(value: Any) -> Any:
+    """JSON has no NaN and no infinities: they become the strings every client of ours reads back."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return _nonfinite_name(value)
+    if isinstance(value, Mapping):
+        return {str(key): replace_nonfinite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_nonfinite(each) for each in value]
+    return value
+
+
+def _nonfinite_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,1 @@
+"""HTTP concerns that all routes share: access checks, request bodies, errors, the OpenAPI document."""

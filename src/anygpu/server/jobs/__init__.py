@@ -1,0 +1,1 @@
+"""Read models behind the routes: jobs, plans, the queue and machines."""

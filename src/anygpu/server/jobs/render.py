@@ -1,0 +1,139 @@
+"""Views as the API shows them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from anygpu.control.money import accrued, spent_at
+from anygpu.events.facts import CheckpointRef, Failure, Prediction
+from anygpu.events.view import AttemptView, JobView
+from anygpu.server.encoding import format_time
+from anygpu.store.evidence import AttemptRow, SeriesSummary
+
+JsonObject = dict[str, Any]
+GAINS = ("saves_microusd", "saves_low_microusd", "sooner_s", "sooner_low_s")
+
+
+def render_job(
+    view: JobView,
+    row: AttemptRow,
+    series: Sequence[SeriesSummary],
+    *,
+    queue_position: int | None,
+    now_ms: int,
+) -> JsonObject:
+    """Everything about a job."""
+    return {
+        **render_summary(view, row, queue_position=queue_position, now_ms=now_ms),
+        "metrics": {each.name: each.last for each in series},
+        "attempts": [_render_attempt(each, now_ms) for each in view.attempts],
+        "telemetry": dict(row.telemetry),
+        "predicted": render_prediction(view.predicted),
+        "prediction": render_prediction(view.prediction),
+        "better": render_better_offer(view),
+        "spec": view.spec.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def render_summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_ms: int) -> JsonObject:
+    """A job in a list."""
+    newest = view.attempt
+    return {
+        "id": view.id,
+        "name": view.name,
+        "status": str(view.status),
+        "phase": str(view.phase),
+        "reason": view.reason,
+        "submitted_at": format_time(view.submitted_at_ms),
+        "updated_at": format_time(view.updated_at_ms),
+        "ended_at": format_optional_time(view.ended_at_ms),
+        "person": view.person,
+        "tags": list(view.spec.tags),
+        "backend": newest.offer.backend if newest else None,
+        "execution_id": newest.name if newest else None,
+        "progress": render_progress(row.progress),
+        "attempt": newest.number if newest else 0,
+        "checkpoint": _render_checkpoint(view.newest_checkpoint),
+        "artifacts": len(view.artifacts),
+        "work_lost_s": view.work_lost_s,
+        "cost_microusd": spent_at(view, now_ms),
+        "retries_used": view.retries_used,
+        "resumed_from": view.resumed_from,
+        "cancel_requested": view.cancel_requested,
+        "failure": _render_failure(view.failure),
+        "queue_position": queue_position,
+    }
+
+
+def render_progress(reported: Mapping[str, Any]) -> JsonObject:
+    names = ("fraction", "step", "steps", "epoch", "epochs", "message")
+    return {name: reported.get(name) for name in names}
+
+
+def render_prediction(found: Prediction | None) -> JsonObject | None:
+    return None if found is None else asdict(found)
+
+
+def render_better_offer(view: JobView) -> JsonObject | None:
+    """Where what is left of it should be done; nothing once it is on its way or has ended."""
+    live, found = view.live_attempt, view.better
+    if found is None or live is None or live.stop_reason is not None:
+        return None
+    names = ("backend", "name", "region", "zone", "gpu_kind", "gpu_count", "interruptible")
+    place = {name: getattr(found.offer, name) for name in (*names, "price_microusd_per_hour")}
+    return {"place": place, **{name: getattr(found, name) for name in GAINS}, "by_itself": found.by_itself}
+
+
+def format_optional_time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else format_time(at_ms)
+
+
+def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
+    """By the ledger once it is released, else what it has come to by its provider's rule."""
+    if attempt.released:
+        return attempt.cost_microusd
+    began_ms = attempt.started_at_ms or attempt.launching_at_ms
+    return accrued(attempt, (now_ms - began_ms) / 1000)
+
+
+def _render_attempt(attempt: AttemptView, now_ms: int) -> JsonObject:
+    return {
+        "number": attempt.number,
+        "name": attempt.name,
+        "backend": attempt.offer.backend,
+        "offer": attempt.offer.name,
+        "region": attempt.offer.region,
+        "interruptible": attempt.offer.interruptible,
+        "price_microusd_per_hour": attempt.offer.price_microusd_per_hour,
+        "cost_microusd": attempt_cost_microusd(attempt, now_ms),
+        "metered_microusd": attempt.metered_microusd,
+        "phase": attempt_phase(attempt),
+        "outcome": attempt.outcome or (attempt.lost.code if attempt.lost else None),
+        "exit_code": attempt.exit_code,
+        "signal": attempt.signal,
+        "message": attempt.message or (attempt.lost.message if attempt.lost else ""),
+        "launching_at": format_time(attempt.launching_at_ms),
+        "training_at": format_optional_time(attempt.training_at_ms),
+        "ended_at": format_optional_time(attempt.ended_at_ms),
+        "resume_step": attempt.resume.step if attempt.resume else None,
+    }
+
+
+def attempt_phase(attempt: AttemptView) -> str:
+    if attempt.released:
+        return "ended"
+    if attempt.over:
+        return "finishing"
+    if attempt.stop_reason:
+        return "checkpointing"
+    if attempt.training_at_ms is not None:
+        return "training"
+    return "preparing" if attempt.claimant else "provisioning"
+
+
+def _render_checkpoint(saved: CheckpointRef | None) -> JsonObject | None:
+    return None if saved is None else {"step": saved.step, "saved_at": format_time(saved.saved_at_ms)}
+
+
+def _render_failure(failure: Failure | None) -> JsonObject | None:
+    return None if failure is None else {**asdict(failure), "blame": str(failure.blame)}

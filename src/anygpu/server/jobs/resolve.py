@@ -1,0 +1,55 @@
+"""What people call a job -> the job: its id, a unique beginning of it, its name, or `last`."""
+
+import re
+from itertools import pairwise
+
+from anygpu.errors import Conflict, NotFound
+from anygpu.events.view import JobView
+from anygpu.store.journal import JobQuery, Journal
+from anygpu.store.scope import Scope
+
+MIN_PREFIX = 8
+_HEX = re.compile(r"[0-9a-f]+")
+
+
+async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView:
+    """NotFound says nothing about whether the job exists elsewhere."""
+    if reference == "last":
+        return await _find_newest(journal, scope, JobQuery(limit=1), "there is no job yet")
+    digits = reference.lower().replace("-", "")
+    if len(digits) == 32 and _HEX.fullmatch(digits):
+        return await journal.view(scope, uuid_prefix(digits))
+    if MIN_PREFIX <= len(digits) < 32 and _HEX.fullmatch(digits):
+        found = await _find_by_prefix(journal, scope, reference, digits)
+        if found is not None:
+            return found
+    return await _find_newest(
+        journal, scope, JobQuery(name=reference, limit=1), _not_found_message(reference, digits)
+    )
+
+
+def _not_found_message(reference: str, digits: str) -> str:
+    said = f"there is no job {reference!r}"
+    short = len(digits) < MIN_PREFIX and _HEX.fullmatch(digits)
+    return f"{said}, and the beginning of an id has at least {MIN_PREFIX} digits" if short else said
+
+
+def uuid_prefix(digits: str) -> str:
+    """The beginning of a UUID as it is written."""
+    cuts = (0, 8, 12, 16, 20, 32)
+    parts = (digits[start:end] for start, end in pairwise(cuts))
+    return "-".join(part for part in parts if part)
+
+
+async def _find_by_prefix(journal: Journal, scope: Scope, reference: str, digits: str) -> JobView | None:
+    page = await journal.find(scope, JobQuery(id_prefix=uuid_prefix(digits), limit=2))
+    if len(page.jobs) > 1:
+        raise Conflict(f"several jobs begin with {reference!r}", hint="Give more digits of the id.")
+    return page.jobs[0] if page.jobs else None
+
+
+async def _find_newest(journal: Journal, scope: Scope, query: JobQuery, otherwise: str) -> JobView:
+    page = await journal.find(scope, query)
+    if not page.jobs:
+        raise NotFound(otherwise, hint="`anygpu ls` shows the jobs of this project.")
+    return page.jobs[0]

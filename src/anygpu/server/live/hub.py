@@ -1,0 +1,217 @@
+"""In-process fan-out: what was just committed, encoded once, to everybody who watches.
+
+Feeds and signals exist only while somebody follows: the hub's memory is bounded by its followers, and a slow
+follower holds nothing. Whoever is behind the ring reads the journal; the ring is only the short way.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count, islice
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
+
+from anygpu.errors import RateLimited
+from anygpu.events.fold import Recorded
+from anygpu.server.encoding import event_json
+
+T = TypeVar("T")
+RING_SIZE = 4096
+MAX_SHARED_READS = 128
+SPACING_S = 0.0001  # what waking one watcher and sending to it takes
+MAX_SPACING_S = 0.02
+_FIRST_COUNTS = count(0, 1 << 40)
+
+
+class StreamEntry(NamedTuple):
+    """An event as followers send it."""
+
+    position: int
+    job_id: str
+    kind: str
+    text: str
+
+
+class ChangeSignal:
+    """Wakes everybody who waits; counters tell a follower whether it missed something meanwhile.
+
+    A lone watcher is woken at once. The more there are the longer a wake-up takes, so what happens meanwhile is kept
+    for the next one: a burst of events costs two rounds through two hundred watchers, not one for each event.
+    """
+
+    def __init__(self) -> None:
+        # Shared reads are kept under these counts: a new signal must not repeat those of a forgotten one.
+        self.events = self.reports = next(_FIRST_COUNTS)
+        self._announced = self.counters
+        self._waiters: dict[asyncio.Future[bool], None] = {}
+        self._loop = asyncio.get_running_loop()
+        self._next_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def counters(self) -> tuple[int, int]:
+        return self.events, self.reports
+
+    def fire(self, *, events: int = 0, reports: int = 0) -> None:
+        self.events += events
+        self.reports += reports
+        wait_s = self._next_at - self._loop.time()
+        if wait_s <= 0:
+            self.wake_all()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(wait_s, self.wake_all)
+
+    def wake_all(self) -> None:
+        """Wake everybody now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiters, self._waiters = self._waiters, {}
+        self._announced = self.counters
+        self._next_at = self._loop.time() + min(MAX_SPACING_S, SPACING_S * len(waiters))
+        for waiter in waiters:
+            _resolve_waiter(waiter, True)
+
+    async def wait(self, seen: tuple[int, int], timeout_s: float) -> bool:
+        """Whether anything happened since `seen`; gives up after `timeout_s`."""
+        if self._announced[0] > seen[0] or self._announced[1] > seen[1]:
+            return True
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiters[waiter] = None
+        timer = self._loop.call_later(timeout_s, _resolve_waiter, waiter, False)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiters.pop(waiter, None)
+
+
+class EventFeed:
+    """The newest events of one project: a run of positions without a gap."""
+
+    def __init__(self) -> None:
+        self.signal = ChangeSignal()
+        self._ring: deque[StreamEntry] = deque(maxlen=RING_SIZE)
+
+    @property
+    def last(self) -> int:
+        return self._ring[-1].position if self._ring else 0
+
+    def add(self, entry: StreamEntry) -> bool:
+        """Whether it was new. A gap (another process wrote between) starts the run anew."""
+        if self._ring and entry.position <= self.last:
+            return False
+        if self._ring and entry.position != self.last + 1:
+            self._ring.clear()
+        self._ring.append(entry)
+        return True
+
+    def covers(self, after: int) -> bool:
+        return bool(self._ring) and self._ring[0].position <= after + 1
+
+    def after(self, position: int) -> list[StreamEntry]:
+        """Entries behind `position`; only when it is covered."""
+        if position >= self.last:
+            return []
+        return list(islice(self._ring, position + 1 - self._ring[0].position, None))
+
+
+class Hub:
+    """Who watches what. Told by the journal after each commit, and by the agent listener after each report."""
+
+    def __init__(self, *, max_followers: int = 1000, max_read_age_s: float = float("inf")) -> None:
+        """`reads_age_s`: how long a shared read is true, where other processes change things unseen."""
+        self.closing = False
+        self.followers = 0
+        self._max_followers = max_followers
+        self._max_read_age_s = max_read_age_s
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._feeds: WeakValueDictionary[tuple[str, str], EventFeed] = WeakValueDictionary()
+        self._signals: WeakValueDictionary[str, ChangeSignal] = WeakValueDictionary()
+        self._reads: OrderedDict[tuple[Any, ...], tuple[float, asyncio.Future[Any]]] = OrderedDict()
+
+    def on_commit(self, recorded: Sequence[Recorded]) -> None:
+        """The journal's after-commit callback; from any thread."""
+        self._in_loop(self._publish_events, recorded)
+
+    def on_report(self, job_id: str) -> None:
+        """Logs, metrics or progress of the job changed."""
+        self._in_loop(self._notify_job, job_id)
+
+    def feed(self, organisation: str, project: str) -> EventFeed:
+        return self._feeds.setdefault((organisation, project), EventFeed())
+
+    def feeds(self) -> list[tuple[tuple[str, str], EventFeed]]:
+        return list(self._feeds.items())
+
+    def signal(self, job_id: str) -> ChangeSignal:
+        return self._signals.setdefault(job_id, ChangeSignal())
+
+    def require_capacity(self) -> None:
+        """Before a stream's answer begins: afterwards it is too late to refuse."""
+        if self.followers >= self._max_followers:
+            raise RateLimited("too many open streams", hint="Close some, or raise `limits.followers`.")
+
+    @contextmanager
+    def count_follower(self) -> Iterator[None]:
+        self.followers += 1
+        try:
+            yield
+        finally:
+            self.followers -= 1
+
+    async def read_shared(self, key: tuple[Any, ...], read: Callable[[], Awaitable[T]]) -> T:
+        """One read for all followers that ask for the same thing in the same state."""
+        at, found = self._reads.get(key, (0.0, None))
+        if found is None or _has_failed(found) or monotonic() - at > self._max_read_age_s:
+            found = asyncio.ensure_future(read())
+            self._reads[key] = (monotonic(), found)
+            self._reads.move_to_end(key)
+            if len(self._reads) > MAX_SHARED_READS:
+                self._reads.popitem(last=False)
+        result: T = await asyncio.shield(found)
+        return result
+
+    def close(self) -> None:
+        """Every follower ends its stream; clients come back with their cursor."""
+        self.closing = True
+        for _, feed in self.feeds():
+            feed.signal.wake_all()
+        for signal in list(self._signals.values()):
+            signal.wake_all()
+
+    def _in_loop(self, call: Callable[[Any], None], argument: Any) -> None:
+        if threading.get_ident() == self._thread:
+            call(argument)
+        else:
+            self._loop.call_soon_threadsafe(call, argument)
+
+    def _publish_events(self, recorded: Sequence[Recorded]) -> None:
+        for each in recorded:
+            feed = self._feeds.get((each.organisation, each.project))
+            if feed is not None and feed.add(stream_entry(each)):
+                feed.signal.fire(events=1)
+            if signal := self._signals.get(each.job_id):
+                signal.fire(events=1)
+
+    def _notify_job(self, job_id: str) -> None:
+        if signal := self._signals.get(job_id):
+            signal.fire(reports=1)
+
+
+def _resolve_waiter(waiter: asyncio.Future[bool], answer: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(answer)
+
+
+def _has_failed(read: asyncio.Future[Any]) -> bool:
+    return read.done() and (read.cancelled() or read.exception() is not None)
+
+
+def stream_entry(recorded: Recorded) -> StreamEntry:
+    text = f'{{"kind":"event","after":{recorded.position},"event":{event_json(recorded)}}}'
+    return StreamEntry(recorded.position, recorded.job_id, type(recorded.event).__name__, text)

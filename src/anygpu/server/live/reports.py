@@ -1,0 +1,77 @@
+"""Logs, metrics and progress of a job's attempts behind a cursor, as stream messages."""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from anygpu.server.encoding import dumps
+from anygpu.server.live.hub import Hub
+from anygpu.store.evidence import AttemptRow, Evidence
+
+LOG_BYTES_PER_READ = 65536
+POINTS_PER_READ = 2000
+
+MessageBatch = list[str]
+MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after them
+
+
+class ReportReader:
+    """One client's place in one attempt. Clients at the same place share one read and one encoding."""
+
+    def __init__(self, reports: Evidence, hub: Hub, job_id: str, include: frozenset[str]) -> None:
+        self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include
+        self._sent_progress: tuple[Any, Any] = ({}, {})
+        self.attempt, self.log, self.point = 1, 0, 0
+
+    def start(self, attempt: int, log: int = 0, point: int = 0) -> None:
+        self.attempt, self.log, self.point = attempt, log, point
+        self._sent_progress = ({}, {})
+
+    async def next(self, count: int) -> tuple[MessageBatch, bool]:
+        """The next messages, and whether the client now has everything that was stored at `count`."""
+        row = await self._read_shared("row", 0, count, self._read_state)
+        texts: MessageBatch = []
+        if "logs" in self._include and row.marks.log_bytes > self.log:
+            more, self.log = await self._read_shared("log", self.log, count, self._read_log)
+            texts += more
+        if "metrics" in self._include and row.marks.metric_points > self.point:
+            more, self.point = await self._read_shared("points", self.point, count, self._read_points)
+            texts += more
+        return [*texts, *self._progress_messages(row)], self._is_complete(row)
+
+    def _is_complete(self, row: AttemptRow) -> bool:
+        has_log = "logs" not in self._include or self.log >= row.marks.log_bytes
+        return has_log and ("metrics" not in self._include or self.point >= row.marks.metric_points)
+
+    async def _read_shared(
+        self, kind: str, cursor: int, count: int, read: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        return await self._hub.read_shared((kind, self._job_id, self.attempt, cursor, count), read)
+
+    async def _read_state(self) -> AttemptRow:
+        return await self._reports.attempt(self._job_id, self.attempt)
+
+    async def _read_log(self) -> MessagesAndCursor:
+        part = await self._reports.log(self._job_id, self.attempt, offset=self.log, limit=LOG_BYTES_PER_READ)
+        if not part.data:
+            return [], part.end
+        after = part.start + len(part.data)
+        data = base64.b64encode(part.data).decode()
+        message = {"kind": "log", "attempt": self.attempt, "start": part.start, "log": after, "data": data}
+        return [json.dumps(message)], after
+
+    async def _read_points(self) -> MessagesAndCursor:
+        found, after = await self._reports.points(
+            self._job_id, self.attempt, after=self.point, limit=POINTS_PER_READ
+        )
+        message = {"kind": "metrics", "attempt": self.attempt, "point": after, "points": list(found)}
+        return ([dumps(message)] if found else []), after
+
+    def _progress_messages(self, row: AttemptRow) -> MessageBatch:
+        shown = (row.progress, row.telemetry)
+        if "progress" not in self._include or shown == self._sent_progress:
+            return []
+        self._sent_progress = shown
+        message = {"kind": "progress", "attempt": self.attempt}
+        return [dumps({**message, "progress": dict(row.progress), "telemetry": dict(row.telemetry)})]

@@ -1,0 +1,248 @@
+"""The stream: replay from a cursor, then follow. NDJSON and WebSocket both send what these generators yield.
+
+Nothing twice, nothing missed: a follower notes the signal's counters before it reads, so what is committed
+during the read makes it read again.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from time import monotonic
+
+from anygpu.events.view import JobView
+from anygpu.server.live.hub import ChangeSignal, EventFeed, Hub, StreamEntry, stream_entry
+from anygpu.server.live.reports import ReportReader
+from anygpu.store.evidence import Evidence
+from anygpu.store.journal import Journal
+from anygpu.store.scope import Scope
+
+EVENTS_PER_READ = 500
+REPORT_INTERVAL_S = 0.05  # a chart needs no more than 20 updates a second
+PING_INTERVAL_S = 15.0
+PING = '{"kind":"ping"}'
+ALL_KINDS = frozenset({"events", "logs", "metrics", "progress"})
+ATTEMPT_EVENTS = frozenset(
+    {"AttemptLaunching", "AttemptEnded", "AttemptLost", "JobCompleted", "JobFailed", "JobCancelled"}
+)
+
+MessageBatch = list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCursor:
+    """Where a client stands: the newest event, and how much of which attempt's evidence it has."""
+
+    after: int = 0
+    attempt: int = 0
+    log: int = 0
+    point: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSources:
+    """What followers read. `poll_s`: how often they look without a signal, where other processes write too."""
+
+    journal: Journal
+    reports: Evidence
+    hub: Hub
+    poll_s: float | None = None
+
+
+async def follow_project(
+    sources: StreamSources, scope: Scope, after: int
+) -> AsyncGenerator[MessageBatch, None]:
+    """Every event of the project behind `after`, for ever."""
+    feed = sources.hub.feed(scope.organisation, scope.project)
+    reader = _EventReader(sources, scope, feed, feed.signal, after)
+    silence = _PingTimer()
+    with sources.hub.count_follower():
+        while not sources.hub.closing:
+            seen = feed.signal.counters
+            if entries := await reader.next():
+                silence.reset()
+                yield [each.text for each in entries]
+            elif not await feed.signal.wait(seen, silence.remaining_s(sources.poll_s)):
+                reader.force_read()
+                if silence.is_due:
+                    silence.reset()
+                    yield [PING]
+
+
+def follow_job(
+    sources: StreamSources,
+    scope: Scope,
+    view: JobView,
+    cursor: StreamCursor,
+    include: frozenset[str] = ALL_KINDS,
+) -> AsyncGenerator[MessageBatch, None]:
+    """Events, logs, metrics and progress of a job, until it has ended and all that is stored was delivered."""
+    return _JobFollower(sources, scope, view, cursor, include).run()
+
+
+class _PingTimer:
+    """Knows when it is time for a ping."""
+
+    def __init__(self) -> None:
+        self._since = monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        return monotonic() - self._since >= PING_INTERVAL_S
+
+    def reset(self) -> None:
+        self._since = monotonic()
+
+    def remaining_s(self, most: float | None) -> float:
+        left = max(0.0, self._since + PING_INTERVAL_S - monotonic())
+        return left if most is None else min(left, most)
+
+
+class _EventReader:
+    """Events behind a position: from memory when the feed still has them, else from the journal."""
+
+    def __init__(
+        self,
+        sources: StreamSources,
+        scope: Scope,
+        feed: EventFeed,
+        signal: ChangeSignal,
+        after: int,
+        job_id: str | None = None,
+    ) -> None:
+        self._sources, self._scope, self._job_id = sources, scope, job_id
+        self._feed, self._signal = feed, signal
+        self._read_count: int | None = None
+        self.after = after
+
+    def force_read(self) -> None:
+        """Read the journal next time, signal or not: another process may have written."""
+        if self._sources.poll_s is not None:
+            self._read_count = None
+
+    async def next(self) -> list[StreamEntry]:
+        if self._read_count == self._signal.events:
+            return []
+        count = self._signal.events
+        entries = self._from_memory() if self._feed.covers(self.after) else await self._from_journal(count)
+        if len(entries) < EVENTS_PER_READ:
+            self._read_count = count
+        return entries
+
+    def _from_memory(self) -> list[StreamEntry]:
+        entries = self._feed.after(self.after)
+        self.after = max(self.after, self._feed.last)
+        return [each for each in entries if self._job_id is None or each.job_id == self._job_id]
+
+    async def _from_journal(self, count: int) -> list[StreamEntry]:
+        journal, scope, after = self._sources.journal, self._scope, self.after
+
+        async def read() -> list[StreamEntry]:
+            found = await journal.events(scope, after=after, limit=EVENTS_PER_READ, job_id=self._job_id)
+            return [stream_entry(each) for each in found]
+
+        key = ("events", scope.organisation, scope.project, self._job_id, after, count, self._read_count)
+        entries = await self._sources.hub.read_shared(key, read)
+        self.after = entries[-1].position if entries else after
+        return entries
+
+
+class _JobFollower:
+    """One client's way through one job."""
+
+    def __init__(
+        self,
+        sources: StreamSources,
+        scope: Scope,
+        view: JobView,
+        cursor: StreamCursor,
+        include: frozenset[str],
+    ) -> None:
+        self._sources, self._scope, self._view, self._include = sources, scope, view, include
+        self._signal = sources.hub.signal(view.id)
+        feed = sources.hub.feed(scope.organisation, scope.project)
+        self._events = _EventReader(sources, scope, feed, self._signal, cursor.after, view.id)
+        self._reports = ReportReader(sources.reports, sources.hub, view.id, include)
+        self._reports.start(max(1, cursor.attempt), cursor.log, cursor.point)
+        self._ping_timer = _PingTimer()
+        self._wants_reports = bool(include & {"logs", "metrics", "progress"})
+        self._reset_report_position()
+
+    async def run(self) -> AsyncGenerator[MessageBatch, None]:
+        with self._sources.hub.count_follower():
+            while not self._sources.hub.closing:
+                seen = self._signal.counters
+                messages = await self._new_events() + await self._new_reports()
+                if messages:
+                    self._ping_timer.reset()
+                    yield messages
+                elif self._is_finished:
+                    yield [json.dumps({"kind": "end", "status": str(self._view.status)})]
+                    return
+                elif ping := await self._wait(seen):
+                    yield ping
+
+    @property
+    def _is_finished(self) -> bool:
+        return self._view.terminal and self._drained and self._events.after >= self._view.position
+
+    @property
+    def _has_unread_reports(self) -> bool:
+        return self._wants_reports and self._read_count != self._signal.reports
+
+    def _reset_report_position(self) -> None:
+        self._drained = not self._wants_reports
+        self._read_count = -1
+        self._read_at = float("-inf")
+
+    async def _new_events(self) -> MessageBatch:
+        entries = await self._events.next()
+        if any(each.kind in ATTEMPT_EVENTS for each in entries):
+            await self._reload_view(entries[-1].position)
+        return [each.text for each in entries] if "events" in self._include else []
+
+    async def _reload_view(self, position: int) -> None:
+        journal, scope, job_id = self._sources.journal, self._scope, self._view.id
+        self._view = await self._sources.hub.read_shared(
+            ("view", job_id, position), lambda: journal.view(scope, job_id)
+        )
+        self._reset_report_position()
+
+    async def _new_reports(self) -> MessageBatch:
+        if not self._has_unread_reports or monotonic() - self._read_at < REPORT_INTERVAL_S:
+            return []
+        count = self._signal.reports
+        messages, has_all = await self._read_attempt(count)
+        if has_all:
+            self._read_at, self._read_count = monotonic(), count
+            self._advance_attempt()
+        return messages
+
+    async def _read_attempt(self, count: int) -> tuple[MessageBatch, bool]:
+        if self._reports.attempt > len(self._view.attempts):
+            return [], True
+        return await self._reports.next(count)
+
+    def _advance_attempt(self) -> None:
+        """The attempt has nothing more for now. When it is over, the next one is followed."""
+        number, attempts = self._reports.attempt, self._view.attempts
+        if number < len(attempts) and attempts[number - 1].over:
+            self._reports.start(number + 1)
+            self._reset_report_position()
+        elif self._view.terminal:
+            self._drained = True
+
+    async def _wait(self, seen: tuple[int, int]) -> MessageBatch:
+        if await self._signal.wait(seen, self._wait_s()):
+            return []
+        if self._sources.poll_s is not None:
+            self._events.force_read()
+            self._read_count = -1
+        if not self._ping_timer.is_due:
+            return []
+        self._ping_timer.reset()
+        return [PING]
+
+    def _wait_s(self) -> float:
+        if self._has_unread_reports:
+            return max(0.001, self._read_at + REPORT_INTERVAL_S - monotonic())
+        return self._ping_timer.remaining_s(self._sources.poll_s)

@@ -1,0 +1,1 @@
+"""The server process: state directory, listeners, log, metrics, clock and periodic work."""

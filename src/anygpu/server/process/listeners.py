@@ -1,0 +1,105 @@
+"""Sockets and the two HTTP listeners of one process."""
+
+import asyncio
+import gc
+import socket
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from anygpu.server.live.sockets import SharedFrameProtocol
+
+BACKLOG = 2048
+KEEP_ALIVE_S = 75
+MESSAGE_BYTES = 64 * 1024  # followers have nothing to say
+
+
+class HttpListener(uvicorn.Server):
+    """uvicorn without its own signal handling: one process runs two, and decides itself when they end."""
+
+    def __init__(self, app: ASGIApp, bound: socket.socket, *, grace_s: float) -> None:
+        super().__init__(_config(app, grace_s))
+        self._socket = bound
+        self._started = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._started.set()
+
+    async def start(self) -> None:
+        """Returns when connections are accepted."""
+        self._task = asyncio.create_task(self.serve(sockets=[self._socket]))
+        up = asyncio.create_task(self._started.wait())
+        await asyncio.wait({self._task, up}, return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            up.cancel()
+            self._task.result()
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        if self._task is not None:
+            await self._task
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening address that a restarted server gets again at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
+
+
+def local_url(bound: socket.socket) -> str:
+    """An address a program on this machine can use."""
+    host, port = bound.getsockname()[:2]
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
+
+
+def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws=SharedFrameProtocol,
+        ws_max_size=MESSAGE_BYTES,
+        ws_per_message_deflate=False,  # frames are shared
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, round(grace_s)),
+    )
+
+
+# At a thousand machines there are a million objects. By the usual thresholds all of them would be looked through
+# every second or two, for half a second and a third of all the time; by these, when ten million were made and stayed.
+# The first is high because a collection comes when much is made at once, which is when something has happened: what
+# hundreds of lost connections leave behind takes a tenth of a second to clear away, and can wait.
+GC_THRESHOLDS = (100_000, 10, 10)
+# The loop lets go of the interpreter at every system call, and while a thread computes gets it back after this long.
+SWITCH_INTERVAL_S = 0.0005
+
+
+def freeze_gc() -> None:
+    """Once everything is made that stays for as long as the server runs."""
+    gc.freeze()  # what is here now stays; a collection need not look at it again
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -1,0 +1,160 @@
+"""The state directory: who owns it, its secrets, and where its server is."""
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anygpu.errors import AnygpuError
+from anygpu.server.process import log
+from anygpu.server.process.listeners import bind
+
+KEY_BYTES = 32
+BIND_RETRY_S = 5.0
+# Below the range the kernel gives to outgoing connections: nobody takes it while the server restarts.
+AGENT_PORTS = range(20_000, 30_000)
+
+
+class StateInUse(AnygpuError):
+    """Another server owns this state directory. Use that one, stop it, or choose another directory."""
+
+    code = "state_in_use"
+
+
+class AddressInUse(AnygpuError):
+    """The port is taken. Choose another with `server.port`, or 0 for a free one."""
+
+    code = "address_in_use"
+
+
+def prepare_directory(state: Path) -> None:
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        state.chmod(0o700)
+    except OSError as error:
+        raise AnygpuError(f"cannot use the state directory {state}: {error.strerror}") from error
+
+
+@contextmanager
+def lock_state(state: Path) -> Iterator[None]:
+    """Holds the lock that says one process owns this state. The kernel gives it back if we die."""
+    with (state / "server.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _in_use_error(state) from None
+        yield
+
+
+def leader_name(state: Path, *, alone: bool) -> str:
+    """The name a server leads under. Who owns the state alone need not wait until its predecessor's lease runs out."""
+    return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
+
+
+def _in_use_error(state: Path) -> StateInUse:
+    told = read_address(state)
+    if not told:
+        return StateInUse(f"another server is starting or stopping in {state}", hint="Try again in a moment.")
+    pid, url = told.get("pid"), told.get("url")
+    hint = f"Use it, stop it (`kill {pid}`), or choose another directory with ANYGPU_STATE."
+    return StateInUse(f"a server (process {pid}) at {url} owns {state}", hint=hint, pid=pid, url=url)
+
+
+def read_address(state: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads((state / "server.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return told
+
+
+@contextmanager
+def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
+    """`server.json` says where we are, for as long as we are there."""
+    path = state / "server.json"
+    _write_atomic(path, json.dumps(address).encode())
+    try:
+        yield
+    finally:
+        if read_address(state).get("pid") == address["pid"]:
+            path.unlink(missing_ok=True)
+
+
+def load_or_create_secret(
+    path: Path, make: Callable[[], bytes] = lambda: secrets.token_bytes(KEY_BYTES)
+) -> bytes:
+    """What the file holds; made at first use, mode 0600. Of two processes that make it, one wins for both."""
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        _write_atomic(draft, make())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    _require_private(path)
+    return path.read_bytes()
+
+
+def bind_api(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise AddressInUse(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def bind_agents(state: Path, host: str, port: int) -> socket.socket:
+    """Agents outlive the server, so a restarted one must be where it was."""
+    if port:
+        return _bind_with_retry(host, port)
+    remembered = state / "agent_port"
+    if remembered.exists():
+        try:
+            return _bind_with_retry(host, int(remembered.read_text()))
+        except (AddressInUse, ValueError) as error:
+            log.warning("running agents will not find this server: their port is taken", reason=str(error))
+    bound = _bind_free_port(host)
+    _write_atomic(remembered, str(bound.getsockname()[1]).encode())
+    return bound
+
+
+def _bind_with_retry(host: str, port: int) -> socket.socket:
+    until = time.monotonic() + BIND_RETRY_S
+    while True:
+        try:
+            return bind_api(host, port)
+        except AddressInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
+def _bind_free_port(host: str) -> socket.socket:
+    for _ in range(100):
+        try:
+            return bind(host, secrets.choice(AGENT_PORTS))
+        except OSError:
+            continue
+    return bind_api(host, 0)
+
+
+def _require_private(path: Path) -> None:
+    if path.stat().st_mode & 0o077:
+        raise AnygpuError(f"others can read {path}", hint=f"`chmod 600 {path}`; replace it if it was seen.")
+
+
+def _write_atomic(path: Path, data: bytes) -> None:
+    """Whole or not at all, and never readable by others, not even for a moment."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

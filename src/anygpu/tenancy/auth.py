@@ -1,0 +1,196 @@
+"""Who is asking, and what they may do.
+
+Tokens, browser sessions and login links are one kind of thing: a secret whose hash is stored, with an owner, a role
+and an end. What a secret is for stands before its role (`session:member`), so that none works as another.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Protocol
+
+from anygpu.errors import Forbidden, NotFound, Unauthorized
+from anygpu.store.scope import Scope
+from anygpu.store.sql.tokens import Token
+
+CACHE_S = 5.0  # a token revoked by another server process works this long at most
+MAX_CACHED = 10_000
+LOGIN_LINK_S = 60.0
+SESSION_S = 7 * 86400.0
+
+
+class Role(StrEnum):
+    """What a token allows. Each may do what those after it may."""
+
+    OPERATOR = "operator"  # the server itself: every organisation's tokens, retention, its own metrics
+    ADMIN = "admin"  # the organisation's tokens
+    MEMBER = "member"  # submit, cancel, read
+    VIEWER = "viewer"  # read
+
+    @property
+    def can_write(self) -> bool:
+        return self.includes(Role.MEMBER)
+
+    def includes(self, other: "Role") -> bool:
+        ranks = list(Role)
+        return ranks.index(self) <= ranks.index(other)
+
+
+class TokenPurpose(StrEnum):
+    """What a secret is for; it works for nothing else."""
+
+    API = "api"
+    LINK = "link"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whoever made this request."""
+
+    scope: Scope
+    role: Role
+    token_id: str
+    by_cookie: bool = False
+
+    def require(self, role: Role) -> None:
+        if not self.role.includes(role):
+            raise Forbidden(f"this needs the role {role}; yours is {self.role}")
+
+
+class TokenStore(Protocol):
+    """Where tokens are kept, by their hash."""
+
+    async def make(
+        self,
+        scope: Scope,
+        *,
+        role: str,
+        label: str = "",
+        at_ms: int,
+        expires_at_ms: int | None = None,
+        token: str | None = None,
+    ) -> tuple[str, Token]: ...
+
+    async def look_up(self, token: str, *, at_ms: int) -> Token | None: ...
+
+    async def list(self, scope: Scope) -> Sequence[Token]: ...
+
+    async def revoke(self, scope: Scope, token_id: str) -> None:
+        """NotFound when it is not there: of two that revoke the same one, one is told so."""
+        ...
+
+
+class Authenticator:
+    """Gives out tokens and knows them again."""
+
+    def __init__(self, store: TokenStore, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._cache: dict[str, tuple[int, Token]] = {}
+
+    async def caller_for_token(self, token: str) -> Caller:
+        return _caller(await self._require_token(token, TokenPurpose.API))
+
+    async def caller_for_session(self, session: str) -> Caller:
+        return _caller(await self._require_token(session, TokenPurpose.SESSION))
+
+    async def create_token(
+        self,
+        scope: Scope,
+        role: Role,
+        *,
+        label: str = "",
+        life_s: float | None = None,
+        token: str | None = None,
+    ) -> tuple[Token, str]:
+        """A new token. It is shown this once; the store has only its hash."""
+        return await self._issue_token(scope, role, TokenPurpose.API, label, life_s, token)
+
+    async def create_login_code(self, caller: Caller) -> str:
+        """A code that opens one browser session, once, within a minute."""
+        _, code = await self._issue_token(
+            caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S
+        )
+        return code
+
+    async def redeem_login_code(self, code: str) -> str:
+        """A session for a login link's code. The code is used up."""
+        link = await self._require_token(code, TokenPurpose.LINK)
+        try:
+            await self.revoke_token(link.scope, link.id)
+        except NotFound:
+            raise Unauthorized("this login link was used already", hint="Ask for a new one.") from None
+        _, session = await self._issue_token(
+            link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S
+        )
+        return session
+
+    async def list_tokens(self, scope: Scope) -> list[Token]:
+        """Tokens and browser sessions of the scope's project that still work."""
+        kept = await self._store.list(scope)
+        return [
+            each for each in kept if purpose_of(each) is not TokenPurpose.LINK and not self._is_expired(each)
+        ]
+
+    async def revoke_token(self, scope: Scope, token_id: str) -> None:
+        self._cache = {key: existing for key, existing in self._cache.items() if existing[1].id != token_id}
+        await self._store.revoke(scope, token_id)
+
+    async def _require_token(self, secret: str, purpose: TokenPurpose) -> Token:
+        token = await self._find_token(secret)
+        if token is None or purpose_of(token) is not purpose or self._is_expired(token):
+            raise Unauthorized()
+        return token
+
+    async def _find_token(self, secret: str) -> Token | None:
+        key = sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+        existing = self._cache.get(key)
+        if existing is not None and self._now_ms() - existing[0] < CACHE_S * 1000:
+            return existing[1]
+        token = await self._store.look_up(secret, at_ms=self._now_ms())
+        self._cache.pop(key, None)
+        if token is not None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = (self._now_ms(), token)
+        return token
+
+    async def _issue_token(
+        self,
+        scope: Scope,
+        role: Role,
+        purpose: TokenPurpose,
+        label: str,
+        life_s: float | None,
+        token: str | None = None,
+    ) -> tuple[Token, str]:
+        now_ms = self._now_ms()
+        stored = str(role) if purpose is TokenPurpose.API else f"{purpose}:{role}"
+        secret, made = await self._store.make(
+            scope,
+            role=stored,
+            label=label,
+            at_ms=now_ms,
+            expires_at_ms=None if life_s is None else now_ms + int(life_s * 1000),
+            token=token,
+        )
+        return made, secret
+
+    def _is_expired(self, token: Token) -> bool:
+        return token.expires_at_ms is not None and self._now_ms() >= token.expires_at_ms
+
+
+def purpose_of(token: Token) -> TokenPurpose:
+    before, colon, _ = token.role.partition(":")
+    return TokenPurpose(before) if colon else TokenPurpose.API
+
+
+def role_of(token: Token) -> Role:
+    return Role(token.role.rpartition(":")[2])
+
+
+def _caller(token: Token) -> Caller:
+    by_cookie = purpose_of(token) is TokenPurpose.SESSION
+    return Caller(scope=token.scope, role=role_of(token), token_id=token.id, by_cookie=by_cookie)

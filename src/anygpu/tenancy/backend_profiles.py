@@ -1,0 +1,251 @@
+"""Who may configure which backend, and what is refused because something still runs there."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anygpu.backends import options as reading
+from anygpu.backends import registry
+from anygpu.backends.configured import Backends, Entry, Source
+from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.backends.options import Given
+from anygpu.backends.registry import Kind
+from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
+from anygpu.events.facts import Offer
+from anygpu.events.view import JobView
+from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.nearest import did_you_mean
+from anygpu.spec.shorthand import STRATEGIES
+from anygpu.store.profiles import Profile, Profiles
+from anygpu.store.rotation import Rotated
+from anygpu.tenancy.auth import Caller, Role
+
+NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
+OPERATOR_OPTIONS = ("endpoint", "identity", "profile")  # whom to call, and credentials that lie on the server
+OPEN_TIMEOUT_S = 5.0
+CHECK_TIMEOUT_S = 20.0  # below what a client waits for an answer
+LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
+Rotate = Callable[[bool], Awaitable[Rotated]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRequest:
+    """A profile as it was asked for. A credential that is None is forgotten, one left out of a change is kept."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any]
+    credentials: Mapping[str, str | None]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCheck:
+    """What a backend says when it is tried."""
+
+    account: Account
+    offers: Sequence[Offer] = ()
+
+    @property
+    def cheapest_gpu(self) -> Offer | None:
+        usable = [offer for offer in self.offers if offer.gpu_count and not offer.refused]
+        return min(usable, key=lambda offer: offer.price_microusd_per_hour, default=None)
+
+    @property
+    def refused_offers(self) -> Sequence[Offer]:
+        return [offer for offer in self.offers if offer.refused]
+
+
+class BackendProfiles:
+    """Adds, lists, checks and removes the backends of a caller's organisation."""
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        backends: Backends,
+        live: LiveJobs,
+        now_ms: Callable[[], int],
+        rotate: Rotate,
+    ) -> None:
+        self._profiles = profiles
+        self._backends = backends
+        self._live_jobs = live
+        self._now_ms = now_ms
+        self._rotate = rotate
+
+    def entries(self, caller: Caller) -> Sequence[Entry]:
+        return self._backends.entries(caller.scope.organisation)
+
+    async def add(self, caller: Caller, request: ProfileRequest) -> Entry:
+        """Stored, and open unless that takes long; the entry says how it is."""
+        caller.require(Role.ADMIN)
+        self._require_name(request.name)
+        kind = await asyncio.to_thread(registry.find, request.kind)
+        existing = await self._existing_profile(caller, request)
+        given = reading.read(kind.options, request.options, self._merged_credentials(request, existing))
+        _require_permission(caller, kind, given, existing)
+        await self._require_same_machines(caller, request, existing)
+        await self._profiles.put(
+            caller.scope,
+            request.name,
+            kind=request.kind,
+            options=given.plain,
+            credentials=given.credentials,
+            at_ms=self._now_ms(),
+            replace=request.replace,
+        )
+        await self._backends.refresh()
+        return await self._wait_until_open(request.name)
+
+    async def remove(self, caller: Caller, name: str, *, force: bool = False) -> Sequence[JobView]:
+        """The jobs that still had something there, which only `force` leaves behind."""
+        caller.require(Role.ADMIN)
+        entry = self._require_entry(caller, name)
+        if entry.source is not Source.PROFILE:
+            raise Conflict(
+                f"backend {name!r} is {SOURCE_DESCRIPTIONS[entry.source]}", hint=REMOVAL_HINTS[entry.source]
+            )
+        left = await self._jobs_on(name)
+        if left and not force:
+            raise Conflict(
+                f"backend {name!r} still has {_describe_jobs(left)}",
+                hint="Cancel them or wait; `--force` removes it all the same, and its machines may go on billing.",
+                jobs=[view.id for view in left],
+            )
+        await self._profiles.delete(caller.scope, name)
+        await self._backends.refresh()
+        return left
+
+    async def check(self, caller: Caller, name: str) -> BackendCheck:
+        """Whether its credentials work, and what it offers."""
+        self._require_entry(caller, name)
+        entry = await self._wait_until_open(name)
+        if not entry.is_open:
+            return BackendCheck(account=Account(valid=False, why=entry.reason or "it is still being opened"))
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
+                account = await _check_account(entry.backend)
+                offers = await _list_offers(entry.backend) if account.valid else ()
+        except TimeoutError:
+            return BackendCheck(account=Account(valid=False, why=f"no answer within {CHECK_TIMEOUT_S:.0f} s"))
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises is the answer
+            return BackendCheck(account=Account(valid=False, why=str(error) or type(error).__name__))
+        return BackendCheck(account=account, offers=offers)
+
+    async def rotate(self, caller: Caller, *, new_key: bool) -> Rotated:
+        """Seal every credential and every secret of this server anew."""
+        caller.require(Role.OPERATOR)
+        return await self._rotate(new_key)
+
+    def _require_entry(self, caller: Caller, name: str) -> Entry:
+        existing = {entry.name: entry for entry in self.entries(caller)}
+        if name not in existing:
+            near = did_you_mean(name, existing)
+            raise NotFound(
+                f"there is no backend {name[:100]!r}", hint=near or "`anygpu backend ls` lists them."
+            )
+        return existing[name]
+
+    def _require_name(self, name: str) -> None:
+        if not NAME_PATTERN.fullmatch(name):
+            said = "is not a name; use up to 63 small letters, digits, '.', '_' and '-'"
+            raise InvalidSpec([Problem("name", name[:100], said, source="body")])
+        if name in RESERVED:
+            raise InvalidSpec(
+                [Problem("name", name, f"{name!r} has a meaning of its own", "choose another", "body")]
+            )
+
+    async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
+        """The profile that is to be changed. Conflict when there is one and no change was asked for."""
+        entry = self._backends.entry(request.name)
+        if entry is not None and entry.source is not Source.PROFILE:
+            raise Conflict(
+                f"a backend {request.name!r} is {SOURCE_DESCRIPTIONS[entry.source]}",
+                hint="Choose another name.",
+            )
+        if not request.replace:
+            return None
+        try:
+            return await self._profiles.get(caller.scope, request.name)
+        except NotFound:
+            return None
+
+    def _merged_credentials(self, request: ProfileRequest, existing: Profile | None) -> dict[str, str]:
+        given = {name: value for name, value in request.credentials.items() if value is not None}
+        if existing is None or existing.kind != request.kind:
+            return given
+        left_out = {*existing.credential_names} - {*request.credentials}
+        kept = self._profiles.credentials(existing) if left_out else {}
+        return {name: kept[name] for name in left_out} | given
+
+    async def _require_same_machines(
+        self, caller: Caller, request: ProfileRequest, existing: Profile | None
+    ) -> None:
+        """What runs under this name must be found by whatever is called so from now on."""
+        left = await self._jobs_on(request.name)
+        mine = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
+        if left and (not mine or (existing is not None and existing.kind != request.kind)):
+            raise Conflict(f"a backend {request.name!r} still has jobs", hint="Choose another name, or wait.")
+
+    async def _jobs_on(self, name: str) -> list[JobView]:
+        return [view for view in await self._live_jobs() if _uses_backend(view, name)]
+
+    async def _wait_until_open(self, name: str) -> Entry:
+        entry = self._backends.entry(name)
+        if entry is None:
+            raise NotFound(f"backend {name!r} was removed meanwhile")
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await self._backends.settled(entry)
+        except TimeoutError:
+            pass
+        return entry
+
+
+SOURCE_DESCRIPTIONS = {Source.BUILT_IN: "built in", Source.SETTINGS: "in the settings file"}
+REMOVAL_HINTS = {
+    Source.BUILT_IN: "`local.enabled = false` in the settings closes it.",
+    Source.SETTINGS: "Remove its table from the file and restart the server.",
+}
+
+
+def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Profile | None) -> None:
+    """What is the server's is its operator's: nobody else spends its credentials or chooses whom it calls."""
+    if caller.role.includes(Role.OPERATOR):
+        return
+    if kind.ambient(given.options):
+        raise Forbidden(
+            "a backend without credentials of its own uses those of the server's operator",
+            hint="Give it some with --credential, or ask the operator.",
+        )
+    before = existing.options if existing else {}
+    changed = [name for name in OPERATOR_OPTIONS if given.plain.get(name, "") != before.get(name, "")]
+    if changed:
+        raise Forbidden(
+            f"the option {changed[0]!r} is for the server's operator", hint="Leave it out, or ask."
+        )
+
+
+async def _list_offers(backend: Backend) -> Sequence[Offer]:
+    """Some backends offer no GPU to who needs none."""
+    needs = Resources(), Resources(gpu=Gpu())
+    return [*{offer.place: offer for need in needs for offer in await backend.offers(need)}.values()]
+
+
+async def _check_account(backend: Backend) -> Account:
+    if isinstance(backend, ChecksAccount):
+        return await backend.check()
+    return Account(valid=True, why="needs no credentials")
+
+
+def _uses_backend(view: JobView, name: str) -> bool:
+    return any(attempt.offer.backend == name and not attempt.released for attempt in view.attempts)
+
+
+def _describe_jobs(views: Sequence[JobView]) -> str:
+    named = ", ".join(view.name or view.id for view in views[:5])
+    more = f" and {len(views) - 5} more" if len(views) > 5 else ""
+    return f"{len(views)} job{'s' if len(views) > 1 else ''}: {named}{more}"

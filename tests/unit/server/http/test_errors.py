@@ -1,0 +1,88 @@
+"""Every error has a status, and no answer shows more than its problem."""
+
+import json
+
+import pytest
+
+import anygpu.server.process.state
+import anygpu.settings  # noqa: F401 - their errors register themselves
+from anygpu import errors
+from anygpu.errors import InvalidSpec, NotFound, Problem, RateLimited, ReportGap, Unauthorized, every_error
+from anygpu.server.http.errors import (
+    STATUS,
+    error_for_status,
+    error_for_validation,
+    problem_response,
+    status_of,
+)
+
+
+def kinds_of_the_server() -> list[type[errors.AnygpuError]]:
+    """Without what only clients raise."""
+    return [
+        kind
+        for kind in every_error()
+        if not kind.__module__.startswith(("anygpu.sdk", "anygpu.cli", "tests"))
+    ]
+
+
+@pytest.mark.parametrize("kind", kinds_of_the_server(), ids=lambda kind: kind.code)
+def test_every_error_has_a_status_chosen_for_it(kind: type[errors.AnygpuError]) -> None:
+    families = [each.code for each in kind.__mro__ if issubclass(each, errors.AnygpuError)]
+    assert any(code in STATUS for code in families), "it would be an internal error"
+    assert 400 <= status_of(kind()) <= 599
+
+
+def test_every_status_belongs_to_an_error_that_exists() -> None:
+    assert set(STATUS) <= {kind.code for kind in every_error()}
+
+
+def test_a_kind_without_a_line_of_its_own_has_its_parents_status() -> None:
+    class Odd(errors.Superseded):
+        """Odd. Do something."""
+
+        code = "odd"
+
+    assert status_of(Odd()) == 409
+
+
+def test_a_problem_says_what_where_and_what_to_do() -> None:
+    error = InvalidSpec([Problem("resources.gpus", 2, "unknown key", "did you mean 'gpu'?")])
+    answer = problem_response(error)
+    body = json.loads(bytes(answer.body))
+    assert answer.media_type == "application/problem+json"
+    assert (answer.status_code, body["status"], body["code"]) == (422, 422, "invalid_spec")
+    assert body["problems"][0]["suggestion"] == "did you mean 'gpu'?"
+
+
+def test_details_of_an_error_are_members_of_its_problem() -> None:
+    assert json.loads(bytes(problem_response(ReportGap(expected=5)).body))["expected"] == 5
+
+
+def test_values_json_lacks_do_not_break_the_answer() -> None:
+    error = InvalidSpec([Problem("config.x", float("nan"), "not a number")])
+    assert json.loads(bytes(problem_response(error).body))["problems"][0]["value"] == "NaN"
+    assert problem_response(NotFound("no \ud800 here")).status_code == 404
+
+
+def test_who_must_log_in_or_wait_is_told_in_headers() -> None:
+    assert "Bearer" in problem_response(Unauthorized()).headers["www-authenticate"]
+    assert problem_response(RateLimited(retry_after_s=1.2)).headers["retry-after"] == "2"
+
+
+def test_what_the_framework_refuses_is_said_in_our_words() -> None:
+    assert error_for_status(404).code == "not_found"
+    assert error_for_status(405).code == "method_not_allowed"
+    assert error_for_status(500).code == "internal"
+
+
+def test_a_wrong_parameter_is_named() -> None:
+    found = error_for_validation([{"loc": ("query", "limit"), "input": "x", "msg": "should be an integer"}])
+    assert found.problems[0].place == "query.limit"
+
+
+def test_a_name_of_the_wrong_form_is_told_with_the_name() -> None:
+    complaint = {"loc": ("path", "name"), "input": "bad name", "msg": "no", "ctx": {"pattern": "^[a-z]+$"}}
+    assert (
+        error_for_validation([complaint]).problems[0].message == "'bad name' does not have the form ^[a-z]+$"
+    )

@@ -1,0 +1,53 @@
+"""An id, a unique beginning of one, a name, or `last`."""
+
+import pytest
+
+from anygpu.errors import Conflict, NotFound
+from anygpu.server.jobs.resolve import resolve_job, uuid_prefix
+from anygpu.testing import histories
+from anygpu.testing.histories import LAB, STRANGER
+from anygpu.testing.memory import MemoryJournal
+
+
+@pytest.fixture
+async def journal() -> MemoryJournal:
+    journal = MemoryJournal()
+    for number, name in ((1, "alpha"), (2, "beta"), (3, "alpha")):
+        event = histories.submitted(name=name)
+        await journal.submit(LAB, histories.job_id(number), event, at_ms=histories.START_MS + number)
+    return journal
+
+
+async def test_a_job_is_found_by_every_name_people_have_for_it(journal: MemoryJournal) -> None:
+    second = histories.job_id(2)
+    for reference in (second, second.replace("-", ""), second.upper(), second[:20], "beta"):
+        assert (await resolve_job(journal, LAB, reference)).id == second
+
+
+async def test_the_newest_of_a_name_wins_and_last_is_the_newest_of_all(journal: MemoryJournal) -> None:
+    assert (await resolve_job(journal, LAB, "alpha")).id == histories.job_id(3)
+    assert (await resolve_job(journal, LAB, "last")).id == histories.job_id(3)
+
+
+async def test_a_beginning_of_several_ids_is_refused(journal: MemoryJournal) -> None:
+    with pytest.raises(Conflict, match="several jobs"):
+        await resolve_job(journal, LAB, histories.job_id(1)[:8])
+
+
+async def test_a_beginning_too_short_to_look_for_is_said_to_be_one(journal: MemoryJournal) -> None:
+    with pytest.raises(NotFound, match="at least 8 digits"):
+        await resolve_job(journal, LAB, histories.job_id(1)[:4])
+
+
+@pytest.mark.parametrize(
+    "reference", ["nothing", "deadbeef", "last", "00000000-0000-0000-0000-000000000000", "ü/.."]
+)
+async def test_another_organisation_finds_nothing(journal: MemoryJournal, reference: str) -> None:
+    for each in (reference, histories.job_id(1), histories.job_id(1)[:20], "beta"):
+        with pytest.raises(NotFound):
+            await resolve_job(journal, STRANGER, each)
+
+
+def test_a_beginning_is_written_as_the_id_is() -> None:
+    assert uuid_prefix("0123456789abcdef") == "01234567-89ab-cdef"
+    assert uuid_prefix("012345678") == "01234567-8"
