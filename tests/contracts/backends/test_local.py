@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from anygpu.agent import box_processes
 from anygpu.backends.contract import State
-from anygpu.backends.local import LocalBackend, processes
+from anygpu.backends.local import LocalBackend
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.facts import Handle
 from anygpu.testing.agent_listener import AgentListener
@@ -49,9 +50,9 @@ async def place(tmp_path: Path, work: dict[str, object]) -> AsyncIterator[LocalP
     with AgentListener(work) as listener:
         made = LocalPlace(tmp_path, listener)
         yield made
-        for name in processes.marked():
+        for name in box_processes.marked():
             if (made.root / "attempts" / name).is_dir():
-                processes.kill_all(name)
+                box_processes.kill_all(name)
         for backend in made.backends:
             backend.close()
 
@@ -134,9 +135,9 @@ class TestDaemons:
 
     async def test_a_daemonised_child_dies_with_its_attempt(self, place: LocalPlace) -> None:
         handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await eventually(lambda: len(processes.marked().get(handle.name, [])) >= 3)
+        await eventually(lambda: len(box_processes.marked().get(handle.name, [])) >= 3)
         await place.backend.terminate(handle)
-        assert handle.name not in processes.marked()
+        assert handle.name not in box_processes.marked()
         assert (await place.backend.probe(handle)).state is State.GONE
 
 
@@ -153,8 +154,8 @@ class TestLocalWithAnAgentStartedAhead(BackendContract):
         launch = a_launch(place)
         handle = await place.backend.launch(launch, await an_offer(place))
         await until(place, handle, State.RUNNING)
-        await eventually(lambda: len(processes.marked()[launch.name]) == 2)  # the agent and the job
-        assert ahead.process.pid in processes.marked()[launch.name]
+        await eventually(lambda: len(box_processes.marked()[launch.name]) == 2)  # the agent and the job
+        assert ahead.process.pid in box_processes.marked()[launch.name]
         assert (await place.backend.offers(launch.resources))[0].free == 1
         await place.backend.terminate(handle)
         await until(place, handle, State.GONE)

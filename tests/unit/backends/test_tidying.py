@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.backends.local.tidying import DAY_S, tidy
+from anygpu.agent.box_tidy import DAY_S, tidy
 
 NOW = 1_800_000_000.0
 
@@ -35,6 +35,6 @@ def test_only_what_ended_long_ago_and_was_told_goes(
 ) -> None:
     directory = an_attempt(tmp_path, "anygpu-a-1", age_s, *files)
     (tmp_path / "cpu-0.lock").touch()
-    assert tidy(tmp_path, alive, NOW) == (["anygpu-a-1"] if removed else [])
+    assert tidy(str(tmp_path), alive, NOW) == (["anygpu-a-1"] if removed else [])
     assert directory.exists() != removed
     assert (tmp_path / "cpu-0.lock").exists()

@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.contract import Launch
-from anygpu.backends.ssh import tunnel
 from anygpu.backends.ssh.connection import Dialer, hang_up
 from anygpu.backends.ssh.door import Door
 from anygpu.backends.ssh.errors import (
@@ -24,6 +23,7 @@ from anygpu.backends.ssh.errors import (
     SshUnreachable,
 )
 from anygpu.backends.ssh.login import Login
+from anygpu.backends.ssh.tunnel import opened
 from anygpu.errors import LaunchError, NoCapacity
 from anygpu.events.facts import Blame, Failure
 from anygpu.spec.model import Resources
@@ -166,7 +166,7 @@ class Link:
     async def _through(self, connection: "asyncssh.SSHClientConnection", login: Login) -> None:
         async with asyncio.timeout(self._timing.bootstrap_s):
             port, door = await asyncio.gather(
-                tunnel.opened(connection, self._agent_target, login.machine),
+                opened(connection, self._agent_target, login.machine),
                 Door.open(connection, machine=login.machine, python=self._python),
             )
             if not self._was_up:

@@ -9,9 +9,9 @@ from anygpu.backends.contract import Account, Launch, Leftover, Observation, She
 from anygpu.backends.ssh.keys import attempt_key
 from anygpu.backends.ssh.link import LinkState
 from anygpu.backends.ssh.pins import Pins
-from anygpu.backends.vm import limits
 from anygpu.backends.vm.attempt import AttemptLink, VmAttempt
 from anygpu.backends.vm.creating import Maker
+from anygpu.backends.vm.limits import allowed, full
 from anygpu.backends.vm.listing import Listing, Snapshot, kept, twins
 from anygpu.backends.vm.metering import Meter
 from anygpu.backends.vm.observing import observe
@@ -101,7 +101,7 @@ class VmBackend:
         offers = await self._offers.get(need)
         machines = len(await self._in_use())
         return [
-            limits.allowed(
+            allowed(
                 offer,
                 backend=self.name,
                 options=self._options,
@@ -208,7 +208,7 @@ class VmBackend:
     async def _take_room(self, attempt: VmAttempt) -> None:
         others = await self._in_use() - {attempt.name}
         if len(others) >= self._options.max_machines:
-            raise NoCapacity(f"{self.name}: {limits.full(len(others), self._options.max_machines)}")
+            raise NoCapacity(f"{self.name}: {full(len(others), self._options.max_machines)}")
         attempt.ordering = True
 
     async def _in_use(self) -> set[str]:
