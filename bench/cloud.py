@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.stage import Stage, ended, stage
+from bench.server import BenchServer, start_server, stop_process
 
 STUBS = ("-m", "bench.stub_machines")
 REAL = ("-c", "from anygpu.cli.main import main; main()", "cloud-sim", "--json")
@@ -51,12 +51,12 @@ class Cloud:
 @contextlib.contextmanager
 def rented(
     directory: Path, simulator: Sequence[str], *, paid_attempts: int, **options: Any
-) -> Iterator[tuple[Cloud, Stage]]:
+) -> Iterator[tuple[Cloud, BenchServer]]:
     """A simulator and a server whose one backend it is; both end with the block, whatever happens in it."""
     with _simulator(directory, simulator) as cloud:
         directory.joinpath("config.toml").write_text(cloud.settings(**options))
         settings = {"ANYGPU_LOCAL__ENABLED": "false", "ANYGPU_CONTROL__PAID_ATTEMPTS": str(paid_attempts)}
-        with stage(directory, **settings) as server:
+        with start_server(directory, **settings) as server:
             yield cloud, server
 
 
@@ -73,4 +73,4 @@ def _simulator(directory: Path, command: Sequence[str]) -> Iterator[Cloud]:
             raise RuntimeError((directory / "cloud.log").read_text())
         yield Cloud(process, json.loads(line))
     finally:
-        ended(process, within_s=60)
+        stop_process(process, within_s=60)

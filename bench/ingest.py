@@ -1,4 +1,4 @@
-"""Durable metric points per second: our agent route against an MLflow server on SQLite with MLflow's own client."""
+"""Measure durable metric points per second, against an MLflow server on SQLite with MLflow's own client."""
 
 import asyncio
 import contextlib
@@ -14,55 +14,58 @@ from pathlib import Path
 from anygpu.control.tickets import Tickets
 from anygpu.wiring import Keys
 from bench.peers import python_with
-from bench.stage import Figure, Stage, quantile_ms
+from bench.server import BenchServer, Figure, quantile_ms
 
 SECONDS = 8.0
 NAMES = 10
-BATCHED, SINGLES = 4, 50  # clients at once
 MLFLOW_SERVER = ("server", "--host", "127.0.0.1", "--port", "5077", "--workers", "2")
 MLFLOW_BATCH = 1000  # the most MlflowClient.log_batch sends in one request
+BATCHES = "durable points/s, batches of 1,000"
+SINGLES = "durable points/s, one point a request"
+LOADS = [(BATCHES, MLFLOW_BATCH, 1), (BATCHES, MLFLOW_BATCH, 4), (SINGLES, 1, 1), (SINGLES, 1, 50)]
 
 
-def measure(stage: Stage) -> list[Figure]:
+def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
+    seconds = 0.5 if quick else SECONDS
+    theirs = [0.0] * len(LOADS) if quick else _mlflow_rates()
+    steady = asyncio.run(load(server, clients=200, points=20, every_s=1.0, seconds=2 * seconds))
+    figures = []
+    for (what, points, clients), peer in zip(LOADS, theirs, strict=True):
+        ours = asyncio.run(load(server, clients=clients, points=points, every_s=0, seconds=seconds))
+        figures.append(_compare(what, ours.rate, peer, clients))
+    return [*figures, _acknowledgement(steady)]
+
+
+def _mlflow_rates() -> list[float]:
     with mlflow_server() as url:
-        their_batched = [mlflow_rate(url, MLFLOW_BATCH, clients) for clients in (1, BATCHED)]
-        their_single = [mlflow_rate(url, 1, clients) for clients in (1, SINGLES)]
-    steady = asyncio.run(load(stage, clients=200, points=20, every_s=1.0))
-    batched = asyncio.run(load(stage, clients=BATCHED, points=MLFLOW_BATCH, every_s=0))
-    single = asyncio.run(load(stage, clients=SINGLES, points=1, every_s=0))
-    return [
-        _ratio("durable points/s, batches of 1,000", batched, their_batched, BATCHED),
-        _ratio("durable points/s, one point a request", single, their_single, SINGLES),
-        _acknowledged(steady),
-    ]
+        return [mlflow_rate(url, points, clients) for _, points, clients in LOADS]
 
 
-def _ratio(what: str, ours: "Load", theirs: list[float], clients: int) -> Figure:
-    """Against a training run's one MLflow client; how far many clients get it is told beside."""
-    one, many = theirs
-    ratio = ours.rate / one
+def _compare(what: str, ours: float, theirs: float, clients: int) -> Figure:
+    """Compare the rates of equally many clients. `theirs` is 0 when the peer was not measured."""
+    ratio = ours / theirs if theirs else 0.0
     return Figure(
         what=what,
-        ours=f"{ours.rate:,.0f}/s",
-        against=f"MLflow {one:,.0f}/s",
-        ratio=f"{ratio:.0f}x",
-        target="at least 50x",
-        met=ratio >= 50,
-        how=f"{clients} clients, {SECONDS:.0f} s, SQLite WAL synchronous=FULL, acknowledged after the commit; "
-        f"MLflow server on SQLite, one client of its own; {clients} reach {many:,.0f}/s ({ours.rate / many:.0f}x)",
+        ours=f"{ours:,.0f}/s",
+        against=f"MLflow {theirs:,.0f}/s" if theirs else "",
+        ratio=f"{ratio:.0f}x" if theirs else "",
+        clients=f"{clients} and {clients}",
+        target="at least 10x",
+        met=ratio >= 10,
+        how=f"{SECONDS:.0f} s, SQLite WAL synchronous=FULL, acknowledged after the commit; MLflow server on SQLite",
     )
 
 
-def _acknowledged(ours: "Load") -> Figure:
+def _acknowledgement(ours: "Load") -> Figure:
     p99 = quantile_ms(ours.latencies, 0.99)
     return Figure(
         what="acknowledgement with 200 agents x 20 points/s",
         ours=f"p99 {p99:.0f} ms",
         against=f"{ours.rate:,.0f} points/s, the first and last second included",
-        ratio="",
+        clients="200",
         target="p99 under 250 ms",
         met=p99 < 250 and ours.rate > 3400,
-        how=f"one batch of 20 points a second from each, {SECONDS:.0f} s, synchronous=FULL",
+        how="one batch of 20 points a second from each agent, synchronous=FULL",
     )
 
 
@@ -77,16 +80,20 @@ class Load:
         return self.points / self.seconds
 
 
-async def load(stage: Stage, *, clients: int, points: int, every_s: float, seconds: float = SECONDS) -> Load:
+async def load(
+    server: BenchServer, *, clients: int, points: int, every_s: float, seconds: float = SECONDS
+) -> Load:
     """`clients` agents, each sending numbered batches over its own connection, for a bounded time."""
-    secret = Keys.from_file(stage.state / "signing.key").tickets
-    job = stage.call("POST", "/api/v1/training", {"command": "sleep 1", "priority": -1000})["id"]
+    secret = Keys.from_file(server.state / "signing.key").tickets
+    job = server.call("POST", "/api/v1/training", {"command": "sleep 1", "priority": -1000})["id"]
     total = Load()
     started = time.perf_counter()
     end = started + seconds
     first = 1000 + int(time.time() * 10) % 1_000_000
     agents = [
-        agent(stage, Tickets(secret).token(job, first + n, "bench"), points, every_s, end, total, n / clients)
+        agent(
+            server, Tickets(secret).token(job, first + n, "bench"), points, every_s, end, total, n / clients
+        )
         for n in range(clients)
     ]
     await asyncio.gather(*agents)
@@ -95,9 +102,9 @@ async def load(stage: Stage, *, clients: int, points: int, every_s: float, secon
 
 
 async def agent(
-    stage: Stage, token: str, points: int, every_s: float, end: float, total: Load, phase: float
+    server: BenchServer, token: str, points: int, every_s: float, end: float, total: Load, phase: float
 ) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", stage.agent_port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.agent_port)
     seq = 0
     await asyncio.sleep(phase * every_s)
     due = time.perf_counter()
@@ -107,7 +114,7 @@ async def agent(
         sent = time.perf_counter()
         writer.write(
             (
-                f"POST /agent/v1/reports?first={seq}&last={seq} HTTP/1.1\r\nHost: 127.0.0.1:{stage.agent_port}\r\n"
+                f"POST /agent/v1/reports?first={seq}&last={seq} HTTP/1.1\r\nHost: 127.0.0.1:{server.agent_port}\r\n"
                 f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
             ).encode()
             + body

@@ -1,4 +1,4 @@
-"""Lists over a hundred thousand jobs, and a chart of a million points."""
+"""Measure lists over a hundred thousand jobs and a chart of a million points."""
 
 import asyncio
 import contextlib
@@ -24,45 +24,50 @@ from anygpu.store.evidence import Batch, Point
 from anygpu.store.scope import Scope
 from anygpu.store.sql.schema import SCHEMA_VERSION
 from bench.peers import HOME
-from bench.stage import Figure, Stage, quantile_ms
+from bench.server import BenchServer, Figure, quantile_ms
 
-JOBS, POINTS = 100_000, 1_000_000
+SIZES = 100_000, 1_000_000  # jobs, points
+QUICK_SIZES = 300, 20_000
 AT_MS = 1_750_000_000_000
 LONG = "01980000-0000-7000-9000-000000000000"
 WORDS = ["resnet", "yolo", "bert", "gpt", "digits", "helmets", "ablation", "baseline", "sweep", "night"]
 
 
-def measure(stage: Stage) -> list[Figure]:
-    return [_pages(stage), _series(stage)]
+def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
+    jobs, points = QUICK_SIZES if quick else SIZES
+    return [_pages(server, jobs), _series(server, points)]
 
 
-def fill(state: Path) -> None:
-    """Write the jobs and the long series through the store itself, once; later runs start from a copy."""
+def fill(state: Path, *, quick: bool = False) -> None:
+    """Write the jobs and the long series through the store itself. A full database is kept for later runs."""
+    if quick:
+        asyncio.run(_fill(state, *QUICK_SIZES))
+        return
     kept = HOME / f"jobs-{SCHEMA_VERSION}-{FOLD_VERSION}"
     if not (kept / "done").exists():
-        print(f"filling {JOBS:,} jobs (once, a few minutes)", flush=True)
+        print(f"filling {SIZES[0]:,} jobs (once, a few minutes)", flush=True)
         shutil.rmtree(kept, ignore_errors=True)
-        asyncio.run(_fill(kept))
+        asyncio.run(_fill(kept, *SIZES))
         (kept / "done").touch()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     shutil.copy(kept / "anygpu.db", state / "anygpu.db")
 
 
-async def _fill(state: Path) -> None:
+async def _fill(state: Path, jobs: int, points: int) -> None:
     from bench.filling import open_stores
 
     chance = random.Random(1)
     scope = Scope(organisation="local", project="default", person="bench")
     async with open_stores(state) as (journal, evidence):
-        ids = [f"01980000-0000-7000-8000-{n:012x}" for n in range(JOBS)]
-        for start in range(0, JOBS, 500):
+        ids = [f"01980000-0000-7000-8000-{n:012x}" for n in range(jobs)]
+        for start in range(0, jobs, 500):
             await asyncio.gather(*(_job(journal, scope, chance, i) for i in ids[start : start + 500]))
         await journal.submit(scope, LONG, JobSubmitted(spec=from_mapping({"command": "true"})), at_ms=AT_MS)
         await journal.transact(scope, LONG, lambda view: whole_attempt(), at_ms=AT_MS)
-        for first in range(0, POINTS, 10_000):
-            points = [Point("loss", s, s * 0.1, chance.random()) for s in range(first, first + 10_000)]
+        for first in range(0, points, 10_000):
+            batch = [Point("loss", s, s * 0.1, chance.random()) for s in range(first, first + 10_000)]
             seq = first // 10_000 + 1
-            await evidence.ingest(LONG, 1, Batch(first=seq, last=seq, points=[(seq, points)]), at_ms=1)
+            await evidence.ingest(LONG, 1, Batch(first=seq, last=seq, points=[(seq, batch)]), at_ms=1)
 
 
 async def _job(journal, scope: Scope, chance: random.Random, job_id: str) -> None:  # type: ignore[no-untyped-def]
@@ -111,18 +116,18 @@ QUERIES = [
 ]
 
 
-def _pages(stage: Stage) -> Figure:
+def _pages(server: BenchServer, jobs: int) -> Figure:
     samples: list[float] = []
     worst: dict[str, float] = {}
-    with contextlib.closing(stage.connect()) as connection:
+    with contextlib.closing(server.connect()) as connection:
         _get(
-            stage, connection, "/api/v1/training?limit=50"
+            server, connection, "/api/v1/training?limit=50"
         )  # the first request of a server loads what it needs
         for _ in range(3):
             for query in QUERIES:
                 cursor = ""
                 for _ in range(5):
-                    took, answer = _get(stage, connection, f"/api/v1/training?limit=50&{query}{cursor}")
+                    took, answer = _get(server, connection, f"/api/v1/training?limit=50&{query}{cursor}")
                     samples.append(took)
                     worst[query] = max(worst.get(query, 0), took)
                     if not answer["next_cursor"]:
@@ -130,13 +135,15 @@ def _pages(stage: Stage) -> Figure:
                     cursor = f"&cursor={answer['next_cursor']}"
         cursor = ""
         for _ in range(40):
-            took, answer = _get(stage, connection, f"/api/v1/training?limit=200{cursor}")
-            cursor = f"&cursor={answer['next_cursor']}"
+            took, answer = _get(server, connection, f"/api/v1/training?limit=200{cursor}")
             samples.append(took)
+            if not answer["next_cursor"]:
+                break
+            cursor = f"&cursor={answer['next_cursor']}"
     p99 = quantile_ms(samples, 0.99)
     slow = max(worst, key=lambda q: worst[q])
     return Figure(
-        what=f"a page of {JOBS:,} jobs, every filter, deep cursors",
+        what=f"a page of {jobs:,} jobs, every filter, deep cursors",
         ours=f"p50 {quantile_ms(samples, 0.5):.0f} ms, p99 {p99:.0f} ms",
         against=f"slowest: {slow or 'no filter'} {worst[slow] * 1000:.0f} ms",
         ratio="",
@@ -146,9 +153,9 @@ def _pages(stage: Stage) -> Figure:
     )
 
 
-def _get(stage: Stage, connection, path: str):  # type: ignore[no-untyped-def]
+def _get(server: BenchServer, connection, path: str):  # type: ignore[no-untyped-def]
     started = time.perf_counter()
-    connection.request("GET", path, headers=stage.headers)
+    connection.request("GET", path, headers=server.headers)
     answer = connection.getresponse()
     text = answer.read()
     took = time.perf_counter() - started
@@ -157,16 +164,16 @@ def _get(stage: Stage, connection, path: str):  # type: ignore[no-untyped-def]
     return took, json.loads(text)
 
 
-def _series(stage: Stage) -> Figure:
+def _series(server: BenchServer, points: int) -> Figure:
     samples = []
-    with contextlib.closing(stage.connect()) as connection:
+    with contextlib.closing(server.connect()) as connection:
         for _ in range(10):
             path = f"/api/v1/training/{LONG}/metrics?attempt=1&name=loss&points=1000"
-            took, answer = _get(stage, connection, path)
+            took, answer = _get(server, connection, path)
             samples.append(took)
     count = len(answer["series"][0]["points"])
     return Figure(
-        what="a series of 1,000,000 points as 1,000",
+        what=f"a series of {points:,} points as 1,000",
         ours=f"{quantile_ms(samples, 0.5):.0f} ms",
         against=f"{count} points, extremes kept",
         ratio="",

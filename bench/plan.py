@@ -1,4 +1,4 @@
-"""Planning over fifty thousand offers, and reading scripts: how long a person who types waits.
+"""Measure planning over fifty thousand offers, and the analysis of scripts.
 
 python -m bench.plan
 """
@@ -18,7 +18,7 @@ from anygpu.plan.planner import Planned, planned
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from bench.peers import ROOT
-from bench.stage import Figure, Stage
+from bench.server import BenchServer, Figure
 
 OFFERS = 50_000
 SEED = 2024
@@ -40,20 +40,20 @@ def main() -> None:
         print(line(figure))
 
 
-def measure(_: Stage) -> list[Figure]:
-    return figures()
+def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
+    return figures(offers=2_000, runs=1) if quick else figures()
 
 
-def figures() -> list[Figure]:
-    rows = list(generated())
+def figures(offers: int = OFFERS, runs: int = RUNS) -> list[Figure]:
+    rows = list(generated(offers))
     book = Catalog(rows, today=date(2026, 11, 16))
     made_ms, places = once_ms(lambda: places_in(book))
-    sorting_ms = cpu_ms(lambda: sorted(rows))
+    sorting_ms = cpu_ms(lambda: sorted(rows), runs)
     rows.clear()  # a server keeps none of them
     read = analyse((SCRIPTS / "timm_finetune.py").read_bytes(), name="timm_finetune.py")
-    full_ms = max(cpu_ms(partial(whole, places, read, strategy)) for strategy in STRATEGIES)
-    again_ms = max(cpu_ms(partial(typed, places, read, strategy)) for strategy in STRATEGIES)
-    how = f"{len(places):,} offers of {places.kinds} kinds; CPU time, best of {RUNS}, the slowest strategy"
+    full_ms = max(cpu_ms(partial(whole, places, read, strategy), runs) for strategy in STRATEGIES)
+    again_ms = max(cpu_ms(partial(typed, places, read, strategy), runs) for strategy in STRATEGIES)
+    how = f"{len(places):,} offers of {places.kinds} kinds; CPU time, best of {runs}, the slowest strategy"
     against = f"sorting the rows {sorting_ms:.0f} ms"
     return [
         figure("full plan, every offer ranked", full_ms, against, sorting_ms, FULL_MS, how),
@@ -61,11 +61,11 @@ def figures() -> list[Figure]:
             "re-plan as somebody types, as it is answered", again_ms, against, sorting_ms, AGAIN_MS,
             f"another limit, strategy and size each time; the offers are made ready once, in {made_ms:.0f} ms",
         ),
-        *reading(),
+        *reading(functions=45_000 if offers == OFFERS else 500),
     ]  # fmt: skip
 
 
-def reading() -> list[Figure]:
+def reading(functions: int) -> list[Figure]:
     """Reading a script beside parsing it, which is the least one can do."""
     scripts = [path.read_bytes() for path in sorted(SCRIPTS.glob("*.py"))]
     ours = [cpu_ms(partial(analyse, text), runs=3) for text in scripts]
@@ -73,7 +73,7 @@ def reading() -> list[Figure]:
     large = "\n".join(
         [
             scripts[0].decode(),
-            *(f"def step_{i}(model, batch):\n    return model(batch, {i}) + {i}" for i in range(45_000)),
+            *(f"def step_{i}(model, batch):\n    return model(batch, {i}) + {i}" for i in range(functions)),
         ]
     )
     tree_ms = cpu_ms(lambda: compiled(large.encode()), runs=1)
@@ -83,8 +83,9 @@ def reading() -> list[Figure]:
             f"median of {len(scripts)} scripts of the tests; the slowest {max(ours):.0f} ms",
         ),
         figure(
-            "reading a script of 2 MB", cpu_ms(lambda: analyse(large), runs=3), f"parsing it {tree_ms:.0f} ms", tree_ms,
-            LARGE_MS, f"{len(large) / 1e6:.1f} MB; only the parts that speak of training are read",
+            f"reading a script of {len(large) / 1e6:.1f} MB",
+            cpu_ms(lambda: analyse(large), runs=3), f"parsing it {tree_ms:.0f} ms", tree_ms,
+            LARGE_MS, "only the parts about training are read",
         ),
     ]  # fmt: skip
 
@@ -128,7 +129,7 @@ def asked(strategy: str, *, max_cost: float = 1e6, gpus: int = 1) -> JobSpec:
     )
 
 
-def generated() -> Iterator[Row]:
+def generated(offers: int) -> Iterator[Row]:
     """Each cloud rents some kinds in some sizes, in many regions, at prices that differ by region and market."""
     chance = random.Random(SEED)
     shapes = [
@@ -139,7 +140,7 @@ def generated() -> Iterator[Row]:
         for cpus in chance.sample((8, 16, 32, 48), 2)
         for spot in ((False, True) if cloud.spot else (False,))
     ]
-    regions = [f"region-{number}" for number in range(-(-OFFERS // len(shapes)))]
+    regions = [f"region-{number}" for number in range(-(-offers // len(shapes)))]
     for region in regions:
         dearer = chance.uniform(0.9, 1.5)
         for cloud, name, kind, count, cpus, spot in shapes:

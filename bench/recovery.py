@@ -1,4 +1,4 @@
-"""Real agents on simulated machines that are taken without notice, one by one: how soon each job trains again."""
+"""Measure how soon a job trains again after its simulated machine was preempted without notice."""
 
 import tempfile
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.cloud import REAL, Cloud, rented
 from bench.machines import Journal, job_of
-from bench.stage import Figure, Stage, median_ms
+from bench.server import BenchServer, Figure, median_ms
 
 JOBS, TIMES, BOOT_S = 4, 5, 1.0
 SPACING_S, WITHIN_S = 0.5, 60.0
@@ -24,25 +24,26 @@ while True:
 JOB = {"code": SCRIPT, "checkpoint": {"paths": ["state.txt"]}}  # a way to resume: spot is for such jobs
 
 
-def measure(stage: Stage) -> list[Figure]:
+def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
+        jobs, times = (1, 1) if quick else (JOBS, TIMES)
         simulator = (*REAL, "--boot", f"{BOOT_S}s", "--ssh-port", "2423")
-        with rented(Path(directory), simulator, paid_attempts=4 * JOBS) as (cloud, server):
-            return [figure(shares(cloud, server))]
+        with rented(Path(directory), simulator, paid_attempts=4 * jobs) as (cloud, server):
+            return [figure(shares(cloud, server, jobs, times), jobs)]
 
 
-def shares(cloud: Cloud, server: Stage) -> list[float]:
+def shares(cloud: Cloud, server: BenchServer, jobs: int, times: int) -> list[float]:
     """From each machine's being taken to its job's training again, without the boot delay."""
     found = []
     with Journal(server.state / "anygpu.db") as journal:
-        for number in range(JOBS):
+        for number in range(jobs):
             server.call("POST", "/api/v1/training", {**JOB, "name": f"taken-{number}"})
-        journal.wait("TrainingStarted", JOBS, WITHIN_S)
-        for taken in range(1, JOBS * TIMES + 1):
+        journal.wait("TrainingStarted", jobs, WITHIN_S)
+        for taken in range(1, jobs * times + 1):
             time.sleep(SPACING_S)
-            victim = training(cloud)[taken % JOBS]
+            victim = training(cloud)[taken % jobs]
             cloud.ask(f"preempt/{victim['id']}", {"notice_s": 0})
-            journal.wait("TrainingStarted", JOBS + taken, WITHIN_S)
+            journal.wait("TrainingStarted", jobs + taken, WITHIN_S)
             again_at = journal.last("TrainingStarted")[job_of(victim["name"])]
             found.append(again_at - taken_at(cloud, victim) - BOOT_S)
     return found
@@ -60,7 +61,7 @@ def taken_at(cloud: Cloud, victim: dict[str, Any]) -> float:
     return float(next(e["taken_at_ms"] for e in cloud.ask("instances") if e["id"] == victim["id"])) / 1000
 
 
-def figure(shares_s: list[float]) -> Figure:
+def figure(shares_s: list[float], jobs: int) -> Figure:
     return Figure(
         what="a machine is taken: training again elsewhere, beyond the boot delay",
         ours=f"median {median_ms(shares_s) / 1000:.2f} s, worst {max(shares_s):.2f} s",
@@ -68,5 +69,5 @@ def figure(shares_s: list[float]) -> Figure:
         ratio="",
         target="median under 2 s",
         met=median_ms(shares_s) < 2000,
-        how=f"{len(shares_s)} takings without notice, {JOBS} jobs with real agents over real SSH, one taken at a time",
+        how=f"{len(shares_s)} takings without notice, {jobs} jobs with real agents over real SSH, one taken at a time",
     )

@@ -22,9 +22,9 @@ from anygpu.plan.spot_baselines import POLICIES
 from anygpu.plan.spot_replay import replay
 from anygpu.plan.spot_traces import MOODS, Trace, Window, cut, made_up, read_traces
 from bench.peers import ROOT
+from bench.server import BenchServer, Figure
 from bench.spot_optimum import Optimum
 from bench.spot_zones import neighbours
-from bench.stage import Figure, Stage
 
 HOUR_S = 3600
 WORK_H = 48
@@ -70,14 +70,14 @@ def main() -> None:
     report(rows)
 
 
-def measure(stage: Stage) -> list[Figure]:
-    """For `make bench`, where recorded traces lie beside the checkout."""
-    if not RECORDED.is_dir():
-        return []
-    rows = list(measured(read_traces(RECORDED), arguments([])))
+def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
+    """Replay recorded traces where the folder with them is present, else generated zones."""
+    recorded = RECORDED.is_dir() and not quick
+    options = arguments(["--windows", "1"] if quick else [])
+    rows = list(measured(read_traces(RECORDED) if recorded else generated(options), options))
     overall = summed(rows[0].cell, rows)
     over, dear = overall.over(OURS), len(dearer(rows))
-    how = f"{overall.windows} windows of recorded traces"
+    how = f"{overall.windows} windows of {'recorded traces' if recorded else 'generated zones'}"
     return [
         figure("spot jobs late", str(overall.late[OURS]), "", "none", not overall.late[OURS], how),
         figure("spot cells dearer than Uniform Progress", str(dear), "", "none", not dear, how),

@@ -1,4 +1,4 @@
-"""From asking to the script's first line: the server against a bare interpreter, the command against Ray's."""
+"""Measure how fast things start: a job's first line, `anygpu run` against Ray, `--help`, and the server itself."""
 
 import base64
 import contextlib
@@ -11,25 +11,31 @@ import time
 from pathlib import Path
 
 from bench.peers import python_with
-from bench.stage import Figure, Stage, median_ms
+from bench.server import BenchServer, Figure, median_ms, start_server, stop_process
 
 SCRIPT = 'print("first line", flush=True)\n'
 ROUNDS = 15
 
 
-def measure(stage: Stage) -> list[Figure]:
+def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
+    rounds = 2 if quick else ROUNDS
     with tempfile.TemporaryDirectory() as directory:
         script = Path(directory) / "hello.py"
         script.write_text(SCRIPT)
-        return [_post_to_first_line(stage, script), _run_against_ray(stage, script), _help()]
+        return [
+            _post_to_first_line(server, script, rounds),
+            *([] if quick else [_run_against_ray(server, script)]),
+            _help(rounds),
+            _server_ready(Path(directory), rounds=1 if quick else 7),
+        ]
 
 
-def _post_to_first_line(stage: Stage, script: Path) -> Figure:
+def _post_to_first_line(server: BenchServer, script: Path, rounds: int) -> Figure:
     bare, ours = [], []
-    _submit_and_wait(stage)
-    for _ in range(ROUNDS):
+    _submit_and_wait(server)
+    for _ in range(rounds):
         bare.append(_first_line([sys.executable, str(script)]))
-        ours.append(_submit_and_wait(stage))
+        ours.append(_submit_and_wait(server))
     over = median_ms(ours) - median_ms(bare)
     return Figure(
         what="POST to the script's first line at the client",
@@ -38,18 +44,18 @@ def _post_to_first_line(stage: Stage, script: Path) -> Figure:
         ratio=f"+{over:.0f} ms",
         target="at most +100 ms",
         met=over <= 100,
-        how=f"median of {ROUNDS}, interleaved; NDJSON stream",
+        how=f"median of {rounds}, interleaved; NDJSON stream",
     )
 
 
-def _submit_and_wait(stage: Stage) -> float:
+def _submit_and_wait(server: BenchServer) -> float:
     started = time.perf_counter()
-    with contextlib.closing(stage.connect()) as connection:
+    with contextlib.closing(server.connect()) as connection:
         body = json.dumps({"code": SCRIPT, "python": sys.executable})
-        connection.request("POST", "/api/v1/training", body=body, headers=stage.headers)
+        connection.request("POST", "/api/v1/training", body=body, headers=server.headers)
         job = json.loads(connection.getresponse().read())["id"]
         path = f"/api/v1/training/{job}/stream?include=events,logs"
-        connection.request("GET", path, headers=stage.headers)
+        connection.request("GET", path, headers=server.headers)
         took = 0.0
         for line in connection.getresponse():
             message = json.loads(line)
@@ -74,13 +80,13 @@ def _first_line(command: list[str], env: dict[str, str] | None = None, mark: byt
     raise RuntimeError(f"{command} never printed its line")
 
 
-def _run_against_ray(stage: Stage, script: Path) -> Figure:
+def _run_against_ray(server: BenchServer, script: Path) -> Figure:
     anygpu = str(Path(sys.executable).with_name("anygpu"))
     env = {
         **os.environ,
-        "ANYGPU_URL": stage.url,
-        "ANYGPU_TOKEN": stage.token,
-        "ANYGPU_STATE": str(stage.state),
+        "ANYGPU_URL": server.url,
+        "ANYGPU_TOKEN": server.token,
+        "ANYGPU_STATE": str(server.state),
     }
     command = [anygpu, "run", str(script)]
     ours = [_first_line(command, env) for _ in range(7)]
@@ -133,10 +139,10 @@ def _wait_for_dashboard() -> None:
     raise RuntimeError("ray's dashboard did not start")
 
 
-def _help() -> Figure:
+def _help(rounds: int) -> Figure:
     anygpu = str(Path(sys.executable).with_name("anygpu"))
-    bare = [_time([sys.executable, "-c", "pass"]) for _ in range(15)]
-    ours = [_time([anygpu, "--help"]) for _ in range(15)]
+    bare = [_time([sys.executable, "-c", "pass"]) for _ in range(rounds)]
+    ours = [_time([anygpu, "--help"]) for _ in range(rounds)]
     ratio = median_ms(ours) / median_ms(bare)
     return Figure(
         what="`anygpu --help`",
@@ -145,8 +151,67 @@ def _help() -> Figure:
         ratio=f"{ratio:.1f}x",
         target="at most 10x",
         met=ratio <= 10,
-        how="medians of 15",
+        how=f"medians of {rounds}",
     )
+
+
+# The least a server of this kind loads: the same framework, database layer and HTTP server, one table and one route.
+HELLO_WORLD = """
+import asyncio, sys
+import fastapi, sqlalchemy, uvicorn
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine
+
+engine = create_engine("sqlite:///" + sys.argv[1])
+metadata = MetaData()
+Table("hello", metadata, Column("id", Integer, primary_key=True))
+metadata.create_all(engine)
+app = fastapi.FastAPI()
+
+@app.get("/")
+def hello() -> dict[str, str]:
+    return {"hello": "world"}
+
+class Server(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print("ready", flush=True)
+
+asyncio.run(Server(uvicorn.Config(app, port=0, log_level="warning")).serve())
+"""
+
+
+def _server_ready(directory: Path, rounds: int) -> Figure:
+    """Time from exec to ready, with an existing database on both sides."""
+    ours, hello = [], []
+    for _ in range(rounds + 1):
+        with start_server(directory / "ready") as server:
+            ours.append(server.ready_s)
+        hello.append(_hello_world_ready(directory / "hello.db"))
+    del ours[0], hello[0]  # the first start creates the database
+    ratio = median_ms(ours) / median_ms(hello)
+    return Figure(
+        what="server ready",
+        ours=f"{median_ms(ours):.0f} ms",
+        against=f"FastAPI + SQLAlchemy + uvicorn hello-world {median_ms(hello):.0f} ms",
+        ratio=f"{ratio:.2f}x",
+        clients="0",
+        target="at most 1.7x",
+        met=ratio <= 1.7,
+        how=f"medians of {rounds}, interleaved; from exec to the line that says the server listens",
+    )
+
+
+def _hello_world_ready(database: Path) -> float:
+    started = time.perf_counter()
+    command = [sys.executable, "-c", HELLO_WORLD, str(database)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        if process.stdout.readline() != b"ready\n":
+            raise RuntimeError("the hello-world server did not start")
+        return time.perf_counter() - started
+    finally:
+        stop_process(process, within_s=20)
 
 
 def _time(command: list[str]) -> float:

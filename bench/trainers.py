@@ -1,4 +1,4 @@
-"""What being an anygpu job costs a training of a built-in trainer: CPU of hooks and agent, and stalls to save."""
+"""Measure what anygpu costs a training of a built-in trainer: CPU of hooks and agent, and pauses to save."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.overhead import agent_cpu_s
 from bench.peers import ROOT
-from bench.stage import Figure, Stage
+from bench.server import BenchServer, Figure
 
 PYTHON = ROOT / ".venv-trainers" / "bin" / "python"
 CODE = Path(__file__).with_name("measured_training.py")
@@ -30,25 +30,29 @@ TRAININGS: dict[str, dict[str, Any]] = {
         "export": [],
     },
 }
+QUICK_TRAININGS = {"torch-classifier": {**TRAININGS["torch-classifier"], "epochs": 1, "image_size": 32}}
 
 
-def measure(stage: Stage) -> list[Figure]:
+def measure(server: BenchServer, *, quick: bool = False) -> list[Figure]:
     if not PYTHON.exists():
         raise RuntimeError("the frameworks are not installed: make test-trainers installs them")
-    return [figure for trainer in TRAININGS for figure in _measured(stage, trainer)]
+    trainings = QUICK_TRAININGS if quick else TRAININGS
+    return [
+        figure for name, settings in trainings.items() for figure in _measure_trainer(server, name, settings)
+    ]
 
 
-def _measured(stage: Stage, trainer: str) -> list[Figure]:
-    job, agent_s = _run(stage, trainer)
-    said = _said(stage, job)
-    share = (agent_s + said["hooks_s"]) / said["cpu_s"]
-    stalls = said["stalls_s"] / said["wall_s"]
+def _measure_trainer(server: BenchServer, trainer: str, settings: dict[str, Any]) -> list[Figure]:
+    job, agent_s = _run(server, trainer, settings)
+    report = _report(server, job)
+    share = (agent_s + report["hooks_s"]) / report["cpu_s"]
+    stalls = report["stalls_s"] / report["wall_s"]
     return [
         Figure(
             what=f"CPU of hooks and agent in `{trainer}`",
             ours=f"{share:.2%}",
-            against=f"training {said['cpu_s']:.0f} s CPU, {said['steps']} steps",
-            ratio=f"agent {agent_s:.2f} s, hooks {said['hooks_s']:.3f} s",
+            against=f"training {report['cpu_s']:.0f} s CPU, {report['steps']} steps",
+            ratio=f"agent {agent_s:.2f} s, hooks {report['hooks_s']:.3f} s",
             target="at most 1 %",
             met=share <= LIMIT,
             how="a job of its own; the agent's start-up and uploads included",
@@ -56,8 +60,8 @@ def _measured(stage: Stage, trainer: str) -> list[Figure]:
         Figure(
             what=f"checkpoint stalls in `{trainer}`",
             ours=f"{stalls:.2%}",
-            against=f"training {said['wall_s']:.0f} s",
-            ratio=f"{said['stalls_s']:.2f} s, {said['stalls_cpu_s']:.2f} s of them CPU",
+            against=f"training {report['wall_s']:.0f} s",
+            ratio=f"{report['stalls_s']:.2f} s, {report['stalls_cpu_s']:.2f} s of them CPU",
             target="at most 1 %",
             met=stalls <= LIMIT,
             how="clock time training stood still to save, at the interval the trainer chose itself",
@@ -65,25 +69,25 @@ def _measured(stage: Stage, trainer: str) -> list[Figure]:
     ]
 
 
-def _run(stage: Stage, trainer: str) -> tuple[str, float]:
-    env = {**ALONE, "BENCH_TRAINER": trainer, "BENCH_SETTINGS": json.dumps(TRAININGS[trainer])}
+def _run(server: BenchServer, trainer: str, settings: dict[str, Any]) -> tuple[str, float]:
+    env = {**ALONE, "BENCH_TRAINER": trainer, "BENCH_SETTINGS": json.dumps(settings)}
     asked = {"code": CODE.read_text(), "python": str(PYTHON), "env": env}
-    job = stage.call("POST", "/api/v1/training", asked)["id"]
+    job = server.call("POST", "/api/v1/training", asked)["id"]
     agent_s, end = 0.0, time.monotonic() + WITHIN_S
     while time.monotonic() < end:
-        agent_s = agent_cpu_s(stage, job) or agent_s
-        if stage.call("GET", f"/api/v1/training/{job}")["ended_at"]:
+        agent_s = agent_cpu_s(server, job) or agent_s
+        if server.call("GET", f"/api/v1/training/{job}")["ended_at"]:
             break
         time.sleep(0.1)
     else:
-        stage.call("POST", f"/api/v1/training/{job}/cancel")
+        server.call("POST", f"/api/v1/training/{job}/cancel")
         raise RuntimeError(f"{trainer} was not done within {WITHIN_S} s")
     return job, agent_s
 
 
-def _said(stage: Stage, job: str) -> dict[str, float]:
-    connection = stage.connect()
-    connection.request("GET", f"/api/v1/training/{job}/logs?offset=-4000", headers=stage.headers)
+def _report(server: BenchServer, job: str) -> dict[str, float]:
+    connection = server.connect()
+    connection.request("GET", f"/api/v1/training/{job}/logs?offset=-4000", headers=server.headers)
     text = connection.getresponse().read().decode(errors="replace")
     connection.close()
     for line in text.splitlines():

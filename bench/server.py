@@ -1,4 +1,4 @@
-"""What every measurement needs: a real server in a directory of its own, a client, and numbers with names."""
+"""Start a real server for a measurement, call it, and describe one measured figure."""
 
 import contextlib
 import http.client
@@ -9,27 +9,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One line of the table."""
+    """One row of the results. `clients` is the number of concurrent clients on each side."""
 
     what: str
     ours: str
-    against: str
-    ratio: str
+    against: str = ""
+    ratio: str = ""
+    clients: str = "1"
     target: str
     met: bool
+    failed: bool = False  # the section ended with an error
     how: str = ""
 
 
 @dataclass
-class Stage:
-    """A running server."""
+class BenchServer:
+    """A running anygpu server and how to reach it."""
 
     state: Path
     port: int
@@ -37,7 +39,6 @@ class Stage:
     pid: int
     ready_s: float
     token: str = ""
-    figures: list[Figure] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -67,7 +68,7 @@ class Stage:
         return self._memory_mb("VmHWM")
 
     def cpu_s(self) -> float:
-        """Processor time it has used so far, in all its threads."""
+        """CPU time used so far by all threads of the server."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -79,8 +80,8 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(directory: Path, **settings: str) -> Iterator[Stage]:
-    """A server on free ports; ended with the block."""
+def start_server(directory: Path, **settings: str) -> Iterator[BenchServer]:
+    """Run a server on free ports until the block ends."""
     state = directory / "state"
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.toml").touch()
@@ -102,7 +103,7 @@ def stage(directory: Path, **settings: str) -> Iterator[Stage]:
         line = process.stdout.readline()
         ready_s = time.perf_counter() - started
         ready = json.loads(line)
-        yield Stage(
+        yield BenchServer(
             state=state,
             port=int(ready["url"].rsplit(":", 1)[1]),
             agent_port=int(ready["agent_url"].rsplit(":", 1)[1]),
@@ -111,11 +112,11 @@ def stage(directory: Path, **settings: str) -> Iterator[Stage]:
             token=(state / "token").read_text().strip(),
         )
     finally:
-        ended(process, within_s=20)
+        stop_process(process, within_s=20)
 
 
-def ended(process: "subprocess.Popen[bytes]", within_s: float) -> None:
-    """Asked to end, and killed when it does not: nothing outlives the measurement."""
+def stop_process(process: "subprocess.Popen[bytes]", within_s: float) -> None:
+    """Terminate the process; kill it when it does not end in time."""
     process.terminate()
     try:
         process.communicate(timeout=within_s)

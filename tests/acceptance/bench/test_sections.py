@@ -1,0 +1,32 @@
+"""Every section of `make bench` runs at a small size and measures all of its rows."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench.__main__ import SECTIONS
+from bench.peers import ROOT
+
+NEEDS_FRAMEWORKS = {"trainers"}  # tests/trainers/test_bench.py
+
+
+def run_quickly(section: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", section],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("section", sorted(SECTIONS.keys() - NEEDS_FRAMEWORKS))
+def test_a_section_measures_all_its_rows(section: str, tmp_path: Path) -> None:
+    done = run_quickly(section, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not measured" not in done.stdout
+    assert "a quick run judges no target" in done.stdout
