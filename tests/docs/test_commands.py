@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, Example, examples
 from tests.docs.places import PLACES
 
 from anygpu.cli import exits
-from anygpu.cli.catalogue import COMMANDS, load
+from anygpu.cli.root import COMMANDS, load_command
 
 BIN = Path(sys.executable).parent
 ANYTHING = "…"
@@ -96,11 +96,11 @@ def paths(command: click.Command, name: str) -> list[str]:
     return [path for sub, each in command.commands.items() for path in paths(each, f"{name} {sub}")]
 
 
-@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", COMMANDS.values(), ids=lambda entry: entry.name)
 def test_every_command_is_documented(entry: click.Command) -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     assert entry.name is not None
-    found = load(entry.name)
+    found = load_command(entry.name)
     assert found is not None
     for path in paths(found, entry.name):
         assert f"anygpu {path}" in text, f"docs/cli.md says nothing of `anygpu {path}`"

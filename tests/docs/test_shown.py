@@ -10,8 +10,8 @@ import click
 import pytest
 from tests.docs.pages import ROOT, Example, blocks, examples, indented
 
-from anygpu.cli.catalogue import load
-from anygpu.cli.run import AFTER_SCRIPT, SPEC_FILES, RunCommand
+from anygpu.cli.jobs.run import JOB_FILE_SUFFIXES, OPTIONS_AFTER_SCRIPT, RunCommand
+from anygpu.cli.root import load_command
 from anygpu.spec import from_file, from_yaml
 from anygpu.trainers.__main__ import _parser
 
@@ -36,7 +36,7 @@ def commands(page: Path) -> Iterator[Example]:
 
 def mistake(words: list[str]) -> str:
     """What is wrong with the words after `anygpu`; empty when nothing is."""
-    found: click.Command | None = load(words[0]) if words else None
+    found: click.Command | None = load_command(words[0]) if words else None
     rest = words[1:]
     while isinstance(found, click.Group) and rest:
         found, rest = found.commands.get(rest[0]), rest[1:]
@@ -55,9 +55,9 @@ def mistake(words: list[str]) -> str:
 def _misplaced(command: click.Command, tail: list[str]) -> str:
     """Options of ours after the script are the script's: nobody who shows one there means that."""
     ours = {name for param in command.params for name in param.opts if name.startswith("--")}
-    if not tail or tail[0].endswith(SPEC_FILES):
+    if not tail or tail[0].endswith(JOB_FILE_SUFFIXES):
         return ""
-    lost = [word for word in tail[1:] if word in ours and word not in AFTER_SCRIPT]
+    lost = [word for word in tail[1:] if word in ours and word not in OPTIONS_AFTER_SCRIPT]
     return f"{lost[0]} comes after the script, which gets it" if lost else ""
 
 
@@ -76,7 +76,7 @@ def test_every_command_shown_is_there_with_its_options(page: Path) -> None:
 def test_every_command_named_in_a_sentence_is_there(page: Path) -> None:
     spans = re.findall(r"`anygpu ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", page.read_text(encoding="utf-8"))
     for first, second in spans:
-        found = load(first)
+        found = load_command(first)
         assert found is not None, f"{named(page)} speaks of `anygpu {first}`"
         if isinstance(found, click.Group) and second:
             assert second in found.commands, f"{named(page)} speaks of `anygpu {first} {second}`"

@@ -8,7 +8,7 @@ import click
 from anygpu.sdk import context as contexts
 from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context
-from anygpu.sdk.http import Endpoint, Locate
+from anygpu.sdk.http import Endpoint, EndpointLocator
 
 F = TypeVar("F")
 
@@ -35,17 +35,17 @@ def context_option(function: F) -> F:
 
 def connect(name: str = "", *, start: bool = False) -> Client:
     """A client of the chosen server. The embedded one is started only by commands that make work for it."""
-    context = contexts.find(name)
-    return Client(_locate(context, start))
+    context = contexts.find_context(name)
+    return Client(_locator(context, start))
 
 
-def _locate(context: Context, start: bool) -> Locate:
-    if context.embedded:
-        return _Embedded(start)
+def _locator(context: Context, start: bool) -> EndpointLocator:
+    if context.is_embedded:
+        return _EmbeddedLocator(start)
     return lambda: contexts.endpoint_of(context)
 
 
-class _Embedded:
+class _EmbeddedLocator:
     """The server of this machine. One that died is started again; one that was stopped on purpose is not."""
 
     def __init__(self, start: bool) -> None:
@@ -56,9 +56,9 @@ class _Embedded:
         from anygpu.sdk import embedded
 
         state = embedded.state_dir()
-        found = embedded.running(state)
-        if found is None and (self._start or embedded.crashed(state)):
-            found = embedded.ensure(state, _say_starting)
+        found = embedded.find_running(state)
+        if found is None and (self._start or embedded.has_crashed(state)):
+            found = embedded.ensure_running(state, _print_starting)
             print(f"anygpu: server started at {found.url} (`anygpu down` stops it)", file=sys.stderr)
         if found is None:
             raise ServerUnreachable(
@@ -69,5 +69,5 @@ class _Embedded:
         return found.endpoint
 
 
-def _say_starting() -> None:
+def _print_starting() -> None:
     print("anygpu: no server runs on this machine; starting one", file=sys.stderr, flush=True)

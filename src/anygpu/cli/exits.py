@@ -23,7 +23,7 @@ INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 CANCELLED: Final = 143
 
-BY_ERROR: Final = {
+EXIT_CODES: Final = {
     "invalid_spec": INVALID,
     "bad_trace": INVALID,
     "not_found": NOT_FOUND,
@@ -42,44 +42,44 @@ BY_ERROR: Final = {
 }
 
 
-def code_of(error: AnygpuError) -> int:
-    return BY_ERROR.get(error.code, TRY_AGAIN if error.retryable else FAILED)
+def exit_code_of(error: AnygpuError) -> int:
+    return EXIT_CODES.get(error.code, TRY_AGAIN if error.retryable else FAILED)
 
 
-def report(error: BaseException) -> int:
+def report_error(error: BaseException) -> int:
     """Say what went wrong on standard error; the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        say("interrupted")
+        print_message("interrupted")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        _silence_standard_output()
+        _discard_stdout()
         return BROKEN_PIPE
     return _report_failure(error)
 
 
 def _report_failure(error: BaseException) -> int:
     if isinstance(error, AnygpuError):
-        say(str(error))
-        return code_of(error)
+        print_message(str(error))
+        return exit_code_of(error)
     if isinstance(error, click.ClickException):
-        say(_usage(error))
+        print_message(_usage_message(error))
         return USAGE
     if isinstance(error, OSError):
-        say(_about_the_system(error))
+        print_message(_os_error_message(error))
         return FAILED
-    say(f"{type(error).__name__}: {error}. This is a bug in anygpu; ANYGPU_DEBUG=1 shows where.")
+    print_message(f"{type(error).__name__}: {error}. This is a bug in anygpu; ANYGPU_DEBUG=1 shows where.")
     return INTERNAL
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     print(f"anygpu: {text}", file=sys.stderr)
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage_message(error: click.ClickException) -> str:
     message = error.format_message()
     stop = "" if message.endswith((".", "!", "?", "?)")) else "."
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -87,12 +87,12 @@ def _usage(error: click.ClickException) -> str:
     return f"{message}{stop} Try `{path} --help`."
 
 
-def _about_the_system(error: OSError) -> str:
+def _os_error_message(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     return f"{error.strerror or error}{where}."
 
 
-def _silence_standard_output() -> None:
+def _discard_stdout() -> None:
     # Whoever read our output has gone; Python would complain once more while it shuts down.
     import os
 

@@ -1,4 +1,4 @@
-"""The HTTP API as methods: one for each thing a server can be asked. Answers are the API's own JSON."""
+"""The HTTP API as methods of `Client`. Each returns the API's JSON."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -7,21 +7,68 @@ from typing import Any
 from urllib.parse import quote
 
 from anygpu.errors import AnygpuError, NotFound
-from anygpu.sdk.backends import Backends
-from anygpu.sdk.http import Http, Locate
-from anygpu.sdk.stream import BEGINNING, PATIENCE_S, Cursor, Stream
+from anygpu.sdk.http import EndpointLocator, ServerConnection
+from anygpu.sdk.stream import PATIENCE_S, START, MessageStream, StreamCursor
 
 ROOT = "/api/v1"
 Json = dict[str, Any]
 
 
+class BackendsClient:
+    """Which backends there are, and which there should be. Answers are the API's own JSON."""
+
+    def __init__(self, http: ServerConnection) -> None:
+        self._http = http
+
+    def list(self) -> Json:
+        return self._request("GET", "")
+
+    def kinds(self) -> Json:
+        """What each kind can be told, and which of it is a credential."""
+        return self._request("GET", "/kinds")
+
+    def add(
+        self,
+        name: str,
+        kind: str,
+        options: Mapping[str, Any] | None = None,
+        credentials: Mapping[str, str | None] | None = None,
+        *,
+        replace: bool = False,
+    ) -> Json:
+        """With `replace` a backend that is there is changed; credentials left out are kept, those None forgotten."""
+        body = {
+            "name": name,
+            "kind": kind,
+            "options": dict(options or {}),
+            "credentials": dict(credentials or {}),
+            "replace": replace,
+        }
+        return self._request("POST", "", body=body, repeatable=replace)
+
+    def check(self, name: str) -> Json:
+        return self._request("POST", f"/{quote(name, safe='')}/check", repeatable=True)
+
+    def remove(self, name: str, *, force: bool = False) -> Json:
+        query = {"force": "true"} if force else None
+        return self._request("DELETE", f"/{quote(name, safe='')}", query=query)
+
+    def rotate(self, *, new_key: bool = True) -> Json:
+        """Seal every credential and secret of the server anew. For the operator."""
+        return self._request("POST", "/rotate", query={"new_key": "true" if new_key else "false"})
+
+    def _request(self, method: str, path: str, **more: Any) -> Json:
+        answer: Json = self._http.request(method, f"{ROOT}/backends{path}", **more).json()
+        return answer
+
+
 class Client:
     """What a server can be asked. Not shared between threads; `another()` gives a second one."""
 
-    def __init__(self, locate: Locate, *, http: Http | None = None) -> None:
+    def __init__(self, locate: EndpointLocator, *, http: ServerConnection | None = None) -> None:
         self._locate = locate
-        self.http = http or Http(locate)
-        self.backends = Backends(self.http)
+        self.http = http or ServerConnection(locate)
+        self.backends = BackendsClient(self.http)
 
     def another(self) -> "Client":
         return Client(self._locate, http=self.http.another())
@@ -35,15 +82,15 @@ class Client:
         return self._get(f"{ROOT}/training", filters)
 
     def job(self, job_id: str) -> Json:
-        return self._get(_training(job_id))
+        return self._get(_job_path(job_id))
 
     def cancel(self, job_id: str) -> Json:
-        return self._post(_training(job_id, "cancel"), repeatable=True)
+        return self._post(_job_path(job_id, "cancel"), repeatable=True)
 
     def resume(self, job_id: str, overrides: Mapping[str, Any] | None = None, *, key: str = "") -> Json:
         headers = {"Idempotency-Key": key or new_key()}
         return self._post(
-            _training(job_id, "resume"), dict(overrides or {}), headers=headers, repeatable=True
+            _job_path(job_id, "resume"), dict(overrides or {}), headers=headers, repeatable=True
         )
 
     def logs(
@@ -51,7 +98,7 @@ class Client:
     ) -> tuple[bytes, int, int]:
         """Bytes, the offset after them, and the attempt they are of."""
         query = {"attempt": attempt, "offset": offset, "limit": limit}
-        answer = self.http.request("GET", _training(job_id, "logs"), query=query)
+        answer = self.http.request("GET", _job_path(job_id, "logs"), query=query)
         end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
         return answer.data, end, int(answer.headers.get("x-log-attempt", attempt or 0))
 
@@ -59,33 +106,35 @@ class Client:
         self, job_id: str, *, names: Sequence[str] = (), points: int = 1000, attempt: int | None = None
     ) -> Json:
         query = {"name": list(names) or None, "points": points, "attempt": attempt}
-        return self._get(_training(job_id, "metrics"), query)
+        return self._get(_job_path(job_id, "metrics"), query)
 
     def events(self, job_id: str, *, after: int = 0, limit: int | None = None) -> Json:
-        return self._get(_training(job_id, "events"), {"after": after, "limit": limit})
+        return self._get(_job_path(job_id, "events"), {"after": after, "limit": limit})
 
     def checkpoints(self, job_id: str) -> list[Json]:
-        return list(self._get(_training(job_id, "checkpoints"))["checkpoints"])
+        return list(self._get(_job_path(job_id, "checkpoints"))["checkpoints"])
 
     def artifacts(self, job_id: str) -> list[Json]:
-        return list(self._get(_training(job_id, "artifacts"))["artifacts"])
+        return list(self._get(_job_path(job_id, "artifacts"))["artifacts"])
 
     def stream(
         self,
         job_id: str,
         *,
         include: Sequence[str] = (),
-        cursor: Cursor = BEGINNING,
+        cursor: StreamCursor = START,
         patience_s: float = PATIENCE_S,
         on_break: Callable[[AnygpuError], None] = lambda _: None,
-    ) -> Stream:
-        path = _training(job_id, "stream")
-        return Stream(
+    ) -> MessageStream:
+        path = _job_path(job_id, "stream")
+        return MessageStream(
             self.http, path, include=include, cursor=cursor, patience_s=patience_s, on_break=on_break
         )
 
-    def project_stream(self, *, after: int = 0, patience_s: float = PATIENCE_S) -> Stream:
-        return Stream(self.http, f"{ROOT}/stream", cursor=Cursor(after=after), patience_s=patience_s)
+    def project_stream(self, *, after: int = 0, patience_s: float = PATIENCE_S) -> MessageStream:
+        return MessageStream(
+            self.http, f"{ROOT}/stream", cursor=StreamCursor(after=after), patience_s=patience_s
+        )
 
     def upload(self, sha256: str, archive: Path | bytes) -> bool:
         """Send an archive unless the server has it; whether it was sent."""
@@ -113,7 +162,7 @@ class Client:
 
     def kept_plan(self, job_id: str) -> Json:
         """The comparison its place came from, what was predicted, and what it took."""
-        return self._get(_training(job_id, "plan"))
+        return self._get(_job_path(job_id, "plan"))
 
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
@@ -133,13 +182,13 @@ class Client:
         return self._post(f"{ROOT}/sweep", repeatable=True)
 
     def migrate(self, job_id: str, to: str) -> Json:
-        return self._post(_training(job_id, "migrate"), {"to": to}, repeatable=True)
+        return self._post(_job_path(job_id, "migrate"), {"to": to}, repeatable=True)
 
     def release(self, job_id: str) -> Json:
-        return self._post(_training(job_id, "release"), repeatable=True)
+        return self._post(_job_path(job_id, "release"), repeatable=True)
 
     def shell(self, job_id: str) -> Json:
-        return self._get(_training(job_id, "shell"))
+        return self._get(_job_path(job_id, "shell"))
 
     def secrets(self) -> Json:
         return self._get(f"{ROOT}/secrets")
@@ -189,6 +238,6 @@ def new_key() -> str:
     return os.urandom(16).hex()
 
 
-def _training(job_id: str, what: str = "") -> str:
+def _job_path(job_id: str, what: str = "") -> str:
     path = f"{ROOT}/training/{quote(job_id, safe='')}"
     return f"{path}/{what}" if what else path

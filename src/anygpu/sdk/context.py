@@ -27,7 +27,7 @@ class Context:
     origin: str = ""
 
     @property
-    def embedded(self) -> bool:
+    def is_embedded(self) -> bool:
         return not self.url
 
 
@@ -37,32 +37,32 @@ class Contexts:
 
     path: Path
     current: str = EMBEDDED
-    known: Mapping[str, Context] = field(default_factory=dict)
+    by_name: Mapping[str, Context] = field(default_factory=dict)
 
     def get(self, name: str) -> Context:
         if name == EMBEDDED:
             return Context(EMBEDDED, origin="this machine")
-        if name not in self.known:
-            names = ", ".join([EMBEDDED, *self.known])
+        if name not in self.by_name:
+            names = ", ".join([EMBEDDED, *self.by_name])
             raise NotFound(
                 f"There is no context {name!r}.", hint=f"Known: {names}. `anygpu login URL` adds one."
             )
-        return self.known[name]
+        return self.by_name[name]
 
-    def added(self, context: Context) -> "Contexts":
-        return Contexts(self.path, context.name, {**self.known, context.name: context})
+    def with_added(self, context: Context) -> "Contexts":
+        return Contexts(self.path, context.name, {**self.by_name, context.name: context})
 
-    def removed(self, name: str) -> "Contexts":
+    def with_removed(self, name: str) -> "Contexts":
         self.get(name)
-        left = {key: value for key, value in self.known.items() if key != name}
+        left = {key: value for key, value in self.by_name.items() if key != name}
         return Contexts(self.path, EMBEDDED if self.current == name else self.current, left)
 
-    def using(self, name: str) -> "Contexts":
+    def with_current(self, name: str) -> "Contexts":
         self.get(name)
-        return Contexts(self.path, name, self.known)
+        return Contexts(self.path, name, self.by_name)
 
 
-def contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
+def load_contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
     """Read the contexts file; without one there is only the embedded server."""
     path = config_path(environ).with_name("contexts.json")
     try:
@@ -76,11 +76,11 @@ def contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
     return Contexts(path, kept.get("current", EMBEDDED), known)
 
 
-def save(all_of_them: Contexts) -> None:
+def save_contexts(all_of_them: Contexts) -> None:
     """Write the file whole or not at all, and never readable by others, not even for a moment."""
     path = all_of_them.path
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kept = {name: {"url": each.url, "token": each.token} for name, each in all_of_them.known.items()}
+    kept = {name: {"url": each.url, "token": each.token} for name, each in all_of_them.by_name.items()}
     text = json.dumps({"current": all_of_them.current, "contexts": kept}, indent=2)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -88,13 +88,13 @@ def save(all_of_them: Contexts) -> None:
     scratch.replace(path)
 
 
-def find(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:
+def find_context(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:
     """The context by name, else from ANYGPU_URL and ANYGPU_TOKEN, else the one in use."""
     if name:
-        return contexts(environ).get(name)
+        return load_contexts(environ).get(name)
     if url := environ.get("ANYGPU_URL"):
         return _from_environment(url, environ)
-    chosen = contexts(environ)
+    chosen = load_contexts(environ)
     return chosen.get(chosen.current)
 
 

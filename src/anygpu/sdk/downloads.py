@@ -29,7 +29,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class DownloadedFile:
     path: Path
     size: int
     downloaded: bool  # False: the same content was there already
@@ -38,7 +38,7 @@ class Fetched:
 def artifact_files(client: Client, job_id: str, names: Sequence[str] = ()) -> list[RemoteFile]:
     """The newest of each name: a later attempt's file replaces an earlier one's."""
     newest = {each["name"]: each for each in client.artifacts(job_id)}
-    return [_remote(each, each["name"]) for name, each in newest.items() if not names or name in names]
+    return [_remote_file(each, each["name"]) for name, each in newest.items() if not names or name in names]
 
 
 def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> list[RemoteFile]:
@@ -50,10 +50,10 @@ def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> li
         steps = ", ".join(str(each["step"]) for each in saved) or "none"
         raise BlobMissing(f"The job has {said}.", hint=f"Steps kept: {steps}.")
     newest = max(chosen, key=lambda each: (each["saved_at"], each["step"]))
-    return [_remote(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
+    return [_remote_file(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
 
 
-def _remote(found: dict[str, Any], name: str) -> RemoteFile:
+def _remote_file(found: dict[str, Any], name: str) -> RemoteFile:
     return RemoteFile(name, int(found["size"]), found["sha256"], tuple(found["urls"]))
 
 
@@ -73,33 +73,33 @@ def safe_path(root: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class Downloader:
     """Downloads into one directory. `base_url` completes addresses the server gives without a host."""
 
     root: Path
     base_url: str
     force: bool = False
 
-    def fetch(self, file: RemoteFile) -> Fetched:
+    def fetch(self, file: RemoteFile) -> DownloadedFile:
         path = safe_path(self.root, file.name)
         if path.is_file() and not path.is_symlink() and file_sha256(path) == file.sha256:
-            return Fetched(path, file.size, downloaded=False)
+            return DownloadedFile(path, file.size, downloaded=False)
         if (path.exists() or path.is_symlink()) and not self.force:
             raise Conflict(
                 f"{path} exists with other content.",
                 hint="--force overwrites it; or choose another directory.",
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._complete(file, path)
-        return Fetched(path, file.size, downloaded=True)
+        self._download_verified(file, path)
+        return DownloadedFile(path, file.size, downloaded=True)
 
-    def _complete(self, file: RemoteFile, path: Path) -> None:
-        part = _Part(path, file)
-        self._download(file, part)
+    def _download_verified(self, file: RemoteFile, path: Path) -> None:
+        part = _PartialFile(path, file)
+        self._download_with_retries(file, part)
         if file_sha256(part.data) != file.sha256:
             # Damaged while it lay here, perhaps: once more from the beginning before blaming the server.
             part.discard()
-            self._download(file, part)
+            self._download_with_retries(file, part)
         if file_sha256(part.data) != file.sha256:
             part.discard()
             raise BlobCorrupt(
@@ -108,35 +108,35 @@ class Download:
         part.data.replace(path)
         part.discard()
 
-    def _download(self, file: RemoteFile, part: "_Part") -> None:
+    def _download_with_retries(self, file: RemoteFile, part: "_PartialFile") -> None:
         for turn in range(TRIES):
             try:
-                self._rest(file, part)
+                self._download_missing(file, part)
                 return
             except ServerUnreachable:
                 if turn == TRIES - 1:
                     raise
                 time.sleep(backoff_s(turn))
 
-    def _rest(self, file: RemoteFile, part: "_Part") -> None:
+    def _download_missing(self, file: RemoteFile, part: "_PartialFile") -> None:
         done = part.chunks_done()
         for number, url in enumerate(file.urls):
             if number >= done:
-                part.append(number, _content(urljoin(self.base_url + "/", url)))
+                part.append(number, _read_url(urljoin(self.base_url + "/", url)))
         if not file.urls:
             part.append(0, b"")
 
 
-class _Part:
+class _PartialFile:
     """A file on its way: the bytes so far, and beside them how many whole chunks these are."""
 
     def __init__(self, path: Path, file: RemoteFile) -> None:
         self.data = path.with_name(f".{path.name}.{file.sha256[:12]}.part")
-        self._notes = self.data.with_suffix(".part.json")
+        self._state_file = self.data.with_suffix(".part.json")
 
     def chunks_done(self) -> int:
         try:
-            notes = json.loads(self._notes.read_text())
+            notes = json.loads(self._state_file.read_text())
             os.truncate(self.data, notes["size"])
         except (OSError, ValueError, KeyError):
             self.discard()
@@ -149,11 +149,11 @@ class _Part:
             for block in [content] if isinstance(content, bytes) else content:
                 file.write(block)
             size = file.tell()
-        self._notes.write_text(json.dumps({"chunks": number + 1, "size": size}))
+        self._state_file.write_text(json.dumps({"chunks": number + 1, "size": size}))
 
     def discard(self) -> None:
         self.data.unlink(missing_ok=True)
-        self._notes.unlink(missing_ok=True)
+        self._state_file.unlink(missing_ok=True)
 
 
 def file_sha256(path: Path) -> str:
@@ -161,7 +161,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _content(url: str) -> Iterator[bytes]:
+def _read_url(url: str) -> Iterator[bytes]:
     """A signed URL's bytes. It carries its own permission: our token is not sent to whoever serves it."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection

@@ -22,7 +22,7 @@ START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 LOG_LINES = 15
 # Servers outlive us on purpose; forgetting the object of a living child would be taken for a leak.
-_STARTED: list[object] = []
+_CHILDREN: list[object] = []
 
 
 class ServerFailed(AnygpuError):
@@ -32,7 +32,7 @@ class ServerFailed(AnygpuError):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningServer:
     """A server that answers: where, and as which process."""
 
     url: str
@@ -55,31 +55,31 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return settings.load(environ=environ).state
 
 
-def running(state: Path) -> Running | None:
+def find_running(state: Path) -> RunningServer | None:
     """The server of this state directory, if its process lives. It announces itself when it is ready."""
     try:
         told = json.loads((state / "server.json").read_text())
-        found = Running(told["url"], int(told["pid"]), (state / "token").read_text().strip())
+        found = RunningServer(told["url"], int(told["pid"]), (state / "token").read_text().strip())
     except (OSError, ValueError, KeyError):
         return None
-    return found if _alive(found.pid) else None
+    return found if _is_server_process(found.pid) else None
 
 
-def ensure(state: Path, on_start: Callable[[], None] = lambda: None) -> Running:
+def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> RunningServer:
     """The running server, started first if there is none."""
-    found = running(state)
+    found = find_running(state)
     if found is not None:
         return found
-    make_state(state)
-    with _only_one_starts(state):
-        found = running(state)
+    create_state_dir(state)
+    with _start_lock(state):
+        found = find_running(state)
         if found is not None:
             return found
         on_start()
         return _start(state)
 
 
-def make_state(state: Path) -> None:
+def create_state_dir(state: Path) -> None:
     """The directory, there and writable."""
     from anygpu.settings import InvalidSettings
 
@@ -95,12 +95,12 @@ def make_state(state: Path) -> None:
 
 def stop(state: Path, timeout_s: float = 20) -> int | None:
     """Ask the server to stop and wait until it is gone; its process id, or None when none ran."""
-    found = running(state)
+    found = find_running(state)
     if found is None:
         return None
     os.kill(found.pid, signal.SIGTERM)
     until = time.monotonic() + timeout_s
-    while _alive(found.pid):
+    while _is_server_process(found.pid):
         if time.monotonic() > until:
             raise ServerFailed(
                 f"The server (process {found.pid}) has not stopped after {timeout_s:.0f} s.",
@@ -110,37 +110,43 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
     return found.pid
 
 
-def command(state: Path) -> list[str]:
+def server_command(state: Path) -> list[str]:
     """How a server of this state directory is started. A port that is taken gives way to a free one."""
     from anygpu import settings
 
     port = settings.load(overrides={"state": state}).server.port
-    chosen = port if _free(port) else 0
+    chosen = port if _is_port_free(port) else 0
     return [sys.executable, "-m", "anygpu.server", "--state", str(state), "--port", str(chosen)]
 
 
-def _start(state: Path) -> Running:
+def _start(state: Path) -> RunningServer:
     import subprocess
 
     log = state / "server.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
         child = subprocess.Popen(
-            command(state), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            server_command(state),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
-    _STARTED.append(child)
+    _CHILDREN.append(child)
     until = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < until:
-        found = running(state)
+        found = find_running(state)
         if found is not None:
             return found
         if child.poll() is not None:
-            raise ServerFailed(f"The embedded server ended with code {child.returncode}:\n{_tail(log)}")
+            raise ServerFailed(f"The embedded server ended with code {child.returncode}:\n{_log_tail(log)}")
         time.sleep(POLL_S)
-    raise ServerUnreachable(f"The embedded server is not ready after {START_TIMEOUT_S:.0f} s:\n{_tail(log)}")
+    raise ServerUnreachable(
+        f"The embedded server is not ready after {START_TIMEOUT_S:.0f} s:\n{_log_tail(log)}"
+    )
 
 
 @contextlib.contextmanager
-def _only_one_starts(state: Path) -> Iterator[None]:
+def _start_lock(state: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:
@@ -153,24 +159,24 @@ def _only_one_starts(state: Path) -> Iterator[None]:
         yield
 
 
-def _tail(log: Path) -> str:
+def _log_tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join([*lines[-LOG_LINES:], f"(the whole log: {log})"])
 
 
-def _alive(pid: int) -> bool:
+def _is_server_process(pid: int) -> bool:
     """Our server's process. Numbers are used again, and the token must not be sent to whoever has it now."""
     try:
         os.kill(pid, 0)
-        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (ProcessLookupError, PermissionError):
         return False
     except OSError:
         return True  # no /proc on this system
-    return b"anygpu.server" in words  # a process that ended and was not waited for has no words
+    return b"anygpu.server" in command_line  # a process that ended and was not waited for has no words
 
 
-def _free(port: int) -> bool:
+def _is_port_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -180,6 +186,6 @@ def _free(port: int) -> bool:
     return True
 
 
-def crashed(state: Path) -> bool:
+def has_crashed(state: Path) -> bool:
     """A server that stops leaves nothing behind; one that was killed leaves its address."""
-    return (state / "server.json").exists() and running(state) is None
+    return (state / "server.json").exists() and find_running(state) is None

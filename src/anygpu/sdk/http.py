@@ -1,4 +1,4 @@
-"""HTTP to one server: a kept connection, errors as they were raised there, retries where they are safe."""
+"""HTTP requests to one server: connection reuse, retries, and errors raised as the server named them."""
 
 import contextlib
 import http.client
@@ -12,14 +12,73 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
-from anygpu.errors import AnygpuError, ServerUnreachable
-from anygpu.sdk.problems import error_from
+from anygpu import errors
+from anygpu.errors import AnygpuError, InvalidSpec, Problem, ServerUnreachable
+
+_BY_STATUS = {
+    400: errors.InvalidSpec,
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    413: errors.TooLarge,
+    422: errors.InvalidSpec,
+    429: errors.RateLimited,
+    503: errors.StoreBusy,
+    507: errors.StorageFull,
+}
+_STANDARD_KEYS = {"type", "title", "status", "code", "detail", "hint", "retryable", "problems"}
+
+
+def error_from_response(status: int, content_type: str, body: bytes) -> AnygpuError:
+    """The error a server's answer stands for; one it did not name is told by its status."""
+    document = _problem_document(content_type, body)
+    code = document.get("code")
+    kind = next((kind for kind in errors.every_error() if kind.code == code), None)
+    if kind is None:
+        kind = _BY_STATUS.get(status, errors.Internal)
+    if issubclass(kind, InvalidSpec) and document.get("problems"):
+        return kind([_problem(item) for item in document["problems"]])
+    return _build_error(kind, status, document)
+
+
+def _build_error(kind: type[AnygpuError], status: int, document: Mapping[str, Any]) -> AnygpuError:
+    detail = str(document.get("detail") or document.get("title") or "")
+    more = {key: value for key, value in document.items() if key not in _STANDARD_KEYS}
+    if issubclass(kind, InvalidSpec):
+        return kind([Problem(place="", value=None, message=detail or f"the server answered {status}")])
+    if not detail:
+        return kind(**more)
+    return kind(detail, hint=str(document.get("hint") or ""), **more)
+
+
+def _problem(item: Mapping[str, Any]) -> Problem:
+    # Whoever called us wrote neither a body nor a path.
+    return Problem(
+        place=str(item.get("place", "")).removeprefix("path."),
+        value=item.get("value"),
+        message=str(item.get("message", "")),
+        suggestion=str(item.get("suggestion") or ""),
+        source=str(item.get("source") or "").removeprefix("body"),
+        line=item.get("line"),
+    )
+
+
+def _problem_document(content_type: str, body: bytes) -> dict[str, Any]:
+    if "json" not in content_type:
+        return {}
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
 
 TRIES = 5
 FIRST_DELAY_S = 0.1
-LONGEST_DELAY_S = 2.0
-_BROKEN = (OSError, http.client.HTTPException)
-_SAFE_TO_REPEAT = {"GET", "HEAD", "PUT", "DELETE"}
+MAX_DELAY_S = 2.0
+_CONNECTION_ERRORS = (OSError, http.client.HTTPException)
+_IDEMPOTENT_METHODS = {"GET", "HEAD", "PUT", "DELETE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +89,14 @@ class Endpoint:
     token: str
 
 
-class Locate(Protocol):
+class EndpointLocator(Protocol):
     """Says where the server is now; asked again after a broken connection, for it may have moved."""
 
     def __call__(self) -> Endpoint: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """Headers by their names in lower case."""
 
     status: int
@@ -48,10 +107,10 @@ class Answer:
         return json.loads(self.data) if self.data else None
 
 
-class Http:
+class ServerConnection:
     """One kept connection. Not shared between threads: each thread makes its own."""
 
-    def __init__(self, locate: Locate, *, timeout_s: float = 30, tries: int = TRIES) -> None:
+    def __init__(self, locate: EndpointLocator, *, timeout_s: float = 30, tries: int = TRIES) -> None:
         self._locate = locate
         self._timeout_s = timeout_s
         self._tries = tries
@@ -59,9 +118,9 @@ class Http:
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
 
-    def another(self) -> "Http":
+    def another(self) -> "ServerConnection":
         """A second connection to the same server, for another thread or beside an open stream."""
-        return Http(self._locate, timeout_s=self._timeout_s, tries=self._tries)
+        return ServerConnection(self._locate, timeout_s=self._timeout_s, tries=self._tries)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -78,12 +137,12 @@ class Http:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
-    ) -> Answer:
+    ) -> ApiResponse:
         """One answer, after retries if the call may be repeated. Raises the error the server named."""
         # Where there is no server, looking again a moment later finds none either.
         self._endpoint = self.endpoint
-        safe = method in _SAFE_TO_REPEAT if repeatable is None else repeatable
-        return self._with_retries(lambda: self._once(method, path, query, body, headers), safe)
+        safe = method in _IDEMPOTENT_METHODS if repeatable is None else repeatable
+        return self._with_retries(lambda: self._request_once(method, path, query, body, headers), safe)
 
     def open(self, path: str, query: Mapping[str, Any], *, silence_s: float) -> http.client.HTTPResponse:
         """An answer still to be read, on this connection. `silence_s` without a byte breaks it."""
@@ -91,7 +150,9 @@ class Http:
         if self._socket is not None:
             self._socket.settimeout(silence_s)
         if response.status >= 400:
-            raise error_from(response.status, response.headers.get("Content-Type", ""), response.read())
+            raise error_from_response(
+                response.status, response.headers.get("Content-Type", ""), response.read()
+            )
         return response
 
     def close(self) -> None:
@@ -105,12 +166,12 @@ class Http:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Close, and ask again where the server is."""
         self.close()
         self._endpoint = None
 
-    def _with_retries(self, call: Callable[[], Answer], safe: bool) -> Answer:
+    def _with_retries(self, call: Callable[[], ApiResponse], safe: bool) -> ApiResponse:
         for turn in range(self._tries - 1):
             try:
                 return call()
@@ -118,25 +179,25 @@ class Http:
                 if not error.retryable or not safe:
                     raise
             time.sleep(backoff_s(turn))
-            self.forget()
+            self.reset()
         return call()
 
-    def _once(
+    def _request_once(
         self,
         method: str,
         path: str,
         query: Mapping[str, Any] | None,
         body: Any,
         headers: Mapping[str, str] | None,
-    ) -> Answer:
+    ) -> ApiResponse:
         response = self._send(method, path, query, body, headers)
         try:
             data = response.read()
-        except _BROKEN as error:
+        except _CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
         if response.status >= 400:
-            raise error_from(response.status, response.headers.get("Content-Type", ""), data)
-        return Answer(
+            raise error_from_response(response.status, response.headers.get("Content-Type", ""), data)
+        return ApiResponse(
             response.status, {name.lower(): value for name, value in response.headers.items()}, data
         )
 
@@ -148,20 +209,20 @@ class Http:
         body: Any,
         headers: Mapping[str, str] | None,
     ) -> http.client.HTTPResponse:
-        payload, kind = _encoded(body)
+        payload, kind = _encode_body(body)
         try:
-            connection = self._connected()
-            connection.request(method, _target(path, query), payload, self._headers(kind, headers))
+            connection = self._open_connection()
+            connection.request(method, _request_target(path, query), payload, self._headers(kind, headers))
             self._socket = connection.sock  # the connection lets go of it when the server will close
             return connection.getresponse()
-        except _BROKEN as error:
+        except _CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
 
-    def _connected(self) -> http.client.HTTPConnection:
-        if self._connection is not None and _gone(self._connection):
+    def _open_connection(self) -> http.client.HTTPConnection:
+        if self._connection is not None and _is_closed_by_server(self._connection):
             self.close()
         if self._connection is None:
-            self._connection = _connection(self.endpoint.url, self._timeout_s)
+            self._connection = _new_connection(self.endpoint.url, self._timeout_s)
         if self._connection.sock is not None:
             self._connection.sock.settimeout(self._timeout_s)
         return self._connection
@@ -183,11 +244,11 @@ class Http:
 
 def backoff_s(turn: int) -> float:
     """What to wait after failed try number `turn`, jittered so that clients do not knock together."""
-    longest_s: float = min(FIRST_DELAY_S * 2 ** min(turn, 16), LONGEST_DELAY_S)
+    longest_s: float = min(FIRST_DELAY_S * 2 ** min(turn, 16), MAX_DELAY_S)
     return longest_s * random.uniform(0.5, 1)  # noqa: S311 no secret
 
 
-def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
+def _new_connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ServerUnreachable(
@@ -197,17 +258,17 @@ def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     return kind(parts.hostname, parts.port, timeout=timeout_s)
 
 
-def _gone(connection: http.client.HTTPConnection) -> bool:
+def _is_closed_by_server(connection: http.client.HTTPConnection) -> bool:
     """Nothing is asked, so anything to read is the server's goodbye to a connection kept too long."""
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
-def _target(path: str, query: Mapping[str, Any] | None) -> str:
+def _request_target(path: str, query: Mapping[str, Any] | None) -> str:
     given = {key: value for key, value in (query or {}).items() if value is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
-def _encoded(body: Any) -> tuple[Any, str | None]:
+def _encode_body(body: Any) -> tuple[Any, str | None]:
     if body is None:
         return None, None
     if hasattr(body, "seek"):

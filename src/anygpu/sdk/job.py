@@ -1,14 +1,81 @@
-"""One job, as Python holds it."""
+"""`Job`: status, logs, metrics, result and files of one submitted job."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from anygpu.errors import AnygpuError
 from anygpu.sdk.client import Client
-from anygpu.sdk.monitor import Monitor
 from anygpu.sdk.status import TERMINAL, Status
+
+REFRESH_S = 10.0  # what no message carries (the cost) is asked for this often
+
+
+class Monitor:
+    """`for status in job.monitor()` or `async for status in job.monitor()`, until the job has ended."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._client = client
+        self._job_id = job_id
+
+    def __iter__(self) -> Iterator[Status]:
+        return _StatusFeed(self._client.another(), self._client.another(), self._job_id).statuses()
+
+    async def __aiter__(self) -> AsyncIterator[Status]:
+        import asyncio
+
+        following = _StatusFeed(self._client.another(), self._client.another(), self._job_id)
+        statuses = following.statuses()
+        try:
+            while (status := await asyncio.to_thread(next, statuses, None)) is not None:
+                yield status
+        finally:
+            following.close()  # a thread that waits for the next message must not outlive the loop
+
+
+class _StatusFeed:
+    def __init__(self, streaming: Client, asking: Client, job_id: str) -> None:
+        self._streaming, self._queries = streaming, asking
+        self._job_id = job_id
+        self._stream = streaming.stream(job_id, include=("events", "metrics", "progress"))
+        self._refreshed_at = 0.0
+
+    def statuses(self) -> Iterator[Status]:
+        try:
+            yield from self._statuses()
+        finally:
+            self._streaming.close()
+            self._queries.close()
+
+    def _statuses(self) -> Iterator[Status]:
+        status = self._refresh(Status(job_id=self._job_id))
+        yield status
+        if status.done:
+            return
+        for message in self._stream:
+            fresh = self._apply(status.without_news(), message)
+            if fresh != status:
+                status = fresh
+                yield status
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _apply(self, status: Status, message: dict[str, Any]) -> Status:
+        kind = message["kind"]
+        if kind == "progress":
+            status = status.with_progress(message.get("progress") or {}, message.get("telemetry") or {})
+        elif kind == "metrics":
+            status = status.with_points(message["points"])
+        if kind in ("event", "end") or time.monotonic() - self._refreshed_at > REFRESH_S:
+            status = self._refresh(status)
+        return status
+
+    def _refresh(self, status: Status) -> Status:
+        self._refreshed_at = time.monotonic()
+        return status.with_job(self._queries.job(self._job_id))
 
 
 class JobFailed(AnygpuError):
@@ -52,8 +119,8 @@ class Job:
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """The newest attempt's lines; with `follow`, of every attempt as they come, until the job ends."""
-        chunks = self._followed() if follow else self._stored()
-        return _lines(chunks)
+        chunks = self._live_log() if follow else self._stored_log()
+        return _split_lines(chunks)
 
     def metrics(self, *names: str, points: int = 1000) -> dict[str, list[list[Any]]]:
         """Each metric's `[step, time, value]` points, thinned out to about `points` with the extremes kept."""
@@ -62,9 +129,9 @@ class Job:
 
     def result(self, timeout_s: float | None = None) -> dict[str, Any]:
         """Wait for the end; the job as the server has it. Raises JobFailed if it did not complete."""
-        job = self._ended(timeout_s)
+        job = self._wait_until_ended(timeout_s)
         if job["status"] != "completed":
-            raise JobFailed(_why(job), job=job)
+            raise JobFailed(_failure_message(job), job=job)
         return job
 
     def cancel(self) -> None:
@@ -78,25 +145,25 @@ class Job:
         self, directory: str | Path = ".", *, checkpoints: bool = False, force: bool = False
     ) -> list[Path]:
         """Download what the job made into a directory; each file is verified."""
-        from anygpu.sdk.downloads import Download, artifact_files, checkpoint_files
+        from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 
         files = artifact_files(self._client, self.id)
         if checkpoints:
             files = [*files, *checkpoint_files(self._client, self.id)]
-        download = Download(Path(directory), self._client.http.endpoint.url, force=force)
+        download = Downloader(Path(directory), self._client.http.endpoint.url, force=force)
         return [download.fetch(each).path for each in files]
 
-    def _ended(self, timeout_s: float | None) -> dict[str, Any]:
+    def _wait_until_ended(self, timeout_s: float | None) -> dict[str, Any]:
         job = self.describe()
         if job["status"] in TERMINAL:
             return job
-        if not self._waited(timeout_s):
+        if not self._ends_within(timeout_s):
             raise NotFinished(
                 f"{self.id} has not ended after {timeout_s:g} s.", hint="It goes on; ask again."
             )
         return self.describe()
 
-    def _waited(self, timeout_s: float | None) -> bool:
+    def _ends_within(self, timeout_s: float | None) -> bool:
         """Whether the end came in time. The alarm closes the stream, which ends the wait."""
         import threading
 
@@ -110,7 +177,7 @@ class Job:
             alarm.cancel()
         return ended
 
-    def _stored(self) -> Iterator[bytes]:
+    def _stored_log(self) -> Iterator[bytes]:
         offset, attempt = 0, None
         while True:
             data, offset, attempt = self._client.logs(self.id, attempt=attempt, offset=offset)
@@ -118,19 +185,19 @@ class Job:
                 return
             yield data
 
-    def _followed(self) -> Iterator[bytes]:
+    def _live_log(self) -> Iterator[bytes]:
         with closing(self._client.another()) as following:
             stream = following.stream(self.id, include=("logs",))
             yield from (message["data"] for message in stream if message["kind"] == "log")
 
 
-def _why(job: Mapping[str, Any]) -> str:
+def _failure_message(job: Mapping[str, Any]) -> str:
     failure = job.get("failure") or {}
     said = failure.get("message") or job["status"]
     return f"Job {job.get('name') or job['id']} {job['status']}: {said}"
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+def _split_lines(chunks: Iterator[bytes]) -> Iterator[str]:
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")

@@ -13,11 +13,18 @@ from typing import Any
 
 from anygpu.errors import BlobMissing
 from anygpu.sdk.client import Client
-from anygpu.sdk.downloads import Download, Fetched, RemoteFile, artifact_files, checkpoint_files, file_sha256
+from anygpu.sdk.downloads import (
+    DownloadedFile,
+    Downloader,
+    RemoteFile,
+    artifact_files,
+    checkpoint_files,
+    file_sha256,
+)
 
-DECLARED = "best/"
+DECLARED_PREFIX = "best/"
 WEIGHTS = ("pt", "pth", "safetensors", "ckpt")
-ORDER = (
+PATTERNS = (
     *(f"best.{kind}" for kind in WEIGHTS),
     *(f"best*.{kind}" for kind in WEIGHTS),
     *(f"last.{kind}" for kind in WEIGHTS),
@@ -48,7 +55,7 @@ FRAMEWORKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TrainedModel:
     """The files of a model: one, or several below one directory."""
 
     files: Sequence[RemoteFile]
@@ -57,27 +64,29 @@ class Model:
     @property
     def root(self) -> str:
         """What their names have before the part that differs; a single file's whole name."""
-        return self.files[0].name if len(self.files) == 1 else DECLARED + "model"
+        return self.files[0].name if len(self.files) == 1 else DECLARED_PREFIX + "model"
 
 
-def model_of(client: Client, job: Mapping[str, Any]) -> Model:
+def find_model(client: Client, job: Mapping[str, Any]) -> TrainedModel:
     """The model a job made."""
     results = artifact_files(client, job["id"])
-    files = declared(results) or first_of(results) or first_of(_newest_checkpoint(client, job["id"]))
+    files = (
+        declared_files(results) or first_match(results) or first_match(_newest_checkpoint(client, job["id"]))
+    )
     if not files:
         raise BlobMissing(
             "The job has published no model.",
             hint="Declare it in the script with anygpu.best(path), or name its file in `outputs`.",
         )
-    return Model(files, framework(job.get("spec") or {}, files))
+    return TrainedModel(files, framework_name(job.get("spec") or {}, files))
 
 
-def declared(results: Sequence[RemoteFile]) -> list[RemoteFile]:
+def declared_files(results: Sequence[RemoteFile]) -> list[RemoteFile]:
     """The newest declared file, or all files of the directory it lies in."""
-    best = [file for file in results if file.name.startswith(DECLARED)]
+    best = [file for file in results if file.name.startswith(DECLARED_PREFIX)]
     if not best:
         return []
-    inside = f"{DECLARED}model/"
+    inside = f"{DECLARED_PREFIX}model/"
     return (
         [file for file in best if file.name.startswith(inside)]
         if best[-1].name.startswith(inside)
@@ -85,15 +94,15 @@ def declared(results: Sequence[RemoteFile]) -> list[RemoteFile]:
     )
 
 
-def first_of(files: Sequence[RemoteFile]) -> list[RemoteFile]:
-    for pattern in ORDER:
+def first_match(files: Sequence[RemoteFile]) -> list[RemoteFile]:
+    for pattern in PATTERNS:
         found = [file for file in files if fnmatchcase(PurePosixPath(file.name).name, pattern)]
         if found:
             return found[-1:]
     return []
 
 
-def framework(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
+def framework_name(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
     """The trainer's name where there is one; else what the file's place and ending say."""
     if spec.get("trainer"):
         return str(spec["trainer"]).partition("/")[0]
@@ -104,7 +113,7 @@ def framework(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
     return next((known for suffix, known in FRAMEWORKS.items() if suffix in suffixes), "model")
 
 
-def file_name(model: Model, job: Mapping[str, Any], now: datetime | None = None) -> str:
+def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime | None = None) -> str:
     """`model_yolo_2026-01-16T14-30-45.pt`, by when the job ended (UTC), so that fetching again finds it."""
     ended = job.get("ended_at")
     at = datetime.fromisoformat(ended) if ended else now or datetime.now(UTC)
@@ -112,29 +121,29 @@ def file_name(model: Model, job: Mapping[str, Any], now: datetime | None = None)
     return f"model_{model.framework}_{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}{suffix}"
 
 
-def bring_home(model: Model, name: str, directory: Path, base_url: str) -> list[Fetched]:
+def download_model(model: TrainedModel, name: str, directory: Path, base_url: str) -> list[DownloadedFile]:
     """Save it under its name, or the next free one when something else bears that already."""
     free = _free_name(directory, name, model)
-    download = Download(directory, base_url)
+    download = Downloader(directory, base_url)
     return [download.fetch(replace(file, name=free + file.name[len(model.root) :])) for file in model.files]
 
 
-def _free_name(directory: Path, name: str, model: Model) -> str:
+def _free_name(directory: Path, name: str, model: TrainedModel) -> str:
     stem, dot, suffix = name.partition(".") if len(model.files) == 1 else (name, "", "")
     number, chosen = 1, name
-    while (directory / chosen).exists() and not _is_same(directory / chosen, model):
+    while (directory / chosen).exists() and not _is_model_at(directory / chosen, model):
         number += 1
         chosen = f"{stem}-{number}{dot}{suffix}"
     return chosen
 
 
-def _is_same(path: Path, model: Model) -> bool:
+def _is_model_at(path: Path, model: TrainedModel) -> bool:
     if len(model.files) > 1:
-        return all(_has(path / file.name[len(model.root) + 1 :], file) for file in model.files)
-    return _has(path, model.files[0])
+        return all(_matches(path / file.name[len(model.root) + 1 :], file) for file in model.files)
+    return _matches(path, model.files[0])
 
 
-def _has(path: Path, file: RemoteFile) -> bool:
+def _matches(path: Path, file: RemoteFile) -> bool:
     return path.is_file() and file_sha256(path) == file.sha256
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from anygpu.sdk import context as contexts
 from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context
-from anygpu.sdk.http import Endpoint, Locate
+from anygpu.sdk.http import Endpoint, EndpointLocator
 from anygpu.sdk.job import Job
 from anygpu.sdk.requirements import Requirements, placement_from
 
@@ -27,10 +27,10 @@ class Platform:
     def __init__(
         self, url: str = "", token: str = "", *, context: str = "", state: str | Path | None = None
     ) -> None:
-        self._context = Context("argument", url.rstrip("/"), token) if url else contexts.find(context)
+        self._context = Context("argument", url.rstrip("/"), token) if url else contexts.find_context(context)
         if state is not None:
             self._context = Context(contexts.EMBEDDED)
-        self.client = Client(locate(self._context, Path(state) if state is not None else None))
+        self.client = Client(locator_for(self._context, Path(state) if state is not None else None))
 
     def submit(
         self,
@@ -44,14 +44,17 @@ class Platform:
         **spec: Any,
     ) -> Job:
         """Submit a job; returns at once. `spec` takes every other field of a job's spec, e.g. `name`, `env`."""
-        from anygpu.sdk.submission import prepared
+        from anygpu.sdk.submission import prepare_spec
 
         what = {"code": code, "script": None if script is None else str(script), "command": command}
         asked = {key: value for key, value in what.items() if value is not None}
         needs = requirements.spec() if requirements is not None else {}
         wishes = {"placement": placement_from(preferences or {})}
-        ready = prepared(
-            self.client, merged(needs, wishes, asked, spec), workdir=workdir, here=self._context.embedded
+        ready = prepare_spec(
+            self.client,
+            merge_specs(needs, wishes, asked, spec),
+            workdir=workdir,
+            server_is_local=self._context.is_embedded,
         )
         return Job(self.client, self.client.submit(ready)["id"])
 
@@ -70,24 +73,24 @@ class Platform:
                 return
 
 
-def locate(context: Context, state: Path | None = None, on_start: Any = lambda: None) -> Locate:
+def locator_for(context: Context, state: Path | None = None, on_start: Any = lambda: None) -> EndpointLocator:
     """How to find a context's server, now and again after it moved."""
-    if not context.embedded:
+    if not context.is_embedded:
         return lambda: Endpoint(context.url, context.token)
 
     def here() -> Endpoint:
         from anygpu.sdk import embedded
 
-        return embedded.ensure(state or embedded.state_dir(), on_start).endpoint
+        return embedded.ensure_running(state or embedded.state_dir(), on_start).endpoint
 
     return here
 
 
-def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+def merge_specs(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """One mapping of several; later parts win, place by place."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
             both = isinstance(value, Mapping) and isinstance(whole.get(key), Mapping)
-            whole[key] = merged(whole[key], value) if both else value
+            whole[key] = merge_specs(whole[key], value) if both else value
     return {key: value for key, value in whole.items() if value not in (None, {})}

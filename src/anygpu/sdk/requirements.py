@@ -39,21 +39,21 @@ class Requirements:
 
     def spec(self) -> dict[str, Any]:
         """The parts of a job's spec these stand for."""
-        gpu = _given(count=self.gpu_count, kind=self.gpu_kind, memory=_size(self.gpu_memory_gb))
-        resources = _given(
+        gpu = _without_none(count=self.gpu_count, kind=self.gpu_kind, memory=_size(self.gpu_memory_gb))
+        resources = _without_none(
             gpu=gpu or None, cpus=self.cpus, memory=_size(self.memory_gb), disk=_size(self.disk_gb)
         )
-        limits = _given(
+        limits = _without_none(
             max_cost=None if self.max_cost_usd is None else f"{self.max_cost_usd:.6f}",
-            timeout_s=_times(self.timeout_hours, 3600),
-            deadline_s=_times(self.deadline_hours, 3600),
+            timeout_s=_to_seconds(self.timeout_hours, 3600),
+            deadline_s=_to_seconds(self.deadline_hours, 3600),
             max_retries=self.max_retries,
         )
-        placement = _given(
+        placement = _without_none(
             interruptible=None if self.interruptible is None else _yes_or_no(self.interruptible),
-            expected_duration_s=_times(self.duration_hours_estimated, 3600),
+            expected_duration_s=_to_seconds(self.duration_hours_estimated, 3600),
         )
-        checkpoint = _given(every_s=_times(self.checkpoint_frequency_minutes, 60))
+        checkpoint = _without_none(every_s=_to_seconds(self.checkpoint_frequency_minutes, 60))
         parts = {"resources": resources, "limits": limits, "placement": placement, "checkpoint": checkpoint}
         return {name: part for name, part in parts.items() if part}
 
@@ -62,14 +62,14 @@ def placement_from(preferences: Mapping[str, Any]) -> dict[str, Any]:
     """`{"optimize_for": "cost", "allowed_backends": None}` -> the spec's placement."""
     unknown = [name for name in preferences if name not in PREFERENCES]
     if unknown:
-        raise InvalidSpec([_unknown(name) for name in unknown])
+        raise InvalidSpec([_unknown_preference(name) for name in unknown])
     placement = {PREFERENCES[name]: value for name, value in preferences.items() if value is not None}
     if "strategy" in placement:
         placement["strategy"] = OPTIMIZE_FOR.get(placement["strategy"], placement["strategy"])
     return placement
 
 
-def _unknown(name: str) -> Problem:
+def _unknown_preference(name: str) -> Problem:
     import difflib
 
     near = difflib.get_close_matches(name, PREFERENCES, n=1)
@@ -77,7 +77,7 @@ def _unknown(name: str) -> Problem:
     return Problem(f"preferences.{name}", None, "unknown key", suggestion)
 
 
-def _given(**parts: Any) -> dict[str, Any]:
+def _without_none(**parts: Any) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
@@ -86,7 +86,7 @@ def _size(gigabytes: float | None) -> str | None:
     return None if gigabytes is None else f"{gigabytes:g}G"
 
 
-def _times(amount: float | None, seconds: float) -> float | None:
+def _to_seconds(amount: float | None, seconds: float) -> float | None:
     return None if amount is None else amount * seconds
 
 

@@ -63,10 +63,10 @@ class Status:
         return replace(
             self,
             progress=self.progress if fraction is None else round(100 * fraction, 2),
-            step=_newer(progress.get("step"), self.step),
-            steps=_newer(progress.get("steps"), self.steps),
-            epoch=_newer(progress.get("epoch"), self.epoch),
-            epochs=_newer(progress.get("epochs"), self.epochs),
+            step=_first_not_none(progress.get("step"), self.step),
+            steps=_first_not_none(progress.get("steps"), self.steps),
+            epoch=_first_not_none(progress.get("epoch"), self.epoch),
+            epochs=_first_not_none(progress.get("epochs"), self.epochs),
             message=progress.get("message") or self.message,
             telemetry=telemetry or self.telemetry,
         )
@@ -75,7 +75,7 @@ class Status:
         newest = {name: value for name, _, _, value in points}
         return replace(self, metrics={**self.metrics, **newest})
 
-    def still(self) -> "Status":
+    def without_news(self) -> "Status":
         """The same, no longer news: a move is told once."""
         return replace(self, backend_changed=False)
 
@@ -90,5 +90,5 @@ def fraction_of(progress: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _newer(told: int | None, known: int | None) -> int | None:
+def _first_not_none(told: int | None, known: int | None) -> int | None:
     return known if told is None else told

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.errors import AnygpuError, ServerUnreachable
-from anygpu.sdk.http import Http, backoff_s
+from anygpu.sdk.http import ServerConnection, backoff_s
 
 SILENCE_S = 40.0  # the server pings every 15 s; more than two missed pings is a dead connection
 PATIENCE_S = 120.0
@@ -18,7 +18,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class StreamCursor:
     """How much of a job's stream has been seen."""
 
     after: int = 0
@@ -35,30 +35,30 @@ class Cursor:
         }
 
 
-BEGINNING = Cursor()
+START = StreamCursor()
 
 
-def advance(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+def advance(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
     """The cursor after a message, and what of the message is new."""
     kind = message.get("kind")
     if kind == "event":
-        return _event(cursor, message)
+        return _advance_event(cursor, message)
     if kind not in ("log", "metrics"):
         return cursor, message
     if message["attempt"] < cursor.attempt:
         return cursor, None
     if message["attempt"] > cursor.attempt:
         cursor = replace(cursor, attempt=message["attempt"], log=0, point=0)
-    return _log(cursor, message) if kind == "log" else _metrics(cursor, message)
+    return _advance_log(cursor, message) if kind == "log" else _advance_metrics(cursor, message)
 
 
-def _event(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+def _advance_event(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
     if message["after"] <= cursor.after:
         return cursor, None
     return replace(cursor, after=message["after"]), message
 
 
-def _log(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+def _advance_log(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
     data = base64.b64decode(message["data"])
     fresh = message["log"] - cursor.log
     if fresh <= 0:
@@ -66,23 +66,23 @@ def _log(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
     return replace(cursor, log=message["log"]), {**message, "data": data[-fresh:]}
 
 
-def _metrics(cursor: Cursor, message: Message) -> tuple[Cursor, Message | None]:
+def _advance_metrics(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
     fresh = message["point"] - cursor.point
     if fresh <= 0:
         return cursor, None
     return replace(cursor, point=message["point"]), {**message, "points": message["points"][-fresh:]}
 
 
-class Stream:
+class MessageStream:
     """Iterate over a stream's messages until its `end`. Log data arrive as bytes."""
 
     def __init__(
         self,
-        http: Http,
+        http: ServerConnection,
         path: str,
         *,
         include: Sequence[str] = (),
-        cursor: Cursor = BEGINNING,
+        cursor: StreamCursor = START,
         patience_s: float = PATIENCE_S,
         on_break: Callable[[AnygpuError], None] = lambda _: None,
     ) -> None:
@@ -101,7 +101,7 @@ class Stream:
         while True:
             if self._interrupted.is_set():
                 self._interrupted.clear()
-                self._http.forget()
+                self._http.reset()
                 yield {"kind": "interrupted"}
             try:
                 for message in self._messages():
@@ -133,9 +133,9 @@ class Stream:
         if self._interrupted.is_set():
             raise ServerUnreachable("Interrupted while connecting.")
         try:
-            yield from (json.loads(line) for line in lines(response))
+            yield from (json.loads(line) for line in read_lines(response))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            self._http.forget()
+            self._http.reset()
             raise ServerUnreachable(f"The stream broke ({error or type(error).__name__}).") from error
 
     def _fresh(self, message: Message) -> Iterator[Message]:
@@ -152,12 +152,12 @@ class Stream:
             self._on_break(error)
         if now - self._broken_since > self._patience_s:
             raise error
-        self._http.forget()
+        self._http.reset()
         self._interrupted.wait(backoff_s(self._turns))
         self._turns += 1
 
 
-def lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """Whole lines as they arrive; a last line without its end is not whole and is left out."""
     rest = b""
     while block := response.read1(65536):

@@ -1,24 +1,127 @@
-"""What a spec needs before it leaves this machine: its directory packed and uploaded, its interpreter named."""
+"""Prepare a spec for submission: check the trainer's data, upload the working directory and the dataset."""
 
+import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from anygpu.errors import NotFound, UnsafePath
+from anygpu.errors import AnygpuError, InvalidSpec, NotFound, Problem, TooLarge, UnsafePath
 from anygpu.sdk.client import Client
-from anygpu.sdk.datasets import with_dataset
-
-RUNS_FILES = ("script", "command")
+from anygpu.spec.jobspec import JobSpec
 
 
-def prepared(
+def check_training(spec: Mapping[str, Any]) -> None:
+    """InvalidSpec tells all that is wrong with the settings; then with the data, where that lies here."""
+    from anygpu.spec import from_mapping
+    from anygpu.spec.training import training_problems
+
+    try:
+        asked = from_mapping(spec)
+    except AnygpuError:
+        return  # the server explains what is wrong with the rest of it
+    problems = [*training_problems(asked)] or [*dataset_problems(asked)]
+    if problems:
+        raise InvalidSpec(problems)
+
+
+def dataset_problems(spec: JobSpec) -> list[Problem]:
+    """What is wrong with a dataset that is a path of this machine."""
+    from anygpu.trainers import registry
+    from anygpu.trainers.errors import BadDataset, MissingExtra
+
+    path = Path(spec.dataset.path).expanduser() if spec.dataset and spec.dataset.path else None
+    if path is None or spec.trainer is None or not registry.is_built_in(spec.trainer):
+        return []
+    if not path.exists():
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        return [Problem("dataset", str(path), f"there is no file or directory {str(path)!r}{where}")]
+    try:
+        kind = registry.find(spec.trainer)
+        kind.check_dataset(kind.configured(spec.config), path)
+    except BadDataset as error:
+        return [Problem("dataset", str(each.path), str(each)) for each in error.findings[: error.SHOWN]]
+    except (ImportError, MissingExtra):
+        return []  # what would be needed to look is not installed here; the job looks again
+    return []
+
+
+PART_BYTES = 64 << 20
+LOCAL = "local"
+STRATEGIES = ("cheapest", "fastest", "balanced")
+
+
+def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: bool) -> dict[str, Any]:
+    """The spec with the pieces of its dataset, where that is a path of this machine and the job may leave it."""
+    path = _dataset_path(spec.get("dataset"))
+    if path is None or not (runs_only_elsewhere(spec) or may_run_elsewhere(spec, server_is_local)):
+        return spec
+    try:
+        return {**spec, "dataset": {"path": str(path), "parts": upload_dataset(client, path)}}
+    except TooLarge:
+        if runs_only_elsewhere(spec):
+            raise
+        return spec  # where it runs here it needs no sending, and elsewhere it says what is missing
+
+
+def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> list[str]:
+    from anygpu.spec.workdir import pack_whole
+
+    sent = []
+    with pack_whole(path) as archive, archive.path.open("rb") as file:
+        for piece in _parts(file, part_bytes):
+            sent.append(hashlib.sha256(piece).hexdigest())
+            client.upload(sent[-1], piece)
+    return sent
+
+
+def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
+    """Every backend the job may run on is named, and this machine is not among them."""
+    allowed = set(_placement(spec).get("allowed") or ())
+    return bool(allowed) and LOCAL not in allowed
+
+
+def may_run_elsewhere(spec: Mapping[str, Any], server_is_local: bool) -> bool:
+    placement = _placement(spec)
+    named = {*(placement.get("allowed") or ()), *(placement.get("fallbacks") or ())} - {LOCAL}
+    return not server_is_local or bool(named) or placement.get("strategy") in STRATEGIES
+
+
+def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """As the server will read it; a spec with errors in it is the server's to explain."""
+    from anygpu.spec import from_mapping
+
+    try:
+        return from_mapping(spec).placement.model_dump()
+    except AnygpuError:
+        return {}
+
+
+def _dataset_path(dataset: Any) -> Path | None:
+    """A dataset given by a path that exists here and has not been sent yet."""
+    if isinstance(dataset, Mapping):
+        said = None if dataset.get("parts") else dataset.get("path")
+    else:
+        said = dataset if isinstance(dataset, str) and "://" not in dataset else None
+    path = Path(str(said)).expanduser().absolute() if said else None
+    return path if path is not None and path.exists() else None
+
+
+def _parts(file: IO[bytes], size: int) -> Iterator[bytes]:
+    while piece := file.read(size):
+        yield piece
+
+
+FIELDS_WITH_FILES = ("script", "command")
+
+
+def prepare_spec(
     client: Client,
     spec: Mapping[str, Any],
     *,
     workdir: str | Path | None = None,
-    here: bool = False,
+    server_is_local: bool = False,
     check: bool = True,
 ) -> dict[str, Any]:
     """The spec ready to submit. `here`: the server is on this machine, so this machine's paths mean something.
@@ -27,19 +130,17 @@ def prepared(
     """
     ready = dict(spec)
     if check and ready.get("trainer"):
-        from anygpu.sdk.training import require_trainable
-
-        require_trainable(ready)
-    if here:
+        check_training(ready)
+    if server_is_local:
         ready = _with_local_paths(ready)
     if _runs_files(ready) or workdir is not None:
         ready = _with_archive(client, ready, None if workdir is None else Path(workdir))
-    return with_dataset(client, ready, here=here)
+    return attach_dataset(client, ready, server_is_local=server_is_local)
 
 
 def _runs_files(spec: Mapping[str, Any]) -> bool:
     """A trainer by name needs none; one in a file, or with a directory of its own, does."""
-    if any(spec.get(kind) for kind in RUNS_FILES):
+    if any(spec.get(kind) for kind in FIELDS_WITH_FILES):
         return True
     return bool(spec.get("trainer") and (trainer_file(spec) or spec.get("workdir")))
 
@@ -49,7 +150,7 @@ def trainer_file(spec: Mapping[str, Any]) -> str | None:
     return file if file.endswith(".py") else None
 
 
-def interpreter(environ: Mapping[str, str] = os.environ) -> str:
+def find_interpreter(environ: Mapping[str, str] = os.environ) -> str:
     """The Python people mean: that of the environment they are in, else the one that runs us."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         python = Path(environ.get(variable, "")) / "bin" / "python"
@@ -61,7 +162,7 @@ def interpreter(environ: Mapping[str, str] = os.environ) -> str:
 def _with_local_paths(spec: dict[str, Any]) -> dict[str, Any]:
     # A trainer runs with the server's own interpreter, in whose environment anygpu's extras are installed.
     if not any(spec.get(key) for key in ("image", "python", "trainer")):
-        spec = {**spec, "python": interpreter()}
+        spec = {**spec, "python": find_interpreter()}
     data = spec.get("dataset")
     if isinstance(data, str) and "://" not in data and Path(data).exists():
         spec = {**spec, "dataset": {"path": str(Path(data).absolute())}}
@@ -76,27 +177,27 @@ def _with_archive(client: Client, spec: dict[str, Any], chosen: Path | None) -> 
     if described.get("archive"):
         return spec
     file = trainer_file(spec)
-    root, script = rooted(spec.get("script") or file, chosen or _path(described.get("path")))
+    root, script = resolve_script(spec.get("script") or file, chosen or _expand(described.get("path")))
     from anygpu.spec.workdir import pack
 
     with pack(root, described.get("ignore") or ()) as archive:
         client.upload(archive.sha256, archive.path)
         sent = {**described, "path": str(root), "archive": archive.sha256}
-    return {**spec, "workdir": sent, **_placed(spec, script, file)}
+    return {**spec, "workdir": sent, **_script_fields(spec, script, file)}
 
 
-def _placed(spec: Mapping[str, Any], script: str | None, trainer: str | None) -> dict[str, Any]:
+def _script_fields(spec: Mapping[str, Any], script: str | None, trainer: str | None) -> dict[str, Any]:
     if not script:
         return {}
     kind = str(spec.get("trainer")).partition(":")[2]
     return {"trainer": f"{script}:{kind}"} if trainer else {"script": script}
 
 
-def _path(text: Any) -> Path | None:
+def _expand(text: Any) -> Path | None:
     return Path(str(text)).expanduser() if text else None
 
 
-def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
+def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
     """The directory that travels, and the script's place in it. A script elsewhere brings its own directory."""
     root = (chosen or Path.cwd()).absolute()
     if not root.is_dir():
@@ -104,7 +205,7 @@ def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
             f"There is no directory {root}.", hint="It was to travel with the job; check the path."
         )
     if script is None:
-        return _modest(root, chosen is not None), None
+        return _require_upload_root(root, chosen is not None), None
     path = Path(script).expanduser().absolute()
     if chosen is not None and not Path(script).is_absolute() and (root / script).exists():
         path = root / script
@@ -114,14 +215,14 @@ def rooted(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
         )
     if chosen is not None and not path.is_relative_to(root):
         raise UnsafePath(f"{script} is not inside the working directory {root}.")
-    if chosen is None and (_vast(root) or not path.is_relative_to(root)):
+    if chosen is None and (_is_home_or_root(root) or not path.is_relative_to(root)):
         root = path.parent
-    return _modest(root, chosen is not None), path.relative_to(root).as_posix()
+    return _require_upload_root(root, chosen is not None), path.relative_to(root).as_posix()
 
 
-def _modest(root: Path, chosen: bool) -> Path:
+def _require_upload_root(root: Path, chosen: bool) -> Path:
     """Nobody means to upload a whole home directory; say so before an hour of packing does."""
-    if not chosen and _vast(root):
+    if not chosen and _is_home_or_root(root):
         raise UnsafePath(
             f"The working directory is {root}, which would be uploaded whole.",
             hint="Change into the project's directory, name one with --workdir, or send none with --no-workdir.",
@@ -129,5 +230,5 @@ def _modest(root: Path, chosen: bool) -> Path:
     return root
 
 
-def _vast(root: Path) -> bool:
+def _is_home_or_root(root: Path) -> bool:
     return root in (Path.home(), Path(root.anchor))

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.errors import NotFound, Unauthorized
-from anygpu.sdk.context import EMBEDDED, Context, contexts, find, save
+from anygpu.sdk.context import EMBEDDED, Context, find_context, load_contexts, save_contexts
 
 
 @pytest.fixture
@@ -12,34 +12,34 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_without_anything_the_server_of_this_machine_is_meant(environ: dict[str, str]) -> None:
-    assert find(environ=environ).embedded
+    assert find_context(environ=environ).is_embedded
 
 
 def test_the_environment_wins_over_the_context_in_use(environ: dict[str, str]) -> None:
-    save(contexts(environ).added(Context("lab", "https://lab.example", "t")))
-    found = find(environ={**environ, "ANYGPU_URL": "https://other.example/", "ANYGPU_TOKEN": "x"})
+    save_contexts(load_contexts(environ).with_added(Context("lab", "https://lab.example", "t")))
+    found = find_context(environ={**environ, "ANYGPU_URL": "https://other.example/", "ANYGPU_TOKEN": "x"})
     assert (found.url, found.token) == ("https://other.example", "x")
 
 
 def test_an_address_without_a_token_says_what_is_missing(environ: dict[str, str]) -> None:
     with pytest.raises(Unauthorized, match="ANYGPU_TOKEN"):
-        find(environ={**environ, "ANYGPU_URL": "https://lab.example"})
+        find_context(environ={**environ, "ANYGPU_URL": "https://lab.example"})
 
 
 def test_the_file_with_tokens_is_readable_by_its_owner_only(environ: dict[str, str]) -> None:
-    save(contexts(environ).added(Context("lab", "https://lab.example", "t")))
-    path = contexts(environ).path
+    save_contexts(load_contexts(environ).with_added(Context("lab", "https://lab.example", "t")))
+    path = load_contexts(environ).path
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_login_is_in_use_and_the_last_one_removed_falls_back(environ: dict[str, str]) -> None:
-    save(contexts(environ).added(Context("lab", "https://lab.example", "t")))
-    assert find(environ=environ).name == "lab"
-    save(contexts(environ).removed("lab"))
-    assert find(environ=environ).name == EMBEDDED
+    save_contexts(load_contexts(environ).with_added(Context("lab", "https://lab.example", "t")))
+    assert find_context(environ=environ).name == "lab"
+    save_contexts(load_contexts(environ).with_removed("lab"))
+    assert find_context(environ=environ).name == EMBEDDED
 
 
 def test_an_unknown_context_names_the_known_ones(environ: dict[str, str]) -> None:
     with pytest.raises(NotFound, match="local"):
-        find("lba", environ)
+        find_context("lba", environ)

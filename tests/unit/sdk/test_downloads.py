@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.errors import BlobMissing, Conflict, UnsafePath
-from anygpu.sdk.downloads import Download, RemoteFile, checkpoint_files, file_sha256, safe_path
+from anygpu.sdk.downloads import Downloader, RemoteFile, checkpoint_files, file_sha256, safe_path
 
 EVIL = [
     "/etc/passwd",
@@ -42,14 +42,14 @@ def test_other_content_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(b"mine")
     remote = RemoteFile("model.pt", 3, "0" * 64, ())
     with pytest.raises(Conflict, match="--force"):
-        Download(tmp_path, "http://127.0.0.1:1").fetch(remote)
+        Downloader(tmp_path, "http://127.0.0.1:1").fetch(remote)
     assert (tmp_path / "model.pt").read_bytes() == b"mine"
 
 
 def test_the_same_content_is_not_downloaded_again(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     path.write_bytes(b"same")
-    fetched = Download(tmp_path, "http://127.0.0.1:1").fetch(
+    fetched = Downloader(tmp_path, "http://127.0.0.1:1").fetch(
         RemoteFile("model.pt", 4, file_sha256(path), ("/x",))
     )
     assert not fetched.downloaded

@@ -14,14 +14,14 @@ def announce(state: Path, pid: int) -> None:
 
 
 def test_without_an_announcement_nothing_runs_and_nothing_crashed(tmp_path: Path) -> None:
-    assert embedded.running(tmp_path) is None
-    assert not embedded.crashed(tmp_path)
+    assert embedded.find_running(tmp_path) is None
+    assert not embedded.has_crashed(tmp_path)
 
 
 def test_a_process_number_used_again_by_something_else_is_not_our_server(tmp_path: Path) -> None:
     announce(tmp_path, os.getpid())
-    assert embedded.running(tmp_path) is None
-    assert embedded.crashed(tmp_path)
+    assert embedded.find_running(tmp_path) is None
+    assert embedded.has_crashed(tmp_path)
 
 
 def test_the_state_directory_is_where_the_settings_say(tmp_path: Path) -> None:
@@ -42,6 +42,6 @@ def test_a_state_directory_that_cannot_be_is_named_with_what_to_do(tmp_path: Pat
     with pytest.raises(
         settings.InvalidSettings, match=r"file cannot be used: file exists\. Set ANYGPU_STATE"
     ):
-        embedded.make_state(tmp_path / "file")
+        embedded.create_state_dir(tmp_path / "file")
     with pytest.raises(settings.InvalidSettings, match=r"not a directory\. Set ANYGPU_STATE"):
-        embedded.ensure(tmp_path / "file" / "state")
+        embedded.ensure_running(tmp_path / "file" / "state")

@@ -9,7 +9,15 @@ import pytest
 
 from anygpu.errors import BlobMissing
 from anygpu.sdk.downloads import RemoteFile
-from anygpu.sdk.models import Model, bring_home, declared, file_name, first_of, framework, model_of
+from anygpu.sdk.models import (
+    TrainedModel,
+    declared_files,
+    download_model,
+    find_model,
+    first_match,
+    framework_name,
+    model_file_name,
+)
 
 NOW = datetime(2026, 1, 16, 14, 30, 45, tzinfo=UTC)
 
@@ -35,17 +43,17 @@ def named(*names: str) -> list[RemoteFile]:
     ],
 )
 def test_the_stated_order_decides_and_then_the_newest(names: list[str], chosen: str) -> None:
-    assert [file.name for file in first_of(named(*names))] == [chosen]
+    assert [file.name for file in first_match(named(*names))] == [chosen]
 
 
 def test_what_was_declared_comes_before_everything() -> None:
     results = named("best.pt", "best/model.onnx", "best/model.pt", "last.pt")
-    assert [file.name for file in declared(results)] == ["best/model.pt"]
+    assert [file.name for file in declared_files(results)] == ["best/model.pt"]
 
 
 def test_a_declared_directory_comes_whole() -> None:
     results = named("best/model/config.json", "best/model/model.safetensors", "other.pt")
-    assert [file.name for file in declared(results)] == [
+    assert [file.name for file in declared_files(results)] == [
         "best/model/config.json",
         "best/model/model.safetensors",
     ]
@@ -66,13 +74,13 @@ class Client:
 
 
 def test_the_newest_checkpoint_stands_in_where_no_result_is_a_model() -> None:
-    found = model_of(Client(["log.txt"], ["ckpt/last.pt"]), {"id": "j"})  # type: ignore[arg-type]
+    found = find_model(Client(["log.txt"], ["ckpt/last.pt"]), {"id": "j"})  # type: ignore[arg-type]
     assert [file.name for file in found.files] == ["checkpoints/7/ckpt/last.pt"]
 
 
 def test_a_job_without_a_model_says_how_to_declare_one() -> None:
     with pytest.raises(BlobMissing) as caught:
-        model_of(Client(["log.txt"], []), {"id": "j"})  # type: ignore[arg-type]
+        find_model(Client(["log.txt"], []), {"id": "j"})  # type: ignore[arg-type]
     assert "anygpu.best" in (caught.value.hint or "")
 
 
@@ -89,20 +97,23 @@ def test_a_job_without_a_model_says_how_to_declare_one() -> None:
 def test_the_framework_is_the_trainers_or_what_the_file_says(
     spec: dict[str, Any], name: str, expected: str
 ) -> None:
-    assert framework(spec, named(name)) == expected
+    assert framework_name(spec, named(name)) == expected
 
 
 def test_the_name_says_framework_and_when_the_job_ended() -> None:
-    model = Model(named("weights/best.pt"), "yolo")
-    assert file_name(model, {"ended_at": "2026-01-16T15:30:45+01:00"}) == "model_yolo_2026-01-16T14-30-45.pt"
-    assert file_name(model, {"ended_at": None}, NOW) == "model_yolo_2026-01-16T14-30-45.pt"
+    model = TrainedModel(named("weights/best.pt"), "yolo")
+    assert (
+        model_file_name(model, {"ended_at": "2026-01-16T15:30:45+01:00"})
+        == "model_yolo_2026-01-16T14-30-45.pt"
+    )
+    assert model_file_name(model, {"ended_at": None}, NOW) == "model_yolo_2026-01-16T14-30-45.pt"
 
 
 def test_another_model_of_that_name_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "model_x.pt").write_bytes(b"mine")
     (tmp_path / "model_x-2.pt").write_bytes(b"new")
-    [fetched] = bring_home(
-        Model([remote("best.pt", b"new")], "x"), "model_x.pt", tmp_path, "http://127.0.0.1:1"
+    [fetched] = download_model(
+        TrainedModel([remote("best.pt", b"new")], "x"), "model_x.pt", tmp_path, "http://127.0.0.1:1"
     )
     assert (fetched.path.name, fetched.downloaded) == ("model_x-2.pt", False)
     assert (tmp_path / "model_x.pt").read_bytes() == b"mine"
@@ -113,7 +124,7 @@ def test_a_model_of_several_files_keeps_their_places(tmp_path: Path) -> None:
     (tmp_path / "model_x" / "a.json").write_bytes(b"a")
     (tmp_path / "model_x" / "b.bin").write_bytes(b"b")
     files = [remote("best/model/a.json", b"a"), remote("best/model/b.bin", b"b")]
-    fetched = bring_home(Model(files, "x"), "model_x", tmp_path, "http://127.0.0.1:1")
+    fetched = download_model(TrainedModel(files, "x"), "model_x", tmp_path, "http://127.0.0.1:1")
     assert [each.path.relative_to(tmp_path).as_posix() for each in fetched] == [
         "model_x/a.json",
         "model_x/b.bin",

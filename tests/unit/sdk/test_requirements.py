@@ -2,7 +2,7 @@ import pytest
 
 from anygpu.errors import InvalidSpec
 from anygpu.sdk import Requirements
-from anygpu.sdk.platform import merged
+from anygpu.sdk.platform import merge_specs
 from anygpu.sdk.requirements import placement_from
 from anygpu.spec import from_mapping
 
@@ -16,7 +16,7 @@ def test_the_words_of_researchers_become_a_valid_spec() -> None:
         max_cost_usd=10.00,
     )
     wishes = {"placement": placement_from({"optimize_for": "cost", "allowed_backends": None})}
-    spec = from_mapping(merged(needs.spec(), wishes, {"code": "print(1)"}))
+    spec = from_mapping(merge_specs(needs.spec(), wishes, {"code": "print(1)"}))
     assert spec.resources.gpu is not None
     assert spec.resources.gpu.memory_gib == 16
     assert spec.limits.max_cost_microusd == 10_000_000
@@ -55,6 +55,6 @@ def test_a_misspelt_preference_names_the_nearest_one() -> None:
 
 
 def test_later_parts_win_place_by_place() -> None:
-    assert merged({"limits": {"timeout": 1, "max_cost": 2}}, {"limits": {"timeout": 3}}) == {
+    assert merge_specs({"limits": {"timeout": 1, "max_cost": 2}}, {"limits": {"timeout": 3}}) == {
         "limits": {"timeout": 3, "max_cost": 2}
     }

@@ -16,8 +16,8 @@ def test_progress_is_a_percentage_and_cost_is_dollars() -> None:
 
 def test_a_move_to_another_backend_is_told_once_and_the_former_is_remembered() -> None:
     first = Status(job_id="j").with_job(job())
-    moved = first.still().with_job(job(backend="modal"))
-    later = moved.still().with_job(job(backend="modal"))
+    moved = first.without_news().with_job(job(backend="modal"))
+    later = moved.without_news().with_job(job(backend="modal"))
     assert not first.backend_changed
     assert (moved.backend_changed, moved.previous_backend, moved.backend) == (True, "local", "modal")
     assert (later.backend_changed, later.previous_backend) == (False, "local")

@@ -1,9 +1,17 @@
+"""Data that is a path here goes along with a job that may run elsewhere, piece by piece."""
+
+import gzip
+import hashlib
+import io
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from anygpu.errors import NotFound, UnsafePath
-from anygpu.sdk.submission import interpreter, rooted
+from anygpu.errors import NotFound, TooLarge, UnsafePath
+from anygpu.sdk.submission import attach_dataset, find_interpreter, resolve_script, upload_dataset
+from anygpu.spec.workdir import pack_whole
 
 
 @pytest.fixture
@@ -15,49 +23,138 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_script_below_this_directory_travels_with_it(project: Path) -> None:
-    assert rooted("src/train.py", None) == (project, "src/train.py")
+    assert resolve_script("src/train.py", None) == (project, "src/train.py")
 
 
 def test_a_script_elsewhere_brings_its_own_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    assert rooted(str(project / "src" / "train.py"), None) == (project / "src", "train.py")
+    assert resolve_script(str(project / "src" / "train.py"), None) == (project / "src", "train.py")
 
 
 def test_a_script_is_also_found_from_the_directory_named(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir("/")
-    assert rooted("src/train.py", project) == (project, "src/train.py")
+    assert resolve_script("src/train.py", project) == (project, "src/train.py")
 
 
 def test_a_missing_script_is_said_before_anything_is_sent(project: Path) -> None:
     with pytest.raises(NotFound, match="no script"):
-        rooted("nothing.py", None)
+        resolve_script("nothing.py", None)
 
 
 def test_a_directory_that_is_not_there_is_said_as_such(project: Path) -> None:
     with pytest.raises(NotFound, match="There is no directory"):
-        rooted("train.py", project / "nowhere")
+        resolve_script("train.py", project / "nowhere")
 
 
 def test_a_script_outside_the_directory_named_is_refused(project: Path) -> None:
     (project.parent / "other").mkdir()
     with pytest.raises(UnsafePath):
-        rooted(str(project / "src" / "train.py"), project.parent / "other")
+        resolve_script(str(project / "src" / "train.py"), project.parent / "other")
 
 
 def test_nobody_uploads_a_home_directory_by_accident(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project))
     with pytest.raises(UnsafePath, match="--workdir"):
-        rooted(None, None)
-    assert rooted(None, project) == (project, None)
+        resolve_script(None, None)
+    assert resolve_script(None, project) == (project, None)
 
 
 def test_the_active_environments_python_is_meant(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
-    assert interpreter({"VIRTUAL_ENV": str(tmp_path)}) == str(tmp_path / "bin" / "python")
+    assert find_interpreter({"VIRTUAL_ENV": str(tmp_path)}) == str(tmp_path / "bin" / "python")
 
 
 def test_an_environment_that_is_gone_is_not(tmp_path: Path) -> None:
-    assert Path(interpreter({"VIRTUAL_ENV": str(tmp_path / "gone")})).exists()
+    assert Path(find_interpreter({"VIRTUAL_ENV": str(tmp_path / "gone")})).exists()
+
+
+class Store:
+    """Keeps what is uploaded, as the server does."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.sent = 0
+
+    def upload(self, sha256: str, archive: bytes) -> bool:
+        assert hashlib.sha256(archive).hexdigest() == sha256
+        self.sent += sha256 not in self.kept
+        self.kept[sha256] = archive
+        return True
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "digits"
+    (folder / "train").mkdir(parents=True)
+    (folder / "train" / "a.bin").write_bytes(bytes(range(256)) * 10)
+    (folder / ".gitignore").write_text("*")
+    (folder / "b.txt").write_text("b")
+    return folder
+
+
+def unpacked(store: Store, parts: list[str]) -> dict[str, bytes]:
+    whole = gzip.decompress(b"".join(store.kept[part] for part in parts))
+    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
+        files = {name: tar.extractfile(name) for name in tar.getnames()}
+        return {name: file.read() for name, file in files.items() if file is not None}
+
+
+def test_everything_is_sent_under_its_own_name_ignored_or_not(data: Path) -> None:
+    store = Store()
+    found = unpacked(store, upload_dataset(store, data, part_bytes=100))  # type: ignore[arg-type]
+    assert set(found) == {"digits/.gitignore", "digits/b.txt", "digits/train/a.bin"}
+    assert found["digits/train/a.bin"] == bytes(range(256)) * 10
+
+
+def test_what_the_server_has_is_not_sent_again(data: Path) -> None:
+    store = Store()
+    first = upload_dataset(store, data, part_bytes=100)  # type: ignore[arg-type]
+    sent = store.sent
+    assert upload_dataset(store, data, part_bytes=100) == first  # type: ignore[arg-type]
+    assert (store.sent, len(first) > 1) == (sent, True)
+
+
+@pytest.mark.parametrize(
+    ("placement", "here", "goes"),
+    [
+        ({}, True, False),
+        ({"allowed": ["local"]}, True, False),
+        ({"allowed": ["aws"]}, True, True),
+        ({"allowed": ["local", "aws"]}, True, True),
+        ({"strategy": "cheapest"}, True, True),
+        ({"strategy": "queue"}, True, False),
+        ({}, False, True),
+    ],
+)
+def test_it_goes_along_when_the_job_may_leave_this_machine(
+    data: Path, placement: dict[str, Any], here: bool, goes: bool
+) -> None:
+    spec = {"code": "print(1)", "dataset": str(data), "placement": placement}
+    ready = attach_dataset(Store(), spec, server_is_local=here)  # type: ignore[arg-type]
+    assert (ready != spec) == goes
+    if goes:
+        assert ready["dataset"]["path"] == str(data)
+        assert len(ready["dataset"]["parts"]) == 1
+
+
+@pytest.mark.parametrize(
+    "dataset", [None, "s3://bucket/x", "flowers@2", "/no/such/path", {"url": "https://x/y"}]
+)
+def test_what_is_no_path_here_is_left_alone(dataset: Any) -> None:
+    spec = {"code": "print(1)", "dataset": dataset, "placement": {"allowed": ["aws"]}}
+    assert attach_dataset(Store(), spec, server_is_local=True) == spec  # type: ignore[arg-type]
+
+
+def test_data_too_large_to_send_says_what_to_do(data: Path) -> None:
+    with pytest.raises(TooLarge, match=r"at most 1\.0 KiB are sent along") as caught:
+        pack_whole(data, max_bytes=1024)
+    assert "URL" in (caught.value.hint or "")
+
+
+def test_a_link_to_a_directory_is_not_followed(data: Path) -> None:
+    (data / "more").symlink_to(data / "train")
+    with pytest.raises(UnsafePath, match="link to a directory"):
+        pack_whole(data)

@@ -27,11 +27,11 @@ def main() -> None:
     order = np.random.default_rng(0).permutation(len(labels))
     images, labels = images[order] / 16.0, labels[order]
     training, held_out = slice(400, None), slice(0, 400)
-    weights, first = start(args.hidden)
+    weights, first = load_weights(args.hidden)
     print(f"training on {len(labels) - 400} digits from epoch {first}, process {os.getpid()}", flush=True)
     for epoch in range(first, args.epochs + 1):
-        loss = one_epoch(weights, images[training], labels[training], epoch)
-        accuracy = float((probabilities(weights, images[held_out])[1].argmax(1) == labels[held_out]).mean())
+        loss = train_epoch(weights, images[training], labels[training], epoch)
+        accuracy = float((forward(weights, images[held_out])[1].argmax(1) == labels[held_out]).mean())
         anygpu.log(loss=loss, accuracy=accuracy, step=epoch)
         anygpu.progress(epoch=epoch, epochs=args.epochs)
         print(f"epoch {epoch}/{args.epochs} loss={loss:.4f} accuracy={accuracy:.4f}", flush=True)
@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start(hidden: int) -> tuple[Weights, int]:
+def load_weights(hidden: int) -> tuple[Weights, int]:
     """The weights to begin with, and the epoch: from the checkpoint if there is one."""
     path = anygpu.resume_path()
     if path:
@@ -63,19 +63,19 @@ def start(hidden: int) -> tuple[Weights, int]:
     return weights | biases | momentum, 1
 
 
-def one_epoch(weights: Weights, images: Array, labels: NDArray[np.int64], epoch: int) -> float:
+def train_epoch(weights: Weights, images: Array, labels: NDArray[np.int64], epoch: int) -> float:
     """Every digit several times, each time a little shifted, so that the network learns shapes, not pixels."""
     random = np.random.default_rng(1000 + epoch)
     rate = 0.04 / (1 + epoch / 6)
     losses = [
-        one_step(weights, shown[batch], labels[batch], rate)
-        for shown in (shifted(images, random) for _ in range(3))
+        train_step(weights, shown[batch], labels[batch], rate)
+        for shown in (shift_images(images, random) for _ in range(3))
         for batch in np.array_split(random.permutation(len(labels)), 44)
     ]
     return float(np.mean(losses))
 
 
-def shifted(images: Array, random: np.random.Generator) -> Array:
+def shift_images(images: Array, random: np.random.Generator) -> Array:
     """Each image moved by up to a pixel, in a direction of its own."""
     count, pixels = len(images), np.arange(8)
     square = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
@@ -85,7 +85,7 @@ def shifted(images: Array, random: np.random.Generator) -> Array:
     return moved.reshape(-1, 64)
 
 
-def probabilities(weights: Weights, images: Array) -> tuple[list[Array], Array]:
+def forward(weights: Weights, images: Array) -> tuple[list[Array], Array]:
     """What each layer gave, and the chances of the ten digits."""
     layers = [images]
     for n in range(2):
@@ -95,21 +95,21 @@ def probabilities(weights: Weights, images: Array) -> tuple[list[Array], Array]:
     return layers, chances / chances.sum(1, keepdims=True)
 
 
-def one_step(weights: Weights, images: Array, labels: NDArray[np.int64], rate: float) -> float:
-    layers, chances = probabilities(weights, images)
+def train_step(weights: Weights, images: Array, labels: NDArray[np.int64], rate: float) -> float:
+    layers, chances = forward(weights, images)
     right = chances[np.arange(len(labels)), labels]
     error = chances.copy()
     error[np.arange(len(labels)), labels] -= 1
     error /= len(labels)
     for n in (2, 1, 0):
         below = (error @ weights[f"w{n}"].T) * (layers[n] > 0)
-        move(weights, f"w{n}", layers[n].T @ error, rate)
-        move(weights, f"b{n}", error.sum(0), rate)
+        apply_gradient(weights, f"w{n}", layers[n].T @ error, rate)
+        apply_gradient(weights, f"b{n}", error.sum(0), rate)
         error = below
     return float(-np.log(right + 1e-12).mean())
 
 
-def move(weights: Weights, name: str, slope: Array, rate: float) -> None:
+def apply_gradient(weights: Weights, name: str, slope: Array, rate: float) -> None:
     weights[f"v{name}"] = 0.9 * weights[f"v{name}"] - rate * slope
     weights[name] = weights[name] + weights[f"v{name}"]
 

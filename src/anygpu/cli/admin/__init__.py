@@ -1,0 +1,1 @@
+"""Commands about machines, data, settings and the server."""

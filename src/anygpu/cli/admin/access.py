@@ -1,0 +1,206 @@
+"""`anygpu login`, `context`, `token` and `secret`: servers, tokens and stored secrets."""
+
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.root import SuggestingGroup
+from anygpu.cli.terminal import output
+from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.sdk.client import Client
+from anygpu.sdk.context import EMBEDDED, Context, endpoint_of, find_context, load_contexts, save_contexts
+
+
+@click.group(name="secret", cls=SuggestingGroup)
+def secret_command() -> None:
+    """Values jobs need and nobody should see."""
+
+
+@secret_command.command(name="set")
+@click.argument("name")
+@json_option
+@context_option
+def set_secret(name: str, as_json: bool, context_name: str) -> None:
+    """Store the value of NAME, read from standard input or asked for without showing it."""
+    value = read_secret(f"value of {name}")
+    if not value:
+        raise click.UsageError("The value is empty; type it, or pipe it in: `anygpu secret set NAME < file`.")
+    connect(context_name, start=True).set_secret(name, value)
+    emit_json({"name": name, "stored": True}) if as_json else emit(
+        [f"stored {name}; use it with --secret {name}"]
+    )
+
+
+@secret_command.command(name="ls")
+@json_option
+@context_option
+def list_secrets(as_json: bool, context_name: str) -> None:
+    """The names; values are never shown."""
+    found = connect(context_name).secrets()
+    if as_json:
+        emit_json(found)
+        return
+    emit([each["name"] for each in found["secrets"]] or ["no secrets; `anygpu secret set NAME` stores one"])
+
+
+@secret_command.command(name="rm")
+@click.argument("name")
+@json_option
+@context_option
+def remove_secret(name: str, as_json: bool, context_name: str) -> None:
+    """Forget NAME."""
+    connect(context_name).remove_secret(name)
+    emit_json({"name": name, "removed": True}) if as_json else emit([f"removed {name}"])
+
+
+def read_secret(what: str) -> str:
+    """A value typed unseen, or the whole of standard input without its last line end."""
+    if sys.stdin.isatty():
+        return str(click.prompt(what, hide_input=True, err=True))
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
+
+
+@click.command(name="login")
+@click.argument("url")
+@click.option("--name", "-n", default="", help="What to call it. Default: its host name.")
+@json_option
+def login_command(url: str, name: str, as_json: bool) -> None:
+    """Log in to the server at URL with a token, typed unseen or piped in, and use it from now on."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise click.UsageError(f"{url!r} is not an address; write it as https://host[:port].")
+    _warn_plain_http(parts.scheme, parts.hostname)
+    token = read_secret(f"token for {parts.hostname}").strip()
+    context = Context(name or parts.hostname, url.rstrip("/"), token)
+    who = Client(lambda: endpoint_of(context)).whoami()
+    save_contexts(load_contexts().with_added(context))
+    if as_json:
+        emit_json({"context": context.name, "url": context.url, "whoami": who})
+    else:
+        emit(
+            [f"logged in to {context.url} as {who.get('person') or '-'}; context {context.name!r} is in use"]
+        )
+
+
+def _warn_plain_http(scheme: str, host: str) -> None:
+    if scheme == "http" and host not in ("localhost", "::1") and not host.startswith("127."):
+        click.echo(
+            f"anygpu: {host} is reached without encryption; anyone on the way can read the token", err=True
+        )
+
+
+@click.group(name="context", cls=SuggestingGroup)
+def context_command() -> None:
+    """The servers you are logged in to."""
+
+
+@context_command.command(name="ls")
+@json_option
+def list_contexts(as_json: bool) -> None:
+    """Every server, the one in use marked."""
+    kept = load_contexts()
+    current = find_context().name
+    known = [
+        {"name": EMBEDDED, "url": "this machine"},
+        *({"name": c.name, "url": c.url} for c in kept.by_name.values()),
+    ]
+    if current == "environment":
+        known.append({"name": current, "url": find_context().url})
+    if as_json:
+        emit_json({"current": current, "contexts": known})
+        return
+    rows = [("*" if each["name"] == current else "", each["name"], each["url"]) for each in known]
+    emit(output.table(("", "NAME", "URL"), rows))
+
+
+@context_command.command(name="use")
+@click.argument("name")
+@json_option
+def use_context(name: str, as_json: bool) -> None:
+    """Use NAME from now on; `local` is the server of this machine."""
+    save_contexts(load_contexts().with_current(name))
+    emit_json({"current": name}) if as_json else emit([f"{name} is in use"])
+
+
+@context_command.command(name="rm")
+@click.argument("name")
+@json_option
+def remove_context(name: str, as_json: bool) -> None:
+    """Forget NAME and its token."""
+    if name == EMBEDDED:
+        raise click.UsageError("The server of this machine cannot be forgotten.")
+    left = load_contexts().with_removed(name)
+    save_contexts(left)
+    emit_json({"removed": name, "current": left.current}) if as_json else emit(
+        [f"forgot {name}; {left.current} is in use"]
+    )
+
+
+@click.group(name="token", cls=SuggestingGroup)
+def token_command() -> None:
+    """Tokens for programs and people."""
+
+
+@token_command.command(name="create")
+@click.argument("name")
+@click.option("--role", help="viewer, member, admin or operator. Default: member.")
+@click.option("--project", help="The project it is for. Default: yours.")
+@click.option("--person", help="Whom it speaks for. Default: you.")
+@click.option("--expires", help="How long it works, such as 90d. Default: until revoked.")
+@json_option
+@context_option
+def create_token(
+    name: str,
+    role: str | None,
+    project: str | None,
+    person: str | None,
+    expires: str | None,
+    as_json: bool,
+    context_name: str,
+) -> None:
+    """Make a token called NAME. It is shown this once."""
+    from anygpu.spec.units import seconds
+
+    try:
+        life_s = seconds(expires) if expires else None
+    except ValueError as error:
+        raise click.UsageError(f"--expires {expires!r} {error}.") from None
+    made = connect(context_name).create_token(
+        name=name, role=role, project=project, person=person, expires_s=life_s
+    )
+    if as_json:
+        emit_json(made)
+    else:
+        emit([str(made["token"])])
+        click.echo("anygpu: shown this once; `anygpu login` or ANYGPU_TOKEN takes it", err=True)
+
+
+@token_command.command(name="ls")
+@json_option
+@context_option
+def list_tokens(as_json: bool, context_name: str) -> None:
+    """The tokens, without their secret part."""
+    found = connect(context_name).tokens()
+    if as_json:
+        emit_json(found)
+    else:
+        emit(_token_table(found["tokens"]))
+
+
+def _token_table(tokens: list[dict[str, Any]]) -> list[str]:
+    columns = ("id", "name", "role", "project", "person", "purpose", "created_at", "expires_at")
+    rows = [tuple(str(token.get(key) or "-") for key in columns) for token in tokens]
+    return output.table(tuple(name.upper().removesuffix("_AT") for name in columns), rows)
+
+
+@token_command.command(name="revoke")
+@click.argument("token_id", metavar="ID")
+@json_option
+@context_option
+def revoke_token(token_id: str, as_json: bool, context_name: str) -> None:
+    """End the token with this ID, at once."""
+    connect(context_name).revoke_token(token_id)
+    emit_json({"id": token_id, "revoked": True}) if as_json else emit([f"revoked {token_id}"])

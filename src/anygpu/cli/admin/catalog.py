@@ -1,0 +1,337 @@
+"""`anygpu catalog`: show and update the table of GPU prices."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anygpu.cli.connection import json_option
+from anygpu.cli.root import SuggestingGroup, suggestion
+from anygpu.cli.terminal import formatting, output
+from anygpu.cli.terminal.output import emit, emit_json
+from anygpu.errors import InvalidSpec, NotFound, Problem, TooLarge
+
+if TYPE_CHECKING:
+    from anygpu.plan.catalog import Candidate, Candidates, Catalog, Terms
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anygpu.plan.catalog import Candidate, Candidates, Catalog, Layers, Row, Terms
+    from anygpu.spec.model import Resources
+
+OFFER_HEADING = (
+    "CLOUD",
+    "MACHINE",
+    "GPU",
+    "GIB",
+    "CPUS",
+    "RAM",
+    "REGION",
+    "MARKET",
+    "$/H",
+    "$/GPU/H",
+    "AS OF",
+)
+CLOUD_HEADING = ("CLOUD", "BILLED BY", "AT LEAST", "SETUP", "$/GIB OUT", "LONGEST RUN", "DEDICATED", "PRICES")
+
+
+def offer_rows(shown: "list[Candidate]", found: "Candidates") -> list[tuple[str, ...]]:
+    regions = found.regions()
+    return [_offer_row(each, regions[each.cloud, each.name, each.interruptible]) for each in shown]
+
+
+def _offer_row(each: "Candidate", regions: int) -> tuple[str, ...]:
+    others = f" +{regions - 1}" if regions > 1 else ""
+    return (
+        each.cloud,
+        each.name,
+        f"{each.gpu_count}x {each.gpu_kind}",
+        f"{each.gpu_memory_gib:g}" if each.gpu_memory_gib else "-",
+        f"{each.cpus:g}",
+        f"{each.memory_gib:g}",
+        (each.region or "any") + others,
+        "spot" if each.interruptible else "on demand",
+        _dollars(each.price_microusd_per_hour),
+        _dollars(each.price_microusd_per_hour // max(each.gpu_count, 1)),
+        each.recorded + (" old" if each.stale else ""),
+    )
+
+
+def offer_footer(catalog: "Catalog", shown: "list[Candidate]", total: int) -> list[str]:
+    stale = sum(each.stale for each in shown)
+    lines = [f"{len(shown)} of {formatting.plural(total, 'offer')}"]
+    if stale:
+        lines.append(
+            f"{formatting.plural(stale, 'price')} marked `old`: read more than {catalog.stale_days} days ago."
+            " `anygpu catalog update` and `import` take newer ones."
+        )
+    return lines
+
+
+def no_offers_message(gpu: str) -> str:
+    what = f"No offer of {gpu} fits" if gpu else "No offer fits"
+    return f"{what}. `anygpu catalog show` without options shows what there is."
+
+
+def cloud_row(each: "Terms", catalog: "Catalog") -> tuple[str, ...]:
+    out = each.egress_microusd_per_gib
+    return (
+        each.cloud,
+        formatting.duration(each.billing.step_s),
+        formatting.duration(each.billing.minimum_s) if each.billing.minimum_s else "-",
+        formatting.duration(each.setup_s),
+        "?" if out is None else _dollars(out),
+        formatting.duration(each.max_run_s),
+        "yes" if each.dedicated else "no",
+        _price_summary(each, catalog),
+    )
+
+
+def _price_summary(each: "Terms", catalog: "Catalog") -> str:
+    if each.owned:
+        return "yours (catalog.own_prices)"
+    count = len(catalog.candidates(clouds=(each.cloud,)))
+    days = sorted({one.recorded for one in catalog.candidates(clouds=(each.cloud,)).one_per_shape()})
+    return f"{formatting.plural(count, 'offer')} as of {days[0]}" if days else "none known; import a list"
+
+
+def _dollars(microusd: int) -> str:
+    return f"{microusd / 1_000_000:.3f}"
+
+
+DEFAULT_LIMIT = 30
+MAX_BYTES = 64 * 1024 * 1024
+TIMEOUT_S = 30.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@click.group(name="catalog", cls=SuggestingGroup)
+def catalog_command() -> None:
+    """What GPUs cost where, as of when, and who says so."""
+
+
+@catalog_command.command(name="show")
+@click.option("--gpu", default="", help="`a100`, `H100:8`, `24GB`: the kind, how many, or the memory.")
+@click.option("--cloud", "clouds", multiple=True, help="Only these: `gcp`, `ec2`, or `aws` for all of it.")
+@click.option("--region", "regions", multiple=True, help="Only these regions; each is then listed.")
+@click.option("--spot/--on-demand", default=None, help="Only one of the markets.")
+@click.option("--sort", default="price", type=click.Choice(["price", "gpu-price", "cloud", "gpu", "age"]))
+@click.option("--limit", default=DEFAULT_LIMIT, help=f"How many lines; 0 shows all. Default {DEFAULT_LIMIT}.")
+@json_option
+def show_offers(
+    gpu: str,
+    clouds: tuple[str, ...],
+    regions: tuple[str, ...],
+    spot: bool | None,
+    sort: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Offers that fit, cheapest first; of a machine's regions the cheapest, unless regions are named."""
+    catalog, need = load_catalog(), _parse_gpu(gpu)
+    found = catalog.candidates(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
+    listed = _sort(found if regions else found.one_per_shape(), sort)
+    shown = listed[: limit or None]
+    if as_json:
+        emit_json({"total": len(listed), "offers": [_offer_dict(each) for each in shown]})
+        return
+    emit(output.table(OFFER_HEADING, offer_rows(shown, found)) if shown else [no_offers_message(gpu)])
+    emit(["", *offer_footer(catalog, shown, len(listed))] if shown else [])
+
+
+@catalog_command.command(name="clouds")
+@json_option
+def list_clouds(as_json: bool) -> None:
+    """How each place bills, and what is known of its prices."""
+    from anygpu.plan.catalog import terms
+
+    catalog = load_catalog()
+    if as_json:
+        emit_json([_cloud_dict(each, catalog) for each in terms().values()])
+        return
+    emit(output.table(CLOUD_HEADING, [cloud_row(each, catalog) for each in terms().values()]))
+    own = sorted(catalog.policy.own_microusd_per_hour.items())
+    emit(["", *(f"{name}: {formatting.money(price)} an hour (yours)" for name, price in own)] if own else [])
+
+
+@catalog_command.command(name="import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--cloud", default="", help="Whose list it is; needed for lists in SkyPilot's columns.")
+@click.option(
+    "--as-of", "recorded", default="", help="The day of the prices, YYYY-MM-DD; else that of the file."
+)
+@json_option
+def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
+    """Take a price list (SkyPilot's columns, or ours) for one cloud: whole, or not at all. Its prices then win."""
+    from pathlib import Path
+
+    from anygpu.plan.catalog.rows import lines_of
+
+    path = Path(file)
+    day = _parse_day(recorded) if recorded else _modified_day(path)
+    rows, left_out = _read_price_list(lines_of(path), path.name, cloud, day)
+    for name, its in _group_by_cloud(rows).items():
+        _layers().keep_import(name, its)
+    _print_counts(
+        "imported", {name: len(its) for name, its in _group_by_cloud(rows).items()}, left_out, as_json
+    )
+
+
+@catalog_command.command(name="update")
+@click.argument("source")
+@json_option
+def update_prices(source: str, as_json: bool) -> None:
+    """Take a newer table from SOURCE, a file or an https address. Imports and your own edits stay as they are."""
+    from anygpu.plan.catalog.rows import read
+
+    rows = read(_read_source(source), source.rpartition("/")[2])
+    if not rows:
+        raise InvalidSpec([Problem("", "", "has no prices; the table is as it was", source=source)])
+    _layers().keep_update(rows)
+    _print_counts("updated", {name: len(its) for name, its in _group_by_cloud(rows).items()}, {}, as_json)
+
+
+def load_catalog() -> "Catalog":
+    from datetime import UTC, datetime
+
+    from anygpu import settings
+    from anygpu.plan.catalog import Policy, load
+
+    wanted = settings.load().catalog
+    policy = Policy.parsed(discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices)
+    today = datetime.now(UTC).date()
+    return load(_layers(), today=today, policy=policy, stale_days=wanted.stale_days)
+
+
+def _layers() -> "Layers":
+    from anygpu import settings
+    from anygpu.plan.catalog import Layers
+
+    return Layers(
+        folder=settings.load().state / "catalog", edits=settings.config_path().with_name("catalog.csv")
+    )
+
+
+def _parse_gpu(gpu: str) -> "Resources":
+    from pydantic import ValidationError
+
+    from anygpu.plan import gpus
+    from anygpu.spec.model import Resources
+
+    try:
+        need = Resources.model_validate({"gpu": gpu} if gpu else {})
+    except ValidationError as error:
+        raise click.UsageError(f"--gpu {gpu!r}: {error.errors()[0]['msg']}.") from None
+    kind = need.gpu.kind if need.gpu else None
+    if kind and not gpus.known(kind) and gpus.nearest(kind):
+        raise click.UsageError(f"Nobody knows a GPU {kind!r}. Did you mean {gpus.nearest(kind)!r}?")
+    return need
+
+
+def _parse_clouds(names: tuple[str, ...]) -> tuple[str, ...]:
+    from anygpu.plan.catalog import clouds_named, terms
+
+    for name in names:
+        if not clouds_named(name):
+            raise click.UsageError(f"There is no cloud {name!r}.{suggestion(name, list(terms()))}")
+    return tuple(cloud for name in names for cloud in clouds_named(name))
+
+
+def _sort(found: "Candidates", sort: str) -> "list[Candidate]":
+    orders: dict[str, Any] = {
+        "gpu-price": lambda each: each.price_microusd_per_hour / max(each.gpu_count, 1),
+        "cloud": lambda each: (each.cloud, each.name),
+        "gpu": lambda each: (each.gpu_kind, each.gpu_count),
+        "age": lambda each: each.age_days,
+    }
+    return list(found) if sort == "price" else sorted(found, key=orders[sort])
+
+
+def _offer_dict(each: "Candidate") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(each)
+
+
+def _cloud_dict(each: "Terms", catalog: "Catalog") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    offers = len(catalog.candidates(clouds=(each.cloud,)))
+    credit = catalog.policy.credit_microusd(each.cloud)
+    return {**asdict(each), "owned": each.owned, "offers": offers, "credit_microusd": credit}
+
+
+def _read_price_list(
+    lines: list[str], name: str, cloud: str, recorded: str
+) -> "tuple[list[Row], dict[str, int]]":
+    from anygpu.plan.catalog import rows, skypilot
+
+    columns, _ = rows.table(lines)
+    if not skypilot.recognised(columns):
+        return rows.read(lines, name), {}
+    if not cloud:
+        raise click.UsageError("The list does not say whose it is. Name it with --cloud.")
+    whose = _parse_clouds((cloud,))[0]
+    found = skypilot.read(lines, name, cloud=whose, source=f"import of {name}", recorded=recorded)
+    return [*found.rows], dict(found.left_out)
+
+
+def _group_by_cloud(rows: "list[Row]") -> "dict[str, list[Row]]":
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.cloud, []).append(row)
+    return found
+
+
+def _modified_day(path: "Path") -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+
+
+def _parse_day(text: str) -> str:
+    from datetime import date
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise click.UsageError(f"--as-of {text!r} is not a day like 2026-08-22.") from None
+
+
+def _read_source(source: str) -> list[str]:
+    """Of a file or of an address; nothing is asked that the user did not name."""
+    from pathlib import Path
+
+    from anygpu.plan.catalog.rows import lines_of
+
+    if "://" in source:
+        return _download(source)
+    if not Path(source).is_file():
+        raise NotFound(f"There is no file {source}.", hint="Name a file or an https address.")
+    return lines_of(Path(source))
+
+
+def _download(address: str) -> list[str]:
+    from urllib.parse import urlsplit
+    from urllib.request import urlopen
+
+    where = urlsplit(address)
+    if where.scheme != "https" and (where.scheme != "http" or where.hostname not in LOOPBACK):
+        raise click.UsageError("Prices are taken over https only.")
+    try:
+        with urlopen(address, timeout=TIMEOUT_S) as answer:
+            content: bytes = answer.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise NotFound(f"{address}: {error}", hint="The table is as it was.") from error
+    if len(content) > MAX_BYTES:
+        raise TooLarge(
+            f"{address} is larger than {formatting.size(MAX_BYTES)}", hint="The table is as it was."
+        )
+    return content.decode("utf-8", errors="replace").splitlines(keepends=True)
+
+
+def _print_counts(verb: str, taken: dict[str, int], left_out: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        emit_json({verb: taken, "left_out": left_out})
+        return
+    emit(f"{verb} {formatting.plural(count, 'offer')} of {cloud}" for cloud, count in taken.items())
+    emit(f"left out {formatting.plural(count, 'line')}: {reason}" for reason, count in left_out.items())

@@ -1,0 +1,150 @@
+"""`anygpu trainer`: list the built-in trainers, show their settings, write their scripts."""
+
+import importlib.util
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anygpu.cli.connection import json_option
+from anygpu.cli.root import SuggestingGroup
+from anygpu.cli.terminal import output
+from anygpu.cli.terminal.output import emit, emit_json
+
+if TYPE_CHECKING:
+    from anygpu.trainers import AnyTrainer
+
+
+@click.group(name="trainer", cls=SuggestingGroup)
+def trainer_command() -> None:
+    """What can train without a script of yours: YOLO, tables, language models, your own plugins."""
+
+
+@trainer_command.command(name="ls")
+@json_option
+def list_trainers(as_json: bool) -> None:
+    """The trainers, what each is for, and whether its framework is installed here."""
+    from anygpu.trainers import names
+
+    rows = [_describe_trainer(name) for name in names()]
+    if as_json:
+        emit_json({"trainers": rows})
+        return
+    heading = ("NAME", "INSTALLED", "LICENCE", "FOR")
+    emit(output.table(heading, [(row["name"], row["installed"], row["licence"], row["for"]) for row in rows]))
+
+
+@trainer_command.command(name="show")
+@click.argument("name")
+@json_option
+def show_trainer(name: str, as_json: bool) -> None:
+    """The settings of a trainer, with their defaults."""
+    about = {
+        **_describe_trainer(name),
+        "settings": _default_settings(_find_trainer(name)),
+        "options": _default_options(_find_trainer(name)),
+    }
+    if as_json:
+        emit_json(about)
+        return
+    emit(output.fields([(key, str(about[key])) for key in ("name", "for", "installed", "licence")]))
+    emit(["", *output.table(("SETTING", "DEFAULT"), list(_value_rows(about["settings"])))])
+    emit(["", *_option_lines(about["options"])])
+
+
+@trainer_command.command(name="script")
+@click.option("--framework", "--trainer", "trainer", required=True, help="The trainer: yolo, tabular, …")
+@click.option("--dataset", default="", help="The data, as the script will find it; the script takes another.")
+@click.option("--config", "-c", multiple=True, help="A setting: -c epochs=50; may be repeated.")
+@click.option("--set", "sets", multiple=True, help="The same.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
+)
+@json_option
+def write_script(
+    trainer: str,
+    dataset: str,
+    config: tuple[str, ...],
+    sets: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the plain Python script that trains the same on any box, without anygpu where it can.
+
+    It prints its progress as lines of JSON: {"type": "progress", "data": {…}}.
+    """
+    from anygpu.spec.flags import from_flags
+    from anygpu.trainers import TrainerError, scripts
+
+    settings = from_flags({"config": (*config, *sets)}).get("config", {})
+    try:
+        text = scripts.script(trainer, settings, dataset)
+    except TrainerError as error:
+        raise _as_invalid_spec(error) from None
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    if as_json:
+        emit_json({"script": text, "written_to": None if output is None else str(output)})
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        click.echo(f"anygpu: written to {output} · python {output}", err=True)
+
+
+def _find_trainer(name: str) -> "type[AnyTrainer]":
+    from anygpu.trainers import TrainerError, find
+
+    try:
+        return find(name)
+    except TrainerError as error:
+        raise _as_invalid_spec(error) from None
+
+
+def _as_invalid_spec(error: Exception) -> Exception:
+    from anygpu.errors import InvalidSpec, Problem
+
+    return InvalidSpec([Problem("", None, line) for line in str(error).splitlines()])
+
+
+def _describe_trainer(name: str) -> dict[str, Any]:
+    try:
+        kind = _find_trainer(name)
+    except ImportError as error:  # a plugin of somebody's that cannot be loaded
+        return {"name": name, "for": "-", "installed": f"no: {error}", "licence": "-", "extra": ""}
+    missing = [module for module in kind.needs if importlib.util.find_spec(module) is None]
+    installed = f"no: pip install 'anygpu[{kind.extra}]'" if missing else "yes"
+    tasks = ", ".join(kind.accepts.tasks) or "-"
+    return {"name": name, "for": tasks, "installed": installed, "licence": kind.licence, "extra": kind.extra}
+
+
+def _default_settings(kind: "type[AnyTrainer]") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from anygpu.trainers import TrainingConfig
+
+    usual = {**asdict(TrainingConfig()), **kind.accepts.defaults}
+    return {name: usual[name] for name in usual if name not in (*kind.accepts.ignores, "options")}
+
+
+def _default_options(kind: "type[AnyTrainer]") -> dict[str, Any]:
+    """Where the trainer knows a default of its own; the others are the framework's."""
+    known = getattr(kind, "options", {})
+    return {
+        name: getattr(known.get(name), "default", known.get(name))
+        for name in sorted(kind.accepts.options, key=lambda name: (name not in known, name))
+    }
+
+
+def _option_lines(options: dict[str, Any]) -> list[str]:
+    """Those with a default in a table, the framework's own in a line."""
+    ours = {name: value for name, value in options.items() if value is not None}
+    others = ", ".join(name for name in options if name not in ours)
+    lines = output.table(("OPTION", "DEFAULT"), _value_rows(ours)) if ours else []
+    return [*lines, *(textwrap.wrap(f"and: {others}", output.terminal_width()) if others else [])]
+
+
+def _value_rows(values: dict[str, Any]) -> list[tuple[str, str]]:
+    unset = ("", None)
+    listed = {name: ", ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return [(name, "-" if value in unset else str(value)) for name, value in listed.items()]

@@ -1,0 +1,235 @@
+"""Follow a job until it ends: print its output and events, and handle Ctrl-C."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from anygpu.cli import exits
+from anygpu.cli.terminal import formatting
+from anygpu.cli.terminal.output import emit_json_line
+from anygpu.cli.terminal.progress_bar import StreamStatus
+from anygpu.cli.terminal.screen import Screen, screen_for
+from anygpu.sdk.client import Client
+from anygpu.sdk.stream import START, MessageStream, StreamCursor
+
+
+def read_key(wanted: str, question: str) -> str:
+    """Ask, and wait for one of the keys. The terminal listens before it asks, so that no quick key is lost."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        return _read_key_with_click(wanted, question)
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)
+        print(question, end="", file=sys.stderr, flush=True)
+        while (key := os.read(terminal, 1).decode(errors="replace").lower()) not in list(wanted):
+            if not key:
+                raise EOFError
+        return key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _read_key_with_click(wanted: str, question: str) -> str:
+    import click
+
+    print(question, end="", file=sys.stderr, flush=True)
+    while (key := click.getchar().lower()) not in list(wanted):
+        pass
+    return key
+
+
+Event = Mapping[str, Any]
+
+
+class JobEnding:
+    """How the job ended, gathered from its events, as an exit code and a sentence."""
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self.signal: int | None = None
+        self.status = ""
+        self.failure: Mapping[str, Any] = {}
+        self.artifacts: set[str] = set()
+
+    def apply(self, event: Event) -> None:
+        data = event["data"]
+        if event["type"] == "AttemptEnded":
+            self.exit_code, self.signal = data.get("exit_code"), data.get("signal")
+        elif event["type"] == "AttemptLost":
+            self.exit_code = self.signal = None
+        elif event["type"] == "JobFailed":
+            self.failure = data.get("failure") or {}
+        elif event["type"] == "ArtifactSaved":
+            self.artifacts.add(data["artifact"]["name"])
+
+    def process_exit_code(self) -> int:
+        """The script's own code where it has one."""
+        if self.status == "completed":
+            return exits.OK
+        if self.status == "cancelled":
+            return exits.CANCELLED
+        if self.failure.get("code") == "timeout":
+            return exits.TIMED_OUT
+        if self.signal:
+            return 128 + self.signal
+        if self.exit_code and self.exit_code > 0:
+            return min(self.exit_code, 255)
+        return exits.FAILED
+
+    def summary(self) -> str:
+        said = self.failure.get("message")
+        return f"{self.status}: {said}" if said else self.status
+
+
+def describe_event(event: Event) -> str:
+    """What an event means to somebody who follows; nothing for those that only confirm what is seen anyway."""
+    data = event["data"]
+    kind = event["type"]
+    if kind == "JobWaited":
+        return f"waiting: {data['reason']}"
+    if kind == "AttemptLost":
+        return f"attempt {data['attempt']} was lost: {data.get('evidence') or 'no word from it'}"
+    if kind == "RecoveryStarted":
+        return _describe_recovery(data)
+    if kind == "CheckpointRejected":
+        return f"a checkpoint could not be read back ({data['reason']}); the one before it is used"
+    if kind == "StopRequested":
+        return f"stopping at a checkpoint: {data.get('message') or data['reason']}"
+    return ""
+
+
+def _describe_recovery(data: Mapping[str, Any]) -> str:
+    resume = data.get("resume")
+    point = f"resuming from step {resume['step']}" if resume else "starting again from the beginning"
+    lost = formatting.duration(data.get("work_lost_s") or 0)
+    why = data["failure"]["message"].rstrip(".")
+    return f"attempt {data['attempt']}: {why}; {point}, {lost} of work lost"
+
+
+class JobFollower:
+    """One job on one screen, until it ends or we leave."""
+
+    def __init__(
+        self, client: Client, job_id: str, *, screen: Screen | None = None, cursor: StreamCursor = START
+    ) -> None:
+        self.status = StreamStatus()
+        self.ending = JobEnding()
+        self._client = client
+        self._job_id = job_id
+        self._screen = screen or screen_for(self._status_line)
+        self._stream: MessageStream = client.stream(job_id, cursor=cursor, on_break=self._print_disconnected)
+        self._is_cancelling = False
+        self._interrupts = 0
+
+    def run(self) -> int:
+        """The exit code to leave with."""
+        before = signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            for message in self._stream:
+                code = self._handle(message)
+                if code is not None:
+                    return code
+        finally:
+            signal.signal(signal.SIGINT, before)
+            self._screen.close()
+        raise AssertionError("a stream ends with `end`")
+
+    def _handle(self, message: dict[str, Any]) -> int | None:
+        kind = message["kind"]
+        if kind == "interrupted":
+            return self._handle_interrupt()
+        if kind == "end":
+            return self._handle_end(message["status"])
+        if kind == "log":
+            self._screen.log(message["data"])
+        if kind == "event":
+            self._handle_event(message["event"])
+        self.status.update(message, time.monotonic())
+        self._screen.refresh()
+        return None
+
+    def _handle_event(self, event: Event) -> None:
+        self.ending.apply(event)
+        if text := describe_event(event):
+            self._screen.message(text)
+
+    def _handle_end(self, status: str) -> int:
+        self.ending.status = status
+        self._screen.close()
+        took = formatting.duration(time.monotonic() - self.status.began_at)
+        files = len(self.ending.artifacts)
+        more = f"; {formatting.plural(files, 'file')} to fetch" if files else ""
+        Screen().message(f"{self.ending.summary()} ({took}{more}) · anygpu show {self._job_id}")
+        if self._is_cancelling and status == "cancelled":
+            return exits.INTERRUPTED
+        return self.ending.process_exit_code()
+
+    def _status_line(self, width: int) -> str:
+        return self.status.line(width, time.monotonic())
+
+    def _print_disconnected(self, error: Exception) -> None:
+        self._screen.message("the connection to the server broke; the job goes on, connecting again")
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
+        self._stream.interrupt()
+
+    def _handle_interrupt(self) -> int | None:
+        self._screen.close()
+        in_a_hurry = self._interrupts > 1
+        self._interrupts = 0
+        if not self._is_cancelling and not in_a_hurry and ask_detach_or_cancel() == "c":
+            self._is_cancelling = True
+            self._client.another().cancel(self._job_id)
+            self._screen.message("cancelling; Ctrl-C again leaves it to end by itself")
+            return None
+        Screen().message(
+            f"detached; the job goes on · anygpu logs -f {self._job_id} · anygpu cancel {self._job_id}"
+        )
+        return exits.INTERRUPTED
+
+
+def ask_detach_or_cancel() -> str:
+    """`d` or `c`. Without a terminal to ask on, and at a second Ctrl-C, the job is left to run."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "d"
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        question = "\nanygpu: detach (d) and let the job run, or cancel (c) it? "
+        answer = read_key("dc", question)
+        print(answer, file=sys.stderr)
+        return answer
+    except (KeyboardInterrupt, EOFError):
+        print(file=sys.stderr)
+        return "d"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def follow_as_json(client: Client, submitted: dict[str, Any]) -> int:
+    """The stream's own messages, log bytes as text; the last line has the exit code."""
+    emit_json_line({"kind": "submitted", **submitted})
+    outcome = JobEnding()
+    for message in client.stream(submitted["id"]):
+        if message["kind"] == "event":
+            outcome.apply(message["event"])
+        if message["kind"] == "end":
+            outcome.status = message["status"]
+            message = {**message, "exit_code": outcome.process_exit_code()}
+        emit_json_line(_with_text_log(message))
+    return outcome.process_exit_code()
+
+
+def _with_text_log(message: dict[str, Any]) -> dict[str, Any]:
+    if message["kind"] != "log":
+        return message
+    return {**message, "data": message["data"].decode(errors="replace")}

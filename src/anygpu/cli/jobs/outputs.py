@@ -1,0 +1,245 @@
+"""`anygpu logs`, `events` and `fetch`: read or download what a job produced."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.terminal import formatting
+from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
+from anygpu.sdk.client import Client
+from anygpu.sdk.stream import StreamCursor
+
+if TYPE_CHECKING:
+    from anygpu.sdk.client import Client
+    from anygpu.sdk.downloads import DownloadedFile
+
+READ_BYTES = 1 << 18
+
+
+@click.command(name="logs")
+@click.argument("job", default="last")
+@click.option("--follow", "-f", is_flag=True, help="Go on as it prints, until it ends.")
+@click.option("--tail", "-n", type=click.IntRange(0), help="Begin this many lines before the end.")
+@click.option("--attempt", type=click.IntRange(1), help="Of this attempt. Default: the newest.")
+@json_option
+@context_option
+def logs_command(
+    job: str, follow: bool, tail: int | None, attempt: int | None, as_json: bool, context_name: str
+) -> None:
+    """Print what a JOB printed."""
+    client = connect(context_name)
+    start, of_attempt = (0, attempt) if tail is None else tail_start(client, job, attempt, tail)
+    if follow:
+        _follow_log(client, job, StreamCursor(attempt=of_attempt or 0, log=start), as_json)
+    elif as_json:
+        chunks = list(stored_log(client, job, of_attempt, start))
+        text = b"".join(data for data, _ in chunks).decode(errors="replace")
+        emit_json(
+            {"job": job, "attempt": chunks[-1][1] if chunks else of_attempt, "start": start, "text": text}
+        )
+    else:
+        for data, _ in stored_log(client, job, of_attempt, start):
+            _write_bytes(data)
+
+
+def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> Iterator[tuple[bytes, int]]:
+    """What is kept from an offset on, in pieces, each with its attempt."""
+    while True:
+        data, offset, attempt = client.logs(job, attempt=attempt, offset=offset, limit=READ_BYTES)
+        if not data:
+            return
+        yield data, attempt
+
+
+def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tuple[int, int]:
+    """The offset where the last `lines` lines begin. Reads from the end, twice as far each time."""
+    back = 1 << 16
+    while True:
+        data, end, of_attempt = client.logs(job, attempt=attempt, offset=-back, limit=back)
+        start = end - len(data)
+        body = data.removesuffix(b"\n")
+        if lines == 0:
+            return end, of_attempt
+        pieces = body.split(b"\n")
+        if len(pieces) > lines:
+            return end - (len(data) - len(body)) - len(b"\n".join(pieces[-lines:])), of_attempt
+        if start <= 0 or len(data) < back:
+            return max(start, 0), of_attempt
+        back *= 2
+
+
+def _follow_log(client: Client, job: str, cursor: StreamCursor, as_json: bool) -> None:
+    for message in client.stream(job, include=("logs",), cursor=cursor):
+        if message["kind"] != "log":
+            continue
+        if as_json:
+            emit_json_line({**message, "data": message["data"].decode(errors="replace")})
+        else:
+            _write_bytes(message["data"])
+
+
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+Event = dict[str, Any]
+
+
+@click.command(name="events")
+@click.argument("job", default="last")
+@click.option("--follow", "-f", is_flag=True, help="Go on as it happens, until the job ends.")
+@click.option("--all", "everything", is_flag=True, help="Of every job, as it happens.")
+@click.option("--after", default=0, help="Only those behind this position.")
+@json_option
+@context_option
+def events_command(
+    job: str, follow: bool, everything: bool, after: int, as_json: bool, context_name: str
+) -> None:
+    """What happened to a JOB, each fact once and in order."""
+    client = connect(context_name)
+    if as_json and not (follow or everything):
+        emit_json({"events": list(stored_events(client, job, after))})
+        return
+    if everything:
+        found: Iterator[Event] = (
+            each["event"] for each in client.project_stream(after=after) if "event" in each
+        )
+    else:
+        found = _live_events(client, job, after) if follow else stored_events(client, job, after)
+    for event in found:
+        emit_json_line(event) if as_json else click.echo(event_line(event, with_job=everything))
+
+
+def stored_events(client: Client, job: str, after: int) -> Iterator[Event]:
+    while True:
+        page = client.events(job, after=after)
+        yield from page["events"]
+        after = page.get("next_after") or after
+        if not page["events"] or not page.get("next_after"):
+            return
+
+
+def _live_events(client: Client, job: str, after: int) -> Iterator[Event]:
+    for message in client.stream(job, include=("events",), cursor=StreamCursor(after=after)):
+        if message["kind"] == "event":
+            yield message["event"]
+
+
+def event_line(event: Event, *, with_job: bool = False) -> str:
+    """`17  12:00:03.123  CheckpointSaved  attempt=1 step=400`."""
+    clock = event["at"][11:23]
+    job = f"{formatting.short_id(event['job_id'])}  " if with_job else ""
+    return (
+        f"{event['position']:>5}  {clock}  {job}{event['type']:<18}  {_event_details(event['data'])}".rstrip()
+    )
+
+
+def _event_details(data: dict[str, Any]) -> str:
+    """What is simple, as `name=value`; the spec and other large parts are for --json."""
+    simple = {key: value for key, value in data.items() if isinstance(value, str | int | float | bool)}
+    nested = {
+        key: value.get("step", value.get("name", value.get("code")))
+        for key, value in data.items()
+        if isinstance(value, dict) and key not in ("spec", "marks", "host")
+    }
+    shown = {**simple, **{key: value for key, value in nested.items() if value is not None}}
+    hidden = ("ticket_sha256", "claimant", "plan")
+    return " ".join(f"{key}={_quoted_value(value)}" for key, value in shown.items() if key not in hidden)
+
+
+def _quoted_value(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
+
+
+@click.command(name="fetch")
+@click.argument("job", default="last")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--to",
+    "directory",
+    default="",
+    help="Into this directory. Default: one named like the job; this one for --model.",
+)
+@click.option("--checkpoint", "-c", is_flag=True, help="The newest checkpoint instead of the outputs.")
+@click.option("--model", "-m", is_flag=True, help="The trained model alone, as model_FRAMEWORK_TIME.")
+@click.option("--step", type=int, help="The checkpoint of this step.")
+@click.option("--force", is_flag=True, help="Overwrite files that differ.")
+@click.option("--list", "only_list", is_flag=True, help="Only tell what there is.")
+@json_option
+@context_option
+def fetch_command(
+    job: str,
+    names: tuple[str, ...],
+    directory: str,
+    checkpoint: bool,
+    model: bool,
+    step: int | None,
+    force: bool,
+    only_list: bool,
+    as_json: bool,
+    context_name: str,
+) -> None:
+    """Download the outputs of a JOB, or only those NAMED. Broken off, it goes on where it stood."""
+    from anygpu.errors import NotFound
+    from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
+
+    client = connect(context_name)
+    found = client.job(job)
+    if model:
+        return _fetch_model(client, found, Path(directory or "."), only_list, as_json)
+    wants_checkpoint = checkpoint or step is not None
+    files = (
+        checkpoint_files(client, found["id"], step)
+        if wants_checkpoint
+        else artifact_files(client, found["id"])
+    )
+    files = [file for file in files if not names or file.name in names]
+    if missing := set(names) - {file.name for file in files}:
+        raise NotFound(
+            f"The job has no file {sorted(missing)[0]!r}.", hint="`anygpu fetch --list` tells what there is."
+        )
+    root = Path(directory or found.get("name") or found["id"])
+    if only_list:
+        return _print_files(
+            [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in files], as_json
+        )
+    download = Downloader(root, client.http.endpoint.url, force=force)
+    return _print_files([_file_entry(download.fetch(file)) for file in files], as_json)
+
+
+def _fetch_model(
+    client: "Client", job: dict[str, Any], directory: Path, only_list: bool, as_json: bool
+) -> None:
+    from anygpu.sdk.models import download_model, find_model, model_file_name
+
+    found = find_model(client, job)
+    if only_list:
+        listed = [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in found.files]
+        return _print_files(listed, as_json)
+    done = download_model(found, model_file_name(found, job), directory, client.http.endpoint.url)
+    return _print_files([_file_entry(each) for each in done], as_json)
+
+
+def _file_entry(fetched: "DownloadedFile") -> dict[str, Any]:
+    return {"path": str(fetched.path), "size": fetched.size, "downloaded": fetched.downloaded}
+
+
+def _print_files(files: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        emit_json({"files": files})
+        return
+    if not files:
+        emit(["nothing to fetch: the job declared no outputs; `--output 'runs/**'` keeps files"])
+    emit(_file_line(file) for file in files)
+
+
+def _file_line(file: dict[str, Any]) -> str:
+    note = "" if file.get("downloaded", True) else "  (already here)"
+    return f"{formatting.size(file['size']):>10}  {file.get('path') or file['name']}{note}"

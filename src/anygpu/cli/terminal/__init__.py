@@ -1,0 +1,1 @@
+"""Text, tables, charts and live status for the terminal."""

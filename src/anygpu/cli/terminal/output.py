@@ -1,0 +1,111 @@
+"""Print lines, tables, coloured text and JSON."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+
+def emit_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False), flush=True)
+
+
+def emit_json_line(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def emit(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+COLOUR_CODES = {
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "magenta": 35,
+    "cyan": 36,
+    "dim": 2,
+    "bold": 1,
+}
+STATUS_COLOURS = {
+    "completed": "green",
+    "running": "cyan",
+    "queued": "yellow",
+    "failed": "red",
+    "cancelled": "magenta",
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "red",
+}
+
+
+def use_colour(stream: TextIO | None = None) -> bool:
+    """NO_COLOR beats everything; FORCE_COLOR speaks for pipes that end in a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, *, on: bool) -> str:
+    return f"\x1b[{COLOUR_CODES[colour]}m{text}\x1b[0m" if on and text and colour else text
+
+
+def paint_status(word: str, *, on: bool) -> str:
+    return paint(word, STATUS_COLOURS.get(word.strip(), "dim"), on=on)
+
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+GAP = "  "
+MIN_WIDTHS = (16, 6)  # what is left of a column, before others have to give way too
+MIN_FIRST_WIDTH = 16  # the first says which line it is: an id or a name cut to six characters names nothing
+UNLIMITED = 1_000_000
+
+
+def terminal_width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def table_width() -> int:
+    """For a table: a program that reads it, or `grep`, has no width."""
+    return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else UNLIMITED
+
+
+def visible_length(text: str) -> int:
+    return len(_ESCAPE.sub("", text))
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None) -> list[str]:
+    """Lines of a table. Where they would not fit, columns are cut, the last one first: wide ones before narrow ones."""
+    widths = [max(visible_length(row[place]) for row in [heading, *rows]) for place in range(len(heading))]
+    fits = (columns or table_width()) - len(GAP) * (len(heading) - 1)
+    for least in MIN_WIDTHS:
+        for place in reversed(range(len(widths))):
+            over = sum(widths) - fits
+            widths[place] -= max(0, min(over, widths[place] - (least if place else MIN_FIRST_WIDTH)))
+    return [_line(row, widths) for row in [heading, *rows]]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return GAP.join(_cell(text, size) for text, size in zip(row, widths, strict=True)).rstrip()
+
+
+def _cell(text: str, size: int) -> str:
+    over = visible_length(text) - size
+    if over <= 0:
+        return text + " " * -over
+    plain = _ESCAPE.sub("", text)
+    return plain[: size - 1] + "…"
+
+
+def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """`name   value` lines with the values under each other."""
+    longest = max((len(name) for name, _ in pairs), default=0)
+    under = "\n" + " " * (longest + len(GAP))
+    return [f"{name:<{longest}}{GAP}{under.join(value.splitlines())}" for name, value in pairs]

@@ -1,0 +1,73 @@
+"""What `anygpu backend` says, and what it will not take."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from anygpu.cli.admin.backend import backend_command, check_lines
+
+FOUND: dict[str, Any] = {
+    "name": "pods",
+    "valid": True,
+    "why": "key of me@lab",
+    "quota": "4 GPUs",
+    "balance_microusd": 12_340_000,
+    "offers": 12,
+    "refused": 2,
+    "refused_why": "dearer than allowed",
+    "cheapest_gpu": {
+        "name": "g5.xlarge",
+        "region": "eu-west-1",
+        "gpu": "A10G",
+        "gpus": 1,
+        "gpu_memory_gib": 24,
+        "interruptible": True,
+        "price_microusd_per_hour": 401_000,
+    },
+}
+
+
+def test_a_check_is_one_line_and_its_facts_under_it() -> None:
+    assert check_lines(FOUND, colour=False) == [
+        "ok    pods  key of me@lab",
+        "      quota: 4 GPUs",
+        "      balance: $12.34",
+        "      12 offers, cheapest GPU A10G (g5.xlarge in eu-west-1) at $0.4010/h spot",
+        "      2 offers not allowed: dearer than allowed",
+    ]
+
+
+def test_one_that_does_not_work_says_why_and_counts_nothing() -> None:
+    nothing = {"quota": "", "balance_microusd": None, "offers": 0, "refused": 0, "cheapest_gpu": None}
+    found = {**FOUND, **nothing, "valid": False, "why": "the key is wrong"}
+    assert check_lines(found, colour=False) == ["fail  pods  the key is wrong"]
+    (painted,) = check_lines(found, colour=True)
+    assert painted == "\x1b[31mfail\x1b[0m  pods  the key is wrong"
+
+
+def test_an_empty_balance_is_told() -> None:
+    assert "      balance: $0" in check_lines({**FOUND, "balance_microusd": 0}, colour=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kind", "lambda", "--credential", "api_key=abc"], "does not belong on the command line"),
+        (["--kind", "lambda", "--credential", "api_key=-"], "The credential api_key is empty"),
+        (["--kind", "lambda", "--set", "regions"], "is not OPTION=VALUE"),
+        ([], "Say what it is with --kind"),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_before_anything_is_sent(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANYGPU_STATE", str(tmp_path))
+    monkeypatch.setenv("ANYGPU_CONFIG", str(tmp_path / "config.toml"))
+    done = CliRunner().invoke(backend_command, ["add", "cloud", *words], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert said in done.exception.format_message()
+    assert "abc" not in done.exception.format_message()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from anygpu.cli.admin.cloud_sim import cloud_sim_command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--boot", "soon"], "'soon' is not a duration"),
+        (["--speed", "0"], "--speed must be above zero"),
+        (["--trace", "nowhere.json"], "does not exist"),
+        (["--seed", "x"], "'x' is not a valid integer"),
+    ],
+)
+def test_a_wrong_option_says_what_is_wrong_with_it(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(cloud_sim_command, arguments)
+    assert (done.exit_code, says in done.output) == (2, True), done.output
+
+
+def test_a_file_that_is_no_trace_says_what_one_looks_like(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text("[1, 0]")
+    done = CliRunner().invoke(cloud_sim_command, ["--trace", str(path)])
+    assert (done.exit_code, "gap_seconds" in done.output) == (2, True)

@@ -1,0 +1,53 @@
+"""`anygpu simulate`: cost and finish before anyone commits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from anygpu.cli.admin.simulate import simulate_command
+
+PRICES = ("--on-demand-price", "3", "--spot-price", "1")
+
+
+@pytest.fixture
+def zone(tmp_path: Path) -> Path:
+    path = tmp_path / "zone.json"
+    path.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1] * 100}))
+    return path
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(simulate_command, [str(word) for word in words])
+
+
+def test_the_distribution_is_shown_for_each_policy(zone: Path) -> None:
+    shown = run("--trace", zone, "--work", "4h", "--deadline", "6h", *PRICES)
+    assert shown.exit_code == 0
+    rows = [line.split() for line in shown.output.splitlines()]
+    assert [row[0] for row in rows] == ["POLICY", "on-demand", "uniform-progress", "anygpu"]
+    assert rows[-1][1:5] == ["$4.10"] * 4
+
+
+def test_work_and_deadline_come_from_the_job_file(zone: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("script: a.py\nlimits: {deadline: 6h}\nplacement: {expected_duration: 4h}\n")
+    found = json.loads(run(job, "--trace", zone, *PRICES, "--json").output)
+    assert found["work_s"] == 4 * 3600
+    assert found["deadline_s"] == pytest.approx(6 * 3600, abs=1)
+    assert found["policies"]["anygpu"]["late"] == 0
+
+
+def test_what_is_missing_is_asked_for(zone: Path) -> None:
+    shown = run("--trace", zone, "--work", "4h", *PRICES)
+    assert shown.exit_code == 2
+    assert "Give --deadline, or limits.deadline" in shown.output
+
+
+def test_a_deadline_nothing_can_meet_is_said_before_anything_is_played(zone: Path) -> None:
+    shown = run("--trace", zone, "--work", "4h", "--deadline", "4h", *PRICES)
+    assert shown.exit_code == 2
+    assert "work and one start take 4h06m, the deadline is in 4h00m" in shown.output

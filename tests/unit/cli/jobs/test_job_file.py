@@ -1,0 +1,114 @@
+"""Which words of `anygpu run` are ours, and which are the script's."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.builders import parse_run
+
+from anygpu.cli.jobs.job_file import (
+    build_job_request,
+    check_requirements_file,
+    find_script,
+    with_file_positions,
+    with_relative_script,
+)
+from anygpu.cli.jobs.run import run_command
+from anygpu.errors import InvalidSpec, NotFound, Problem
+from anygpu.spec.read import Document
+
+
+def test_a_requirements_file_is_a_path_and_requirements_are_a_list() -> None:
+    assert parse_run("-r", "requirements.txt", "train.py")["requirements"] == "requirements.txt"
+    assert parse_run("-r", "numpy==2", "-r", "torch", "train.py")["requirements"] == ["numpy==2", "torch"]
+
+
+def test_options_after_a_job_file_win_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("script: train.py\nlimits: {max_cost: 5}\n")
+    spec = parse_run(str(path), "--max-cost", "10", "--name", "x")
+    assert (spec["limits"], spec["name"]) == ({"max_cost": "10"}, "x")
+    assert spec["workdir"] == {"path": str(tmp_path)}
+
+
+def test_the_servers_problems_point_at_the_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("script: train.py\nresources:\n  gpus: 2\n")
+    context = run_command.make_context("run", [str(path)])
+    flags = {
+        key: value
+        for key, value in context.params.items()
+        if key not in ("target", "as_json", "context_name")
+    }
+    document = build_job_request((str(path),), flags, is_command=False).document
+    error = with_file_positions(InvalidSpec([Problem("resources.gpus", 2, "unknown key")]), document)
+    assert str(error) == f"{path}:3 resources.gpus: unknown key"
+
+
+def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
+    with pytest.raises(NotFound, match="anygpu run -- nvidia-smi"):
+        parse_run("nvidia-smi")
+
+
+def test_a_script_is_looked_for_where_its_job_file_lies(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("script: train.py\n")
+    with pytest.raises(NotFound, match=r"There is no script 'train\.py'"):
+        find_script(parse_run(str(job)))
+    (tmp_path / "train.py").write_text("")
+    assert find_script(parse_run(str(job))) == tmp_path / "train.py"
+    assert find_script({"command": ["make"]}) is None
+
+
+def test_a_script_is_named_from_the_directory_that_travels(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "train.py").write_text("")
+    (tmp_path / "job.yaml").write_text("script: deep/train.py\n")
+    elsewhere, root = with_relative_script(
+        Document({"script": str(tmp_path / "deep" / "train.py")}, "command line")
+    )
+    assert (elsewhere.data["script"], root) == ("train.py", tmp_path / "deep")
+    filed, root = with_relative_script(Document(parse_run(str(tmp_path / "job.yaml")), "job.yaml"))
+    assert (filed.data["script"], root) == ("deep/train.py", tmp_path)
+
+
+def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=r"is a directory\. Name the script or the job file in it"):
+        parse_run(str(tmp_path))
+
+
+def test_data_beside_a_job_file_is_found_from_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("trainer: tabular\ndataset: birds.csv\nconfig: {target: species}\n")
+    assert parse_run(str(tmp_path / "job.yaml"))["dataset"] == "birds.csv"
+    (tmp_path / "birds.csv").write_text("mass,species\n")
+    assert parse_run(str(tmp_path / "job.yaml"))["dataset"] == {"path": str(tmp_path / "birds.csv")}
+    assert parse_run(str(tmp_path / "job.yaml"), "--dataset", "fish.csv")["dataset"] == "fish.csv"
+
+
+def test_a_missing_job_file_is_said() -> None:
+    with pytest.raises(NotFound, match="no job file"):
+        parse_run("nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["src/train.py"], "train"),
+        (["--", "./run me.sh"], "run-me"),
+        (["-n", "x", "train.py"], "x"),
+        (["last.py"], None),
+    ],
+)
+def test_a_job_without_a_name_is_called_like_what_it_runs(words: list[str], name: str | None) -> None:
+    assert parse_run(*words).get("name") == name
+
+
+def test_a_requirements_file_that_is_not_here_is_said_before_anything_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(NotFound, match=r"requirements file 'needs\.txt'"):
+        check_requirements_file(parse_run("-r", "needs.txt", "train.py"))
+    (tmp_path / "needs.txt").write_text("numpy")
+    check_requirements_file(parse_run("-r", "needs.txt", "train.py"))
+    check_requirements_file(parse_run("-r", "numpy", "-r", "torch", "train.py"))

@@ -1,0 +1,30 @@
+"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
+
+from tests.unit.cli.builders import job
+
+from anygpu.cli.jobs.watch import Dashboard, machine_lines
+from anygpu.cli.terminal.chart import Curves
+from anygpu.cli.terminal.progress_bar import StreamStatus
+
+
+def test_a_dashboard_has_title_bar_charts_metrics_and_machine_and_fits() -> None:
+    board = Dashboard(
+        job(telemetry={"cpu": 0.93, "memory": {"used": 1 << 30, "total": 4 << 30}}),
+        StreamStatus(),
+        Curves(),
+        height=3,
+    )
+    board.seed()
+    board.update(
+        {"kind": "metrics", "attempt": 2, "points": [["loss", step, 0.0, 1 / step] for step in range(1, 9)]}
+    )
+    lines = board.lines(60, colour=False)
+    assert lines[0] == "digits · running · on local · attempt 2"
+    assert "43%, epoch 3/7" in lines[1]
+    assert lines[3] == "loss  0.125"
+    assert lines[-1] == "cpu 93% · memory 1.0 GiB of 4.0 GiB"
+    assert max(len(each) for each in lines) <= 60
+
+
+def test_a_machine_that_says_nothing_takes_no_line() -> None:
+    assert machine_lines({}) == []

@@ -1,0 +1,64 @@
+"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
+
+from tests.unit.cli.builders import job
+
+from anygpu.cli.jobs.watch import Dashboard
+from anygpu.cli.terminal import job_lines
+from anygpu.cli.terminal.chart import Curves
+from anygpu.cli.terminal.progress_bar import StreamStatus
+
+
+def test_a_phase_is_shown_where_it_says_more_than_the_status() -> None:
+    assert job_lines.status_text(job()) == "running"
+    assert job_lines.status_text(job(phase="recovering")) == "running (recovering)"
+    assert job_lines.status_text(job(status="failed", phase="ended")) == "failed"
+
+
+def test_a_list_has_a_line_for_each_job() -> None:
+    heading, row = job_lines.job_table([job()], colour=False, columns=200)
+    assert heading.split() == ["ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS"]
+    assert row.startswith("01993f0a-1c2d  digits  running  43%       1m30s")
+    assert row.endswith("local    loss=0.1235")
+
+
+def test_a_failed_job_says_why_what_was_lost_and_each_attempt() -> None:
+    tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 3, "launching_at": None}
+    failure = {"code": "exit_code", "message": "the script exited with code 3", "blame": "user"}
+    text = "\n".join(
+        job_lines.job_details(
+            job(status="failed", failure=failure, work_lost_s=2.0, attempts=[tried]), colour=False
+        )
+    )
+    assert "the script exited with code 3 [exit_code]" in text
+    assert "work lost  2.0s" in text
+    assert "exited (3)" in text
+
+
+def test_what_a_failed_job_said_last_is_told_whole() -> None:
+    said = "trainer 'yolo' needs ultralytics, which is not installed: " + "pip install " * 20
+    tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 2, "message": said + "\n"}
+    failure = {"code": "exit_code", "message": "the script exited with code 2", "blame": "user"}
+    lines = job_lines.job_details(job(status="failed", failure=failure, attempts=[tried]), colour=False)
+    assert f"last words  {said.strip()}" in lines
+
+
+def test_last_words_that_are_the_failure_are_told_once() -> None:
+    tried = {"number": 1, "backend": "local", "outcome": "lost", "message": "gone: no process is left"}
+    failure = {"code": "machine_lost", "message": "gone: no process is left", "blame": "platform"}
+    text = "\n".join(
+        job_lines.job_details(job(status="failed", failure=failure, attempts=[tried]), colour=False)
+    )
+    assert "last words" not in text
+
+
+def test_a_better_place_is_named_with_what_it_brings_and_how_to_get_there() -> None:
+    place = {"backend": "lambda", "name": "gpu_1x_a10", "region": "", "zone": "", "interruptible": False}
+    found = {"place": place, "saves_microusd": 3_100_000, "sooner_s": -1200.0, "by_itself": False}
+    told = "would cost $3.10 less and be done 20m00s later on lambda/gpu_1x_a10: "
+    assert job_lines.better_offer_text(job(better=found)) == f"{told}anygpu migrate digits --to lambda"
+    goes = job_lines.better_offer_text(job(better=found | {"by_itself": True}))
+    assert goes == f"{told}it goes there after its next checkpoint"
+    assert f"better     {told}anygpu" in "\n".join(job_lines.job_details(job(better=found), colour=False))
+    board = Dashboard(job(better=found), StreamStatus(), Curves(()), 4)
+    assert any(line.startswith("better: would cost $3.10 less") for line in board.lines(200, colour=False))
+    assert job_lines.better_offer_text(job()) == ""

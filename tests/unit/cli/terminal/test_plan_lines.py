@@ -1,0 +1,60 @@
+"""A plan on the screen stays within it."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.cli.terminal import plan_lines
+
+ENTRY: dict[str, Any] = {
+    "backend": "azure",
+    "zone": "",
+    "region": "eastus2",
+    "name": "Standard_NC4as_T4_v3",
+    "interruptible": True,
+    "configured": False,
+    "gpus": 1,
+    "gpu": "T4",
+    "seconds": {"expected": 16_000, "high": 49_000},
+    "cost_microusd": {"expected": 270_000, "high": 800_000},
+    "confidence": "medium",
+    "wait": "",
+    "pros": ["cheapest to finish"],
+    "cons": ["may be interrupted, which adds about 8 min", "takes 26.7 times as long as the fastest"],
+}
+LINT = {
+    "file": "train.py",
+    "line": 19,
+    "says": "The data loader has 0 workers: the GPU waits while each batch is read.",
+    "do": "Set num_workers to 4 or to the number of CPUs per GPU.",
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_reasons_and_advice_are_wrapped_and_nothing_of_them_is_lost(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = [*plan_lines.offer_table([ENTRY]), *plan_lines.advice_lines({"lints": [LINT]})]
+    assert max(len(line) for line in lines) <= columns
+    told = " ".join(" ".join(lines).split())
+    assert "cheapest to finish; but may be interrupted, which adds about 8 min, takes 26.7 times" in told
+    assert f"- train.py:19: {LINT['says']} {LINT['do']}" in told
+
+
+def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row, under = plan_lines.offer_table([ENTRY])[1:3]
+    assert "  $0.27  " in row
+    assert under.strip().startswith("at worst 13h36m, $0.8; cheapest")
+    monkeypatch.setenv("COLUMNS", "140")
+    assert "$0.27 (to $0.8)" in plan_lines.offer_table([ENTRY])[1]
+
+
+def test_where_nothing_fits_the_reasons_are_told_once() -> None:
+    out = {"offers": 3, "reason": "has L4, the job needs H100", "examples": []}
+    told = {"offers": [], "short": [], "more_offers": 0, "rejected": [out]}
+    assert plan_lines.offer_lines(told, rejected=True) == ["no offer fits"]
+    assert "--rejected says why" in plan_lines.offer_lines(told)[0]

@@ -1,0 +1,44 @@
+import subprocess
+import sys
+
+import click
+import pytest
+
+from anygpu.cli.root import COMMANDS, SECTIONS, load_command
+
+LEAVES = list(COMMANDS)
+HEAVY = ("pydantic", "fastapi", "sqlalchemy", "rich", "asyncio", "httpx", "websockets", "yaml", "obstore")
+
+
+def leaves(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        return [leaf for name, each in command.commands.items() for leaf in leaves(each, f"{path} {name}")]
+    return [(path, command)]
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_command_can_be_loaded_and_speaks_json(name: str) -> None:
+    found = load_command(name)
+    assert found is not None
+    for path, command in leaves(found, name):
+        options = [option for each in command.params for option in each.opts]
+        assert "--json" in options, f"{path} has no --json"
+        assert command.help, f"{path} says nothing about itself"
+
+
+def test_every_command_has_its_place_in_the_help() -> None:
+    listed = [command.name for commands in SECTIONS.values() for command in commands]
+    assert sorted(listed) == sorted(set(LEAVES))
+
+
+def test_an_unknown_command_is_not_looked_for_in_the_package() -> None:
+    assert load_command("exits") is None
+
+
+@pytest.mark.parametrize(
+    "module", ["anygpu.cli.root", "anygpu.cli.jobs.run", "anygpu.cli.jobs.follow", "anygpu.sdk.platform"]
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
