@@ -17,14 +17,14 @@ from typing import Any, cast
 import asyncssh
 import uvloop
 
-from anygpu.testing.cloud import CloudSim, SimOptions, Timing, userdata
-from anygpu.testing.cloud.cloud import Limits
-from anygpu.testing.cloud.console import host_key_block
-from anygpu.testing.cloud.gate import Gate
-from anygpu.testing.cloud.hostkey import new_host_key
-from anygpu.testing.cloud.instance import Instance
-from anygpu.testing.cloud.place import public_key
-from anygpu.testing.cloud.sshserver import Login
+from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
+from anygpu.cloudsim.cloud import CapacityLimits
+from anygpu.cloudsim.instance import Instance
+from anygpu.cloudsim.machine import user_data as userdata
+from anygpu.cloudsim.machine.directory import public_key
+from anygpu.cloudsim.machine.network import MachineNetwork
+from anygpu.cloudsim.machine.real import host_key_block
+from anygpu.cloudsim.machine.ssh_server import KeyLogin, new_host_key
 from bench.stub_agent import StubAgent
 
 SSH_PORT, BOOT_S = 2422, 2.0
@@ -37,12 +37,12 @@ class StubMachine:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._gate = Gate()
+        self._gate = MachineNetwork()
         self._doors = Doors()
         self.host_key = self.console = ""
 
     async def boot(self) -> None:
-        start = userdata.read(self._instance.order.user_data)
+        start = userdata.parse_user_data(self._instance.order.user_data)
         self._keys = {public_key(key) for key in (*self._instance.order.public_keys, *start.keys)}
         private, self.host_key = new_host_key(f"root@{self._instance.id}")
         self._private = asyncssh.import_private_key(private)
@@ -52,7 +52,7 @@ class StubMachine:
         self._gate.close()
         await self._doors.end()
 
-    async def erase(self) -> None:
+    async def erase_disk(self) -> None:
         """There is no disk."""
 
     async def listen(self, address: str) -> None:
@@ -60,7 +60,7 @@ class StubMachine:
             address,
             SSH_PORT,
             tunnel=cast("Any", self),
-            server_factory=lambda: Login(lambda: self._keys),
+            server_factory=lambda: KeyLogin(lambda: self._keys),
             server_host_keys=[self._private],
             process_factory=self._doors.serve,
             encoding=None,
@@ -71,15 +71,15 @@ class StubMachine:
         self, factory: Callable[[str, int], asyncio.Protocol], host: str, port: int
     ) -> asyncio.Server:
         """As asyncssh asks a tunnel for one: the gate stands before it."""
-        return await self._gate.open(host, port, lambda: factory("", 0))
+        return await self._gate.listen(host, port, lambda: factory("", 0))
 
-    async def silence(self, address: str) -> None:
-        self._gate.shut(address)
+    async def stop_listening(self, address: str) -> None:
+        self._gate.stop_listening(address)
 
-    def cut(self, connected: bool) -> None:
-        self._gate.connect(connected)
+    def set_connected(self, connected: bool) -> None:
+        self._gate.set_connected(connected)
 
-    def limit_files(self, file_bytes: int | None) -> None:
+    def limit_file_size(self, file_bytes: int | None) -> None:
         """There are no files."""
 
 
@@ -131,10 +131,10 @@ def _say(process: "asyncssh.SSHServerProcess[bytes]", facts: dict[str, Any]) -> 
 
 async def main() -> None:
     options = SimOptions(
-        ssh_port=SSH_PORT, timing=Timing(boot_s=BOOT_S), limits=Limits(vcpus={"ec2": PLENTY})
+        ssh_port=SSH_PORT, timing=CloudTiming(boot_s=BOOT_S), limits=CapacityLimits(vcpus={"ec2": PLENTY})
     )
     gc.set_threshold(100_000, 50, 100)  # what it measures is the server: this process shall not be in its way
-    async with CloudSim(options, make_body=StubMachine) as sim:
+    async with CloudSim(options, make_machine=StubMachine) as sim:
         print(json.dumps(_places(sim)), flush=True)
         orders = await _standard_input()
         while line := await orders.readline():
@@ -150,13 +150,13 @@ async def _standard_input() -> asyncio.StreamReader:
 
 def _preempt(sim: CloudSim, count: int) -> None:
     """Without notice, all in one moment."""
-    spot = [each.id for each in sim.alive() if each.order.spot and each.booted_at_ms is not None]
+    spot = [each.id for each in sim.live_instances() if each.order.spot and each.booted_at_ms is not None]
     for id in random.sample(spot, count):
         sim.preempt(id, notice_s=0)
 
 
 def _places(sim: CloudSim) -> dict[str, Any]:
-    credentials = next(iter(sim.dialects["ec2"].VENDOR.credentials.items()))
+    credentials = next(iter(sim.apis["ec2"].VENDOR.credentials.items()))
     return {
         "control": f"{sim.url('sim')}/v1",
         "ssh_port": SSH_PORT,

@@ -39,7 +39,7 @@ from anygpu.events.types import AttemptClaimed, AttemptReleased
 from anygpu.plan.spot import WAIT, Decision, Where
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
-from anygpu.testing.memory import MemoryEvidence
+from anygpu.testing.memory.reports import MemoryReports
 
 Patch = tuple[Any, str, Any]
 
@@ -367,23 +367,23 @@ def idempotency_keys_are_ignored() -> list[Patch]:
 
 @planted(8)
 def frames_sent_twice_are_stored_twice() -> list[Patch]:
-    right = MemoryEvidence._store
+    right = MemoryReports._store
 
-    def store(self: MemoryEvidence, job_id: str, row: Any, batch: Any) -> None:
+    def store(self: MemoryReports, job_id: str, row: Any, batch: Any) -> None:
         row.acked = 0
         right(self, job_id, row, batch)
 
-    return [(MemoryEvidence, "_store", store)]
+    return [(MemoryReports, "_store", store)]
 
 
 @planted(8)
 def gaps_are_accepted() -> list[Patch]:
-    right = MemoryEvidence.ingest
+    right = MemoryReports.ingest
 
-    async def ingest(self: MemoryEvidence, job_id: str, attempt: int, batch: Any, *, at_ms: int) -> Any:
+    async def ingest(self: MemoryReports, job_id: str, attempt: int, batch: Any, *, at_ms: int) -> Any:
         return await right(self, job_id, attempt, replace(batch, first=1), at_ms=at_ms)
 
-    return [(MemoryEvidence, "ingest", ingest)]
+    return [(MemoryReports, "ingest", ingest)]
 
 
 @planted(8)

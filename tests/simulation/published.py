@@ -3,22 +3,24 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from anygpu.testing.faults import Fault
-from anygpu.testing.mortal import Crash
-from anygpu.testing.scenario import Asked, Place, Scenario
-from anygpu.testing.sim_training import Script
+from anygpu.testing.simulation.crashes import CrashPoint
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
+from anygpu.testing.simulation.training import SimScript
 
-SPOT = Place(name="spot", price=300_000, interruptible=True, idempotent=False, lease_s=45)
-CLOUD = Place(name="cloud", price=1_000_000, idempotent=False, minimum_s=60)
-NAMED = Place(name="named", price=1_000_000, idempotent=True)
-QUICK = Script(steps=4, step_s=3.0, save_every=1)
+SPOT = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=False, lease_s=45)
+CLOUD = ScenarioBackend(name="cloud", price=1_000_000, idempotent=False, minimum_s=60)
+NAMED = ScenarioBackend(name="named", price=1_000_000, idempotent=True)
+QUICK = SimScript(steps=4, step_s=3.0, save_every=1)
 WRITES = 24
 
 
-def _scenario(name: str, number: int, *places: Place, rates: dict[Fault, float], **job: object) -> Scenario:
-    asked = Asked(**{"at": 1.0, "key": "one", "script": QUICK, "resumable": True, **job})  # type: ignore[arg-type]
+def _scenario(
+    name: str, number: int, *places: ScenarioBackend, rates: dict[Fault, float], **job: object
+) -> Scenario:
+    asked = SimJob(**{"at": 1.0, "key": "one", "script": QUICK, "resumable": True, **job})  # type: ignore[arg-type]
     return Scenario(
-        seed=f"{name} {number}", jobs=(asked,), places=places or (SPOT,), rates=rates, faults_until=90.0
+        seed=f"{name} {number}", jobs=(asked,), backends=places or (SPOT,), rates=rates, faults_until=90.0
     )
 
 
@@ -39,13 +41,13 @@ def restarted_while_launching() -> Iterator[Scenario]:
     """Airflow #35676: a scheduler that was restarted launched what it had launched already."""
     for place in (NAMED, CLOUD):
         for write in range(1, WRITES):
-            crash = Crash(write, before=bool(write % 2))
+            crash = CrashPoint(write, before=bool(write % 2))
             yield replace(_scenario(f"airflow 35676 {place.name}", write, place, rates={}), crash=crash)
 
 
 def status_calls_fail() -> Iterator[Scenario]:
     """SkyPilot #10155: 25 failed status calls in a row restarted a healthy job, again and again."""
-    script = Script(steps=30, step_s=10.0, save_every=5)
+    script = SimScript(steps=30, step_s=10.0, save_every=5)
     for number in range(3):
         scenario = _scenario("skypilot 10155", number, CLOUD, rates={Fault.PROBE_FAILED: 1.0}, script=script)
         yield replace(scenario, faults_until=330.0)
@@ -55,7 +57,7 @@ def recovered_before_it_was_created() -> Iterator[Scenario]:
     """Ray #34223: a recovery took a job that had not been created yet for one that had failed."""
     for write in range(1, WRITES):
         scenario = _scenario("ray 34223", write, CLOUD, rates={Fault.LAUNCH_LOST: 0.5})
-        yield replace(scenario, crash=Crash(write, before=True))
+        yield replace(scenario, crash=CrashPoint(write, before=True))
 
 
 def timed_out_after_success_while_lists_lag() -> Iterator[Scenario]:

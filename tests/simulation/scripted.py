@@ -3,38 +3,38 @@
 from dataclasses import replace
 
 from anygpu.control.sharing import Sharing
-from anygpu.testing.faults import Fault
-from anygpu.testing.scenario import POLICY, Asked, Place, Scenario
-from anygpu.testing.sim_training import Script
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
+from anygpu.testing.simulation.training import SimScript
 
-QUICK = Script(steps=2, step_s=3.0, save_every=1)
-BOX = Place(name="box", price=0, capacity=2)
-CLOUD = Place(name="cloud", price=1_000_000, idempotent=False)
+QUICK = SimScript(steps=2, step_s=3.0, save_every=1)
+BOX = ScenarioBackend(name="box", price=0, capacity=2)
+CLOUD = ScenarioBackend(name="cloud", price=1_000_000, idempotent=False)
 
 
-def _scenario(name: str, *jobs: Asked, rates: dict[Fault, float] | None = None, **more: object) -> Scenario:
-    fields: dict[str, object] = {"places": (BOX,), "faults_until": 90.0, **more}
+def _scenario(name: str, *jobs: SimJob, rates: dict[Fault, float] | None = None, **more: object) -> Scenario:
+    fields: dict[str, object] = {"backends": (BOX,), "faults_until": 90.0, **more}
     return Scenario(seed=name, jobs=jobs, rates=rates or {}, **fields)  # type: ignore[arg-type]
 
 
-def _job(script: Script = QUICK, **more: object) -> Asked:
-    return Asked(**{"at": 1.0, "key": "one", "script": script, **more})  # type: ignore[arg-type]
+def _job(script: SimScript = QUICK, **more: object) -> SimJob:
+    return SimJob(**{"at": 1.0, "key": "one", "script": script, **more})  # type: ignore[arg-type]
 
 
 SCRIPTED = [
     _scenario("completes", _job()),
-    _scenario("completes on a place that forgets names", _job(), places=(CLOUD,)),
+    _scenario("completes on a place that forgets names", _job(), backends=(CLOUD,)),
     _scenario("is submitted twice", _job(again_at=1.0)),
-    _scenario("fails by its own fault", _job(Script(steps=2, step_s=3.0, save_every=1, fails_at=2))),
-    _scenario("is killed and resumes", _job(Script(steps=3, step_s=3.0, save_every=1, killed_at=2))),
-    _scenario("runs out of time", _job(Script(steps=2, step_s=3.0, save_every=1, ends=False), timeout_s=8.0)),
+    _scenario("fails by its own fault", _job(SimScript(steps=2, step_s=3.0, save_every=1, fails_at=2))),
+    _scenario("is killed and resumes", _job(SimScript(steps=3, step_s=3.0, save_every=1, killed_at=2))),
+    _scenario("runs out of time", _job(SimScript(steps=2, step_s=3.0, save_every=1, ends=False), timeout_s=8.0)),
     _scenario("is cancelled at once", _job(cancel_at=1.0)),
     _scenario("is cancelled while its machine boots", _job(cancel_at=3.0)),
-    _scenario("is cancelled while it trains", _job(Script(steps=9, step_s=3.0, save_every=2), cancel_at=20.0)),
+    _scenario("is cancelled while it trains", _job(SimScript(steps=9, step_s=3.0, save_every=2), cancel_at=20.0)),
     _scenario("two jobs share the box", _job(), _job(key="two", at=2.0)),
     _scenario("the second waits for the first", _job(units=2), _job(key="two", at=2.0, units=2)),
     _scenario("its launch times out", _job(), rates={Fault.LAUNCH_TIMED_OUT: 0.6}),
-    _scenario("its launch leaves a twin", _job(), rates={Fault.LAUNCH_LATE: 0.6}, places=(CLOUD,)),
+    _scenario("its launch leaves a twin", _job(), rates={Fault.LAUNCH_LATE: 0.6}, backends=(CLOUD,)),
     _scenario("its machine is not listed at first", _job(), rates={Fault.LISTING_LAG: 1.0}),
     _scenario("there is no capacity at first", _job(), rates={Fault.NO_CAPACITY: 0.95}),
     _scenario("its machine is taken back", _job(), rates={Fault.PREEMPTED_0: 0.5}),
@@ -43,7 +43,7 @@ SCRIPTED = [
     _scenario("terminating is lost", _job(), rates={Fault.TERMINATE_LOST: 0.7}),
     _scenario("answers get lost while another process stands by", _job(), rates={Fault.RESPONSE_DROPPED: 0.4},
               processes=2),
-    _scenario("makes room for another project's", _job(Script(steps=7, step_s=3.0, save_every=2), resumable=True),
-              _job(key="two", at=12.0, project="speech"), places=(Place(name="box", price=0, capacity=1),),
+    _scenario("makes room for another project's", _job(SimScript(steps=7, step_s=3.0, save_every=2), resumable=True),
+              _job(key="two", at=12.0, project="speech"), backends=(ScenarioBackend(name="box", price=0, capacity=1),),
               policy=replace(POLICY, sharing=Sharing(bands_slot_s=(12.0,), runs_at_least_s=6))),
 ]  # fmt: skip

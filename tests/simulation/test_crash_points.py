@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.simulation.scripted import SCRIPTED
 
-from anygpu.testing.mortal import Crash
-from anygpu.testing.scenario import Scenario
 from anygpu.testing.simulate import play
+from anygpu.testing.simulation.crashes import CrashPoint
+from anygpu.testing.simulation.scenario import Scenario
 
 scripted = pytest.mark.parametrize("scenario", SCRIPTED, ids=lambda scenario: scenario.seed)
 
@@ -26,7 +26,7 @@ def test_a_scripted_history_holds_and_has_the_faults_it_is_named_for(scenario: S
 @scripted
 def test_a_crash_at_any_write_loses_nothing(scenario: Scenario) -> None:
     writes = play(scenario).writes
-    crashes = [Crash(number, before) for number in range(1, writes + 1) for before in (True, False)]
+    crashes = [CrashPoint(number, before) for number in range(1, writes + 1) for before in (True, False)]
     failed = [h for h in (play(replace(scenario, crash=crash)) for crash in crashes) if h.failed]
     assert [str(history) for history in failed] == []
     assert writes >= 15

@@ -11,24 +11,24 @@ from anygpu.events.types import (
     RecoveryStarted,
     StopRequested,
 )
-from anygpu.testing.faults import Fault
-from anygpu.testing.scenario import Asked, Place, Scenario
-from anygpu.testing.sim_training import Script
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
+from anygpu.testing.simulation.training import SimScript
 
-SPOT = Place(name="spot", price=300_000, interruptible=True)
-CLOUD = Place(name="cloud", price=1_000_000, steady=True)
-SCRIPT = Script(steps=30, step_s=10.0, save_every=2)
+SPOT = ScenarioBackend(name="spot", price=300_000, interruptible=True)
+CLOUD = ScenarioBackend(name="cloud", price=1_000_000, steady=True)
+SCRIPT = SimScript(steps=30, step_s=10.0, save_every=2)
 WORK_S = 300.0
 
 
 def told(
-    *places: Place, rates: dict[Fault, float] | None = None, until: float = 2000.0, **job: object
+    *places: ScenarioBackend, rates: dict[Fault, float] | None = None, until: float = 2000.0, **job: object
 ) -> History:
     given = {"at": 1.0, "key": "one", "script": SCRIPT, "resumable": True, "expected_s": WORK_S, **job}
-    asked = Asked(**given)  # type: ignore[arg-type]
+    asked = SimJob(**given)  # type: ignore[arg-type]
     history = play(
-        Scenario(seed="timed", jobs=(asked,), places=places, rates=rates or {}, faults_until=until)
+        Scenario(seed="timed", jobs=(asked,), backends=places, rates=rates or {}, faults_until=until)
     )
     assert str(history).endswith("held")
     assert of(history, JobCompleted)
@@ -56,7 +56,7 @@ def test_spot_that_never_starts_is_waited_for_as_long_as_the_deadline_allows() -
 
 
 def test_a_job_that_takes_longer_than_it_said_is_moved_to_on_demand_from_its_checkpoint() -> None:
-    slow = Script(steps=60, step_s=10.0, save_every=2)
+    slow = SimScript(steps=60, step_s=10.0, save_every=2)
     history = told(SPOT, CLOUD, script=slow, deadline_s=900.0)
     (stop,) = of(history, StopRequested)
     (recovery,) = of(history, RecoveryStarted)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from anygpu.testing.faults import Fault
-from anygpu.testing.simulate import Summary, play_seeds
+from anygpu.testing.simulate import HistoriesSummary, play_seeds
+from anygpu.testing.simulation.faults import Fault
 
 HISTORIES = 2_000
 AT_LEAST = 20  # of each kind
@@ -13,19 +13,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def on_memory() -> Summary:
+def on_memory() -> HistoriesSummary:
     return play_seeds(range(HISTORIES))
 
 
-def test_every_history_on_the_memory_journal_keeps_the_invariants(on_memory: Summary) -> None:
+def test_every_history_on_the_memory_journal_keeps_the_invariants(on_memory: HistoriesSummary) -> None:
     assert [str(history) for history in on_memory.failed] == []
     assert on_memory.histories == HISTORIES
 
 
-def test_the_queue_made_room_for_jobs(on_memory: Summary) -> None:
-    assert on_memory.made_room >= AT_LEAST
+def test_the_queue_made_room_for_jobs(on_memory: HistoriesSummary) -> None:
+    assert on_memory.preemptions >= AT_LEAST
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_every_kind_of_fault_occurred(on_memory: Summary, fault: Fault) -> None:
+def test_every_kind_of_fault_occurred(on_memory: HistoriesSummary, fault: Fault) -> None:
     assert on_memory.faults[fault] >= AT_LEAST

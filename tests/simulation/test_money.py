@@ -18,21 +18,23 @@ from anygpu.events.types import (
     RecoveryStarted,
     StopRequested,
 )
-from anygpu.testing.faults import Fault
-from anygpu.testing.scenario import Asked, Place, Scenario
-from anygpu.testing.sim_backend import SimCloud
-from anygpu.testing.sim_training import Script
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.backend import SimCloudBackend
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import Scenario, ScenarioBackend, SimJob
+from anygpu.testing.simulation.training import SimScript
 
 E = TypeVar("E", bound=Event)
-CLOUD = Place(name="cloud", price=1_000_000, minimum_s=60)
-SPOT = Place(name="spot", price=300_000, interruptible=True)
-ENDLESS = Script(steps=1, step_s=5.0, save_every=2, ends=False)
+CLOUD = ScenarioBackend(name="cloud", price=1_000_000, minimum_s=60)
+SPOT = ScenarioBackend(name="spot", price=300_000, interruptible=True)
+ENDLESS = SimScript(steps=1, step_s=5.0, save_every=2, ends=False)
 
 
-def told(*places: Place, rates: dict[Fault, float] | None = None, **job: object) -> History:
-    asked = Asked(**{"at": 1.0, "key": "one", "resumable": True, **job})  # type: ignore[arg-type]
-    history = play(Scenario(seed="calm", jobs=(asked,), places=places, rates=rates or {}, faults_until=60.0))
+def told(*places: ScenarioBackend, rates: dict[Fault, float] | None = None, **job: object) -> History:
+    asked = SimJob(**{"at": 1.0, "key": "one", "resumable": True, **job})  # type: ignore[arg-type]
+    history = play(
+        Scenario(seed="calm", jobs=(asked,), backends=places, rates=rates or {}, faults_until=60.0)
+    )
     assert str(history).endswith("held")
     return history
 
@@ -64,9 +66,9 @@ def test_a_budget_stops_the_job_after_a_checkpoint_and_is_not_exceeded() -> None
 def test_a_meter_that_says_something_else_raises_one_alarm(
     monkeypatch: pytest.MonkeyPatch, factor: float
 ) -> None:
-    monkeypatch.setattr(SimCloud, "meter_factor", factor)
-    asked = Asked(at=1.0, key="one")
-    history = play(Scenario(seed="calm", jobs=(asked,), places=(CLOUD,), rates={}, faults_until=60.0))
+    monkeypatch.setattr(SimCloudBackend, "meter_factor", factor)
+    asked = SimJob(at=1.0, key="one")
+    history = play(Scenario(seed="calm", jobs=(asked,), backends=(CLOUD,), rates={}, faults_until=60.0))
     (alarm,) = of(history, MeterDiffered)
     assert alarm.theirs_microusd == round(alarm.ours_microusd * factor)
     assert any("the ledger differs from the provider's meter" in line for line in history.trace)
@@ -74,7 +76,7 @@ def test_a_meter_that_says_something_else_raises_one_alarm(
 
 def test_a_job_moves_where_it_is_told_and_goes_on_from_its_checkpoint() -> None:
     history = told(
-        SPOT, CLOUD, script=Script(steps=20, step_s=5.0, save_every=5), migrate_at=60.0, migrate_to="cloud"
+        SPOT, CLOUD, script=SimScript(steps=20, step_s=5.0, save_every=5), migrate_at=60.0, migrate_to="cloud"
     )
     first, second = of(history, AttemptLaunching)
     (recovery,) = of(history, RecoveryStarted)
@@ -86,7 +88,7 @@ def test_a_job_moves_where_it_is_told_and_goes_on_from_its_checkpoint() -> None:
 
 
 def test_a_failed_script_keeps_its_machine_for_as_long_as_was_asked() -> None:
-    fails = Script(steps=3, step_s=3.0, fails_at=2)
+    fails = SimScript(steps=3, step_s=3.0, fails_at=2)
     kept, not_kept = told(CLOUD, script=fails, hold_s=100.0), told(CLOUD, script=fails)
     (hold,) = of(kept, HoldEnded)
     assert hold.reason == "time"
@@ -95,7 +97,7 @@ def test_a_failed_script_keeps_its_machine_for_as_long_as_was_asked() -> None:
 
 
 def test_a_kept_machine_is_let_go_by_whoever_asks_and_by_the_budget() -> None:
-    fails = Script(steps=3, step_s=3.0, fails_at=2)
+    fails = SimScript(steps=3, step_s=3.0, fails_at=2)
     (asked,) = of(told(CLOUD, script=fails, hold_s=300.0, release_at=60.0), HoldEnded)
     broke = told(CLOUD, script=fails, hold_s=3000.0, max_cost=50_000)
     assert (asked.reason, asked.person) == ("release", "ada")
@@ -105,8 +107,8 @@ def test_a_kept_machine_is_let_go_by_whoever_asks_and_by_the_budget() -> None:
 
 
 def test_a_job_longer_than_a_machines_life_is_handed_over_at_checkpoints() -> None:
-    short = Place(name="short", price=300_000, max_run_s=90)
-    history = told(short, script=Script(steps=20, step_s=10.0, save_every=2))
+    short = ScenarioBackend(name="short", price=300_000, max_run_s=90)
+    history = told(short, script=SimScript(steps=20, step_s=10.0, save_every=2))
     stops = of(history, StopRequested)
     assert {stop.reason for stop in stops} == {"handover"}
     assert len(stops) >= 2
@@ -115,7 +117,7 @@ def test_a_job_longer_than_a_machines_life_is_handed_over_at_checkpoints() -> No
 
 
 def test_a_place_that_refuses_is_left_for_the_next_one_at_once() -> None:
-    full = Place(name="full", price=100_000, quota=0)
+    full = ScenarioBackend(name="full", price=100_000, quota=0)
     history = told(full, CLOUD)
     first, second = of(history, AttemptLaunching)
     assert [first.offer.backend, second.offer.backend] == ["full", "cloud"]

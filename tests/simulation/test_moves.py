@@ -13,21 +13,21 @@ from anygpu.events.types import (
     StopRequested,
 )
 from anygpu.plan.moving import Mode
-from anygpu.testing.scenario import POLICY, Asked, Place, Scenario
-from anygpu.testing.sim_training import Script
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
+from anygpu.testing.simulation.training import SimScript
 
-DEAR = Place(name="dear", price=3_000_000)
-CHEAP = Place(name="cheap", price=600_000, opens_at=300)
-SPOT = Place(name="spot", price=100_000, opens_at=700, interruptible=True)
-BOX = Place(name="box", price=0, capacity=8, opens_at=400)
-SCRIPT = Script(steps=200, step_s=6.0, save_every=3, tells=True)
+DEAR = ScenarioBackend(name="dear", price=3_000_000)
+CHEAP = ScenarioBackend(name="cheap", price=600_000, opens_at=300)
+SPOT = ScenarioBackend(name="spot", price=100_000, opens_at=700, interruptible=True)
+BOX = ScenarioBackend(name="box", price=0, capacity=8, opens_at=400)
+SCRIPT = SimScript(steps=200, step_s=6.0, save_every=3, tells=True)
 
 
-def told(*places: Place, mode: Mode = "act", script: Script = SCRIPT, **job: object) -> History:
-    asked = Asked(**{"at": 1.0, "key": "one", "script": script, "resumable": True, **job})  # type: ignore[arg-type]
+def told(*places: ScenarioBackend, mode: Mode = "act", script: SimScript = SCRIPT, **job: object) -> History:
+    asked = SimJob(**{"at": 1.0, "key": "one", "script": script, "resumable": True, **job})  # type: ignore[arg-type]
     policy = replace(POLICY, moving=replace(POLICY.moving, mode=mode))
-    history = play(Scenario(seed="moves", jobs=(asked,), places=places, policy=policy, faults_until=2500.0))
+    history = play(Scenario(seed="moves", jobs=(asked,), backends=places, policy=policy, faults_until=2500.0))
     assert str(history).endswith("held")
     assert of(history, JobCompleted)
     return history

@@ -6,8 +6,8 @@ from itertools import chain
 import pytest
 from tests.simulation.planted import PLANTED, Planted
 
-from anygpu.testing.scenario import seeded
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.scenario import scenario_for_seed
 
 SEEDS = 300
 LOOK_FIRST = {  # where the rare ones were met last; when they move, all seeds are gone through
@@ -58,7 +58,7 @@ def _seeds(bug: Planted) -> Iterator[int]:
 
 
 def _history(seed: int) -> History:
-    return play(seeded(seed))
+    return play(scenario_for_seed(seed))
 
 
 def _caught(bug: Planted, history: History) -> bool:

@@ -14,9 +14,9 @@ from anygpu.events.types import (
     JobFailed,
     RecoveryStarted,
 )
-from anygpu.testing.faults import Fault
-from anygpu.testing.scenario import Scenario
 from anygpu.testing.simulate import History, play
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import Scenario
 
 
 def held(scenarios: Iterator[Scenario]) -> list[History]:

@@ -6,19 +6,19 @@ import sys
 
 import pytest
 
-from anygpu.testing.scenario import seeded
 from anygpu.testing.simulate import main, play
+from anygpu.testing.simulation.scenario import scenario_for_seed
 
 
 @pytest.mark.parametrize("seed", [7, 100, 361])
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
-    first, second = play(seeded(seed)), play(seeded(seed))
+    first, second = play(scenario_for_seed(seed)), play(scenario_for_seed(seed))
     assert first.trace == second.trace
     assert first.faults == second.faults
 
 
 def test_another_seed_gives_another_trace() -> None:
-    assert play(seeded(7)).trace_hash != play(seeded(8)).trace_hash
+    assert play(scenario_for_seed(7)).trace_hash != play(scenario_for_seed(8)).trace_hash
 
 
 def test_the_trace_does_not_depend_on_the_interpreters_hash_seed() -> None:
@@ -28,12 +28,12 @@ def test_the_trace_does_not_depend_on_the_interpreters_hash_seed() -> None:
         for number in ("1", "2")
     ]
     assert told[0].stdout == told[1].stdout
-    assert play(seeded(100)).trace_hash in told[0].stdout.decode()
+    assert play(scenario_for_seed(100)).trace_hash in told[0].stdout.decode()
 
 
 def test_the_journal_does_not_change_the_story() -> None:
     """Both journals mean the same, so the same seed lives through the same history on either."""
-    assert play(seeded(361), "sql").trace_hash == play(seeded(361)).trace_hash
+    assert play(scenario_for_seed(361), "sql").trace_hash == play(scenario_for_seed(361)).trace_hash
 
 
 def test_the_command_counts_faults_and_says_how_many_histories_held(

@@ -4,7 +4,14 @@ import asyncio
 
 import pytest
 
-from anygpu.testing.virtual import NothingLeftToDo, SeededChance, SimWake, VirtualClock, VirtualLoop, run
+from anygpu.testing.simulation.virtual_time import (
+    Deadlock,
+    SeededRandomness,
+    SimWake,
+    VirtualClock,
+    VirtualLoop,
+    run,
+)
 
 
 def test_time_jumps_to_the_next_timer() -> None:
@@ -33,7 +40,7 @@ def test_a_world_in_which_everybody_waits_is_a_deadlock() -> None:
     async def main(loop: VirtualLoop) -> None:
         await loop.create_future()
 
-    with pytest.raises(NothingLeftToDo):
+    with pytest.raises(Deadlock):
         run(main)
 
 
@@ -44,8 +51,8 @@ def test_the_wall_clock_jumps_and_the_monotonic_one_does_not() -> None:
 
 
 def test_chance_is_the_same_for_the_same_seed() -> None:
-    assert SeededChance("a").token(4) == SeededChance("a").token(4)
-    assert SeededChance("a").uniform(0, 1) != SeededChance("b").uniform(0, 1)
+    assert SeededRandomness("a").token(4) == SeededRandomness("a").token(4)
+    assert SeededRandomness("a").uniform(0, 1) != SeededRandomness("b").uniform(0, 1)
 
 
 def test_a_wake_up_ends_the_wait_and_silence_ends_it_in_time() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 
 
 def left_behind(output: Path, result: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +18,9 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def killed_and_resumed(training: Training, output: Path, steps: Iterator[int]) -> tuple[dict[str, Any], int]:
+def killed_and_resumed(
+    training: TrainingProcess, output: Path, steps: Iterator[int]
+) -> tuple[dict[str, Any], int]:
     """SIGKILL at each of the steps in turn, then to the end; (what is left, the first step of the last resume)."""
     for attempt, step in enumerate(steps):
         training.run_until(output, step, resume=attempt > 0)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import make_classification, make_regression
 from tests.unit.trainers.tabular.tables import penguins
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import BadConfig, get_trainer
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.tabular import learning
@@ -65,7 +65,7 @@ def test_a_killed_boosting_ends_where_an_uninterrupted_one_ends(
         "checkpoint_every_s": 0,
     }
     bagging = {"subsample_freq": 1} if sampling and model == "lightgbm" else {}
-    training = Training(trainer=model, dataset=data, settings={**settings, **sampling, **bagging})
+    training = TrainingProcess(trainer=model, dataset=data, settings={**settings, **sampling, **bagging})
     whole = training.run(tmp_path / "whole")
     training.run_until(tmp_path / "killed", 5)
     resumed = training.run(tmp_path / "killed", resume=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import At, BadConfig, BadDataset, LocalContext, TrainingResult, get_trainer
 
 GOOD = ["fine", "lovely", "bright", "warm", "happy", "sweet", "great"]
@@ -86,9 +86,9 @@ def test_texts_are_told_apart_and_a_killed_training_ends_where_a_whole_one_ends(
     tmp_path: Path, opinions: Path
 ) -> None:
     settings: dict[str, Any] = {"epochs": 4, "learning_rate": 3e-3, "device": "cpu"}
-    whole = Training(trainer="hf", dataset=opinions, settings=settings).run(tmp_path / "whole")
+    whole = TrainingProcess(trainer="hf", dataset=opinions, settings=settings).run(tmp_path / "whole")
     assert whole["metrics"]["accuracy"] > 0.9
-    saving = Training(trainer="hf", dataset=opinions, settings={**settings, "checkpoint_every_s": 0})
+    saving = TrainingProcess(trainer="hf", dataset=opinions, settings={**settings, "checkpoint_every_s": 0})
     seen = saving.run_until(tmp_path / "cut", random.Random().randrange(2, 30))
     resumed = saving.run(tmp_path / "cut", resume=True)
     assert seen - 2 <= resumed["first_step"] - 1 <= seen + 2  # from the last checkpoint, not from nothing

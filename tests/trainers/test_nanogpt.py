@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.trainers.comparing import chosen_steps, killed_and_resumed, left_behind
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import BadDataset, get_trainer
 from anygpu.trainers.nanogpt.model import Gpt, Shape
 
@@ -41,9 +41,9 @@ def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def training(sentences: Path, **settings: Any) -> Training:
+def training(sentences: Path, **settings: Any) -> TrainingProcess:
     settings = {**SETTINGS, "checkpoint_every_s": 0, "export": [], **settings}
-    return Training(trainer="nanogpt", dataset=sentences, settings=settings)
+    return TrainingProcess(trainer="nanogpt", dataset=sentences, settings=settings)
 
 
 def test_it_learns_the_language_and_exports_it(sentences: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.trainers import shapes
 from tests.trainers.comparing import left_behind
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 
 pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
 EPOCHS, STEPS = 10, 2  # 4 images in batches of 2
@@ -31,7 +31,7 @@ SMALL = {
 
 def test_its_loss_falls_and_killed_at_a_random_step_it_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
     dataset = shapes.yolo_dataset(tmp_path / "shapes", train=4, val=2)
-    training = Training(trainer="rfdetr", dataset=dataset, settings=SMALL)
+    training = TrainingProcess(trainer="rfdetr", dataset=dataset, settings=SMALL)
     whole = training.run(tmp_path / "whole")
     losses = [epoch["loss"] for epoch in whole["history"]]
     assert min(losses) < 0.93 * losses[0]  # at seconds a step it is not trained far
@@ -40,7 +40,7 @@ def test_its_loss_falls_and_killed_at_a_random_step_it_ends_bit_for_bit_the_same
     assert export["difference"] <= 1e-3
 
     seen = training.run_until(tmp_path / "killed", random.Random(4).randint(STEPS + 1, EPOCHS * STEPS - 2))
-    resumed = Training(trainer="rfdetr", dataset=dataset, settings={**SMALL, "export": []})
+    resumed = TrainingProcess(trainer="rfdetr", dataset=dataset, settings={**SMALL, "export": []})
     result = resumed.run(tmp_path / "killed", resume=True)
     assert seen - 1 <= result["first_step"] <= seen + 1
     assert left_behind(tmp_path / "killed", result) == left_behind(tmp_path / "whole", whole)

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from tests.trainers import shapes
 from tests.trainers.comparing import left_behind
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import TrainingResult, data, get_trainer
 
 pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
@@ -64,7 +64,7 @@ def test_killed_at_a_random_step_it_ends_bit_for_bit_the_same(model: str, tmp_pa
     dataset = shapes.yolo_dataset(tmp_path / "shapes", train=16, val=4)
     averaged = {"ema": 0.99, "jitter": 0.2, "workers": 2 if model == "rtdetr-tiny" else 0}
     few = {"epochs": 3, "batch_size": 4, "export": [], "checkpoint_every_s": 0}
-    training = Training(
+    training = TrainingProcess(
         trainer="rtdetr", dataset=dataset, settings={**SMALL, **averaged, **few, "model": model}
     )
     whole = left_behind(tmp_path / "whole", training.run(tmp_path / "whole"))

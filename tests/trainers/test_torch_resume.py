@@ -7,7 +7,7 @@ import pytest
 from tests.trainers.comparing import chosen_steps, killed_and_resumed, left_behind
 from tests.trainers.pictures import draw_folder
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 
 EPOCHS, STEPS = 3, 6  # of 60 images, 48 to train on, in batches of 8
 SETTINGS = {
@@ -24,8 +24,8 @@ SETTINGS = {
 }
 
 
-def training(dataset: Path, trainer: str = "torch-classifier", **settings: Any) -> Training:
-    return Training(trainer=trainer, dataset=dataset, settings={**SETTINGS, **settings})
+def training(dataset: Path, trainer: str = "torch-classifier", **settings: Any) -> TrainingProcess:
+    return TrainingProcess(trainer=trainer, dataset=dataset, settings={**SETTINGS, **settings})
 
 
 @pytest.fixture(scope="module")

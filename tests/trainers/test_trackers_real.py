@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import get_trainer
 
 LINE = f"{Path(__file__).parents[1] / 'unit' / 'trainers' / 'line.py'}:Line"
@@ -21,7 +21,7 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("tracked")
     places = {"mlflow": True, "wandb": "lines", "tensorboard": True, "tags": ["small"]}
     settings = {"epochs": EPOCHS, "checkpoint_every_s": 0}
-    training = Training(
+    training = TrainingProcess(
         trainer=LINE, dataset=None, settings=settings, env={"ANYGPU_TRACK": json.dumps(places)}
     )
     training.run_until(output, 27)

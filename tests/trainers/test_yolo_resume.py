@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.trainers import shapes
 
-from anygpu.testing.trainings import Training
+from anygpu.testing.training_process import TrainingProcess
 
 pytestmark = pytest.mark.timeout(900)  # minutes when the machine is busy
 EPOCHS, STEPS = 3, 4  # of 16 images in batches of 4
@@ -53,7 +53,9 @@ def test_killed_at_a_random_step_and_resumed_elsewhere_it_ends_bit_for_bit_the_s
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "matplotlib"))
     dataset = shapes.yolo_dataset(tmp_path / "shapes", train=16, val=4)
-    training = Training(trainer="yolo", dataset=dataset, settings={**SETTINGS, "model": model}, cwd=here)
+    training = TrainingProcess(
+        trainer="yolo", dataset=dataset, settings={**SETTINGS, "model": model}, cwd=here
+    )
     whole = left_behind(tmp_path / "whole", training.run(tmp_path / "whole"))
 
     seen = training.run_until(tmp_path / "killed", random.Random(model).randint(2, EPOCHS * STEPS - 2))
@@ -61,7 +63,7 @@ def test_killed_at_a_random_step_and_resumed_elsewhere_it_ends_bit_for_bit_the_s
     elsewhere = tmp_path / "another" / "machine"
     shutil.copytree(tmp_path / "killed" / "checkpoints", elsewhere / "checkpoints")
     moved = shutil.copytree(dataset, tmp_path / "moved")
-    resumed = Training(trainer="yolo", dataset=moved, settings=training.settings, cwd=here)
+    resumed = TrainingProcess(trainer="yolo", dataset=moved, settings=training.settings, cwd=here)
     result = resumed.run(elsewhere, resume=True)
     assert (
         seen - 1 <= result["first_step"] <= seen + 1

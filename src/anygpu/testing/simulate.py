@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from anygpu.control.elsewhere import MOVE
 from anygpu.events.types import Event, StopRequested
-from anygpu.testing.faults import Fault
 from anygpu.testing.invariants import Violation, violations
-from anygpu.testing.scenario import Scenario, seeded
-from anygpu.testing.sim_backend import charged as charge
-from anygpu.testing.virtual import NothingLeftToDo, VirtualLoop
-from anygpu.testing.world import Store, World
+from anygpu.testing.simulation.backend import charged_microusd as charge
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.scenario import Scenario, scenario_for_seed
+from anygpu.testing.simulation.virtual_time import Deadlock, VirtualLoop
+from anygpu.testing.simulation.world import SimWorld, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class History:
 def play(scenario: Scenario, store: Store = "memory") -> History:
     """One history from its first step to the verdict."""
     loop = VirtualLoop()
-    world = World(scenario, loop, store)
+    world = SimWorld(scenario, loop, store)
     found: list[Violation] = []
     try:
         loop.run_until_complete(world.run())
         found = loop.run_until_complete(violations(world))
-    except NothingLeftToDo as error:
+    except Deadlock as error:
         world.problems.append(str(error))
     problems, lasted_s, steps = tuple(world.problems), loop.time(), loop.steps
-    charged = sum(charge(provider, machine) for provider in world.providers for machine in provider.books)
+    charged = sum(charge(provider, machine) for provider in world.providers for machine in provider.machines)
     loop.finish()
     return History(
         seed=scenario.seed,
@@ -65,7 +65,7 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
         faults=world.faults.counts,
         trace_hash=world.trace_hash(),
         trace=tuple(world.lines),
-        events=tuple(commit.recorded.event for commit in world.witness.commits),
+        events=tuple(commit.recorded.event for commit in world.recorder.commits),
         charged_microusd=charged,
         lasted_s=lasted_s,
         steps=steps,
@@ -74,14 +74,14 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
 
 
 @dataclass(slots=True)
-class Summary:
+class HistoriesSummary:
     """What came of many."""
 
     histories: int = 0
     steps: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
-    made_room: int = 0  # how often the queue stopped a job for another
-    moved: int = 0  # how often a job left its machine for a better place
+    preemptions: int = 0  # how often the queue stopped a job for another
+    migrations: int = 0  # how often a job left its machine for a better place
     failed: list[History] = field(default_factory=list)
 
     def add(self, history: History) -> None:
@@ -89,16 +89,16 @@ class Summary:
         self.steps += history.steps
         self.faults.update(history.faults)
         stops = [event for event in history.events if isinstance(event, StopRequested)]
-        self.made_room += sum(bool(stop.makes_room_for) for stop in stops)
-        self.moved += sum(stop.reason == MOVE for stop in stops)
+        self.preemptions += sum(bool(stop.makes_room_for) for stop in stops)
+        self.migrations += sum(stop.reason == MOVE for stop in stops)
         if history.failed:
             self.failed.append(history)
 
 
-def play_seeds(seeds: Iterable[int], store: Store = "memory") -> Summary:
-    summary = Summary()
+def play_seeds(seeds: Iterable[int], store: Store = "memory") -> HistoriesSummary:
+    summary = HistoriesSummary()
     for seed in seeds:
-        summary.add(play(seeded(seed), store))
+        summary.add(play(scenario_for_seed(seed), store))
     return summary
 
 
@@ -107,13 +107,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.replay is not None:
         return _replay(options.replay, options.journal)
     started = time.monotonic()
-    summary = Summary()
+    summary = HistoriesSummary()
     for seed in range(options.seed, options.seed + options.histories):
-        history = play(seeded(seed), options.journal)
+        history = play(scenario_for_seed(seed), options.journal)
         summary.add(history)
         if history.failed:
-            _say(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {seed}")
-    _conclude(summary, time.monotonic() - started)
+            _print(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {seed}")
+    _print_summary(summary, time.monotonic() - started)
     return 1 if summary.failed else 0
 
 
@@ -127,25 +127,25 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _replay(seed: int, store: Store) -> int:
-    history = play(seeded(seed), store)
+    history = play(scenario_for_seed(seed), store)
     for line in history.trace:
-        _say(line)
-    _say(str(history))
+        _print(line)
+    _print(str(history))
     return 1 if history.failed else 0
 
 
-def _conclude(summary: Summary, took_s: float) -> None:
+def _print_summary(summary: HistoriesSummary, took_s: float) -> None:
     for fault in Fault:
-        _say(f"{summary.faults[fault]:8d}  {fault}")
-    _say(f"{summary.made_room:8d}  made room for another job")
-    _say(f"{summary.moved:8d}  left for a cheaper or better place")
+        _print(f"{summary.faults[fault]:8d}  {fault}")
+    _print(f"{summary.preemptions:8d}  made room for another job")
+    _print(f"{summary.migrations:8d}  left for a cheaper or better place")
     each_ms = took_s / max(1, summary.histories) * 1000
-    _say(
+    _print(
         f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each"
     )
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 

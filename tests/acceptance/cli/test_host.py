@@ -11,14 +11,14 @@ import pytest
 from tests.acceptance.cli.conftest import Shell
 
 from anygpu.backends.ssh.keys import attempt_key
-from anygpu.testing.ssh_box import KINDS, Box, a_box
+from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, open_ssh_host
 
 SCRIPT = ("import anygpu, os, pathlib", "anygpu.log(loss=0.5)", "print('ran in', os.environ['HOME'])")
 
 
 @pytest.fixture
-async def box(tmp_path: Path) -> AsyncIterator[Box]:
-    async with a_box(KINDS[-1], tmp_path / "box") as made:
+async def box(tmp_path: Path) -> AsyncIterator[SshTestHost]:
+    async with open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as made:
         (tmp_path / "id").write_text(made.key.private_openssh)
         (tmp_path / "id").chmod(0o600)
         yield made
@@ -29,7 +29,7 @@ async def said(anygpu: Shell, *words: str, code: int = 0) -> str:
     return (done.stdout + done.stderr).decode()
 
 
-async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: Box, tmp_path: Path) -> None:
+async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: SshTestHost, tmp_path: Path) -> None:
     where, key = f"{box.user}@127.0.0.1:{box.port}", str(tmp_path / "id")
     added = await said(anygpu, "host", "add", where, "--name", "lab", "-i", key, "--yes", "--price", "0.25")
     assert "shows the host key ssh-ed25519 SHA256:" in added
@@ -47,7 +47,7 @@ async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: Box, tmp_path
 
 
 async def test_a_box_that_is_not_what_it_should_be_is_not_added(
-    anygpu: Shell, box: Box, tmp_path: Path
+    anygpu: Shell, box: SshTestHost, tmp_path: Path
 ) -> None:
     where = f"{box.user}@127.0.0.1:{box.port}"
     (tmp_path / "other").write_text(attempt_key(b"a stranger's", "id").private_openssh)
@@ -63,7 +63,7 @@ async def test_a_box_that_is_not_what_it_should_be_is_not_added(
 
 
 async def test_training_on_a_box_goes_on_while_the_server_is_dead(
-    alone: Shell, box: Box, tmp_path: Path
+    alone: Shell, box: SshTestHost, tmp_path: Path
 ) -> None:
     where = f"{box.user}@127.0.0.1:{box.port}"
     await said(alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "--yes")

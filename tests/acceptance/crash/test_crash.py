@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from anygpu.agent import box_processes
-from anygpu.testing.dropping_proxy import DroppingProxy
+from anygpu.testing.servers.dropping_proxy import DroppingProxy
 
 JOBS, STEPS, SERVER_KILLS, WORKER_KILLS = 50, 25, 10, 16
 SEED = int(os.environ.get("CRASH_SEED", "7"))

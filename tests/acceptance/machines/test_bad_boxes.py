@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.machines.cloud import Server
 
 from anygpu.backends.ssh.keys import attempt_key
-from anygpu.testing.ssh_box import KINDS, Box, a_box
+from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, open_ssh_host
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -26,7 +26,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def configured(server: Server, name: str, box: Box, key: str, **options: Any) -> AsyncIterator[str]:
+async def configured(
+    server: Server, name: str, box: SshTestHost, key: str, **options: Any
+) -> AsyncIterator[str]:
     """The box as a backend, and a job that may run there alone."""
     body = {
         "name": name,
@@ -58,7 +60,10 @@ async def told(server: Server, name: str, job_id: str) -> list[str]:
 
 async def test_a_wrong_key_is_told_with_where_it_belongs(server: Server, tmp_path: Path) -> None:
     wrong = attempt_key(b"somebody else's", "person").private_openssh
-    async with a_box(KINDS[-1], tmp_path / "box") as box, configured(server, "locked", box, wrong) as job_id:
+    async with (
+        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
+        configured(server, "locked", box, wrong) as job_id,
+    ):
         for text in await told(server, "locked", job_id):
             assert "refused the login as" in text
             assert "~/.ssh/authorized_keys" in text
@@ -69,7 +74,7 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
 ) -> None:
     known = attempt_key(b"a box's own", "before it was reinstalled").public_openssh
     async with (
-        a_box(KINDS[-1], tmp_path / "box") as box,
+        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
         configured(server, "changed", box, box.key.private_openssh, host_keys=[known]) as job_id,
     ):
         for text in await told(server, "changed", job_id):
@@ -80,7 +85,7 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
 
 async def test_a_box_without_python_is_told_how_to_get_one(server: Server, tmp_path: Path) -> None:
     async with (
-        a_box(KINDS[-1], tmp_path / "box") as box,
+        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
         configured(server, "bare", box, box.key.private_openssh, python="python-that-is-not-there") as job_id,
     ):
         for text in await told(server, "bare", job_id):

@@ -8,14 +8,14 @@ import pytest
 from tests.acceptance.server.real_server import Server
 from tests.contracts.store.conftest import postgres_url  # noqa: F401 - a fixture
 
-from anygpu.testing.switchboard import Switchboard
+from anygpu.testing.servers.failover_proxy import FailoverProxy
 
 COUNTING = "import time\nfor i in range(120): print(f'step={i} loss={1 / (i + 1):.4f}', flush=True); time.sleep(0.05)"
 
 
 @pytest.fixture
-def pair(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Server, Switchboard]]:  # noqa: F811
-    with Switchboard() as board:
+def pair(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Server, Server, FailoverProxy]]:  # noqa: F811
+    with FailoverProxy() as board:
         common = {
             "ANYGPU_STORE__DATABASE": postgres_url,
             "ANYGPU_STORE__BLOBS": (tmp_path / "blobs").as_uri(),
@@ -44,7 +44,7 @@ def folders(tmp_path: Path) -> list[str]:
     return ["first", "second"]
 
 
-def test_the_other_goes_on_with_what_runs_and_what_waits(pair: tuple[Server, Server, Switchboard]) -> None:
+def test_the_other_goes_on_with_what_runs_and_what_waits(pair: tuple[Server, Server, FailoverProxy]) -> None:
     first, second, board = pair
     running = first.submit(code=COUNTING)
     first.wait(running, lambda job: job["phase"] == "training")

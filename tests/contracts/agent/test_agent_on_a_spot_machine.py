@@ -6,9 +6,9 @@ from pathlib import Path
 from tests.contracts.backends import ec2_simulated
 from tests.contracts.vm.test_vm_on_ec2 import Ec2Place
 
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.cloud import CloudSim
-from anygpu.testing.contracts.backend import eventually
+from anygpu.cloudsim import CloudSim
+from anygpu.testing.contracts.backend import wait_until
+from anygpu.testing.servers.agent_listener import AgentListener
 
 SAVING = """
 import anygpu, time
@@ -25,10 +25,10 @@ async def test_a_script_on_a_spot_machine_is_asked_to_save_when_the_notice_comes
             place = Ec2Place(sim, listener, tmp_path)
             await place.open()
             handle = await place.training(spot=True)
-            await eventually(lambda: b"begun" in listener.output)
+            await wait_until(lambda: b"begun" in listener.output)
             told_at = time.monotonic()
             sim.preempt(handle.native["id"], notice_s=60)
-            await eventually(lambda: bool(listener.ends))
+            await wait_until(lambda: bool(listener.ends))
             took_s = time.monotonic() - told_at
             await place.close()
     assert b"saved" in listener.output

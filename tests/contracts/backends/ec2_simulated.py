@@ -3,9 +3,9 @@
 from typing import Any
 
 from anygpu.backends.clouds import ec2
-from anygpu.testing.cloud import CloudSim, SimOptions, Timing
+from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 
-QUICK = SimOptions(timing=Timing(boot_s=0.2, ending_s=0.1))
+QUICK = SimOptions(timing=CloudTiming(boot_s=0.2, ending_s=0.1))
 
 
 def options(sim: CloudSim, **told: Any) -> ec2.Options:

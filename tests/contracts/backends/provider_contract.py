@@ -10,10 +10,10 @@ import pytest
 
 from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
-from anygpu.testing.cloud import CloudSim, SimOptions, Timing
 
 NAME = "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1-5e4f3a2b"
 KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -33,7 +33,7 @@ class ProviderContract:
 
     @pytest.fixture
     async def sim(self) -> AsyncIterator[CloudSim]:
-        async with CloudSim(SimOptions(timing=Timing(boot_s=0.2, ending_s=0.1))) as running:
+        async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.2, ending_s=0.1))) as running:
             yield running
 
     @pytest.fixture
@@ -64,7 +64,7 @@ class ProviderContract:
         assert await said(provider, machine, "echo $((6 * 7))") == "42"
         await provider.destroy(machine)
         await gone(provider, made.id)
-        assert (list(await provider.leftovers()), sim.alive(), rented_beside(sim)) == ([], [], [])
+        assert (list(await provider.leftovers()), sim.live_instances(), rented_beside(sim)) == ([], [], [])
         await provider.destroy(machine)  # twice is the same as once
 
     async def test_only_the_ordered_key_logs_in(self, provider: Provider) -> None:
@@ -81,7 +81,7 @@ class ProviderContract:
         sim.advance(4000)
         await provider.destroy(machine)
         await gone(provider, made.id)
-        (entry,) = [entry for entry in sim.books(self.kind) if entry.id == made.id]
+        (entry,) = [entry for entry in sim.billing_entries(self.kind) if entry.id == made.id]
         assert entry.ended_at_ms is not None
         used_s = entry.ended_at_ms // 1000 - entry.started_at_ms // 1000
         steps = -(-used_s // offer.billing.step_s)
@@ -98,7 +98,7 @@ class ProviderContract:
         offer = await cheapest(await connect())
         with pytest.raises(LaunchRefused, match="API_KEY"):
             await (await connect(api_key="nobodys")).create(order(offer))
-        assert not sim.alive()
+        assert not sim.live_instances()
 
     @pytest.mark.parametrize(
         ("fault", "error"), [("no_capacity", NoCapacity), ("quota", NoQuota), ("throttle", RateLimited)]
@@ -107,17 +107,17 @@ class ProviderContract:
         self, sim: CloudSim, provider: Provider, fault: str, error: type[Exception]
     ) -> None:
         offer = await cheapest(provider)
-        sim.fault(fault, vendor=self.kind, operation="launch")
+        sim.inject_fault(fault, vendor=self.kind, operation="launch")
         with pytest.raises(error) as raised:
             await provider.create(order(offer))
         assert type(raised.value) is error
-        assert not sim.alive()
+        assert not sim.live_instances()
 
     async def test_a_launch_without_an_answer_may_have_been_done(
         self, sim: CloudSim, provider: Provider
     ) -> None:
         offer = await cheapest(provider)
-        sim.fault("lost_answer", vendor=self.kind, operation="launch", times=1)
+        sim.inject_fault("lost_answer", vendor=self.kind, operation="launch", times=1)
         with pytest.raises(OutcomeUnknown):
             await provider.create(order(offer))
         (machine,) = await provider.machines()
@@ -130,7 +130,7 @@ class ProviderContract:
         offer = await cheapest(provider)
         await provider.create(order(offer, name="laptop-of-somebody"))
         assert list(await provider.machines()) == []
-        assert len(sim.alive()) == 1
+        assert len(sim.live_instances()) == 1
 
     async def test_an_unknown_type_is_refused_by_name(self, provider: Provider) -> None:
         offer = await cheapest(provider)

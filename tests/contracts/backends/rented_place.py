@@ -11,9 +11,9 @@ from anygpu.backends.ssh.login import SshTiming
 from anygpu.backends.ssh.pins import Pins
 from anygpu.backends.vm.backend import VmBackend
 from anygpu.backends.vm.timing import VmTiming
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.cloud import CloudSim, SimOptions, Timing
+from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.testing.contracts.backend import BackendContract
+from anygpu.testing.servers.agent_listener import AgentListener
 
 QUICK = VmTiming(hurry_s=0.05, host_keys_s=1, ssh=SshTiming(tries=50, between_s=0.1, connect_s=5))
 LAG_S = 0.1
@@ -24,7 +24,7 @@ class RentedPlace:
         self.sim, self.listener, self.backend = sim, listener, backend
         self.agent_url = listener.url
 
-    def started(self) -> int:
+    def count_agents(self) -> int:
         return len(self.listener.claims)
 
 
@@ -38,7 +38,7 @@ class RentedBackendContract(BackendContract):
     async def place(self, tmp_path: Path) -> AsyncIterator[RentedPlace]:
         kind = self.module.__name__.rpartition(".")[2].rstrip("_")
         with AgentListener({"shell": "sleep 1000"}) as listener:
-            async with CloudSim(SimOptions(timing=Timing(boot_s=0.2, ending_s=0.1))) as sim:
+            async with CloudSim(SimOptions(timing=CloudTiming(boot_s=0.2, ending_s=0.1))) as sim:
                 known = {"endpoint": sim.url(kind), "ssh_port": sim.options.ssh_port, "unattended": True}
                 options = self.module.Options(api_key=f"sim-{kind}-key", **known, **self.told)
                 provider = await self.module.connect(options)
@@ -55,4 +55,6 @@ class RentedBackendContract(BackendContract):
                 )
                 yield RentedPlace(sim, listener, backend)
                 await backend.close()
-                assert not [address for address in sim.cloud.addresses.ever() if not address.released_at_ms]
+                assert not [
+                    address for address in sim.cloud.addresses.ever_allocated() if not address.released_at_ms
+                ]

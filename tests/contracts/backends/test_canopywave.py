@@ -16,7 +16,7 @@ from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import canopywave
 from anygpu.backends.vm.provider import Power, Provider
-from anygpu.testing.cloud import CloudSim
+from anygpu.cloudsim import CloudSim
 
 
 class TestCanopyWave(ProviderContract):
@@ -33,7 +33,7 @@ class TestCanopyWave(ProviderContract):
     async def test_an_allocation_without_an_answer_is_not_repeated(
         self, sim: CloudSim, provider: Provider
     ) -> None:
-        sim.fault("lost_answer", vendor="canopywave", operation="allocate", times=1)
+        sim.inject_fault("lost_answer", vendor="canopywave", operation="allocate", times=1)
         made = await provider.create(order(await cheapest(provider)))
         machine = await until(provider, made.id, Power.RUNNING)
         assert rented_beside(sim) == [machine.address]

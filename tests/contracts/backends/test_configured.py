@@ -29,7 +29,7 @@ from anygpu.store.vault import Vault
 from anygpu.tenancy.auth import Caller, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles, ProfileRequest
 from anygpu.testing.contracts.journal import append, submit
-from anygpu.testing.histories import LAB, STRANGER, training
+from anygpu.testing.samples.jobs import LAB, STRANGER, attempt_training
 from anygpu.wiring_backends import open_backends
 from anygpu.wiring_control import conditions_by_backend
 
@@ -268,7 +268,7 @@ async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[.
     rig = make()
     await rig.add(caller())
     view = await submit(rig.journal, 1)
-    await append(rig.journal, view.id, *training(backend="plug"))
+    await append(rig.journal, view.id, *attempt_training(backend="plug"))
     with pytest.raises(Conflict, match=rf"1 job: {view.name or view.id}") as caught:
         await rig.service.remove(caller(), "plug")
     assert caught.value.details["jobs"] == [view.id]

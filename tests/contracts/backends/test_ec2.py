@@ -14,10 +14,10 @@ from anygpu.backends.clouds import ec2
 from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.backends.vm.errors import CredentialsRefused
 from anygpu.backends.vm.provider import Machine, Meters, Power
+from anygpu.cloudsim import CloudSim
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Billing, Offer
 from anygpu.spec.model import Gpu, Resources
-from anygpu.testing.cloud import CloudSim
 
 ONE_GPU = Resources(gpu=Gpu(count=1))
 Connect = Callable[..., Awaitable[ec2.Ec2]]
@@ -64,7 +64,7 @@ async def test_a_machine_is_rented_once_logged_into_and_ended_with_all_it_had(
     assert [key.split()[0] for key in await provider.host_keys(machine)] == ["ssh-ed25519"]
     await provider.destroy(machine)
     await gone(provider, made.id)
-    assert (list(await provider.leftovers()), sim.alive()) == ([], [])
+    assert (list(await provider.leftovers()), sim.live_instances()) == ([], [])
     await provider.destroy(machine)  # twice is the same as once
 
 
@@ -75,7 +75,7 @@ async def test_a_name_whose_request_changed_meanwhile_is_still_one_machine(
     made = await provider.create(order(offer))
     another = await (await connect(volume_gib=200)).create(order(offer))
     assert another.id == made.id
-    assert len(sim.alive()) == 1
+    assert len(sim.live_instances()) == 1
 
 
 async def test_a_machine_that_is_not_ended_ends_by_itself(sim: CloudSim, provider: ec2.Ec2) -> None:
@@ -95,7 +95,7 @@ async def test_a_preempted_machine_says_so_and_when(sim: CloudSim, provider: ec2
     sim.preempt(made.id, notice_s=0)
     await gone(provider, made.id)
     (ended,) = await provider.machines()
-    (entry,) = sim.books("ec2")
+    (entry,) = sim.billing_entries("ec2")
     assert ended.preempted
     assert ended.ended_at_ms is not None
     assert abs(ended.ended_at_ms - (entry.ended_at_ms or 0)) <= 1000
@@ -146,7 +146,7 @@ async def test_wrong_credentials_or_a_wrong_region_are_named_and_rent_nothing(
     offer = Offer(backend="", name="g5.xlarge", region=region, gpu_count=1, price_microusd_per_hour=1)
     with pytest.raises(CredentialsRefused, match=rf"Check the credentials .*access key .* region {region}"):
         await provider.create(order(offer))
-    assert not sim.alive()
+    assert not sim.live_instances()
 
 
 async def test_half_of_a_key_is_not_filled_up_with_somebody_elses(connect: Connect) -> None:
@@ -161,18 +161,18 @@ async def test_a_refusal_is_told_apart(
     sim: CloudSim, provider: ec2.Ec2, fault: str, error: type[Exception]
 ) -> None:
     offer = await offered(provider, "g5.xlarge")
-    sim.fault(fault, vendor="ec2", operation="launch")
+    sim.inject_fault(fault, vendor="ec2", operation="launch")
     with pytest.raises(error) as raised:
         await provider.create(order(offer))
     assert type(raised.value) is error
-    assert not sim.alive()
+    assert not sim.live_instances()
 
 
 async def test_a_launch_without_an_answer_may_have_been_done_and_is_found_by_its_token(
     sim: CloudSim, provider: ec2.Ec2
 ) -> None:
     offer = await offered(provider, "g5.xlarge")
-    sim.fault("lost_answer", vendor="ec2", operation="launch", times=1)
+    sim.inject_fault("lost_answer", vendor="ec2", operation="launch", times=1)
     with pytest.raises(OutcomeUnknown):
         await provider.create(order(offer))
     made = await provider.create(order(offer))
@@ -222,7 +222,7 @@ async def test_the_meter_is_cost_explorers_when_it_is_asked_for(connect: Connect
     await gone(provider, made.id)
     (ended,) = await provider.machines()
     metered = await _metered(provider, ended)
-    assert metered == sim.books("ec2")[0].billed_microusd
+    assert metered == sim.billing_entries("ec2")[0].billed_microusd
     assert not isinstance(await connect(), Meters)
 
 

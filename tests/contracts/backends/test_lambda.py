@@ -15,8 +15,8 @@ from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import lambda_
 from anygpu.backends.vm.provider import Power, Provider
+from anygpu.cloudsim import CloudSim
 from anygpu.errors import RateLimited
-from anygpu.testing.cloud import CloudSim
 
 
 class TestLambda(ProviderContract):
@@ -31,7 +31,7 @@ class TestLambda(ProviderContract):
         with pytest.raises(RateLimited) as raised:
             await provider.create(order(offer, name=f"{NAME}0"))
         assert raised.value.details["retry_after_s"] == 10
-        assert len(sim.alive()) == 1
+        assert len(sim.live_instances()) == 1
 
     async def test_two_machines_of_one_name_are_both_listed_and_ended_apart(
         self, sim: CloudSim, provider: Provider

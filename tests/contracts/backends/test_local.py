@@ -13,8 +13,14 @@ from anygpu.backends.contract import State
 from anygpu.backends.local import LocalBackend
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.facts import Handle
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.contracts.backend import BackendContract, a_launch, an_offer, eventually, until
+from anygpu.testing.contracts.backend import (
+    BackendContract,
+    first_free_offer,
+    new_launch,
+    wait_for_state,
+    wait_until,
+)
+from anygpu.testing.servers.agent_listener import AgentListener
 
 FOREVER = "sleep 1000"
 DAEMON = "(setsid sleep 1001 &) ; sleep 1000"
@@ -36,7 +42,7 @@ class LocalPlace:
         self.backends.append(made)
         return made
 
-    def started(self) -> int:
+    def count_agents(self) -> int:
         return len(self.listener.claims)
 
 
@@ -61,21 +67,21 @@ class TestLocal(BackendContract):
     async def test_a_full_machine_says_how_full_and_takes_the_next_when_a_slot_is_free(
         self, place: LocalPlace
     ) -> None:
-        offer = await an_offer(place)
-        handles = [await place.backend.launch(a_launch(place, n), offer) for n in (1, 2)]
-        full = (await place.backend.offers(a_launch(place).resources))[0]
+        offer = await first_free_offer(place)
+        handles = [await place.backend.launch(new_launch(place, n), offer) for n in (1, 2)]
+        full = (await place.backend.offers(new_launch(place).resources))[0]
         assert full.free == 0
         assert full.wait_reason == "0 of 2 CPU slots here are free, the job needs 1"
         with pytest.raises(NoCapacity, match="0 of 2 CPU slots"):
-            await place.backend.launch(a_launch(place, 3), offer)
+            await place.backend.launch(new_launch(place, 3), offer)
         await place.backend.terminate(handles[0])
-        await until(place, handles[0], State.GONE)
-        assert (await place.backend.launch(a_launch(place, 3), offer)).name.endswith("-3")
+        await wait_for_state(place, handles[0], State.GONE)
+        assert (await place.backend.launch(new_launch(place, 3), offer)).name.endswith("-3")
 
     async def test_an_agent_outlives_the_server_that_started_it(self, place: LocalPlace) -> None:
-        launch = a_launch(place)
-        handle = await place.backend.launch(launch, await an_offer(place))
-        await eventually(lambda: place.started() == 1)
+        launch = new_launch(place)
+        handle = await place.backend.launch(launch, await first_free_offer(place))
+        await wait_until(lambda: place.count_agents() == 1)
         restarted = place.fresh_backend()
         assert (await restarted.probe(handle)).state is State.RUNNING
         assert (await restarted.offers(launch.resources))[0].free == 1
@@ -85,19 +91,22 @@ class TestLocal(BackendContract):
     async def test_a_killed_agent_is_noticed_at_once_and_what_it_left_is_ended(
         self, place: LocalPlace
     ) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await until(place, handle, State.RUNNING)
-        await eventually((place.root / "attempts" / handle.name / "process.json").exists)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
+        await wait_until((place.root / "attempts" / handle.name / "process.json").exists)
         await place.backend.probe(handle)
         agent = json.loads((place.root / "attempts" / handle.name / "agent.json").read_text())
         os.kill(agent["pid"], signal.SIGKILL)
-        await eventually(lambda: place.exits == [handle.name])
-        assert (await until(place, handle, State.EXITED, State.GONE)).state in (State.EXITED, State.GONE)
+        await wait_until(lambda: place.exits == [handle.name])
+        assert (await wait_for_state(place, handle, State.EXITED, State.GONE)).state in (
+            State.EXITED,
+            State.GONE,
+        )
         await place.backend.terminate(handle)
         assert (await place.backend.probe(handle)).state is State.GONE
 
     async def test_a_private_ticket_is_readable_by_its_owner_only(self, place: LocalPlace) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         directory = place.root / "attempts" / handle.name
         assert oct((directory / "ticket.json").stat().st_mode & 0o777) == "0o600"
         assert oct(directory.stat().st_mode & 0o777) == "0o700"
@@ -114,8 +123,8 @@ class TestSeveralServers:
     async def test_one_does_not_speak_for_the_attempts_of_another(
         self, place: LocalPlace, tmp_path: Path
     ) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await until(place, handle, State.RUNNING)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
         other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
         with pytest.raises(BackendUnavailable, match="runs under another server"):
             await other.probe(handle)
@@ -125,7 +134,7 @@ class TestSeveralServers:
 
     async def test_what_it_never_launched_may_be_elsewhere(self, place: LocalPlace, tmp_path: Path) -> None:
         other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
-        assert (await other.probe(Handle(name=a_launch(place).name))).state is State.ABSENT
+        assert (await other.probe(Handle(name=new_launch(place).name))).state is State.ABSENT
 
 
 class TestDaemons:
@@ -134,8 +143,8 @@ class TestDaemons:
         return {"shell": DAEMON}
 
     async def test_a_daemonised_child_dies_with_its_attempt(self, place: LocalPlace) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await eventually(lambda: len(box_processes.marked().get(handle.name, [])) >= 3)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_until(lambda: len(box_processes.marked().get(handle.name, [])) >= 3)
         await place.backend.terminate(handle)
         assert handle.name not in box_processes.marked()
         assert (await place.backend.probe(handle)).state is State.GONE
@@ -151,14 +160,14 @@ class TestLocalWithAnAgentStartedAhead(BackendContract):
     ) -> None:
         ahead = place.backend._spares._spare
         assert ahead is not None
-        launch = a_launch(place)
-        handle = await place.backend.launch(launch, await an_offer(place))
-        await until(place, handle, State.RUNNING)
-        await eventually(lambda: len(box_processes.marked()[launch.name]) == 2)  # the agent and the job
+        launch = new_launch(place)
+        handle = await place.backend.launch(launch, await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
+        await wait_until(lambda: len(box_processes.marked()[launch.name]) == 2)  # the agent and the job
         assert ahead.process.pid in box_processes.marked()[launch.name]
         assert (await place.backend.offers(launch.resources))[0].free == 1
         await place.backend.terminate(handle)
-        await until(place, handle, State.GONE)
+        await wait_for_state(place, handle, State.GONE)
         assert (await place.backend.offers(launch.resources))[0].free == 2
 
     async def test_it_leaves_when_its_server_does(self, place: LocalPlace) -> None:
@@ -172,5 +181,5 @@ class TestLocalWithAnAgentStartedAhead(BackendContract):
         assert ahead is not None
         ahead.process.kill()
         ahead.process.wait()
-        await place.backend.launch(a_launch(place), await an_offer(place))
-        await eventually(lambda: place.started() == 1)
+        await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_until(lambda: place.count_agents() == 1)

@@ -7,7 +7,7 @@ from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import paperspace
 from anygpu.backends.vm.provider import Power, Provider
-from anygpu.testing.cloud import CloudSim
+from anygpu.cloudsim import CloudSim
 
 
 class TestPaperspace(ProviderContract):

@@ -7,8 +7,8 @@ from tests.contracts.backends.rented_place import RentedBackendContract
 
 from anygpu.backends.clouds import runpod
 from anygpu.backends.vm.provider import Meters, Power, Provider
+from anygpu.cloudsim import CloudSim
 from anygpu.spec.model import Gpu, Resources
-from anygpu.testing.cloud import CloudSim
 
 TWO = Resources(gpu=Gpu(count=2))
 
@@ -23,7 +23,7 @@ class TestRunPod(ProviderContract):
         sim.advance(1234)
         await provider.destroy(machine)
         await gone(provider, made.id)
-        (entry,) = sim.books("runpod")
+        (entry,) = sim.billing_entries("runpod")
         assert await provider.metered_microusd(machine) == entry.billed_microusd > 0
 
     async def test_the_balance_goes_down_by_what_is_used(self, sim: CloudSim, provider: Provider) -> None:

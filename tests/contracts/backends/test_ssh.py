@@ -18,15 +18,22 @@ from anygpu.backends.ssh.login import SshTiming
 from anygpu.backends.ssh.pins import Pins
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.facts import Handle
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.contracts.backend import BackendContract, a_launch, an_offer, eventually, until
-from anygpu.testing.ssh_box import KINDS, Box, Wire, a_box, free_port
+from anygpu.testing.contracts.backend import (
+    BackendContract,
+    first_free_offer,
+    new_launch,
+    wait_for_state,
+    wait_until,
+)
+from anygpu.testing.servers.agent_listener import AgentListener
+from anygpu.testing.servers.cuttable_proxy import CuttableProxy
+from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, free_port, open_ssh_host
 
 QUICK = SshTiming(tries=2, between_s=0.1, connect_s=5, keepalive_s=1, again_most_s=0.4)
 
 
 class SshPlace:
-    def __init__(self, root: Path, listener: AgentListener, box: Box, wire: Wire) -> None:
+    def __init__(self, root: Path, listener: AgentListener, box: SshTestHost, wire: CuttableProxy) -> None:
         self.root = root
         self.listener = listener
         self.agent_url = listener.url
@@ -52,7 +59,7 @@ class SshPlace:
         self.backends.append(made)
         return made
 
-    def started(self) -> int:
+    def count_agents(self) -> int:
         return len(self.listener.claims)
 
 
@@ -61,18 +68,18 @@ def work() -> dict[str, object]:
     return {"shell": "sleep 1000"}
 
 
-@pytest.fixture(params=KINDS[-1:])
+@pytest.fixture(params=SSH_SERVERS[-1:])
 async def place(
     request: pytest.FixtureRequest, tmp_path: Path, work: dict[str, object]
 ) -> AsyncIterator[SshPlace]:
     with AgentListener(work) as listener:
-        async with a_box(request.param, tmp_path / "home") as box, Wire(box.port) as wire:
+        async with open_ssh_host(request.param, tmp_path / "home") as box, CuttableProxy(box.port) as wire:
             made = SshPlace(tmp_path, listener, box, wire)
             yield made
             for backend in made.backends:
                 await backend.close()
             for number in (1, 2, 3):
-                processes.kill_all(a_launch(made, number).name)
+                processes.kill_all(new_launch(made, number).name)
 
 
 class TestSsh(BackendContract):
@@ -84,66 +91,69 @@ class TestSsh(BackendContract):
         account = await backend.check()
         assert account.valid
         assert "GiB free disk, Python 3." in account.why
-        shell = await backend.shell(Handle(name=a_launch(place).name))
+        shell = await backend.shell(Handle(name=new_launch(place).name))
         assert (shell.user, shell.host, len(shell.host_keys)) == (place.box.user, "127.0.0.1", 1)
 
     async def test_a_full_box_says_how_full_and_takes_the_next_when_a_slot_is_free(
         self, place: SshPlace
     ) -> None:
-        offer = await an_offer(place)
-        handles = [await place.backend.launch(a_launch(place, n), offer) for n in (1, 2)]
+        offer = await first_free_offer(place)
+        handles = [await place.backend.launch(new_launch(place, n), offer) for n in (1, 2)]
         with pytest.raises(NoCapacity, match="0 of 2 CPU slots are free"):
-            await place.backend.launch(a_launch(place, 3), offer)
+            await place.backend.launch(new_launch(place, 3), offer)
         await place.backend.terminate(handles[0])
-        await until(place, handles[0], State.GONE)
-        third = await place.backend.launch(a_launch(place, 3), offer)
+        await wait_for_state(place, handles[0], State.GONE)
+        third = await place.backend.launch(new_launch(place, 3), offer)
         for handle in (handles[1], third):
             await place.backend.terminate(handle)
 
     async def test_a_restarted_server_finds_its_agent_and_starts_no_other(self, place: SshPlace) -> None:
-        launch = a_launch(place)
-        await place.backend.launch(launch, await an_offer(place))
-        await eventually(lambda: place.started() == 1)
+        launch = new_launch(place)
+        await place.backend.launch(launch, await first_free_offer(place))
+        await wait_until(lambda: place.count_agents() == 1)
         await place.backend.close()
         restarted = place.fresh_backend()
         place.backend = restarted
         place.changes.clear()
         restarted.begin()
-        await eventually(lambda: place.changes == [launch.name])
-        await until(place, Handle(name=launch.name), State.RUNNING)
-        await eventually(lambda: restarted._links[launch.name].state == "up")
-        assert place.started() == 1
+        await wait_until(lambda: place.changes == [launch.name])
+        await wait_for_state(place, Handle(name=launch.name), State.RUNNING)
+        await wait_until(lambda: restarted._links[launch.name].state == "up")
+        assert place.count_agents() == 1
         await restarted.terminate(Handle(name=launch.name))
-        await until(place, Handle(name=launch.name), State.GONE)
+        await wait_for_state(place, Handle(name=launch.name), State.GONE)
 
     async def test_a_killed_agent_is_noticed_at_once(self, place: SshPlace) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await until(place, handle, State.RUNNING)
-        await eventually(lambda: place.started() == 1)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
+        await wait_until(lambda: place.count_agents() == 1)
         place.changes.clear()
         agent = processes.marked()[handle.name][0]
         os.kill(agent, signal.SIGKILL)
-        await eventually(lambda: handle.name in place.changes, within_s=2)
-        assert (await until(place, handle, State.EXITED, State.GONE)).state in (State.EXITED, State.GONE)
+        await wait_until(lambda: handle.name in place.changes, within_s=2)
+        assert (await wait_for_state(place, handle, State.EXITED, State.GONE)).state in (
+            State.EXITED,
+            State.GONE,
+        )
         await place.backend.terminate(handle)
-        await until(place, handle, State.GONE)
+        await wait_for_state(place, handle, State.GONE)
 
     async def test_a_cut_network_is_no_verdict_and_the_same_agent_is_met_again(self, place: SshPlace) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await eventually(lambda: len(processes.marked().get(handle.name, [])) == 2)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_until(lambda: len(processes.marked().get(handle.name, [])) == 2)
         before = processes.marked()[handle.name]
-        place.wire.down()
-        await eventually(lambda: place.backend._links[handle.name].state == "broken")
+        place.wire.take_down()
+        await wait_until(lambda: place.backend._links[handle.name].state == "broken")
         with pytest.raises(BackendUnavailable):
             await place.backend.probe(handle)
-        place.wire.up()
-        await eventually(lambda: place.backend._links[handle.name].state == "up")
+        place.wire.bring_up()
+        await wait_until(lambda: place.backend._links[handle.name].state == "up")
         assert (await place.backend.probe(handle)).state is State.RUNNING
-        assert (place.started(), processes.marked()[handle.name]) == (1, before)
+        assert (place.count_agents(), processes.marked()[handle.name]) == (1, before)
         await place.backend.terminate(handle)
 
     async def test_an_attempt_that_was_ended_does_not_start_a_moment_later(self, place: SshPlace) -> None:
-        launch, offer = a_launch(place), await an_offer(place)
+        launch, offer = new_launch(place), await first_free_offer(place)
         launching = asyncio.create_task(place.backend.launch(launch, offer))
         await asyncio.sleep(0.05)
         await place.backend.terminate(Handle(name=launch.name))
@@ -155,31 +165,31 @@ class TestSsh(BackendContract):
     async def test_what_a_dead_agent_left_is_delivered_through_a_tunnel_of_its_own(
         self, place: SshPlace
     ) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await eventually(lambda: len(processes.marked().get(handle.name, [])) == 2)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_until(lambda: len(processes.marked().get(handle.name, [])) == 2)
         await place.backend.terminate(handle)
-        await until(place, handle, State.GONE)
+        await wait_for_state(place, handle, State.GONE)
         assert place.listener.ends == []
         await place.backend.deliver(Handle(name=handle.name))
-        await eventually(lambda: len(place.listener.ends) == 1)
+        await wait_until(lambda: len(place.listener.ends) == 1)
         assert place.listener.ends[0]["outcome"] == "agent_lost"
-        assert place.started() == 1
+        assert place.count_agents() == 1
 
     async def test_a_silent_box_does_not_slow_the_others(self, place: SshPlace) -> None:
         backend = place.fresh_backend(hosts=(f"someone@127.0.0.1:{free_port()}",))
         began = time.monotonic()
-        good, silent = await backend.offers(a_launch(place).resources)
+        good, silent = await backend.offers(new_launch(place).resources)
         assert (good.free, silent.free) == (2, 0)
         assert "does not answer over SSH" in silent.wait_reason
         assert time.monotonic() - began < 2.5
         with pytest.raises(BackendUnavailable, match="does not answer"):
-            await backend.probe(Handle(name=a_launch(place).name))
+            await backend.probe(Handle(name=new_launch(place).name))
 
     async def test_servers_that_share_a_box_do_not_see_each_others_attempts(self, place: SshPlace) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         other = place.fresh_backend(secret=b"another server's")
         assert await other.inventory() == []
-        assert (await other.offers(a_launch(place).resources))[0].free == 1
+        assert (await other.offers(new_launch(place).resources))[0].free == 1
         await place.backend.terminate(handle)
 
 
@@ -187,12 +197,12 @@ class TestWrongBoxes:
     """What goes wrong at the door is said at once and in words."""
 
     async def test_a_wrong_key_names_the_user_and_where_the_key_belongs(self, place: SshPlace) -> None:
-        offer = await an_offer(place)
+        offer = await first_free_offer(place)
         backend = place.fresh_backend(key=attempt_key(b"some other", "key"))
         with pytest.raises(
             SshRefused, match=f"refused the login as {place.box.user}@127.0.0.1.*authorized_keys"
         ):
-            await backend.launch(a_launch(place), offer)
+            await backend.launch(new_launch(place), offer)
 
     async def test_a_changed_host_key_is_never_accepted(self, place: SshPlace) -> None:
         await place.backend.check()
@@ -201,8 +211,8 @@ class TestWrongBoxes:
         await place.box.open()
         place.wire.target = place.box.port
         backend = place.fresh_backend()
-        offer = (await backend.offers(a_launch(place).resources))[0]
+        offer = (await backend.offers(new_launch(place).resources))[0]
         assert "host key" in offer.wait_reason
         with pytest.raises(HostKeyChanged, match="remove it and add it again"):
-            await backend.launch(a_launch(place), offer)
-        assert place.started() == 0
+            await backend.launch(new_launch(place), offer)
+        assert place.count_agents() == 0

@@ -8,7 +8,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
-from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
+from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ class TestAzureBlobs(BlobsContract):
     """Kept promises."""
 
 
-class TestAzureSignedUrls(SignedUrlsContract, PrivateContract):
+class TestAzureSignedUrls(SignedUrlsContract, PrivateBlobsContract):
     """Kept promises, over HTTP."""
 
 

@@ -8,9 +8,9 @@ from tests.contracts.blobs.gcs_fake import serving_gcs
 
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
-from anygpu.testing.contracts.blobs import BlobsContract, PagesContract
+from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
-from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract
+from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +24,11 @@ def blobs(gcs: dict[str, object]) -> Blobs:
     return open_blobs(f"gs://anygpu/tests/{uuid.uuid4().hex}", options=gcs)
 
 
-class TestGCSBlobs(BlobsContract, PagesContract):
+class TestGCSBlobs(BlobsContract, BlobPagesContract):
     """Kept promises."""
 
 
-class TestGCSSignedUrls(SignedUrlsContract, PrivateContract):
+class TestGCSSignedUrls(SignedUrlsContract, PrivateBlobsContract):
     """Kept promises, over HTTP."""
 
 

@@ -7,9 +7,9 @@ import pytest
 from tests.contracts.blobs.serving_local import SECRET, serving_local
 
 from anygpu.store.objects.local import LocalBlobs
-from anygpu.testing.contracts.blobs import BlobsContract, PagesContract
+from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
-from anygpu.testing.contracts.signed_urls import PrivateContract, SignedUrlsContract, fetch
+from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract, fetch
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def blobs(tmp_path: Path) -> Iterator[LocalBlobs]:
         yield blobs
 
 
-class TestLocalBlobs(BlobsContract, PagesContract):
+class TestLocalBlobs(BlobsContract, BlobPagesContract):
     """Kept promises."""
 
 
@@ -27,7 +27,7 @@ class TestLocalPublishing(PublishingContract):
     """Checkpoints, by way of signed URLs."""
 
 
-class TestLocalSignedUrls(SignedUrlsContract, PrivateContract):
+class TestLocalSignedUrls(SignedUrlsContract, PrivateBlobsContract):
     """Kept promises, over HTTP."""
 
     async def test_more_than_the_url_allows_is_refused(self, blobs: LocalBlobs) -> None:

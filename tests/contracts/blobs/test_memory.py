@@ -3,7 +3,7 @@
 import pytest
 
 from anygpu.testing.contracts.blobs import BlobsContract
-from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.memory.blobs import MemoryBlobs
 
 
 class TestMemoryBlobs(BlobsContract):

@@ -6,7 +6,7 @@ import pytest
 
 from anygpu.store.blobs import Blobs
 from anygpu.store.objects import open_blobs
-from anygpu.testing.contracts.blobs import BlobsContract, PagesContract
+from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import SignedUrlsContract
 
@@ -16,7 +16,7 @@ def blobs(s3: dict[str, object]) -> Blobs:
     return open_blobs(f"s3://anygpu/tests/{uuid.uuid4().hex}", options=s3)
 
 
-class TestS3Blobs(BlobsContract, PagesContract):
+class TestS3Blobs(BlobsContract, BlobPagesContract):
     """Kept promises."""
 
 

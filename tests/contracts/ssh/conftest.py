@@ -7,8 +7,9 @@ import pytest
 from tests.contracts.ssh.line import Line
 
 from anygpu.agent import box_processes as processes
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.ssh_box import KINDS, Wire, a_box
+from anygpu.testing.servers.agent_listener import AgentListener
+from anygpu.testing.servers.cuttable_proxy import CuttableProxy
+from anygpu.testing.servers.ssh_host import SSH_SERVERS, open_ssh_host
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def work() -> dict[str, object]:
     return {"shell": "sleep 1000"}
 
 
-@pytest.fixture(params=KINDS[-1:])
+@pytest.fixture(params=SSH_SERVERS[-1:])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -24,7 +25,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def line(kind: str, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[Line]:
     with AgentListener(work) as listener:
-        async with a_box(kind, tmp_path / "home") as box, Wire(box.port) as wire:
+        async with open_ssh_host(kind, tmp_path / "home") as box, CuttableProxy(box.port) as wire:
             made = Line(tmp_path, box, wire, listener)
             yield made
             for link in made.links:

@@ -13,8 +13,9 @@ from anygpu.backends.ssh.link import Link, LinkState, known_by_name
 from anygpu.backends.ssh.login import Login, SshTiming
 from anygpu.backends.ssh.pins import Pins
 from anygpu.spec.model import Resources
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.ssh_box import Box, Wire
+from anygpu.testing.servers.agent_listener import AgentListener
+from anygpu.testing.servers.cuttable_proxy import CuttableProxy
+from anygpu.testing.servers.ssh_host import SshTestHost
 
 QUICK = SshTiming(tries=3, between_s=0.1, connect_s=5, keepalive_s=0.3, keepalive_misses=2, again_most_s=0.2)
 
@@ -24,8 +25,8 @@ class Line:
     """Everything between a link and its agent."""
 
     root: Path
-    box: Box
-    wire: Wire
+    box: SshTestHost
+    wire: CuttableProxy
     listener: AgentListener
     links: list[Link] = field(default_factory=list)
     states: list[LinkState] = field(default_factory=list)

@@ -12,10 +12,10 @@ from tests.contracts.ssh.line import Line, eventually
 from anygpu.agent import box_processes as processes
 from anygpu.backends.ssh.archive import built
 from anygpu.backends.ssh.link import LinkState
-from anygpu.testing.ssh_box import KINDS
+from anygpu.testing.servers.ssh_host import SSH_SERVERS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SSH_SERVERS)
 class TestEverySshServer:
     async def test_a_new_machine_gets_the_agent_and_claims_through_the_tunnel(self, line: Line) -> None:
         link = line.link(notices="aws")
@@ -99,7 +99,7 @@ class TestCuts:
     async def test_a_link_that_was_up_tries_for_ever(self, line: Line) -> None:
         link = line.link()
         await line.settled(link)
-        line.wire.down()
+        line.wire.take_down()
         await eventually(lambda: link.state is LinkState.BROKEN)
         seen = line.wire.refused
         await eventually(lambda: line.wire.refused > seen + 4)

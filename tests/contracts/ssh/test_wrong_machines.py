@@ -10,7 +10,7 @@ from anygpu.backends.ssh.archive import built
 from anygpu.backends.ssh.keys import attempt_key
 from anygpu.backends.ssh.link import Link, LinkState
 from anygpu.events.facts import Blame
-from anygpu.testing.ssh_box import free_port
+from anygpu.testing.servers.ssh_host import free_port
 
 
 async def failure_of(line: Line, link: Link) -> tuple[str, str]:
@@ -48,7 +48,7 @@ async def test_a_machine_that_never_answers_is_given_up_after_the_tries(line: Li
 
 
 async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_lease(line: Line) -> None:
-    line.wire.down()
+    line.wire.take_down()
     link = line.link(patience_s=1.5)
     await asyncio.sleep(1)
     assert (link.state, link.failure) == (LinkState.CONNECTING, None)
@@ -57,11 +57,11 @@ async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_leas
 
 
 async def test_a_machine_that_boots_is_met_soon_after_its_ssh_server_is_up(line: Line) -> None:
-    line.wire.down()
+    line.wire.take_down()
     link = line.link(dialer=line.dialer(tries=5, between_s=2))
     await asyncio.sleep(0.5)
     assert link.state is LinkState.CONNECTING
-    line.wire.up()
+    line.wire.bring_up()
     assert await line.settled(link) is LinkState.UP
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from anygpu.testing.contracts.finding import FindingContract
+from anygpu.testing.contracts.job_search import JobSearchContract
 from anygpu.testing.contracts.journal import JournalContract
-from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory.journal import MemoryJournal
 
 
 @pytest.fixture
@@ -14,5 +14,5 @@ class TestMemoryJournal(JournalContract):
     pass
 
 
-class TestFindingInMemory(FindingContract):
+class TestFindingInMemory(JobSearchContract):
     pass

@@ -17,7 +17,15 @@ from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.statements import run
 from anygpu.testing.contracts.journal import append, submit
-from anygpu.testing.histories import LAB, START_MS, ended, job_id, spec, training, whole_life
+from anygpu.testing.samples.jobs import (
+    LAB,
+    START_MS,
+    attempt_ended,
+    attempt_training,
+    interrupted_job,
+    job_id,
+    job_spec,
+)
 
 SAID = Prediction(
     wall_s=10.0,
@@ -78,14 +86,14 @@ async def completed(database: Database, number: int) -> None:
     await submit(journal, number)
     planned = [
         JobPlanned(prediction=SAID),
-        *training(),
+        *attempt_training(),
         JobPlanned(prediction=replace(SAID, basis=FIRST_STEPS)),
     ]
     points = [Point("loss", step, 100.0 + 0.5 * step, 1.0) for step in range(1, 21)]
     await append(journal, job_id(number), *planned)
     batch = Batch(first=1, last=1, points=[(1, points)], progress={"step": 20, "steps": 20})
     await evidence.ingest(job_id(number), 1, batch, at_ms=START_MS)
-    await append(journal, job_id(number), *ended(1), JobCompleted())
+    await append(journal, job_id(number), *attempt_ended(1), JobCompleted())
 
 
 def recorder(database: Database, told: list[str] | None = None) -> Recorder:
@@ -103,7 +111,7 @@ async def test_a_completed_job_is_recorded_once_whoever_asks(database: Database,
     assert await outcomes.missing(limit=10) == [job_id(1)]
     assert await recorder(database).run() == 1
     assert await recorder(database).run() == 0
-    (found,) = await outcomes.of_fingerprint("lab", fingerprint(spec()))
+    (found,) = await outcomes.of_fingerprint("lab", fingerprint(job_spec()))
     assert (found.job_id, found.steps, found.step_s) == (job_id(1), 20, 0.5)
     assert found.predicted == SAID
     assert past(found).training_s == found.training_s
@@ -123,14 +131,14 @@ async def test_what_a_crash_left_out_is_made_up_for(database: Database, outcomes
 async def test_only_completed_jobs_have_an_outcome(database: Database, outcomes: Outcomes) -> None:
     journal = SqlJournal(database)
     await submit(journal, 1)
-    await append(journal, job_id(1), *training())
+    await append(journal, job_id(1), *attempt_training())
     assert await outcomes.missing(limit=10) == []
     await submit(journal, 2)
-    await append(journal, job_id(2), *whole_life())
+    await append(journal, job_id(2), *interrupted_job())
     assert await recorder(database).run() == 1
     assert await outcomes.of_organisation("lab") == []  # nothing was predicted of it
     assert (
-        await outcomes.of_fingerprint(LAB.organisation, fingerprint(spec())) == []
+        await outcomes.of_fingerprint(LAB.organisation, fingerprint(job_spec())) == []
     )  # and it was interrupted
 
 

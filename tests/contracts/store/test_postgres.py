@@ -15,7 +15,7 @@ from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.statements import row, run
 from anygpu.testing.contracts.journal import always, append, submit
-from anygpu.testing.histories import LAB, START_MS, job_id
+from anygpu.testing.samples.jobs import LAB, START_MS, job_id
 
 
 async def test_writers_in_two_servers_leave_no_gap_and_followers_miss_nothing(

@@ -18,7 +18,7 @@ from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.sqlite import SqliteDatabase
 from anygpu.store.sql.statements import rows, run
 from anygpu.store.vault import Unopenable, Vault
-from anygpu.testing.histories import LAB, STRANGER
+from anygpu.testing.samples.jobs import LAB, STRANGER
 
 CREDENTIALS = {"api_key": "very-secret", "other": "also-secret"}
 

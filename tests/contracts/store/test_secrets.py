@@ -9,7 +9,7 @@ from anygpu.errors import InvalidSpec, NotFound, SecretMissing, TooLarge
 from anygpu.store.secrets import SecretInfo, Secrets
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import rows, run
-from anygpu.testing.histories import LAB, LAB_OTHER_PROJECT, STRANGER
+from anygpu.testing.samples.jobs import LAB, LAB_OTHER_PROJECT, STRANGER
 
 
 @pytest.fixture

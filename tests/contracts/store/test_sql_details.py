@@ -21,9 +21,9 @@ from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.statements import now_ms, row, rows, run
 from anygpu.store.sql.tables import METADATA
 from anygpu.store.sql.tokens import Tokens
-from anygpu.testing.contracts.evidence import JOB, every_point, points, report, whole_log
 from anygpu.testing.contracts.journal import append, submit
-from anygpu.testing.histories import LAB, START_MS, STRANGER, job_id, training, whole_life
+from anygpu.testing.contracts.reports import JOB, every_point, points, report, whole_log
+from anygpu.testing.samples.jobs import LAB, START_MS, STRANGER, attempt_training, interrupted_job, job_id
 
 
 def differences(connection: Connection) -> Sequence[object]:
@@ -59,7 +59,7 @@ def columns(connection: Connection) -> dict[str, list[tuple[str, str, bool]]]:
 
 async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -> None:
     await submit(SqlJournal(database), 1)
-    expected = await append(SqlJournal(database), job_id(1), *training())
+    expected = await append(SqlJournal(database), job_id(1), *attempt_training())
     spoil = (
         f"UPDATE jobs SET fold_version = {FOLD_VERSION - 1}, view = '{{}}', status = 'lost', phase = 'lost'"
     )
@@ -75,14 +75,14 @@ async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -
     assert await journal.refold_stale() == 0
     assert (await journal.find(LAB, JobQuery(status=("running",)))).jobs == (expected,)
     assert not (await journal.find(LAB, JobQuery(status=("queued",)))).jobs
-    assert (await append(journal, job_id(1), *whole_life()[4:])).terminal
+    assert (await append(journal, job_id(1), *interrupted_job()[4:])).terminal
 
 
 async def test_cached_views_equal_the_folded_events_of_every_job(database: Database) -> None:
     journal = SqlJournal(database)
-    for number, upto in enumerate((0, 1, 4, 6, 8, len(whole_life()))):
+    for number, upto in enumerate((0, 1, 4, 6, 8, len(interrupted_job()))):
         await submit(journal, number)
-        await append(journal, job_id(number), *whole_life()[:upto])
+        await append(journal, job_id(number), *interrupted_job()[:upto])
     events = await journal.events(LAB, after=0, limit=1000)
     fresh = SqlJournal(database)  # without what the first has in memory
     for number in range(6):
@@ -101,19 +101,19 @@ async def test_commits_are_told_in_the_writers_loop(database: Database) -> None:
     journal = SqlJournal(database, on_commit=tell)
     await submit(journal, 1, idempotency_key="k")
     await submit(journal, 2, idempotency_key="k")
-    await append(journal, job_id(1), *training())
+    await append(journal, job_id(1), *attempt_training())
     assert [one.position for one in told] == [1, 2, 3, 4, 5]
     with pytest.raises(NotFound):
-        await append(journal, job_id(77), *training())
+        await append(journal, job_id(77), *attempt_training())
     assert len(told) == 5
 
 
 async def test_two_journals_on_one_database_see_each_other(database: Database) -> None:
     first, second = SqlJournal(database), SqlJournal(database)
     await submit(first, 1)
-    await append(second, job_id(1), *training())
+    await append(second, job_id(1), *attempt_training())
     assert (await first.view(LAB, job_id(1))).position == 5
-    assert (await append(first, job_id(1), *whole_life()[4:])).terminal
+    assert (await append(first, job_id(1), *interrupted_job()[4:])).terminal
     assert (await second.view(LAB, job_id(1))).terminal
 
 
@@ -173,7 +173,7 @@ async def ended_with_evidence(database: Database, number: int, ended_at_ms: int)
         first=1, last=3, logs=[(1, b"log")], points=[(2, points(1.0, 2.0))], telemetry=[(3, {"cpu": 1})]
     )
     await evidence.ingest(job_id(number), 1, batch, at_ms=START_MS)
-    await append(journal, job_id(number), *whole_life(), at_ms=ended_at_ms)
+    await append(journal, job_id(number), *interrupted_job(), at_ms=ended_at_ms)
 
 
 async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(database: Database) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.evidence import SqlEvidence
-from anygpu.testing.contracts.evidence import EvidenceContract
+from anygpu.testing.contracts.reports import ReportsContract
 
 
 @pytest.fixture
@@ -10,5 +10,5 @@ def evidence(database: Database) -> SqlEvidence:
     return SqlEvidence(database, log_quota_bytes=64 * 1024)
 
 
-class TestSqlEvidence(EvidenceContract):
+class TestSqlEvidence(ReportsContract):
     pass

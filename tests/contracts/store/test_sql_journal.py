@@ -6,7 +6,7 @@ from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.testing.contracts.finding import FindingContract
+from anygpu.testing.contracts.job_search import JobSearchContract
 from anygpu.testing.contracts.journal import JournalContract
 
 
@@ -19,7 +19,7 @@ class TestSqlJournal(JournalContract):
     pass
 
 
-class TestFindingInSql(FindingContract):
+class TestFindingInSql(JobSearchContract):
     pass
 
 

@@ -23,7 +23,7 @@ from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.sqlite import SqliteDatabase
 from anygpu.store.sql.statements import row, rows, run, run_many
 from anygpu.testing.contracts.journal import submit
-from anygpu.testing.histories import LAB, START_MS, job_id, submitted
+from anygpu.testing.samples.jobs import LAB, START_MS, job_id, job_submitted
 
 WRITER = """
 import asyncio, sys
@@ -278,7 +278,7 @@ async def test_an_address_of_no_known_kind_is_refused() -> None:
 
 async def test_an_address_opens_a_file(tmp_path: Path) -> None:
     database = await open_database(f"sqlite:///{tmp_path / 'a.db'}")
-    await SqlJournal(database).submit(LAB, job_id(1), submitted(), at_ms=START_MS)
+    await SqlJournal(database).submit(LAB, job_id(1), job_submitted(), at_ms=START_MS)
     await database.close()
     assert (tmp_path / "a.db").exists()
 

@@ -16,11 +16,17 @@ from anygpu.backends.ssh.login import SshTiming
 from anygpu.backends.ssh.pins import Pins
 from anygpu.backends.vm.backend import VmBackend
 from anygpu.backends.vm.timing import VmTiming
+from anygpu.cloudsim import CloudSim
 from anygpu.events.facts import Blame, Handle, Offer
 from anygpu.spec.model import Resources
-from anygpu.testing.agent_listener import AgentListener
-from anygpu.testing.cloud import CloudSim
-from anygpu.testing.contracts.backend import BackendContract, a_launch, an_offer, eventually, until
+from anygpu.testing.contracts.backend import (
+    BackendContract,
+    first_free_offer,
+    new_launch,
+    wait_for_state,
+    wait_until,
+)
+from anygpu.testing.servers.agent_listener import AgentListener
 
 QUICK_SSH = SshTiming(tries=5, between_s=0.2, connect_s=5, keepalive_s=0.3, keepalive_misses=2)
 QUICK = VmTiming(hurry_s=0.1, calm_s=20, host_keys_s=2, ssh=QUICK_SSH)
@@ -55,14 +61,14 @@ class Ec2Place:
         for backend in self._opened:
             await backend.close()
 
-    def started(self) -> int:
+    def count_agents(self) -> int:
         return len(self.listener.claims)
 
     async def training(self, *, spot: bool = False) -> Handle:
         offers: list[Offer] = [*await self.backend.offers(Resources())]
         offer = next(o for o in offers if o.interruptible is spot)
-        handle = await self.backend.launch(a_launch(self), offer)
-        await eventually(lambda: self.started() == 1)
+        handle = await self.backend.launch(new_launch(self), offer)
+        await wait_until(lambda: self.count_agents() == 1)
         return handle
 
 
@@ -84,19 +90,19 @@ class TestVmOnEc2(BackendContract):
         await place.backend.close()
         restarted = await place.open()
         await until_detail(restarted, handle, "the agent runs")
-        assert place.started() == 1
+        assert place.count_agents() == 1
         await restarted.terminate(handle)
-        await until(place, handle, State.GONE)
-        assert not place.sim.alive()
+        await wait_for_state(place, handle, State.GONE)
+        assert not place.sim.live_instances()
 
     async def test_a_server_that_died_before_the_agent_started_has_left_enough_to_start_it(
         self, place: Ec2Place
     ) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await place.backend.close()  # the machine has not booted yet
         restarted = await place.open()
         await restarted.probe(handle)
-        await eventually(lambda: place.started() == 1)
+        await wait_until(lambda: place.count_agents() == 1)
 
     async def test_a_preempted_machine_is_noticed_within_the_second_it_is_taken(
         self, place: Ec2Place
@@ -106,12 +112,12 @@ class TestVmOnEc2(BackendContract):
         place.changes.clear()
         taken_at = time.monotonic()
         place.sim.preempt(handle.native["id"], notice_s=0)
-        await eventually(lambda: handle.name in place.changes)
-        seen = await until(place, handle, State.EXITED, State.GONE)
+        await wait_until(lambda: handle.name in place.changes)
+        seen = await wait_for_state(place, handle, State.EXITED, State.GONE)
         assert time.monotonic() - taken_at < 2
         assert seen.preempted
-        gone = await until(place, handle, State.GONE)
-        (entry,) = place.sim.books("ec2")
+        gone = await wait_for_state(place, handle, State.GONE)
+        (entry,) = place.sim.billing_entries("ec2")
         assert gone.started_at_ms is not None
         assert gone.ended_at_ms is not None
         assert (gone.started_at_ms // 1000, gone.ended_at_ms // 1000) == (
@@ -122,26 +128,26 @@ class TestVmOnEc2(BackendContract):
     async def test_a_cut_network_is_no_verdict_and_training_goes_on(self, place: Ec2Place) -> None:
         handle = await place.training()
         await until_detail(place.backend, handle, "the agent runs")
-        place.sim.cut(handle.native["id"], 2)
+        place.sim.disconnect(handle.native["id"], 2)
         out_of_reach = await until_detail(place.backend, handle, "broke")
         assert out_of_reach.state is State.RUNNING
         await until_detail(place.backend, handle, "the agent runs")
-        assert place.started() == 1
+        assert place.count_agents() == 1
 
     async def test_a_machine_whose_ssh_never_answers_fails_by_the_name_of_that_step(
         self, place: Ec2Place
     ) -> None:
-        place.sim.fault("ssh_refused", vendor="ec2")
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        place.sim.inject_fault("ssh_refused", vendor="ec2")
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         seen = await until_failure(place.backend, handle)
         assert seen.failure is not None
         assert (seen.failure.code, seen.failure.blame) == ("ssh_unreachable", Blame.LAUNCH)
         assert handle.name in seen.failure.message
 
     async def test_a_boot_that_never_finishes_fails_by_the_name_of_that_step(self, place: Ec2Place) -> None:
-        place.sim.fault("boot_hangs", vendor="ec2")
+        place.sim.inject_fault("boot_hangs", vendor="ec2")
         await place.open(VmTiming(hurry_s=0.1, address_s=0.5, host_keys_s=1, ssh=QUICK_SSH))
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         seen = await until_failure(place.backend, handle)
         assert seen.failure is not None
         assert seen.failure.code in ("no_address", "ssh_unreachable")
@@ -150,12 +156,12 @@ class TestVmOnEc2(BackendContract):
     async def test_a_call_that_succeeded_and_was_not_answered_makes_one_machine(
         self, place: Ec2Place
     ) -> None:
-        offer = await an_offer(place)
-        place.sim.fault("lost_answer", vendor="ec2", operation="launch", times=1)
+        offer = await first_free_offer(place)
+        place.sim.inject_fault("lost_answer", vendor="ec2", operation="launch", times=1)
         with pytest.raises(Exception, match="did not answer"):
-            await place.backend.launch(a_launch(place), offer)
-        await place.backend.launch(a_launch(place), offer)
-        await eventually(lambda: place.started() == 1)
+            await place.backend.launch(new_launch(place), offer)
+        await place.backend.launch(new_launch(place), offer)
+        await wait_until(lambda: place.count_agents() == 1)
         assert len(place.sim.instances) == 1
 
     async def test_a_person_gets_a_shell_on_the_machine(self, place: Ec2Place) -> None:
@@ -169,11 +175,11 @@ class TestVmOnEc2(BackendContract):
         await until_detail(place.backend, handle, "the agent runs")
         note = f"~/.anygpu/attempts/{handle.name}/agent.json"
         await on_machine(place, handle, f"kill -9 $(sed 's/.*\"pid\": *\\([0-9]*\\).*/\\1/' {note})")
-        seen = await until(place, handle, State.EXITED)
+        seen = await wait_for_state(place, handle, State.EXITED)
         assert "has ended" in seen.detail
         await place.backend.terminate(handle)
         assert [end["outcome"] for end in place.listener.ends] == ["agent_lost"]
-        await until(place, handle, State.GONE)
+        await wait_for_state(place, handle, State.GONE)
 
 
 async def on_machine(place: Ec2Place, handle: Handle, command: str) -> str:

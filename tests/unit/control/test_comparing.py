@@ -19,9 +19,9 @@ from anygpu.plan.route import route
 from anygpu.spec.load import from_mapping
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 CASH = Offer(backend="cash", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=400_000)
 CREDIT = Offer(backend="credit", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=500_000)

@@ -9,7 +9,7 @@ from anygpu.control.policy import Policy
 from anygpu.events.facts import Blame, Place
 from anygpu.events.types import AttemptEnded, Event, StopRequested
 from anygpu.events.view import JobView
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 POLICY = Policy(cool_base_s=10, cool_most_s=35)
 CLOUD: Place = ("cloud", "", "", "", False)

@@ -27,10 +27,11 @@ from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Batch
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.store.uploads import Uploads
-from anygpu.testing.memory import MemoryEvidence, MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.sim_machine import blob_key
-from anygpu.testing.virtual import SimWake, VirtualClock, VirtualLoop
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.simulation.agent_environment import blob_key
+from anygpu.testing.simulation.virtual_time import SimWake, VirtualClock, VirtualLoop
 
 LAB = Scope(organisation="lab", project="p")
 TICKETS = Tickets(b"secret")
@@ -51,7 +52,7 @@ class Server:
         loop = VirtualLoop()
         clock = VirtualClock(loop)
         self.blobs = MemoryBlobs(clock.wall_ms)
-        self.journal, self.evidence = MemoryJournal(now_s=loop.time), MemoryEvidence()
+        self.journal, self.evidence = MemoryJournal(now_s=loop.time), MemoryReports()
         checkpoints, uploads = Checkpoints(self.blobs), Uploads(self.blobs)
         self.desk = Desk(
             self.journal,

@@ -13,9 +13,9 @@ from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 OWN = Offer(backend="own", name="box", free=1)
 OTHER = Offer(backend="cloud", name="big", gpu_kind="A100-40GB", gpu_count=1, price_microusd_per_hour=10**6)

@@ -17,9 +17,9 @@ from anygpu.plan.calibrate import Reported
 from anygpu.spec.load import from_mapping
 from anygpu.store.evidence import Batch, Point
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_evidence import MemoryEvidence
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 LAB = Scope(organisation="lab", project="p")
 STEPS = {"step": 20, "steps": 100, "epochs": 4}
@@ -143,7 +143,7 @@ def told(
     """What is in the journal after each of these reports has been looked at; before the last attempt it was told."""
 
     async def story(loop: VirtualLoop) -> list[Prediction | None]:
-        clock, journal, evidence = VirtualClock(loop), MemoryJournal(now_s=loop.time), MemoryEvidence()
+        clock, journal, evidence = VirtualClock(loop), MemoryJournal(now_s=loop.time), MemoryReports()
         await journal.submit(
             LAB, "job", JobSubmitted(spec=from_mapping({"script": "t.py"})), at_ms=clock.wall_ms()
         )

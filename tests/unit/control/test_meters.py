@@ -12,8 +12,8 @@ from anygpu.events.facts import Handle, Usage
 from anygpu.events.types import AttemptReleased, JobCompleted, JobSubmitted, MeterDiffered
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 LAB = Scope(organisation="lab", project="p")
 USAGE = Usage(started_at_ms=0, ended_at_ms=1, cost_microusd=5_000)

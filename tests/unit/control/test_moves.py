@@ -24,9 +24,9 @@ from anygpu.plan.moving import Moving
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 RULES = Moving(mode="act")
 CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)

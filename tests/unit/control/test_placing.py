@@ -34,9 +34,9 @@ from anygpu.spec.model import JobSpec
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 CHEAP = Offer(backend="cheap", price_microusd_per_hour=360_000)
 DEAR = Offer(backend="dear", price_microusd_per_hour=3_600_000)

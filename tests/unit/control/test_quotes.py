@@ -11,7 +11,7 @@ from anygpu.control.quotes import Quotes
 from anygpu.errors import RateLimited
 from anygpu.events.facts import Offer
 from anygpu.spec.model import Resources
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 NEED = Resources()
 POLICY = Policy(offers_wait_s=2, offers_age_s=120, account_age_s=300)

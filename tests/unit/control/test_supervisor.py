@@ -17,9 +17,9 @@ from anygpu.spec.load import from_mapping
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.memory_blobs import MemoryBlobs
-from anygpu.testing.virtual import SimWake, VirtualClock, VirtualLoop, run
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import SimWake, VirtualClock, VirtualLoop, run
 
 LAB = Scope(organisation="lab", project="p")
 OWN = Offer(backend="own", name="box", free=1)

@@ -9,7 +9,7 @@ from anygpu.backends.contract import Leftover, Observation, State
 from anygpu.control.policy import Policy
 from anygpu.control.sweep import Orphan, Sweeper, Swept
 from anygpu.events.facts import Handle
-from anygpu.testing.virtual import VirtualClock, VirtualLoop, run
+from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 POLICY = Policy(sweep_grace_s=30)
 

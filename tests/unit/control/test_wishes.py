@@ -18,8 +18,8 @@ from anygpu.events.types import (
 )
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.memory import MemoryJournal
-from anygpu.testing.virtual import SeededChance, SimWake, VirtualClock, VirtualLoop
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
 
 LAB = Scope(organisation="lab", project="p", person="ada")
 HELD = [*training(), ended(exit_code=1), HoldStarted(attempt=1, until_ms=9)]
@@ -31,7 +31,7 @@ async def a_job(*events: Event, **placement: Any) -> tuple[Jobs, MemoryJournal]:
     spec = from_mapping({"script": "train.py", "placement": placement})
     await journal.submit(LAB, "job", JobSubmitted(spec=spec), at_ms=1)
     await journal.transact(SYSTEM, "job", lambda _: events, at_ms=2)
-    return Jobs(journal, VirtualClock(loop), SeededChance("x"), SimWake(loop)), journal
+    return Jobs(journal, VirtualClock(loop), SeededRandomness("x"), SimWake(loop)), journal
 
 
 async def last(journal: MemoryJournal) -> Event:

@@ -14,16 +14,25 @@ from anygpu.store.sql import metrics
 from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.testing.histories import LAB, START_MS, STRANGER, job_id, spec, training, whole_life
-from anygpu.testing.memory import MemoryEvidence, MemoryJournal
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.samples.jobs import (
+    LAB,
+    START_MS,
+    STRANGER,
+    attempt_training,
+    interrupted_job,
+    job_id,
+    job_spec,
+)
 
 WORDS = ["alpha", "alpine", "beta", "be", "gamma", "resnet50", "Night"]
 LIVES: list[list[Event]] = [
     [],
-    training(),
-    training(1, "cloud"),
-    whole_life(),
-    whole_life()[:8],
+    attempt_training(),
+    attempt_training(1, "cloud"),
+    interrupted_job(),
+    interrupted_job()[:8],
     [CancelRequested(), JobCancelled()],
 ]
 
@@ -32,7 +41,7 @@ async def populate(journal: Journal, seed: int) -> None:
     chance = random.Random(seed)
     for number in range(80):
         tags = chance.sample(WORDS, chance.randrange(3))
-        asked = spec(name="-".join(chance.choices(WORDS, k=2)), tags=tags)
+        asked = job_spec(name="-".join(chance.choices(WORDS, k=2)), tags=tags)
         event = JobSubmitted(spec=asked, person=chance.choice(["ada", "eve"]))
         scope = STRANGER if number % 10 == 9 else LAB
         at_ms = START_MS + chance.randrange(60_000)  # clocks that disagree
@@ -125,7 +134,7 @@ async def test_evidence_stores_agree_on_everything_sent_in_any_order(
 ) -> None:
     monkeypatch.setattr(metrics, "SORT_AT_POINTS", 150)
     monkeypatch.setattr(metrics, "CHUNK", 64)
-    memory, sql = MemoryEvidence(), SqlEvidence(InlineDatabase())
+    memory, sql = MemoryReports(), SqlEvidence(InlineDatabase())
     chance = random.Random(seed)
     near = {1: 0, 2: 0}
     for _ in range(250):

@@ -7,8 +7,8 @@ import pytest
 
 from anygpu.errors import BackendUnavailable
 from anygpu.store.checkpoints import Checkpoints
-from anygpu.testing.manifests import OWNER, file_of, manifest_of, published, upload
-from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.samples.manifests import OWNER, begin_and_upload, file_of, manifest_of, upload_chunks
 
 
 class SlowBlobs(MemoryBlobs):
@@ -46,7 +46,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_commit_asked_for_again_joins_the_reading_under_way() -> None:
     blobs = SlowBlobs()
     checkpoints = Checkpoints(blobs)
-    begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
+    begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
     first = asyncio.create_task(checkpoints.verify(OWNER, begun.id))
     await until(lambda: blobs.opened == 1)
     first.cancel()
@@ -63,7 +63,7 @@ async def test_only_a_few_files_are_read_at_once() -> None:
     checkpoints = Checkpoints(blobs, at_once=3)
     chunks = [b"%d" % number for number in range(10)]
     begun = await checkpoints.begin(OWNER, manifest_of(*(file_of(f"{chunk!r}", chunk) for chunk in chunks)))
-    await upload(blobs, OWNER, *chunks)
+    await upload_chunks(blobs, OWNER, *chunks)
     verifying = asyncio.create_task(checkpoints.verify(OWNER, begun.id))
     await until(lambda: blobs.opened == 3)
     blobs.gate.set()
@@ -74,7 +74,7 @@ async def test_only_a_few_files_are_read_at_once() -> None:
 async def test_a_store_that_fails_says_nothing_about_the_checkpoint() -> None:
     blobs = FailingBlobs()
     checkpoints = Checkpoints(blobs)
-    begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
+    begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
     with pytest.raises(BackendUnavailable):
         await checkpoints.verify(OWNER, begun.id)
     with pytest.raises(BackendUnavailable):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anygpu.errors import AnygpuError, InvalidSpec, TooLarge, UnsafePath
 from anygpu.store import manifest as manifests
 from anygpu.store.manifest import artifact_from, checkpoint_from, manifest_from_bytes
-from anygpu.testing.manifests import artifact_of, digest, file_of, manifest_of
+from anygpu.testing.samples.manifests import artifact_of, digest, file_of, manifest_of
 
 BAD_PATHS: list[object] = ["", "/etc/passwd", "../up", "a/../../b", "a/..", ".", "./a", "a//b", "a/", "nul\0"]
 BAD_PATHS += ["tab\t", "a\\b", "\udcff", "x" * 1025, None, 7, ["a"]]

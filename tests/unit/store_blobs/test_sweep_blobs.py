@@ -9,8 +9,8 @@ from anygpu.store.plans import Plans
 from anygpu.store.sweep_blobs import DAY_MS, Swept, sweep_blobs
 from anygpu.store.uploads import Uploads
 from anygpu.testing.contracts.blobs import keys, pieces
-from anygpu.testing.manifests import OWNER, digest, published
-from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.samples.manifests import OWNER, begin_and_upload, digest
 
 START_MS = 1_763_240_000_000
 LATER_MS = START_MS + DAY_MS + 1
@@ -39,7 +39,7 @@ def checkpoints(blobs: MemoryBlobs) -> Checkpoints:
 
 
 async def test_what_nothing_refers_to_goes_after_a_day(blobs: MemoryBlobs, checkpoints: Checkpoints) -> None:
-    await published(checkpoints, blobs, OWNER, "last.pt", b"one", b"two")
+    await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one", b"two")
     assert await sweep_blobs(blobs, [], now_ms=START_MS + DAY_MS) == Swept()
     swept = await sweep_blobs(blobs, [], now_ms=LATER_MS)
     assert (swept.chunks, swept.manifests, swept.count) == (2, 1, 3)
@@ -50,8 +50,8 @@ async def test_what_nothing_refers_to_goes_after_a_day(blobs: MemoryBlobs, check
 async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(
     blobs: MemoryBlobs, checkpoints: Checkpoints
 ) -> None:
-    old = await published(checkpoints, blobs, OWNER, "last.pt", b"shared", b"old", step=1)
-    new = await published(checkpoints, blobs, OWNER, "last.pt", b"shared", b"new", step=2)
+    old = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"shared", b"old", step=1)
+    new = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"shared", b"new", step=2)
     swept = await sweep_blobs(blobs, [OWNER.manifest(new.id)], now_ms=LATER_MS)
     assert (swept.chunks, swept.manifests) == (1, 1)
     assert await checkpoints.intact(OWNER.manifest(new.id))
@@ -62,7 +62,7 @@ async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(
 async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(
     blobs: MemoryBlobs, checkpoints: Checkpoints, now: Now
 ) -> None:
-    await published(checkpoints, blobs, OWNER, "last.pt", b"shared", step=1)
+    await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"shared", step=1)
     now.ms += DAY_MS // 3
     await checkpoints.begin(OWNER, {**_manifest(b"shared"), "step": 2})
     now.ms = LATER_MS
@@ -74,9 +74,9 @@ async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(
 async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(
     blobs: MemoryBlobs, checkpoints: Checkpoints
 ) -> None:
-    begun = await published(checkpoints, blobs, OWNER, "last.pt", b"one")
+    begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
     other = Owner(organisation="lab", job_id=OWNER.job_id, attempt=11)
-    await published(checkpoints, blobs, other, "last.pt", b"one")
+    await begin_and_upload(checkpoints, blobs, other, "last.pt", b"one")
     await blobs.put(OWNER.manifest(begun.id), b"damaged")
     swept = await sweep_blobs(blobs, [OWNER.manifest(begun.id)], now_ms=LATER_MS)
     assert (swept.chunks, swept.manifests) == (1, 1)
@@ -84,7 +84,7 @@ async def test_a_kept_manifest_that_cannot_be_read_keeps_its_whole_attempt(
 
 
 async def test_a_dry_run_counts_and_deletes_nothing(blobs: MemoryBlobs, checkpoints: Checkpoints) -> None:
-    await published(checkpoints, blobs, OWNER, "last.pt", b"one")
+    await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
     before = await keys(blobs, "")
     planned = await sweep_blobs(blobs, [], now_ms=LATER_MS, dry_run=True)
     assert await keys(blobs, "") == before
@@ -105,7 +105,7 @@ async def test_one_organisations_sweep_leaves_the_others_alone(
 ) -> None:
     stranger = Owner(organisation="lab2", job_id=OWNER.job_id, attempt=1)
     for owner in (OWNER, stranger):
-        await published(checkpoints, blobs, owner, "last.pt", b"one")
+        await begin_and_upload(checkpoints, blobs, owner, "last.pt", b"one")
     await sweep_blobs(blobs, [], now_ms=LATER_MS, organisation="lab")
     assert {key.split("/")[1] for key in await keys(blobs, "")} == {"lab2"}
 

@@ -5,8 +5,8 @@ import pytest
 from anygpu.errors import BlobCorrupt, InvalidSpec, TooLarge, UnsafePath
 from anygpu.store.uploads import Uploads
 from anygpu.testing.contracts.blobs import in_pieces, keys
-from anygpu.testing.manifests import digest
-from anygpu.testing.memory_blobs import MemoryBlobs
+from anygpu.testing.memory.blobs import MemoryBlobs
+from anygpu.testing.samples.manifests import digest
 
 ARCHIVE = b"a tar.gz" * 20_000
 SHA256 = digest(ARCHIVE)

@@ -16,7 +16,7 @@ from anygpu.backends.vm.provider import Machine, Order, Power
 from anygpu.backends.vm.timing import VmTiming
 from anygpu.events.facts import Failure, Offer
 from anygpu.spec.model import Resources
-from anygpu.testing import virtual
+from anygpu.testing.simulation import virtual_time
 
 HOUR_MICROUSD = 1_000_000
 SMALL = Offer(backend="", name="small", region="here", price_microusd_per_hour=HOUR_MICROUSD)
@@ -184,4 +184,4 @@ def a_launch(number: int = 1, **changes: Any) -> Launch:
 
 
 def in_virtual_time(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    virtual.run(lambda loop: story())
+    virtual_time.run(lambda loop: story())

@@ -11,7 +11,7 @@ from anygpu.cli.connection import json_option
 from anygpu.cli.terminal.output import emit_json_line
 
 if TYPE_CHECKING:
-    from anygpu.testing.cloud import CloudSim, SimOptions
+    from anygpu.cloudsim import CloudSim, SimOptions
 
 
 def _parse_seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -77,14 +77,14 @@ def _sim_options(
     speed: float,
     sshd: str,
 ) -> "SimOptions":
-    from anygpu.testing.cloud import SimOptions, Timing, read_trace
+    from anygpu.cloudsim import CloudTiming, SimOptions, read_trace
 
     if speed <= 0:
         raise ValueError("--speed must be above zero.")
     return SimOptions(
         port=port,
         ssh_port=ssh_port,
-        timing=Timing(boot_s=boot_s, notice_s=notice_s),
+        timing=CloudTiming(boot_s=boot_s, notice_s=notice_s),
         seed=seed,
         traces=tuple(read_trace(path) for path in traces),
         speed=speed,
@@ -96,7 +96,7 @@ async def _serve(options: "SimOptions", as_json: bool) -> None:
     import asyncio
     import signal
 
-    from anygpu.testing.cloud import CloudSim
+    from anygpu.cloudsim import CloudSim
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -108,7 +108,7 @@ async def _serve(options: "SimOptions", as_json: bool) -> None:
 
 
 def _print_endpoints(sim: "CloudSim", as_json: bool) -> None:
-    lines = {name: _backend_add_line(sim, name) for name in sim.dialects}
+    lines = {name: _backend_add_line(sim, name) for name in sim.apis}
     if as_json:
         emit_json_line({**_endpoints(sim), "backends": lines})
         return
@@ -123,16 +123,16 @@ def _endpoints(sim: "CloudSim") -> dict[str, Any]:
     return {
         "control": f"{sim.url('sim')}/v1",
         "ssh_port": sim.options.ssh_port,
-        "endpoints": {name: sim.url(name) for name in sim.dialects},
+        "endpoints": {name: sim.url(name) for name in sim.apis},
         "credentials": {
-            name: next(iter(dialect.VENDOR.credentials.items())) for name, dialect in sim.dialects.items()
+            name: next(iter(dialect.VENDOR.credentials.items())) for name, dialect in sim.apis.items()
         },
     }
 
 
 def _backend_add_line(sim: "CloudSim", name: str) -> str:
     """The line a person types to use it."""
-    key_id, secret = next(iter(sim.dialects[name].VENDOR.credentials.items()))
+    key_id, secret = next(iter(sim.apis[name].VENDOR.credentials.items()))
     places = f"--set endpoint={sim.url(name)} --set ssh_port={sim.options.ssh_port}"
     start = f"anygpu backend add sim-{name} --kind {name} {places}"
     if secret:

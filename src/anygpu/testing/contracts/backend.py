@@ -16,7 +16,7 @@ NEED = Resources()
 BUSY = (State.PENDING, State.RUNNING)
 
 
-class Place(Protocol):
+class BackendUnderTest(Protocol):
     """A backend under test, where every attempt runs until it is ended."""
 
     @property
@@ -24,12 +24,12 @@ class Place(Protocol):
     @property
     def agent_url(self) -> str: ...
 
-    def started(self) -> int:
+    def count_agents(self) -> int:
         """How many agents have claimed work."""
         ...
 
 
-def a_launch(place: Place, number: int = 1) -> Launch:
+def new_launch(place: BackendUnderTest, number: int = 1) -> Launch:
     """Suites run beside each other on one machine: each place has names of its own, as every job has."""
     name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
     return Launch(
@@ -42,23 +42,25 @@ def a_launch(place: Place, number: int = 1) -> Launch:
     )
 
 
-async def an_offer(place: Place) -> Offer:
+async def first_free_offer(place: BackendUnderTest) -> Offer:
     offers = await place.backend.offers(NEED)
     return next(offer for offer in offers if offer.free is None or offer.free > 0)
 
 
-async def until(place: Place, handle: Handle, *states: State, within_s: float = 20) -> Observation:
+async def wait_for_state(
+    place: BackendUnderTest, handle: Handle, *states: State, within_s: float = 20
+) -> Observation:
     end = time.monotonic() + within_s
-    seen = await place.backend.probe(handle)
-    while seen.state not in states:
+    observed = await place.backend.probe(handle)
+    while observed.state not in states:
         if time.monotonic() > end:
-            raise AssertionError(f"{handle.name} is {seen.state}, not {states}: {seen.detail}")
+            raise AssertionError(f"{handle.name} is {observed.state}, not {states}: {observed.detail}")
         await asyncio.sleep(0.05)
-        seen = await place.backend.probe(handle)
-    return seen
+        observed = await place.backend.probe(handle)
+    return observed
 
 
-async def eventually(holds: Callable[[], bool], within_s: float = 20) -> None:
+async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:
@@ -69,54 +71,56 @@ async def eventually(holds: Callable[[], bool], within_s: float = 20) -> None:
 class BackendContract:
     """Four verbs, idempotent by name."""
 
-    async def test_an_offer_names_its_backend_and_never_has_a_negative_price(self, place: Place) -> None:
+    async def test_an_offer_names_its_backend_and_never_has_a_negative_price(
+        self, place: BackendUnderTest
+    ) -> None:
         offers = await place.backend.offers(NEED)
         assert offers
         assert all(o.backend == place.backend.name and o.price_microusd_per_hour >= 0 for o in offers)
 
-    async def test_a_launched_attempt_runs_until_it_is_terminated(self, place: Place) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await until(place, handle, State.RUNNING)
-        await eventually(lambda: place.started() == 1)
+    async def test_a_launched_attempt_runs_until_it_is_terminated(self, place: BackendUnderTest) -> None:
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
+        await wait_until(lambda: place.count_agents() == 1)
         await place.backend.terminate(handle)
-        assert (await until(place, handle, State.GONE, State.ABSENT)).state not in BUSY
+        assert (await wait_for_state(place, handle, State.GONE, State.ABSENT)).state not in BUSY
 
-    async def test_launching_a_name_twice_starts_one(self, place: Place) -> None:
-        offer = await an_offer(place)
-        first = await place.backend.launch(a_launch(place), offer)
-        await eventually(lambda: place.started() == 1)
-        again = await place.backend.launch(a_launch(place), offer)
+    async def test_launching_a_name_twice_starts_one(self, place: BackendUnderTest) -> None:
+        offer = await first_free_offer(place)
+        first = await place.backend.launch(new_launch(place), offer)
+        await wait_until(lambda: place.count_agents() == 1)
+        again = await place.backend.launch(new_launch(place), offer)
         assert again.name == first.name
-        await until(place, again, State.RUNNING)
-        assert place.started() == 1
+        await wait_for_state(place, again, State.RUNNING)
+        assert place.count_agents() == 1
         await place.backend.terminate(again)
-        await until(place, first, State.GONE, State.ABSENT)
+        await wait_for_state(place, first, State.GONE, State.ABSENT)
 
-    async def test_terminating_twice_is_the_same_as_once(self, place: Place) -> None:
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
+    async def test_terminating_twice_is_the_same_as_once(self, place: BackendUnderTest) -> None:
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await place.backend.terminate(handle)
         await place.backend.terminate(handle)
-        await until(place, handle, State.GONE, State.ABSENT)
+        await wait_for_state(place, handle, State.GONE, State.ABSENT)
 
-    async def test_terminating_what_never_was_is_no_error(self, place: Place) -> None:
+    async def test_terminating_what_never_was_is_no_error(self, place: BackendUnderTest) -> None:
         nothing = Handle(name=f"anygpu-{'cd' * 16}-9")
         await place.backend.terminate(nothing)
         assert (await place.backend.probe(nothing)).state in (State.GONE, State.ABSENT)
 
-    async def test_a_handle_that_holds_only_the_name_is_enough(self, place: Place) -> None:
-        launch = a_launch(place)
-        await place.backend.launch(launch, await an_offer(place))
+    async def test_a_handle_that_holds_only_the_name_is_enough(self, place: BackendUnderTest) -> None:
+        launch = new_launch(place)
+        await place.backend.launch(launch, await first_free_offer(place))
         only_name = Handle(name=launch.name)
-        await until(place, only_name, State.RUNNING)
+        await wait_for_state(place, only_name, State.RUNNING)
         await place.backend.terminate(only_name)
-        await until(place, only_name, State.GONE, State.ABSENT)
+        await wait_for_state(place, only_name, State.GONE, State.ABSENT)
 
-    async def test_the_inventory_lists_what_runs_and_nothing_else(self, place: Place) -> None:
+    async def test_the_inventory_lists_what_runs_and_nothing_else(self, place: BackendUnderTest) -> None:
         if not isinstance(place.backend, ListsResources):
             pytest.fail("a backend that cannot list its resources needs another way to be swept")
-        handle = await place.backend.launch(a_launch(place), await an_offer(place))
-        await until(place, handle, State.RUNNING)
+        handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
+        await wait_for_state(place, handle, State.RUNNING)
         assert handle.name in {h.name for h in await place.backend.inventory()}
         await place.backend.terminate(handle)
-        await until(place, handle, State.GONE, State.ABSENT)
+        await wait_for_state(place, handle, State.GONE, State.ABSENT)
         assert handle.name not in {h.name for h in await place.backend.inventory()}

@@ -153,7 +153,7 @@ class BlobsContract:
         assert await blobs.get("stream", start=16 * MIB - 5, length=10) == value[16 * MIB - 5 :][:10]
 
 
-class PagesContract:
+class BlobPagesContract:
     """For stores that list in pages of at most a thousand."""
 
     async def test_a_list_longer_than_a_page_is_whole(self, blobs: Blobs) -> None:

@@ -20,17 +20,17 @@ from anygpu.events.types import (
 from anygpu.events.view import JobView
 from anygpu.store.journal import Decide, JobQuery, Journal
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.testing.histories import (
+from anygpu.testing.samples.jobs import (
     LAB,
     LAB_OTHER_PROJECT,
     START_MS,
     STRANGER,
-    ended,
+    attempt_ended,
+    attempt_launching,
+    attempt_training,
+    interrupted_job,
     job_id,
-    launching,
-    submitted,
-    training,
-    whole_life,
+    job_submitted,
 )
 
 ABSENT = job_id(999_999)
@@ -42,7 +42,7 @@ def always(*events: Event) -> Decide:
 
 
 async def submit(journal: Journal, number: int, scope: Scope = LAB, **fields: object) -> JobView:
-    event = submitted(**fields)
+    event = job_submitted(**fields)
     written = await journal.submit(scope, job_id(number), event, at_ms=START_MS + number * 1000)
     return written.view
 
@@ -60,7 +60,7 @@ class JournalContract:
     """The adapter's test gives the fixture `journal`."""
 
     async def test_a_submitted_job_is_seen_at_once(self, journal: Journal) -> None:
-        written = await journal.submit(LAB, job_id(1), submitted(name="first"), at_ms=START_MS)
+        written = await journal.submit(LAB, job_id(1), job_submitted(name="first"), at_ms=START_MS)
         assert positions(written.recorded) == [1]
         assert written.view.name == "first"
         assert written.view.submitted_at_ms == START_MS
@@ -71,18 +71,18 @@ class JournalContract:
         await submit(
             journal, 1, name="life", tags=["a", "b"], config={"model": "m"}, script=None, trainer="t"
         )
-        for offset, event in enumerate(whole_life()):
+        for offset, event in enumerate(interrupted_job()):
             await append(journal, job_id(1), event, at_ms=START_MS + offset)
         kept = await journal.view(LAB, job_id(1))
         history = await journal.events(LAB, after=0, limit=1000, job_id=job_id(1))
         assert fold(history) == kept
         assert kept.terminal
-        assert [one.event for one in history[1:]] == whole_life()
+        assert [one.event for one in history[1:]] == interrupted_job()
         assert not await journal.live()
 
     async def test_several_events_of_one_decision_are_all_recorded(self, journal: Journal) -> None:
         await submit(journal, 1)
-        written = await journal.transact(LAB, job_id(1), always(*training()), at_ms=START_MS + 7)
+        written = await journal.transact(LAB, job_id(1), always(*attempt_training()), at_ms=START_MS + 7)
         assert positions(written.recorded) == [2, 3, 4, 5]
         assert written.view.position == 5
         assert written.view.updated_at_ms == START_MS + 7
@@ -97,7 +97,7 @@ class JournalContract:
     async def test_an_event_out_of_turn_undoes_the_whole_decision(self, journal: Journal) -> None:
         before = await submit(journal, 1)
         with pytest.raises(OutOfTurn):
-            await append(journal, job_id(1), launching(1), launching(2))
+            await append(journal, job_id(1), attempt_launching(1), attempt_launching(2))
         assert await journal.view(LAB, job_id(1)) == before
         assert await journal.head(LAB) == 1
 
@@ -112,7 +112,7 @@ class JournalContract:
 
     async def test_the_same_key_is_the_same_job(self, journal: Journal) -> None:
         first = await submit(journal, 1, idempotency_key="k")
-        again = await journal.submit(LAB, job_id(2), submitted(idempotency_key="k"), at_ms=START_MS)
+        again = await journal.submit(LAB, job_id(2), job_submitted(idempotency_key="k"), at_ms=START_MS)
         assert again.view == first
         assert again.recorded == ()
         assert await journal.head(LAB) == 1
@@ -168,7 +168,7 @@ class JournalContract:
     async def test_events_come_in_order_after_the_cursor(self, journal: Journal) -> None:
         await submit(journal, 1)
         await submit(journal, 2)
-        await append(journal, job_id(1), *training())
+        await append(journal, job_id(1), *attempt_training())
         assert positions(await journal.events(LAB, after=1, limit=3)) == [2, 3, 4]
         assert positions(await journal.events(LAB, after=2, limit=10, job_id=job_id(1))) == [3, 4, 5, 6]
         assert positions(await journal.events(LAB, after=4, limit=1, job_id=job_id(1))) == [5]
@@ -176,12 +176,12 @@ class JournalContract:
         (first,) = await journal.events(LAB, after=0, limit=1)
         assert (first.organisation, first.project, first.job_id) == ("lab", "vision", job_id(1))
         assert isinstance(first.event, JobSubmitted)
-        assert first.event == submitted()
+        assert first.event == job_submitted()
 
     async def test_live_lists_every_organisation_oldest_first(self, journal: Journal) -> None:
         for number, scope in ((3, LAB), (1, STRANGER), (2, LAB)):
             await submit(journal, number, scope)
-        await append(journal, job_id(2), *whole_life())
+        await append(journal, job_id(2), *interrupted_job())
         assert [view.id for view in await journal.live()] == [job_id(1), job_id(3)]
 
     async def test_concurrent_writers_leave_no_gap_and_a_follower_misses_nothing(
@@ -227,7 +227,7 @@ class JournalContract:
         await submit(journal, 2)
         results = await asyncio.gather(
             *(
-                append(journal, job_id(number), launching(attempt))
+                append(journal, job_id(number), attempt_launching(attempt))
                 for number, attempt in ((1, 2), (2, 1), (1, 1), (2, 5))
             ),
             return_exceptions=True,
@@ -245,7 +245,7 @@ class JournalContract:
             began_ms = START_MS + (number - 1) * DAYS_3_MS
             starts = AttemptLaunching(attempt=1, name=f"a-{number}", offer=own, ticket_sha256="")
             await append(journal, job_id(number), starts, at_ms=began_ms)
-            await append(journal, job_id(number), *ended(), JobCompleted(), at_ms=began_ms + 60_000)
+            await append(journal, job_id(number), *attempt_ended(), JobCompleted(), at_ms=began_ms + 60_000)
         assert await journal.usages() == {
             Tenant("lab", "vision", SlotKind.CPU): Usage(180.0, (START_MS + DAYS_3_MS + 60_000) / 1000),
             Tenant("lab", "speech", SlotKind.CPU): Usage(120.0, (START_MS + 2 * DAYS_3_MS + 60_000) / 1000),
@@ -253,15 +253,15 @@ class JournalContract:
 
     async def test_rented_machines_and_transactions_undone_are_not_added_up(self, journal: Journal) -> None:
         await submit(journal, 1)
-        await append(journal, job_id(1), *training(1, "cloud"))
-        await append(journal, job_id(1), *ended(), at_ms=START_MS + 60_000)
+        await append(journal, job_id(1), *attempt_training(1, "cloud"))
+        await append(journal, job_id(1), *attempt_ended(), at_ms=START_MS + 60_000)
         await submit(journal, 2)
         own = AttemptLaunching(
             attempt=1, name="a-2", offer=Offer(backend="box", cpus=4, free=1), ticket_sha256=""
         )
         await append(journal, job_id(2), own)
         with pytest.raises(OutOfTurn):
-            await append(journal, job_id(2), *ended(), *ended(), at_ms=START_MS + 60_000)
+            await append(journal, job_id(2), *attempt_ended(), *attempt_ended(), at_ms=START_MS + 60_000)
         assert not await journal.usages()
 
     async def test_one_holder_leads_at_a_time(self, journal: Journal) -> None:

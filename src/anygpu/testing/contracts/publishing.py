@@ -9,7 +9,7 @@ from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.publishing import DownloadPlan, Upload
 from anygpu.testing.contracts.signed_urls import fetch
-from anygpu.testing.manifests import OWNER, digest, file_of, manifest_of
+from anygpu.testing.samples.manifests import OWNER, digest, file_of, manifest_of
 
 LARGE = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(100_000))
 CHUNKS = {digest(chunk): chunk for chunk in (LARGE, b"tail", b"optimizer")}
@@ -27,7 +27,7 @@ class PublishingContract:
         verified = await checkpoints.verify(OWNER, begun.id)
         assert verified.size == len(LARGE) + len(b"tail") + len(b"optimizer")
         assert await checkpoints.intact(verified.manifest)
-        files = await downloaded(await checkpoints.download_plan(verified.manifest))
+        files = await download(await checkpoints.download_plan(verified.manifest))
         assert files == {"ckpt/last.pt": LARGE + b"tail", "ckpt/optimizer.pt": b"optimizer"}
 
     async def test_begin_again_after_the_upload_asks_for_nothing(self, blobs: Blobs) -> None:
@@ -57,7 +57,7 @@ async def send(uploads: tuple[Upload, ...]) -> None:
         assert status in (200, 201), answer
 
 
-async def downloaded(plan: DownloadPlan) -> dict[str, bytes]:
+async def download(plan: DownloadPlan) -> dict[str, bytes]:
     files = {}
     for file in plan.files:
         answers = [await fetch("GET", chunk.url) for chunk in file.chunks]

@@ -42,18 +42,18 @@ class SignedUrlsContract:
         url = await blobs.sign("GET", "mine", expires_s=60)
         for changed in (with_other_signature(url), with_later_expiry(url)):
             assert changed != url
-            assert await refused("GET", changed)
+            assert await is_refused("GET", changed)
 
     async def test_a_url_for_one_key_does_not_open_another(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
         await blobs.put("yours", b"secret")
         url = await blobs.sign("GET", "mine", expires_s=60)
-        assert await refused("GET", url.replace("/mine", "/yours"))
+        assert await is_refused("GET", url.replace("/mine", "/yours"))
 
     async def test_a_url_to_get_cannot_put_and_one_to_put_cannot_get(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
-        assert await refused("PUT", await blobs.sign("GET", "mine", expires_s=60), b"changed")
-        assert await refused("GET", await blobs.sign("PUT", "mine", expires_s=60))
+        assert await is_refused("PUT", await blobs.sign("GET", "mine", expires_s=60), b"changed")
+        assert await is_refused("GET", await blobs.sign("PUT", "mine", expires_s=60))
         assert await blobs.get("mine") == b"hello"
 
     async def test_a_url_expires(self, blobs: Blobs) -> None:
@@ -61,19 +61,19 @@ class SignedUrlsContract:
         to_get = await blobs.sign("GET", "mine", expires_s=1)
         to_put = await blobs.sign("PUT", "mine", expires_s=1)
         await asyncio.sleep(2.1)
-        assert await refused("GET", to_get)
-        assert await refused("PUT", to_put, b"changed")
+        assert await is_refused("GET", to_get)
+        assert await is_refused("PUT", to_put, b"changed")
         assert await blobs.get("mine") == b"hello"
 
 
-class PrivateContract:
+class PrivateBlobsContract:
     """Who holds no URL can do nothing. (Not for LocalStack, which lets unsigned requests through.)"""
 
     async def test_without_a_signature_nothing_is_given_or_taken(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
         url = without_query(await blobs.sign("GET", "mine", expires_s=60))
-        assert await refused("GET", url)
-        assert await refused("PUT", url, b"changed")
+        assert await is_refused("GET", url)
+        assert await is_refused("PUT", url, b"changed")
         assert await blobs.get("mine") == b"hello"
 
 
@@ -81,7 +81,7 @@ async def fetch(method: str, url: str, body: bytes | None = None) -> tuple[int, 
     return await asyncio.to_thread(_fetch, method, url, body)
 
 
-async def refused(method: str, url: str, body: bytes | None = None) -> bool:
+async def is_refused(method: str, url: str, body: bytes | None = None) -> bool:
     status, _ = await fetch(method, url, body)
     return status in (400, 401, 403, 404)  # Azurite hides what may not be seen
 
@@ -100,7 +100,7 @@ def _fetch(method: str, url: str, body: bytes | None) -> tuple[int, bytes]:
 
 
 def with_other_signature(url: str) -> str:
-    return _with_query(url, lambda name, value: flipped(value) if is_signature(name) else value)
+    return _with_query(url, lambda name, value: flip_last_character(value) if is_signature(name) else value)
 
 
 def with_later_expiry(url: str) -> str:
@@ -119,7 +119,7 @@ def is_expiry(name: str) -> bool:
     return name.lower() in ("expires", "x-amz-expires", "x-goog-expires", "se")
 
 
-def flipped(value: str) -> str:
+def flip_last_character(value: str) -> str:
     return ("1" if value[0] == "0" else "0") + value[1:]
 
 

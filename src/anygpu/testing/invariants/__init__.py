@@ -11,27 +11,27 @@ from anygpu.testing.invariants import (
     deadlines,
     jobs,
     machines,
+    migrations,
     money,
-    moves,
     sharing,
-    stored,
+    storage,
 )
-from anygpu.testing.invariants.story import Violation, stories_of
-from anygpu.testing.world import World
+from anygpu.testing.invariants.timeline import Violation, job_timelines
+from anygpu.testing.simulation.world import SimWorld
 
 __all__ = ["Violation", "violations"]
 
 
-async def violations(world: World) -> list[Violation]:
-    stories = stories_of(world)
+async def violations(world: SimWorld) -> list[Violation]:
+    timelines = job_timelines(world)
     return [
-        *jobs.check(world, stories),
-        *attempts.check(world, stories),
-        *machines.check(world, stories),
-        *money.check(world, stories),
-        *deadlines.check(world, stories),
-        *moves.check(world, stories),
-        *checkpoints.check(world, stories),
-        *sharing.check(world, stories),
-        *await stored.check(world, stories),
+        *jobs.check(world, timelines),
+        *attempts.check(world, timelines),
+        *machines.check(world, timelines),
+        *money.check(world, timelines),
+        *deadlines.check(world, timelines),
+        *migrations.check(world, timelines),
+        *checkpoints.check(world, timelines),
+        *sharing.check(world, timelines),
+        *await storage.check(world, timelines),
     ]

@@ -15,60 +15,60 @@ from anygpu.events.types import (
     JobSubmitted,
 )
 from anygpu.events.view import JobView
-from anygpu.testing.invariants.story import Story, Violation
-from anygpu.testing.scenario import PATIENT
-from anygpu.testing.sim_training import Script
-from anygpu.testing.world import World
+from anygpu.testing.invariants.timeline import JobTimeline, Violation
+from anygpu.testing.simulation.scenario import PATIENT_KEY
+from anygpu.testing.simulation.training import SimScript
+from anygpu.testing.simulation.world import SimWorld
 
-Stories = Mapping[str, Story]
+Stories = Mapping[str, JobTimeline]
 STARTING_S = 60.0  # for the machines of others to end
 
 
-def check(world: World, stories: Stories) -> Iterator[Violation]:
-    yield from _accepted(world, stories)
-    for story in stories.values():
-        yield from _end(world, story)
-        yield from _outcome(world, story)
+def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
+    yield from _lost_requests(world, timelines)
+    for timeline in timelines.values():
+        yield from _end(world, timeline)
+        yield from _outcome(world, timeline)
     yield from _keys(world)
-    yield from _starving(world, stories)
+    yield from _starving(world, timelines)
 
 
-def _accepted(world: World, stories: Stories) -> Iterator[Violation]:
+def _lost_requests(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     for record in (client.record for client in world.clients):
-        lost = [job_id for job_id in record.job_ids if job_id not in stories]
+        lost = [job_id for job_id in record.job_ids if job_id not in timelines]
         if lost:
             yield Violation(1, f"jobs {lost} were accepted and are unknown")
-        elif record.cancel_acked and not stories[record.job_ids[0]].of_any((CancelRequested, *TERMINAL)):
+        elif record.cancel_acked and not timelines[record.job_ids[0]].events_of((CancelRequested, *TERMINAL)):
             yield Violation(1, f"the cancellation of job {record.job_ids[0]} was acknowledged and is lost")
 
 
-def _end(world: World, story: Story) -> Iterator[Violation]:
-    ends = story.of_any(TERMINAL)
+def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
+    ends = timeline.events_of(TERMINAL)
     if len(ends) != 1:
-        phase = world.witness.views[story.job_id].phase
-        yield Violation(1, f"job {story.job_id} has {len(ends)} ends; it is in {phase}")
-    elif [c for c in story.commits if not isinstance(c.recorded.event, AFTERWARDS)][-1].at > ends[0].at:
-        yield Violation(1, f"job {story.job_id} went on after its end")
-    elif story.of(CancelRequested) and not isinstance(ends[0].event, JobCancelled):
-        yield Violation(1, f"job {story.job_id} was to be cancelled; {ends[0].event}")
+        phase = world.recorder.views[timeline.job_id].phase
+        yield Violation(1, f"job {timeline.job_id} has {len(ends)} ends; it is in {phase}")
+    elif [c for c in timeline.commits if not isinstance(c.recorded.event, AFTERWARDS)][-1].at > ends[0].at:
+        yield Violation(1, f"job {timeline.job_id} went on after its end")
+    elif timeline.events(CancelRequested) and not isinstance(ends[0].event, JobCancelled):
+        yield Violation(1, f"job {timeline.job_id} was to be cancelled; {ends[0].event}")
 
 
-def _outcome(world: World, story: Story) -> Iterator[Violation]:
+def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
     """The end is the one that the script and the spec ask for."""
-    view = world.witness.views[story.job_id]
-    script = Script.read(view.spec.env)
-    for failed in story.of(JobFailed):
-        if not _is_due(failed.event.failure, view, script):
-            yield Violation(1, f"job {story.job_id} failed for no good reason: {failed.event.failure}")
-    ended = story.of(AttemptEnded)
-    if story.of(JobCompleted) and not any(told.event.exit_code == 0 for told in ended):
-        yield Violation(1, f"job {story.job_id} is called completed, and no attempt succeeded")
-    for wrong in (told for told in ended if told.event.exit_code == 1):
-        if any(launch.at > wrong.at for launch in story.of(AttemptLaunching)):
-            yield Violation(1, f"job {story.job_id} was tried again after its script had failed")
+    view = world.recorder.views[timeline.job_id]
+    script = SimScript.read(view.spec.env)
+    for failed in timeline.events(JobFailed):
+        if not _is_expected(failed.event.failure, view, script):
+            yield Violation(1, f"job {timeline.job_id} failed for no good reason: {failed.event.failure}")
+    ended = timeline.events(AttemptEnded)
+    if timeline.events(JobCompleted) and not any(entry.event.exit_code == 0 for entry in ended):
+        yield Violation(1, f"job {timeline.job_id} is called completed, and no attempt succeeded")
+    for wrong in (entry for entry in ended if entry.event.exit_code == 1):
+        if any(launch.at > wrong.at for launch in timeline.events(AttemptLaunching)):
+            yield Violation(1, f"job {timeline.job_id} was tried again after its script had failed")
 
 
-def _is_due(failure: Failure, view: JobView, script: Script) -> bool:
+def _is_expected(failure: Failure, view: JobView, script: SimScript) -> bool:
     limits = view.spec.limits
     if failure.blame is Blame.USER:
         return bool(script.fails_at)
@@ -79,9 +79,9 @@ def _is_due(failure: Failure, view: JobView, script: Script) -> bool:
     return view.retries_used >= limits.max_retries
 
 
-def _keys(world: World) -> Iterator[Violation]:
+def _keys(world: SimWorld) -> Iterator[Violation]:
     first: dict[str, str] = {}
-    for recorded in (commit.recorded for commit in world.witness.commits):
+    for recorded in (commit.recorded for commit in world.recorder.commits):
         key = recorded.event.spec.idempotency_key if isinstance(recorded.event, JobSubmitted) else None
         if key is not None and first.setdefault(key, recorded.job_id) != recorded.job_id:
             yield Violation(7, f"{key} was accepted as two jobs")
@@ -90,14 +90,14 @@ def _keys(world: World) -> Iterator[Violation]:
             yield Violation(7, f"{record.key} was answered with {record.job_ids}")
 
 
-def _starving(world: World, stories: Stories) -> Iterator[Violation]:
+def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     """A job that waits among others that keep coming, and that some would always overtake."""
     policy = world.scenario.policy
     for record in (client.record for client in world.clients):
-        if record.key != PATIENT or not record.job_ids or record.job_ids[0] not in stories:
+        if record.key != PATIENT_KEY or not record.job_ids or record.job_ids[0] not in timelines:
             continue
-        story = stories[record.job_ids[0]]
-        started = next((told.at for told in story.of(AttemptLaunching)), float("inf"))
-        waited_s = started - story.commits[0].at
+        timeline = timelines[record.job_ids[0]]
+        started = next((entry.at for entry in timeline.events(AttemptLaunching)), float("inf"))
+        waited_s = started - timeline.commits[0].at
         if waited_s > policy.patience_s + policy.sharing.starved_s + STARTING_S:
-            yield Violation(11, f"job {story.job_id} waited {waited_s:.0f} s for a place")
+            yield Violation(11, f"job {timeline.job_id} waited {waited_s:.0f} s for a place")

@@ -5,24 +5,24 @@ from collections.abc import Iterator, Mapping
 
 from anygpu.events.slots import slots_of
 from anygpu.events.types import AttemptLaunching, AttemptReleased, CheckpointSaved, StopRequested
-from anygpu.testing.invariants.story import Story, Violation
-from anygpu.testing.world import World
+from anygpu.testing.invariants.timeline import JobTimeline, Violation
+from anygpu.testing.simulation.world import SimWorld
 
-Stories = Mapping[str, Story]
+Stories = Mapping[str, JobTimeline]
 
 
-def check(world: World, stories: Stories) -> Iterator[Violation]:
+def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     yield from _quotas(world)
-    yield from _stopped(world, stories)
+    yield from _check_preemptions(world, timelines)
 
 
-def _quotas(world: World) -> Iterator[Violation]:
+def _quotas(world: SimWorld) -> Iterator[Violation]:
     sharing, held = world.scenario.policy.sharing, Counter[str]()
     if sharing.may_borrow or not sharing.quotas:
         return
-    free = {place.name for place in world.scenario.places if not place.price}
-    for recorded in (commit.recorded for commit in world.witness.commits):
-        view, event = world.witness.views[recorded.job_id], recorded.event
+    free = {place.name for place in world.scenario.backends if not place.price}
+    for recorded in (commit.recorded for commit in world.recorder.commits):
+        view, event = world.recorder.views[recorded.job_id], recorded.event
         slots = slots_of(view.spec.resources)[1]
         if isinstance(event, AttemptLaunching) and event.offer.backend in free:
             held[recorded.project] += slots
@@ -32,12 +32,12 @@ def _quotas(world: World) -> Iterator[Violation]:
             held[recorded.project] -= slots
 
 
-def _stopped(world: World, stories: Stories) -> Iterator[Violation]:
-    for job_id, story in stories.items():
-        saved = [told.at for told in story.of(CheckpointSaved)]
-        for stop in (told for told in story.of(StopRequested) if told.event.makes_room_for):
-            says_how = bool(world.witness.views[job_id].spec.checkpoint.paths)
+def _check_preemptions(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
+    for job_id, timeline in timelines.items():
+        saved = [entry.at for entry in timeline.events(CheckpointSaved)]
+        for stop in (entry for entry in timeline.events(StopRequested) if entry.event.makes_room_for):
+            says_how = bool(world.recorder.views[job_id].spec.checkpoint.paths)
             if not says_how and not any(at <= stop.at for at in saved):
                 yield Violation(11, f"job {job_id} was stopped for another, and cannot go on from there")
-            if stop.event.makes_room_for not in stories:
+            if stop.event.makes_room_for not in timelines:
                 yield Violation(11, f"job {job_id} was stopped for a job nobody knows")

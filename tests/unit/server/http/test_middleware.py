@@ -19,7 +19,7 @@ from anygpu.server.http.middleware import (
 from anygpu.store.scope import Scope
 from anygpu.store.sql.tokens import Token
 from anygpu.tenancy.auth import Authenticator, Caller, Role
-from anygpu.testing.histories import LAB
+from anygpu.testing.samples.jobs import LAB
 
 RULES = AccessRules(
     hosts=accepted_hosts(["gpu-box"], ["https://train.example"]),

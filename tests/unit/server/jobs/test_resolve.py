@@ -4,16 +4,16 @@ import pytest
 
 from anygpu.errors import Conflict, NotFound
 from anygpu.server.jobs.resolve import resolve_job, uuid_prefix
-from anygpu.testing import histories
-from anygpu.testing.histories import LAB, STRANGER
-from anygpu.testing.memory import MemoryJournal
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.samples import jobs as histories
+from anygpu.testing.samples.jobs import LAB, STRANGER
 
 
 @pytest.fixture
 async def journal() -> MemoryJournal:
     journal = MemoryJournal()
     for number, name in ((1, "alpha"), (2, "beta"), (3, "alpha")):
-        event = histories.submitted(name=name)
+        event = histories.job_submitted(name=name)
         await journal.submit(LAB, histories.job_id(number), event, at_ms=histories.START_MS + number)
     return journal
 

@@ -17,9 +17,10 @@ from anygpu.server.live import stream as stream_module
 from anygpu.server.live.hub import ChangeSignal, Hub
 from anygpu.server.live.stream import MessageBatch, StreamCursor, StreamSources, follow_job, follow_project
 from anygpu.store.evidence import Batch, Point
-from anygpu.testing import histories
-from anygpu.testing.histories import LAB
-from anygpu.testing.memory import MemoryEvidence, MemoryJournal
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.samples import jobs
+from anygpu.testing.samples.jobs import LAB
 
 Message = dict[str, Any]
 
@@ -34,19 +35,19 @@ class World:
 
     hub: Hub
     journal: MemoryJournal
-    evidence: MemoryEvidence
+    evidence: MemoryReports
     sources: StreamSources
     seqs: dict[int, int] = field(default_factory=dict)
 
     async def submit(self, number: int = 1) -> str:
-        job_id = histories.job_id(number)
-        await self.journal.submit(LAB, job_id, histories.submitted(), at_ms=histories.START_MS)
+        job_id = jobs.job_id(number)
+        await self.journal.submit(LAB, job_id, jobs.job_submitted(), at_ms=jobs.START_MS)
         return job_id
 
     async def happens(self, job_id: str, *events: Event) -> None:
         for event in events:
             decide = _always(event)
-            await self.journal.transact(LAB, job_id, decide, at_ms=histories.START_MS)
+            await self.journal.transact(LAB, job_id, decide, at_ms=jobs.START_MS)
 
     async def reports(
         self, job_id: str, attempt: int, log: bytes = b"", points: Sequence[Point] = ()
@@ -94,16 +95,16 @@ class Following:
 async def world() -> World:
     hub = Hub()
     journal = MemoryJournal(on_commit=hub.on_commit)
-    evidence = MemoryEvidence()
+    evidence = MemoryReports()
     return World(hub, journal, evidence, StreamSources(journal=journal, reports=evidence, hub=hub))
 
 
 async def test_a_finished_job_is_replayed_and_ends(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.whole_life())
+    await world.happens(job_id, *jobs.interrupted_job())
     messages = await (await world.follow(job_id)).rest()
     positions = [message["after"] for message in messages if message["kind"] == "event"]
-    assert positions == list(range(1, 2 + len(histories.whole_life())))
+    assert positions == list(range(1, 2 + len(jobs.interrupted_job())))
     assert messages[-1] == {"kind": "end", "status": "completed"}
 
 
@@ -111,19 +112,19 @@ async def test_events_committed_while_following_arrive_once_in_order(world: Worl
     job_id = await world.submit()
     following = await world.follow(job_id)
     assert (await following.next())["event"]["type"] == "JobSubmitted"
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     kinds = [(await following.next("event"))["event"]["type"] for _ in range(4)]
     assert kinds == ["AttemptLaunching", "AttemptLaunched", "AttemptClaimed", "TrainingStarted"]
 
 
 async def test_a_stream_ends_only_after_every_stored_byte_and_point(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     following = await world.follow(job_id)
     await following.next("event")
     for number in range(50):
         await world.reports(job_id, 1, b"x" * 100_000, [Point("loss", number, 1.0, 0.5)] * 500)
-    await world.happens(job_id, *histories.ended(), JobCompleted())
+    await world.happens(job_id, *jobs.attempt_ended(), JobCompleted())
     messages = await following.rest()
     logs = b"".join(base64.b64decode(m["data"]) for m in messages if m["kind"] == "log")
     points = [point for m in messages if m["kind"] == "metrics" for point in m["points"]]
@@ -133,16 +134,16 @@ async def test_a_stream_ends_only_after_every_stored_byte_and_point(world: World
 
 async def test_the_evidence_of_every_attempt_is_delivered_in_turn(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.training(1))
+    await world.happens(job_id, *jobs.attempt_training(1))
     await world.reports(job_id, 1, b"first", [Point("loss", 1, 1.0, 0.9)])
-    await world.happens(job_id, *histories.ended(1, exit_code=1), histories.recovering(1))
+    await world.happens(job_id, *jobs.attempt_ended(1, exit_code=1), jobs.recovery_started(1))
     following = await world.follow(job_id)
     assert base64.b64decode((await following.next("log"))["data"]) == b"first"
-    await world.happens(job_id, *histories.training(2))
+    await world.happens(job_id, *jobs.attempt_training(2))
     await world.reports(job_id, 2, b"second")
     second = await following.next("log")
     assert (second["attempt"], second["log"]) == (2, len(b"second"))
-    await world.happens(job_id, *histories.ended(2), JobCompleted())
+    await world.happens(job_id, *jobs.attempt_ended(2), JobCompleted())
     assert (await following.rest())[-1]["kind"] == "end"
 
 
@@ -180,7 +181,7 @@ class Written:
 async def _a_life(world: World, job_id: str, chance: random.Random) -> Written:
     written = Written()
     for attempt in (1, 2):
-        await world.happens(job_id, *histories.training(attempt))
+        await world.happens(job_id, *jobs.attempt_training(attempt))
         written.logs[attempt], written.points[attempt] = b"", 0
         for _ in range(chance.randint(1, 8)):
             line = chance.randbytes(chance.randint(1, 200))
@@ -188,10 +189,10 @@ async def _a_life(world: World, job_id: str, chance: random.Random) -> Written:
             written.logs[attempt] += line
             written.points[attempt] += 1
             await asyncio.sleep(chance.choice((0, 0, 0.002)))
-        await world.happens(job_id, *histories.ended(attempt, exit_code=2 - attempt))
+        await world.happens(job_id, *jobs.attempt_ended(attempt, exit_code=2 - attempt))
         written.events += 6
         if attempt == 1:
-            await world.happens(job_id, histories.recovering(1))
+            await world.happens(job_id, jobs.recovery_started(1))
             written.events += 1
     await world.happens(job_id, JobCompleted())
     written.events += 1
@@ -229,7 +230,7 @@ async def test_events_of_another_process_are_found_by_looking(world: World) -> N
     project = Following(follow_project(sources, LAB, 0))
     job = Following(follow_job(sources, LAB, await world.view(job_id), StreamCursor()))
     assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 1
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     await world.reports(job_id, 1, b"from afar")
     assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 2
     assert base64.b64decode((await job.next("log"))["data"]) == b"from afar"
@@ -237,7 +238,7 @@ async def test_events_of_another_process_are_found_by_looking(world: World) -> N
 
 async def test_many_watchers_of_one_job_cause_one_read(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     reads = 0
     read_log = world.evidence.log
 
@@ -271,7 +272,7 @@ async def test_closing_the_hub_ends_every_stream_without_an_end(world: World) ->
 
 async def test_metrics_that_json_lacks_are_spelled(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     following = await world.follow(job_id)
     await world.reports(
         job_id, 1, b"", [Point("loss", 1, 2.0, float("nan")), Point("x", 1, 2.0, float("-inf"))]
@@ -288,13 +289,15 @@ async def test_followers_gone_leave_nothing_in_the_hub(world: World) -> None:
     await following.close()
     del following
     assert world.hub.followers == 0
-    await world.happens(job_id, *histories.training(), *histories.ended()[:1], AttemptReleased(attempt=1))
+    await world.happens(
+        job_id, *jobs.attempt_training(), *jobs.attempt_ended()[:1], AttemptReleased(attempt=1)
+    )
     assert world.hub.feeds() == []
 
 
 async def test_a_follower_who_comes_later_reads_anew(world: World) -> None:
     job_id = await world.submit()
-    await world.happens(job_id, *histories.training())
+    await world.happens(job_id, *jobs.attempt_training())
     await world.reports(job_id, 1, b"early")
     first = await world.follow(job_id)
     assert base64.b64decode((await first.next("log"))["data"]) == b"early"

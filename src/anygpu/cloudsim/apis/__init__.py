@@ -1,0 +1,55 @@
+"""The vendors' HTTP APIs, one module or package each: `VENDOR` (what it offers) and `app(cloud)` (its application).
+
+A trailing underscore of the module's name is dropped: `lambda_.py` is served under `/lambda`. An example:
+
+    VENDOR = SimVendor(
+        name="example",
+        regions={"here": ()},
+        types=(MachineType(name="a", price_microusd_per_hour=1),),
+        billing_rule=SimBillingRule(step_s=60),
+        credentials={"token": ""},
+    )
+
+    def app(cloud: Cloud) -> ASGIApp:
+        async def launch(request: Request) -> Response:
+            cloud.authorize(VENDOR, "launch", credential=bearer_token(request))  # CloudError: credentials, throttling
+            body = await request.json()
+            key = cloud.keys.find(VENDOR, "", body["key"])                       # CloudError: not found
+            order = InstanceOrder(
+                vendor=VENDOR, type=body["type"], region=body["region"], public_keys=(key.public_key,)
+            )
+            return JSONResponse({"id": cloud.launch(order).id})                  # CloudError: capacity, quota, region
+
+        route = Route("/launch", launch, methods=["POST"])
+        return Starlette(routes=[route], exception_handlers={CloudError: error_response})
+
+`cloud.list_instances(VENDOR)` is what a list shows (it may lag); `cloud.find_instance(VENDOR, id)` is the current state
+of one instance; `cloud.terminate` ends it.
+"""
+
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol, cast
+
+from starlette.types import ASGIApp
+
+from anygpu.cloudsim.cloud import Cloud
+from anygpu.cloudsim.vendor import SimVendor
+
+
+class VendorApi(Protocol):
+    """A module with the API of one vendor. It translates each `CloudError` to the vendor's own error response."""
+
+    VENDOR: SimVendor
+
+    def app(self, cloud: Cloud) -> ASGIApp:
+        """Return the application that is served under `/<vendor name>`. Its paths do not include that prefix."""
+        ...
+
+
+def load_apis() -> Mapping[str, VendorApi]:
+    """Import all vendor APIs and return them by vendor name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [cast("VendorApi", import_module(f"{__name__}.{name}")) for name in names]
+    return {module.VENDOR.name: module for module in modules if hasattr(module, "VENDOR")}

@@ -1,0 +1,67 @@
+"""What an AWS account has beside machines, region by region: groups, networks, spot requests."""
+
+import itertools
+from dataclasses import dataclass, field
+
+from anygpu.cloudsim.apis.ec2.instance_types import VENDOR
+from anygpu.cloudsim.apis.ec2.wire import RenderedXml
+from anygpu.cloudsim.cloud import Cloud
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SimSecurityGroup:
+    """A security group and the permissions it was given, as they were sent."""
+
+    id: str
+    name: str
+    description: str
+    vpc: str
+    tags: dict[str, str] = field(default_factory=dict)
+    ingress: list[dict[str, object]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SimReservation:
+    """Capacity that is paid for already."""
+
+    id: str
+    type: str
+    zone: str
+    count: int
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+class AwsRegion:
+    """One region of the account."""
+
+    def __init__(self, cloud: Cloud, name: str) -> None:
+        self.cloud = cloud
+        self.name = name
+        number = 1 + sorted(VENDOR.regions).index(name)
+        self.vpc = f"vpc-{number:017x}"
+        self.subnets = {
+            zone: f"subnet-{number:08x}{place:09x}" for place, zone in enumerate(VENDOR.zones(name))
+        }
+        self.default_group = SimSecurityGroup(
+            id=f"sg-{number:017x}", name="default", description="default VPC security group", vpc=self.vpc
+        )
+        self.groups: dict[str, SimSecurityGroup] = {self.default_group.id: self.default_group}
+        self.reservations: dict[str, SimReservation] = {}
+        self.rendered_instances: dict[
+            str, tuple[tuple[object, ...], RenderedXml]
+        ] = {}  # instances, as last listed
+
+
+class AwsAccount:
+    """Every region of the one account there is."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self._regions = {name: AwsRegion(cloud, name) for name in VENDOR.regions}
+        self._requests = itertools.count(1)
+
+    def region(self, region: str) -> AwsRegion:
+        return self._regions[region]
+
+    def new_request_id(self) -> str:
+        return f"00000000-0000-4000-8000-{next(self._requests):012x}"

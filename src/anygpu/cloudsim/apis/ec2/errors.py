@@ -1,0 +1,63 @@
+"""EC2's error codes, messages and HTTP statuses."""
+
+from anygpu.cloudsim.errors import CloudError, ErrorReason
+
+STATUS = {
+    "AuthFailure": 401,
+    "UnauthorizedOperation": 403,
+    "DryRunOperation": 412,
+    "RequestLimitExceeded": 503,
+    "InsufficientInstanceCapacity": 500,  # a server error in EC2's own list
+    "InternalError": 500,
+}
+DENIED = "AWS was not able to validate the provided access credentials"
+
+
+class Ec2Error(Exception):
+    """An error as EC2 answers it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @property
+    def status(self) -> int:
+        return STATUS.get(self.code, 400)
+
+
+def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
+    """A refusal of the core, as a call that is not about one kind of resource says it."""
+    if refusal.reason is ErrorReason.BAD_CREDENTIALS:
+        return Ec2Error("AuthFailure", DENIED)
+    if refusal.reason is ErrorReason.THROTTLED:
+        return Ec2Error("RequestLimitExceeded", "Request limit exceeded.")
+    if refusal.reason is ErrorReason.NO_CAPACITY:
+        return Ec2Error("InsufficientInstanceCapacity", _capacity_message(refusal.subject))
+    if refusal.reason is ErrorReason.QUOTA:
+        return _quota_error(spot)
+    if refusal.reason is ErrorReason.MISMATCH:
+        return Ec2Error(
+            "IdempotentParameterMismatch",
+            f"Arguments on this idempotent request are inconsistent with arguments used in previous request(s). "
+            f"Client token: {refusal.subject}",
+        )
+    return Ec2Error("InvalidParameterValue", refusal.message)
+
+
+def _capacity_message(machine_type: str) -> str:
+    return (
+        f"We currently do not have sufficient {machine_type} capacity in the Availability Zone you requested. "
+        "Our system will be working on provisioning additional capacity."
+    )
+
+
+def _quota_error(spot: bool) -> Ec2Error:
+    if spot:
+        return Ec2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+    return Ec2Error(
+        "VcpuLimitExceeded",
+        "You have requested more vCPU capacity than your current vCPU limit of allows for the instance bucket that the "
+        "specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an "
+        "adjustment to this limit.",
+    )

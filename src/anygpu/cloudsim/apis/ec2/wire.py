@@ -1,0 +1,157 @@
+"""EC2's wire format: form fields in, XML out, filters, pages."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from anygpu.cloudsim.apis.ec2.errors import Ec2Error
+
+NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
+Fields = dict[str, Any]
+
+
+def read_form(body: bytes) -> Fields:
+    """`Filter.1.Name=a&Filter.1.Value.1=b` becomes {"Filter": [{"Name": "a", "Value": ["b"]}]}."""
+    tree: Fields = {}
+    for name, value in parse_qsl(body.decode(), keep_blank_values=True):
+        *parents, last = name.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    return {name: _lists_for_numbers(value) for name, value in tree.items()}
+
+
+def _lists_for_numbers(node: Any) -> Any:
+    """A level whose names are all numbers is a list."""
+    if not isinstance(node, dict):
+        return node
+    if all(name.isdigit() for name in node):
+        return [_lists_for_numbers(node[name]) for name in sorted(node, key=int)]
+    return {name: _lists_for_numbers(value) for name, value in node.items()}
+
+
+class RenderedXml(str):
+    """XML already: a thousand instances that did not change are not written anew for every list."""
+
+    __slots__ = ()
+
+
+def render(value: Fields) -> RenderedXml:
+    return RenderedXml(_content(value))
+
+
+def xml(name: str, value: Any) -> str:
+    """Lists become `<item>`s; None is left out; booleans are lower case."""
+    if value is None:
+        return ""
+    return f"<{name}>{_content(value)}</{name}>"
+
+
+def _content(value: Any) -> str:
+    if isinstance(value, str):
+        return value if isinstance(value, RenderedXml) else escape(value)
+    if isinstance(value, dict | Mapping):  # a dict by itself, since asking an abstract class is slow
+        return "".join(xml(key, inner) for key, inner in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    return "".join(xml("item", inner) for inner in value)
+
+
+def response(action: str, content: Mapping[str, Any], request_id: str) -> str:
+    body = _content({"requestId": request_id, **content})
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{action}Response xmlns="{NAMESPACE}">{body}</{action}Response>'
+
+
+def error(code: str, message: str, request_id: str) -> str:
+    inner = xml("Errors", {"Error": {"Code": code, "Message": message}}) + xml("RequestID", request_id)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Response>{inner}</Response>'
+
+
+def timestamp(at_ms: int | None) -> str | None:
+    """EC2's timestamps have milliseconds that are always zero."""
+    return None if at_ms is None else _utc(at_ms).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def reason_time(at_ms: int) -> str:
+    """As in a state transition reason."""
+    return _utc(at_ms).strftime("%Y-%m-%d %H:%M:%S GMT")
+
+
+def _utc(at_ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(at_ms // 1000, dt.UTC)
+
+
+def tag_set(tags: Mapping[str, str]) -> list[Fields] | None:
+    return [{"key": key, "value": value} for key, value in sorted(tags.items())] or None
+
+
+def tags_for(fields: Fields, resource: str) -> dict[str, str]:
+    """The tags a request's TagSpecifications have for this kind of resource."""
+    wanted = (each for each in fields.get("TagSpecification", []) if each.get("ResourceType") == resource)
+    return {tag["Key"]: tag.get("Value", "") for each in wanted for tag in each.get("Tag", [])}
+
+
+def is_true(text: str | None) -> bool:
+    return (text or "").lower() == "true"
+
+
+def filters(fields: Fields) -> dict[str, list[str]]:
+    return {each["Name"]: each.get("Value", []) for each in fields.get("Filter", [])}
+
+
+def page(items: Iterable[Any], fields: Fields, default: int = 1000) -> tuple[list[Any], str | None]:
+    """One page of a list, and the token of the next."""
+    everything = list(items)
+    start = int(fields.get("NextToken") or 0)
+    end = start + int(fields.get("MaxResults") or default)
+    return everything[start:end], str(end) if end < len(everything) else None
+
+
+Item = TypeVar("Item")
+
+
+def apply_filters(
+    items: Iterable[Item],
+    fields: Fields,
+    facts: Callable[[Item], Mapping[str, str | Iterable[str]]],
+    tags: Callable[[Item], Mapping[str, str]] = lambda item: {},
+) -> list[Item]:
+    """Those that pass the request's filters; a filter that is not among the facts is refused by name."""
+    wanted = filters(fields)
+    return [
+        item
+        for item in items
+        if all(
+            _passes_filter(name, values, partial(facts, item), tags(item)) for name, values in wanted.items()
+        )
+    ]
+
+
+def _passes_filter(
+    name: str,
+    values: list[str],
+    facts: Callable[[], Mapping[str, str | Iterable[str]]],
+    tags: Mapping[str, str],
+) -> bool:
+    if name.startswith("tag:"):
+        return _matches_any(tags.get(name.removeprefix("tag:")), values)
+    if name == "tag-key":
+        return _matches_any(list(tags), values)
+    known = facts()
+    if name not in known:
+        raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return _matches_any(known[name], values)
+
+
+def _matches_any(fact: str | Iterable[str] | None, values: list[str]) -> bool:
+    if fact is None:
+        return False
+    found = [fact] if isinstance(fact, str) else list(fact)
+    return any(fnmatchcase(one, value) for one in found for value in values)

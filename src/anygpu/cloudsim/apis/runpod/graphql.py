@@ -1,0 +1,135 @@
+"""A small GraphQL interpreter: fields, aliases, arguments and variables; no fragments or directives."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[_A-Za-z]\w*|\$\w+|\.\.\.|[{}()\[\]:!=]')
+IGNORED = re.compile(r"#[^\n]*")  # comments; blanks and commas match no token and fall away
+LITERALS = {"true": True, "false": False, "null": None}
+
+
+class GraphqlError(Exception):
+    """The server refuses the query; the message is what a GraphQL server says."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlField:
+    name: str
+    alias: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    selection: tuple["GraphqlField", ...] = ()
+
+
+def execute(query: str, variables: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
+    """What was selected of `root`, whose values may be functions of a field's arguments."""
+    return _project(GraphqlParser(query, variables).document(), root, "Query")
+
+
+def _project(selection: Sequence[GraphqlField], source: Mapping[str, Any], of: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for wanted in selection:
+        if wanted.name not in source:
+            raise GraphqlError(f'Cannot query field "{wanted.name}" on type "{of}".')
+        found[wanted.alias] = _value(source[wanted.name], wanted)
+    return found
+
+
+def _value(value: Any, wanted: GraphqlField) -> Any:
+    if callable(value):
+        value = value(wanted.arguments)
+    if isinstance(value, list):
+        return [_value(each, wanted) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if not wanted.selection:
+        raise GraphqlError(f'Field "{wanted.name}" must have a selection of subfields.')
+    return _project(wanted.selection, value, wanted.name)
+
+
+class GraphqlParser:
+    """Recursive descent over the tokens of one document."""
+
+    def __init__(self, query: str, variables: Mapping[str, Any]) -> None:
+        self._tokens = TOKEN.findall(IGNORED.sub("", query))
+        self._variables = variables
+
+    def document(self) -> tuple[GraphqlField, ...]:
+        while self._peek() not in ("{", "("):
+            self._take()  # `query`, and its name
+        if self._peek() == "(":
+            self._skip_variable_types()
+        return self._selection()
+
+    def _selection(self) -> tuple[GraphqlField, ...]:
+        self._expect("{")
+        fields = []
+        while self._peek() != "}":
+            fields.append(self._field())
+        self._expect("}")
+        return tuple(fields)
+
+    def _field(self) -> GraphqlField:
+        alias = name = self._name()
+        if self._peek() == ":":
+            self._expect(":")
+            name = self._name()
+        arguments = self._pairs("(", ")") if self._peek() == "(" else {}
+        selection = self._selection() if self._peek() == "{" else ()
+        return GraphqlField(name, alias, arguments, selection)
+
+    def _pairs(self, opening: str, closing: str) -> dict[str, Any]:
+        self._expect(opening)
+        pairs: dict[str, Any] = {}
+        while self._peek() != closing:
+            name = self._name()
+            self._expect(":")
+            pairs[name] = self._literal()
+        self._expect(closing)
+        return pairs
+
+    def _literal(self) -> Any:
+        match self._peek():
+            case "{":
+                return self._pairs("{", "}")
+            case "[":
+                return self._list()
+            case token if token.startswith("$"):
+                return self._variables.get(self._take()[1:])
+            case token if token in LITERALS or token[0] in '"-0123456789':
+                return LITERALS[self._take()] if token in LITERALS else json.loads(self._take())
+        return self._name()  # an enum's value
+
+    def _list(self) -> list[Any]:
+        self._expect("[")
+        values = []
+        while self._peek() != "]":
+            values.append(self._literal())
+        self._expect("]")
+        return values
+
+    def _skip_variable_types(self) -> None:
+        while self._take() != ")":
+            pass
+
+    def _name(self) -> str:
+        token = self._take()
+        if not (token[0].isalpha() or token[0] == "_"):
+            raise GraphqlError(f'Syntax Error: Expected Name, found "{token}".')
+        return token
+
+    def _expect(self, token: str) -> None:
+        found = self._take()
+        if found != token:
+            raise GraphqlError(f'Syntax Error: Expected "{token}", found "{found}".')
+
+    def _peek(self) -> str:
+        if not self._tokens:
+            raise GraphqlError("Syntax Error: Unexpected <EOF>.")
+        return str(self._tokens[0])
+
+    def _take(self) -> str:
+        self._peek()
+        return str(self._tokens.pop(0))

@@ -1,0 +1,110 @@
+"""Bills of the simulated providers: the cost of each instance and address by its provider's billing rule."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from anygpu.cloudsim.instance import Instance, StopCause
+from anygpu.cloudsim.resources import PublicAddress
+
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingEntry:
+    """One billed thing. `by_rule_microusd` is what it costs; `billed_microusd` what the provider says it costs."""
+
+    kind: str  # machine | address
+    vendor: str
+    id: str
+    name: str
+    type: str
+    region: str
+    spot: bool
+    price_microusd_per_hour: int
+    started_at_ms: int
+    ended_at_ms: int | None  # None: still billing
+    billed_s: int
+    by_rule_microusd: int
+    billed_microusd: int
+    cause: str
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def cost_microusd(price_microusd_per_hour: int, billed_s: int) -> int:
+    """To the nearest micro-dollar, half up."""
+    return (price_microusd_per_hour * billed_s + HOUR_S // 2) // HOUR_S
+
+
+class CloudBilling:
+    """Computed from what happened, so they cannot drift from it."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self.meter_factor = 1.0  # of the billed amount: a meter that is wrong on request
+
+    def entries(
+        self, instances: Iterable[Instance], addresses: Iterable[PublicAddress]
+    ) -> list[BillingEntry]:
+        return [self.machine_entry(each) for each in instances] + [
+            self.address_entry(each) for each in addresses
+        ]
+
+    def machine_entry(self, instance: Instance) -> BillingEntry:
+        end_ms = billing_end_ms(instance)
+        billed_s = instance.vendor.billing_rule.billed_s(self._used_s(instance.created_at_ms, end_ms))
+        return self._entry(
+            kind="machine",
+            vendor=instance.vendor.name,
+            id=instance.id,
+            name=instance.name,
+            type=instance.type.name,
+            region=instance.region,
+            spot=instance.order.spot,
+            price_microusd_per_hour=instance.price_microusd_per_hour,
+            started_at_ms=instance.created_at_ms,
+            ended_at_ms=end_ms,
+            billed_s=billed_s,
+            cause=str(instance.cause),
+        )
+
+    def address_entry(self, address: PublicAddress) -> BillingEntry:
+        used_s = self._used_s(address.allocated_at_ms, address.released_at_ms)
+        return self._entry(
+            kind="address",
+            vendor=address.vendor.name,
+            id=address.id,
+            name=address.name,
+            type="address",
+            region=address.region,
+            spot=False,
+            price_microusd_per_hour=address.vendor.address_microusd_per_hour,
+            started_at_ms=address.allocated_at_ms,
+            ended_at_ms=address.released_at_ms,
+            billed_s=address.vendor.billing_rule.billed_s(used_s),
+            cause="",
+        )
+
+    def _used_s(self, start_ms: int, end_ms: int | None) -> int:
+        """Whole seconds by the timestamps a customer is shown, which have no fractions."""
+        return (self._now_ms() if end_ms is None else end_ms) // 1000 - start_ms // 1000
+
+    def _entry(self, *, price_microusd_per_hour: int, billed_s: int, **rest: Any) -> BillingEntry:
+        by_rule = cost_microusd(price_microusd_per_hour, billed_s)
+        return BillingEntry(
+            price_microusd_per_hour=price_microusd_per_hour,
+            billed_s=billed_s,
+            by_rule_microusd=by_rule,
+            billed_microusd=round(by_rule * self.meter_factor),
+            **rest,
+        )
+
+
+def billing_end_ms(instance: Instance) -> int | None:
+    """A machine that is merely off bills until its customer ends it."""
+    still_billed = (
+        instance.cause is StopCause.HALT and (instance.order.on_halt or instance.vendor.on_halt) == "off"
+    )
+    return instance.ended_at_ms if still_billed else instance.stopped_at_ms

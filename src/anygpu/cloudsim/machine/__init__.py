@@ -1,0 +1,1 @@
+"""The machines behind simulated instances: processes, SSH server, network, metadata service, user data."""

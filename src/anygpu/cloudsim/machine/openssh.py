@@ -1,0 +1,147 @@
+"""The machine's SSH server as OpenSSH's sshd: one sshd process for each connection, without root.
+
+sshd accepts only users of this computer, and without root only the user who runs it: log in as that user.
+"""
+
+import asyncio
+import contextlib
+import shlex
+import socket
+import subprocess
+from pathlib import Path
+
+from anygpu.cloudsim.machine.directory import MachineDirectory, shell
+from anygpu.cloudsim.machine.network import MachineNetwork
+from anygpu.cloudsim.machine.processes import exit_code
+from anygpu.cloudsim.machine.sessions import SshSessions
+
+# sshd starts commands in the home directory of the computer's user; the machine's own is elsewhere.
+LOGIN_SCRIPT = """#!/bin/sh
+cd "$HOME"
+[ -s "{limit}" ] && {{ trap "" XFSZ; ulimit -S -f "$(cat "{limit}")"; }}
+[ -z "$SSH_ORIGINAL_COMMAND" ] && exec {shell} -l
+exec {shell} -c "$SSH_ORIGINAL_COMMAND"
+"""
+
+
+class OpenSshServer:
+    """Starts an sshd for each connection, so that an idle machine costs nothing."""
+
+    def __init__(
+        self,
+        sshd: str,
+        place: MachineDirectory,
+        network: MachineNetwork,
+        sessions: SshSessions,
+        host_key: str,
+    ) -> None:
+        self._sshd = sshd
+        self._machine_directory = place
+        self._network = network
+        self._sessions = sessions
+        self._directory = place.path / "sshd"
+        self._write(host_key)
+
+    async def listen(self, host: str, port: int) -> None:
+        await self._network.listen(host, port, lambda: _SshdConnection(self))
+
+    def start_sshd(self, end: socket.socket) -> "subprocess.Popen[bytes]":
+        argv = [self._sshd, "-i", "-e", "-f", str(self._directory / "config")]
+        with (self._directory / "log").open("ab") as log:
+            return self._sessions.start(
+                argv, self._machine_directory.env(), stdin=end.fileno(), stdout=end.fileno(), stderr=log
+            )
+
+    def _write(self, host_key: str) -> None:
+        self._directory.mkdir(mode=0o700)
+        _write_private(self._directory / "host_key", host_key, 0o600)
+        enter = LOGIN_SCRIPT.format(limit=self._machine_directory.file_size_limit, shell=shell())
+        _write_private(self._directory / "enter", enter, 0o700)
+        _write_private(self._directory / "config", self._config(), 0o600)
+
+    def _config(self) -> str:
+        variables = " ".join(f'"{name}={value}"' for name, value in self._machine_directory.env().items())
+        lines = (
+            f"HostKey {self._directory / 'host_key'}",
+            f"AuthorizedKeysFile {self._machine_directory.authorized_keys}",
+            f"ForceCommand {shlex.quote(str(self._directory / 'enter'))}",
+            f"SetEnv {variables}",
+            "StrictModes no",
+            "UsePAM no",
+            "PidFile none",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin prohibit-password",
+            "AllowTcpForwarding yes",
+            "AcceptEnv LANG LC_*",
+            "MaxSessions 100",
+            f"Subsystem sftp {_sftp_server()}",
+        )
+        return "".join(f"{line}\n" for line in lines)
+
+
+class _SshdConnection(asyncio.Protocol):
+    """Between the gate and an sshd of its own."""
+
+    def __init__(self, server: OpenSshServer) -> None:
+        self._server = server
+        self._buffered: list[bytes] = []
+        self._inner: asyncio.Transport | None = None
+        self._outer: asyncio.Transport
+        self._task: asyncio.Task[None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._outer = transport
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def data_received(self, data: bytes) -> None:
+        if self._inner is None:
+            self._buffered.append(data)
+        else:
+            self._inner.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        ours, theirs = socket.socketpair()
+        child = self._server.start_sshd(theirs)
+        theirs.close()
+        try:
+            loop = asyncio.get_running_loop()
+            self._inner, _ = await loop.connect_accepted_socket(lambda: _SshdOutput(self._outer), ours)
+            self._inner.writelines(self._buffered)
+            await exit_code(child)
+        finally:
+            await _end_sshd(child, self._inner)
+
+
+class _SshdOutput(asyncio.Protocol):
+    def __init__(self, outer: asyncio.Transport) -> None:
+        self._outer = outer
+
+    def data_received(self, data: bytes) -> None:
+        self._outer.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._outer.close()
+
+
+async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport | None) -> None:
+    """sshd leaves when its connection does; what it started lives on, as on any machine."""
+    if inner is not None:
+        inner.close()
+    with contextlib.suppress(ProcessLookupError):
+        child.terminate()
+    await asyncio.shield(exit_code(child))
+
+
+def _sftp_server() -> str:
+    known = ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server", "/usr/libexec/openssh/sftp-server")
+    return next((path for path in known if Path(path).exists()), "internal-sftp")
+
+
+def _write_private(path: Path, text: str, mode: int) -> None:
+    path.write_text(text)
+    path.chmod(mode)

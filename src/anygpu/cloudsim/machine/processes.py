@@ -1,0 +1,117 @@
+"""Start, find and kill the processes of machines.
+
+Each process carries an environment variable that names its machine's directory. A process can leave its group, session
+and parent, but the kernel keeps its initial environment; as a second sign, its working directory is compared.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+MACHINE_VARIABLE = "ANYGPU_SIM_MACHINE"  # its value is the machine's directory, which no two simulators share
+PROC = Path("/proc")
+Stream = int | IO[bytes] | None
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    stdin: Stream = subprocess.DEVNULL,
+    stdout: Stream = subprocess.DEVNULL,
+    stderr: Stream = subprocess.DEVNULL,
+) -> "subprocess.Popen[bytes]":
+    """In a session of its own, without a buffer on its pipes."""
+    return subprocess.Popen(
+        argv,
+        env=dict(env),
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+async def exit_code(process: "subprocess.Popen[bytes]") -> int:
+    """Waits without a thread where the kernel can tell us; one that was waited for already has no number left."""
+    if process.poll() is not None:
+        return process.returncode
+    if not hasattr(os, "pidfd_open"):
+        return await asyncio.to_thread(process.wait)
+    handle = os.pidfd_open(process.pid)
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+    return process.wait()
+
+
+def find_processes(machines: Iterable[Path]) -> dict[Path, list[int]]:
+    """Living processes of machines, by each machine's directory."""
+    wanted = {str(machine): machine for machine in machines}
+    found: dict[Path, list[int]] = {}
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            owner = _machine_of(entry, wanted)
+            if owner is not None:
+                found.setdefault(owner, []).append(int(entry.name))
+    return found
+
+
+def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
+    try:
+        if b") Z " in (entry / "stat").read_bytes():
+            return None  # a zombie runs nothing
+        for field in (entry / "environ").read_bytes().split(b"\0"):
+            name, _, value = field.partition(b"=")
+            if name == MACHINE_VARIABLE.encode():
+                return machines.get(os.fsdecode(value))
+        works_in = (entry / "cwd").readlink()
+    except OSError:
+        return None
+    return next(
+        (machines[str(place)] for place in (works_in, *works_in.parents) if str(place) in machines), None
+    )
+
+
+class ProcessReaper:
+    """Ends everything on machines. Those that end together are looked for together: one look costs as much as many."""
+
+    def __init__(self) -> None:
+        self._machines: set[Path] = set()
+        self._round: asyncio.Task[None] | None = None
+
+    async def kill(self, machine: Path) -> None:
+        """Returns when nothing of the machine is left."""
+        self._machines.add(machine)
+        while machine in self._machines:
+            if self._round is None or self._round.done():
+                self._round = asyncio.create_task(self._kill_round(), name="sim-reaper")
+            await asyncio.shield(self._round)
+
+    async def _kill_round(self) -> None:
+        """A machine is done when a look finds none of its processes; what forks meanwhile is found by the next."""
+        wanted = set(self._machines)
+        left = await asyncio.to_thread(_kill_found, wanted)
+        self._machines -= wanted - left
+        await asyncio.sleep(0.01 if left else 0)
+
+
+def _kill_found(machines: Iterable[Path]) -> set[Path]:
+    found = find_processes(machines)
+    for pid in (pid for pids in found.values() for pid in pids):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return set(found)

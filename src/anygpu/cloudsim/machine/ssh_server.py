@@ -1,0 +1,117 @@
+"""An SSH server in this process (asyncssh): commands, terminals, files, port forwarding."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, cast
+
+import asyncssh
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from anygpu.cloudsim.machine.directory import MachineDirectory, PublicKey, public_key
+from anygpu.cloudsim.machine.network import MachineNetwork
+from anygpu.cloudsim.machine.sessions import SshSessions
+
+LOGIN_TIMEOUT_S = 30
+
+
+class _ListenerFactory:
+    """Asks asyncssh for its protocol and puts the gate before it."""
+
+    def __init__(self, network: MachineNetwork) -> None:
+        self._network = network
+
+    async def create_server(
+        self, factory: Callable[[str, int], asyncio.Protocol], host: str, port: int
+    ) -> asyncio.Server:
+        return await self._network.listen(host, port, lambda: factory("", 0))
+
+
+class AsyncsshServer:
+    """Lets in whoever holds a key of the machine's authorized_keys, under any user name."""
+
+    def __init__(
+        self, directory: MachineDirectory, network: MachineNetwork, sessions: SshSessions, host_key: str
+    ) -> None:
+        self._directory = directory
+        self._network = network
+        self._sessions = sessions
+        self._host_key = asyncssh.import_private_key(host_key)
+
+    async def listen(self, host: str, port: int) -> None:
+        await asyncssh.listen(
+            host,
+            port,
+            tunnel=cast("Any", _ListenerFactory(self._network)),
+            server_factory=lambda: KeyLogin(self._directory.read_authorized_keys),
+            server_host_keys=[self._host_key],
+            process_factory=self._sessions.serve,
+            sftp_factory=lambda channel: _MachineFiles(channel, self._directory, self._sessions),
+            allow_scp=True,
+            encoding=None,
+            line_editor=False,
+            agent_forwarding=False,
+            login_timeout=LOGIN_TIMEOUT_S,
+            config=None,
+        )
+
+
+class KeyLogin(asyncssh.SSHServer):
+    """Lets in the keys that are known at that moment, and forwards both ways."""
+
+    def __init__(self, known: Callable[[], set[PublicKey]]) -> None:
+        self._read_keys = known
+        self._connection: asyncssh.SSHServerConnection
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        return public_key(key.export_public_key().decode()) in self._read_keys()
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True
+
+    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
+        """Whatever was asked for, it listens on loopback, as OpenSSH does without GatewayPorts."""
+        return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
+
+
+class _MachineFiles(asyncssh.SFTPServer):
+    """Files of the machine: relative paths begin at its home, as with OpenSSH."""
+
+    def __init__(
+        self, channel: "asyncssh.SSHServerChannel[bytes]", directory: MachineDirectory, sessions: SshSessions
+    ) -> None:
+        super().__init__(channel)
+        self._home = os.fsencode(directory.home)
+        self._sessions = sessions
+
+    def map_path(self, path: bytes) -> bytes:
+        return os.path.join(self._home, path)  # noqa: PTH118 - bytes
+
+    def exit(self) -> None:
+        """OpenSSH's scp takes a session without an exit status for a failure."""
+        self.channel.exit(0)
+
+    async def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        limit = self._sessions.file_bytes
+        if limit is not None and offset + len(data) > limit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return cast("int", super().write(file_obj, offset, data))
+
+
+def new_host_key(comment: str) -> tuple[str, str]:
+    """Private and public, both as OpenSSH writes them."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    return private, f"{public} {comment}"

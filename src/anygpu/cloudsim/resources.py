@@ -1,0 +1,191 @@
+"""Resources besides instances that an account can own: login keys, public addresses, disks."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from anygpu.cloudsim.errors import CloudError, ErrorReason
+from anygpu.cloudsim.instance import Instance
+from anygpu.cloudsim.vendor import SimVendor
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LoginKey:
+    """A public key registered with a provider."""
+
+    id: str
+    vendor: SimVendor
+    region: str
+    name: str
+    public_key: str
+    tags: dict[str, str] = field(default_factory=dict)
+    created_at_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PublicAddress:
+    """A public address; it bills from its allocation to its release, in use or not."""
+
+    id: str
+    vendor: SimVendor
+    region: str
+    ip: str
+    name: str = ""
+    instance: str = ""  # id of the machine that answers there
+    allocated_at_ms: int = 0
+    released_at_ms: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SimDisk:
+    """A disk; one that outlives its machine is a leftover."""
+
+    id: str
+    vendor: SimVendor
+    region: str
+    zone: str
+    size_gib: int
+    name: str = ""
+    instance: str = ""
+    delete_with_instance: bool = True
+    created_at_ms: int = 0
+    tags: dict[str, str] = field(default_factory=dict)
+    native: dict[str, Any] = field(default_factory=dict)
+
+
+class KeyStore:
+    """Registered login keys, by vendor, region and name; a vendor whose keys are global uses region ''."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._keys: dict[tuple[str, str, str], LoginKey] = {}
+        self._count = itertools.count(1)
+
+    def add(self, vendor: SimVendor, region: str, name: str, public_key: str) -> LoginKey:
+        at = (vendor.name, region, name)
+        if at in self._keys:
+            raise CloudError(ErrorReason.CONFLICT, f"The key pair '{name}' already exists.", subject=name)
+        if len(public_key.split()) < 2:
+            raise CloudError(
+                ErrorReason.INVALID, "Key is not in valid OpenSSH public key format", subject=name
+            )
+        self._keys[at] = LoginKey(
+            id=f"key-{next(self._count):017x}",
+            vendor=vendor,
+            region=region,
+            name=name,
+            public_key=public_key.strip(),
+            created_at_ms=self._now_ms(),
+        )
+        return self._keys[at]
+
+    def find(self, vendor: SimVendor, region: str, name: str) -> LoginKey:
+        """By name or by id."""
+        for key in self.all(vendor, region):
+            if name in (key.name, key.id):
+                return key
+        raise CloudError(ErrorReason.NOT_FOUND, f"The key pair '{name}' does not exist", subject=name)
+
+    def all(self, vendor: SimVendor, region: str = "") -> list[LoginKey]:
+        return [key for key in self._keys.values() if key.vendor.name == vendor.name and key.region == region]
+
+    def remove(self, vendor: SimVendor, region: str, name: str) -> None:
+        key = self.find(vendor, region, name)
+        del self._keys[(vendor.name, region, key.name)]
+
+
+class AddressStore:
+    """Public addresses rented apart from machines. Released ones stay in the books."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], take_ip: Callable[[], str], new_id: Callable[[str], str]
+    ) -> None:
+        self._now_ms = now_ms
+        self.take_ip = take_ip
+        self._new_id = new_id
+        self._addresses: dict[str, PublicAddress] = {}
+
+    def allocate(self, vendor: SimVendor, region: str, *, name: str = "", id: str = "") -> PublicAddress:
+        address = PublicAddress(
+            id=id or self._new_id("eipalloc-"),
+            vendor=vendor,
+            region=region,
+            ip=self.take_ip(),
+            name=name,
+            allocated_at_ms=self._now_ms(),
+        )
+        self._addresses[address.id] = address
+        return address
+
+    def all(self, vendor: SimVendor) -> list[PublicAddress]:
+        return [
+            each
+            for each in self._addresses.values()
+            if each.vendor.name == vendor.name and not each.released_at_ms
+        ]
+
+    def find(self, vendor: SimVendor, id: str) -> PublicAddress:
+        for address in self.all(vendor):
+            if id in (address.id, address.ip):
+                return address
+        raise CloudError(ErrorReason.NOT_FOUND, f"There is no address {id}.", subject=id)
+
+    def release(self, address: PublicAddress) -> None:
+        """Refused while a machine answers there."""
+        if address.instance:
+            raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)
+        address.released_at_ms = self._now_ms()
+
+    def ever_allocated(self) -> list[PublicAddress]:
+        return list(self._addresses.values())
+
+
+class DiskStore:
+    """Disks made with machines; those that do not go with them are left behind."""
+
+    def __init__(self, now_ms: Callable[[], int], new_id: Callable[[str], str]) -> None:
+        self._now_ms = now_ms
+        self._new_id = new_id
+        self._disks: dict[str, SimDisk] = {}
+
+    def create_root_disk(self, instance: Instance) -> SimDisk:
+        disk = SimDisk(
+            id=self._new_id("vol-"),
+            vendor=instance.vendor,
+            region=instance.region,
+            zone=instance.zone,
+            size_gib=instance.order.disk_gib or instance.type.disk_gib,
+            name=instance.name,
+            instance=instance.id,
+            delete_with_instance=not instance.order.keep_disk,
+            created_at_ms=self._now_ms(),
+        )
+        self._disks[disk.id] = disk
+        instance.disks.append(disk.id)
+        return disk
+
+    def all(self, vendor: SimVendor) -> list[SimDisk]:
+        return [disk for disk in self._disks.values() if disk.vendor.name == vendor.name]
+
+    def find(self, vendor: SimVendor, id: str) -> SimDisk:
+        disk = self._disks.get(id)
+        if disk is None or disk.vendor.name != vendor.name:
+            raise CloudError(ErrorReason.NOT_FOUND, f"The volume '{id}' does not exist.", subject=id)
+        return disk
+
+    def remove(self, vendor: SimVendor, id: str) -> None:
+        disk = self.find(vendor, id)
+        if disk.instance:
+            raise CloudError(
+                ErrorReason.CONFLICT, f"Volume {id} is currently attached to {disk.instance}", subject=id
+            )
+        del self._disks[id]
+
+    def detach(self, instance: Instance) -> None:
+        """The machine has ended."""
+        for disk in [self._disks[id] for id in instance.disks if id in self._disks]:
+            disk.instance = ""
+            if disk.delete_with_instance:
+                del self._disks[disk.id]

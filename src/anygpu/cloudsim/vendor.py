@@ -1,0 +1,56 @@
+"""What a simulated provider rents out, and how it counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+OnHalt = Literal["end", "stop", "off"]  # off: the machine is down, and billed on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineType:
+    """A machine that can be rented. Prices are micro-dollars per hour for the whole machine."""
+
+    name: str
+    price_microusd_per_hour: int
+    spot_microusd_per_hour: int | None = None
+    vcpus: int = 4
+    memory_gib: float = 16
+    gpu_kind: str = ""
+    gpu_count: int = 0
+    gpu_memory_gib: float = 0
+    disk_gib: int = 100
+    regions: tuple[str, ...] = ()  # empty: everywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimBillingRule:
+    """How a provider counts time: in started steps of `step_s`, at least `minimum_s`."""
+
+    step_s: int = 1
+    minimum_s: int = 0
+
+    def billed_s(self, used_s: int) -> int:
+        steps = -(-max(0, used_s) // self.step_s)
+        return max(steps * self.step_s, self.minimum_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimVendor:
+    """One provider: places, machines, its way of counting, and what its machines can read about their end."""
+
+    name: str
+    regions: Mapping[str, tuple[str, ...]]  # region -> its zones; a provider without zones names none
+    types: tuple[MachineType, ...]
+    billing_rule: SimBillingRule = SimBillingRule()
+    metadata_format: str = ""  # aws | gcp | azure | "": the metadata its machines can read
+    on_halt: OnHalt = "end"
+    credentials: Mapping[str, str] = field(default_factory=dict)  # those that are known; id -> secret or ""
+    address_microusd_per_hour: int = 0
+    vcpu_limit: int = 4096
+
+    def find_type(self, name: str) -> MachineType | None:
+        return next((kind for kind in self.types if kind.name == name), None)
+
+    def zones(self, region: str) -> tuple[str, ...]:
+        return self.regions.get(region) or (region,)

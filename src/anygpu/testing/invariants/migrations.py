@@ -1,0 +1,47 @@
+"""13: a running job migrates only to a better offer, only with a checkpoint, and not too often."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from anygpu.control.elsewhere import MOVE, mode_of
+from anygpu.control.remaining import deadline_ms
+from anygpu.events.types import AttemptLaunching, BetterPlaceFound, CheckpointSaved, StopRequested
+from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
+from anygpu.testing.simulation.world import SimWorld
+
+Stories = Mapping[str, JobTimeline]
+
+
+def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
+    rules = world.scenario.policy.moving
+    for job_id, timeline in timelines.items():
+        view = world.recorder.views[job_id]
+        if deadline_ms(view) is not None:
+            continue
+        left = [entry for entry in timeline.events(StopRequested) if entry.event.reason == MOVE]
+        if left and mode_of(view.spec, rules) != "act":
+            yield Violation(13, f"job {job_id} was moved, and nobody allowed that")
+        if len(left) > rules.most:
+            yield Violation(13, f"job {job_id} was moved {len(left)} times")
+        if any(later.at - earlier.at < rules.apart_s for earlier, later in pairwise(left)):
+            yield Violation(13, f"job {job_id} was moved again too soon")
+        for number, stop in enumerate(left, 1):
+            yield from _check_target(timeline, stop, left[:number])
+
+
+def _check_target(
+    timeline: JobTimeline, stop: TimedEvent[StopRequested], left: Sequence[TimedEvent[StopRequested]]
+) -> Iterator[Violation]:
+    """Not to the place it is at, nor to one it has moved away from."""
+    number = stop.event.attempt
+    if not any(
+        entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)
+    ):
+        yield Violation(13, f"job {timeline.job_id} was moved, and cannot go on from there")
+    found = [
+        entry.event.better for entry in timeline.events(BetterPlaceFound) if entry.event.attempt == number
+    ]
+    launched = {entry.event.attempt: entry.event.offer.place for entry in timeline.events(AttemptLaunching)}
+    been = {launched[each.event.attempt] for each in left}
+    if not found or found[-1] is None or found[-1].offer.place in been:
+        yield Violation(13, f"job {timeline.job_id} was moved to where it was before, or nowhere")

@@ -1,0 +1,70 @@
+"""8: nothing acknowledged is lost or duplicated (events, metrics, logs). 10: refolding gives the same state."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from anygpu.events.fold import Recorded, fold
+from anygpu.events.types import AttemptEnded, CheckpointSaved
+from anygpu.store.evidence import Point
+from anygpu.testing.invariants.timeline import JobTimeline, Violation
+from anygpu.testing.simulation.client import SCOPE
+from anygpu.testing.simulation.records import AgentRecord
+from anygpu.testing.simulation.world import SimWorld
+
+ALL = 1 << 20
+
+
+async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[Violation]:
+    journal, evidence = world.new_journal(), world.new_evidence()
+    found: list[Violation] = []
+    for project in sorted({asked.project for asked in world.scenario.jobs}):
+        truth = await journal.events(replace(SCOPE, project=project), after=0, limit=ALL)
+        found += _events(world, project, truth)
+    for job_id, timeline in timelines.items():
+        scope = replace(SCOPE, project=timeline.commits[0].recorded.project)
+        again = fold(await journal.events(scope, after=0, limit=ALL, job_id=job_id))
+        if again != await journal.view(scope, job_id):
+            found.append(Violation(10, f"folding job {job_id} again gives another state"))
+    for record in (record for record in world.environment.records if record.job_id):
+        log = await evidence.log(record.job_id, record.attempt, offset=0, limit=ALL)
+        points, _ = await evidence.points(record.job_id, record.attempt, after=0, limit=ALL)
+        found += [*_frames(record, log.data, points), *_commits(record, timelines[record.job_id])]
+    return found
+
+
+def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterator[Violation]:
+    written = (commit.recorded for commit in world.recorder.commits)
+    if list(truth) != [recorded for recorded in written if recorded.project == project]:
+        yield Violation(8, "the journal does not hold what was committed, in that order")
+    shown = world.follower.received if project == SCOPE.project else []
+    if list(truth[: len(shown)]) != shown:
+        yield Violation(8, "a follower was shown what the journal does not hold")
+    if [recorded.position for recorded in truth] != list(range(1, len(truth) + 1)):
+        yield Violation(8, "the journal has a gap")
+
+
+def _frames(record: AgentRecord, log: bytes, points: Sequence[Point]) -> Iterator[Violation]:
+    """Everything acknowledged is there, once, in order; more may be, when only the answer was lost."""
+    acked = record.frames[: record.acked]
+    if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):
+        yield Violation(8, f"the log of {record.name} is not what was acknowledged")
+    most = sum(frame.point is not None for frame in acked)
+    if list(points) != record.points[: len(points)] or len(points) < most:
+        yield Violation(8, f"the metrics of {record.name} are not what was acknowledged")
+    if record.went_back_to is not None:
+        yield Violation(8, f"{record.name} had to go back to frame {record.went_back_to}")
+
+
+def _commits(record: AgentRecord, timeline: JobTimeline) -> Iterator[Violation]:
+    saved = {entry.event.checkpoint.id for entry in timeline.events(CheckpointSaved)}
+    for step, checkpoint_id in record.saved:
+        if checkpoint_id not in saved:
+            yield Violation(8, f"the checkpoint of step {step} of {record.name} was acknowledged and is lost")
+    if not record.end_acked:
+        return
+    ends = [entry.event for entry in timeline.events(AttemptEnded) if entry.event.attempt == record.attempt]
+    if not ends:
+        yield Violation(8, f"the end of {record.name} was acknowledged and is lost")
+    for marks in (event.marks for event in ends):
+        if (marks.log_bytes, marks.metric_points) != (len(record.log), len(record.points)):
+            yield Violation(8, f"{record.name} ended before its frames were there: {marks}")

@@ -1,0 +1,1 @@
+"""In-memory implementations of the stores: journal, reports, blobs."""

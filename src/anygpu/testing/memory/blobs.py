@@ -1,0 +1,56 @@
+"""A blob store in a dictionary."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+
+from anygpu.errors import BlobMissing
+from anygpu.store.blobs import BlobInfo, Method
+from anygpu.store.objects.keys import checked_key, checked_prefix, signable_key
+
+
+class MemoryBlobs:
+    """The blob seam with no disk, no network and, given a clock, no time of its own."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._now_ms = now_ms
+        self._blobs: dict[str, tuple[BlobInfo, bytes]] = {}
+
+    async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo:
+        checked_key(key)
+        whole = data if isinstance(data, bytes) else b"".join([piece async for piece in data])
+        info = BlobInfo(key=key, size=len(whole), modified_ms=self._now_ms())
+        self._blobs[key] = (info, whole)
+        return info
+
+    async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        end = None if length is None else start + length
+        return self._read(key)[start:end]
+
+    async def stream(self, key: str) -> AsyncIterator[bytes]:
+        whole = self._read(key)
+        if whole:
+            yield whole
+
+    async def head(self, key: str) -> BlobInfo | None:
+        found = self._blobs.get(checked_key(key))
+        return found and found[0]
+
+    async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
+        folder = checked_prefix(prefix)
+        for key, (info, _) in sorted(self._blobs.items()):
+            if not folder or key.startswith(f"{folder}/"):
+                yield info
+
+    async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
+        limit = "" if max_size is None else f"&max_size={max_size}"
+        expires_ms = self._now_ms() + round(expires_s * 1000)
+        return f"memory:///blobs/{signable_key(key)}?method={method}&expires_ms={expires_ms}{limit}"
+
+    async def delete(self, key: str) -> None:
+        self._blobs.pop(checked_key(key), None)
+
+    def _read(self, key: str) -> bytes:
+        try:
+            return self._blobs[checked_key(key)][1]
+        except KeyError as error:
+            raise BlobMissing(f"There is no blob {key!r}.", key=key) from error

@@ -1,0 +1,200 @@
+"""A journal in dictionaries, with the semantics of the SQL journal. Lost with the process.
+
+Views and events are immutable, so they are shared with the caller and never copied.
+"""
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anygpu.errors import Conflict, LeaseLost, NotFound
+from anygpu.events.fold import Recorded, step
+from anygpu.events.slots import Tenant, Usage, tenant_of, used_by
+from anygpu.events.types import AttemptReleased, Event, JobSubmitted
+from anygpu.events.view import JobView
+from anygpu.store import search
+from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
+from anygpu.store.scope import AnyScope, Scope, SystemScope
+
+
+@dataclass(slots=True)
+class _Project:
+    events: list[Recorded] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)  # in order of submission
+    keys: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Job:
+    view: JobView
+    project: _Project
+    events: list[Recorded]
+
+
+@dataclass(slots=True)
+class _Lease:
+    holder: str
+    epoch: int
+    until_s: float
+
+
+class MemoryJournal:
+    """A `Journal`. `now_s` is the clock leases run by."""
+
+    def __init__(
+        self, *, now_s: Callable[[], float] = time.monotonic, on_commit: OnCommit | None = None
+    ) -> None:
+        self._now_s = now_s
+        self._on_commit = on_commit
+        self._projects: dict[tuple[str, str], _Project] = {}
+        self._jobs: dict[str, _Job] = {}
+        self._live: dict[str, _Job] = {}
+        self._leases: dict[str, _Lease] = {}
+        self._usages: dict[Tenant, Usage] = {}
+
+    async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
+        project = self._projects.setdefault((scope.organisation, scope.project), _Project())
+        key = event.spec.idempotency_key
+        if key is not None and key in project.keys:
+            return Written(view=self._jobs[project.keys[key]].view, recorded=())
+        if job_id in self._jobs:
+            raise Conflict(f"job {job_id} exists already")
+        recorded = _record(scope.organisation, scope.project, project, job_id, event, at_ms)
+        job = _Job(step(None, recorded), project, [recorded])
+        project.events.append(recorded)
+        project.jobs.append(job_id)
+        if key is not None:
+            project.keys[key] = job_id
+        self._jobs[job_id] = self._live[job_id] = job
+        return self._notify(Written(view=job.view, recorded=(recorded,)))
+
+    async def transact(
+        self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
+    ) -> Written:
+        self._check(guard)
+        job = self._job(scope, job_id)
+        view = job.view
+        recorded: list[Recorded] = []
+        for event in decide(view):
+            one = _record(view.organisation, view.project, job.project, job_id, event, at_ms, len(recorded))
+            view = step(view, one)
+            recorded.append(one)
+        job.view = view
+        job.events += recorded
+        job.project.events += recorded
+        self._add_usage(view, recorded)
+        if view.terminal:
+            self._live.pop(job_id, None)
+        return self._notify(Written(view=view, recorded=tuple(recorded)))
+
+    async def view(self, scope: AnyScope, job_id: str) -> JobView:
+        return self._job(scope, job_id).view
+
+    async def find(self, scope: Scope, query: JobQuery) -> JobPage:
+        before = search.from_cursor(query.cursor) if query.cursor is not None else None
+        project = self._projects.get((scope.organisation, scope.project), _Project())
+        jobs = [self._jobs[job_id] for job_id in reversed(project.jobs)]
+        fit = [
+            job
+            for job in jobs
+            if (before is None or job.events[0].position < before) and _matches(job.view, query)
+        ]
+        page = fit[: query.limit]
+        more = search.to_cursor(page[-1].events[0].position) if page and len(fit) > query.limit else None
+        return JobPage(jobs=tuple(job.view for job in page), next_cursor=more)
+
+    async def live(self) -> Sequence[JobView]:
+        views = [job.view for job in self._live.values()]
+        return sorted(views, key=lambda view: (view.submitted_at_ms, view.id))
+
+    async def events(
+        self, scope: Scope, *, after: int, limit: int, job_id: str | None = None
+    ) -> Sequence[Recorded]:
+        if job_id is None:
+            project = self._projects.get((scope.organisation, scope.project), _Project())
+            return project.events[max(after, 0) : max(after, 0) + limit]
+        events = self._job(scope, job_id).events
+        start = bisect_right(events, after, key=lambda recorded: recorded.position)
+        return events[start : start + limit]
+
+    async def usages(self) -> Mapping[Tenant, Usage]:
+        return dict(self._usages)
+
+    def _add_usage(self, view: JobView, recorded: Sequence[Recorded]) -> None:
+        for one in recorded:
+            used_s = used_by(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
+            if used_s:
+                known = self._usages.get(tenant_of(view), Usage())
+                self._usages[tenant_of(view)] = known.plus(used_s, one.at_ms / 1000)
+
+    async def head(self, scope: Scope) -> int:
+        project = self._projects.get((scope.organisation, scope.project))
+        return len(project.events) if project else 0
+
+    async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
+        now_s = self._now_s()
+        lease = self._leases.get(name)
+        if lease is not None and lease.holder != holder and lease.until_s > now_s:
+            return None
+        if lease is None or lease.holder != holder:
+            lease = _Lease(holder, lease.epoch + 1 if lease else 1, 0)
+        lease.until_s = now_s + ttl_s
+        self._leases[name] = lease
+        return Guard(name=name, holder=holder, epoch=lease.epoch)
+
+    def _check(self, guard: Guard | None) -> None:
+        if guard is None:
+            return
+        lease = self._leases.get(guard.name)
+        if lease is None or (lease.holder, lease.epoch) != (guard.holder, guard.epoch):
+            raise LeaseLost()
+
+    def _job(self, scope: AnyScope, job_id: str) -> _Job:
+        job = self._jobs.get(job_id)
+        if job is None or not _is_in_scope(scope, job.view):
+            raise NotFound(f"no job {job_id}")
+        return job
+
+    def _notify(self, written: Written) -> Written:
+        if self._on_commit is not None and written.recorded:
+            self._on_commit(written.recorded)
+        return written
+
+
+def _record(
+    organisation: str, name: str, project: _Project, job_id: str, event: Event, at_ms: int, ahead: int = 0
+) -> Recorded:
+    return Recorded(
+        organisation=organisation,
+        project=name,
+        position=len(project.events) + ahead + 1,
+        job_id=job_id,
+        at_ms=at_ms,
+        event=event,
+    )
+
+
+def _is_in_scope(scope: AnyScope, view: JobView) -> bool:
+    if isinstance(scope, SystemScope):
+        return True
+    return (scope.organisation, scope.project) == (view.organisation, view.project)
+
+
+def _matches(view: JobView, query: JobQuery) -> bool:
+    if query.submitted_after_ms is not None and view.submitted_at_ms < query.submitted_after_ms:
+        return False
+    if query.submitted_before_ms is not None and view.submitted_at_ms >= query.submitted_before_ms:
+        return False
+    if query.id_prefix is not None and not _has_prefix(view.id, query.id_prefix):
+        return False
+    groups = search.wanted(query)
+    if not groups:
+        return True
+    has = search.terms(view)
+    return all(any(term in has for term in group) for group in groups)
+
+
+def _has_prefix(job_id: str, prefix: str) -> bool:
+    start = search.id_start(prefix)
+    return start is not None and job_id.startswith(start)

@@ -1,0 +1,192 @@
+"""Agents' reports (logs, metrics, telemetry) in lists, with the semantics of the SQL store."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import nan
+from typing import Any
+
+from anygpu.errors import ReportGap
+from anygpu.events.facts import Marks
+from anygpu.store.evidence import (
+    LOG_QUOTA_BYTES,
+    MAX_NAME_LENGTH,
+    MAX_NAMES,
+    AttemptRow,
+    Batch,
+    LogPart,
+    Point,
+    SeriesSummary,
+)
+from anygpu.store.sampling import evenly, pick
+
+
+@dataclass(slots=True)
+class _Log:
+    """The first bytes, then (after a hole, once the quota is used up) the newest."""
+
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    end: int = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        return len(self.head) + len(self.tail)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    acked: int = 0
+    beats: int = 0
+    phase: str = ""
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    last_seen_ms: int = 0
+    dropped: int = 0
+    log: _Log = field(default_factory=_Log)
+    points: list[Point] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    telemetry: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+class MemoryReports:
+    """An `Evidence`."""
+
+    def __init__(self, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
+        self._log_quota_bytes = log_quota_bytes
+        self._jobs: dict[str, dict[int, _Attempt]] = {}
+
+    async def ingest(self, job_id: str, attempt: int, batch: Batch, *, at_ms: int) -> AttemptRow:
+        known = self._find(job_id, attempt)
+        acked = known.acked if known else 0
+        if batch.first > acked + 1:
+            raise ReportGap(expected=acked + 1)
+        row = self._touch(job_id, attempt, at_ms)
+        if batch.last > acked:
+            self._store(job_id, row, batch)
+        return _row(row)
+
+    async def beat(self, job_id: str, attempt: int, *, at_ms: int) -> AttemptRow:
+        return _row(self._touch(job_id, attempt, at_ms))
+
+    async def attempt(self, job_id: str, attempt: int) -> AttemptRow:
+        known = self._find(job_id, attempt)
+        return _row(known) if known else AttemptRow()
+
+    async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]:
+        return {key: await self.attempt(*key) for key in keys}
+
+    async def points(
+        self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
+    ) -> tuple[Sequence[Point], int]:
+        stored = self._stored_points(job_id, attempt)
+        after = max(after, 0)
+        rest = enumerate(islice(stored, after, None), after + 1)
+        found = list(islice(((i, p) for i, p in rest if name is None or p.name == name), limit))
+        cursor = found[-1][0] if found and len(found) == limit else max(after, len(stored))
+        return [point for _, point in found], cursor if limit > 0 else after
+
+    async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]:
+        by_name: dict[str, list[Point]] = {}
+        for point in self._stored_points(job_id, attempt):
+            by_name.setdefault(point.name, []).append(point)
+        return [_summary(name, points) for name, points in sorted(by_name.items())]
+
+    async def sample(self, job_id: str, attempt: int, name: str, *, most: int) -> Sequence[Point]:
+        points = [point for point in self._stored_points(job_id, attempt) if point.name == name]
+        return [points[index] for index in pick([point.value for point in points], most)]
+
+    async def telemetry(self, job_id: str, attempt: int, *, most: int) -> Sequence[Mapping[str, Any]]:
+        known = self._find(job_id, attempt)
+        return evenly(known.telemetry, most) if known else []
+
+    async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
+        known = self._find(job_id, attempt)
+        return _part(known.log if known else _Log(), offset, limit)
+
+    def _find(self, job_id: str, attempt: int) -> _Attempt | None:
+        return self._jobs.get(job_id, {}).get(attempt)
+
+    def _stored_points(self, job_id: str, attempt: int) -> list[Point]:
+        known = self._find(job_id, attempt)
+        return known.points if known else []
+
+    def _touch(self, job_id: str, attempt: int, at_ms: int) -> _Attempt:
+        row = self._jobs.setdefault(job_id, {}).setdefault(attempt, _Attempt())
+        row.beats += 1
+        row.last_seen_ms = at_ms
+        return row
+
+    def _store(self, job_id: str, row: _Attempt, batch: Batch) -> None:
+        for seq, data in batch.logs:
+            if seq > row.acked:
+                self._append_log(job_id, row, data)
+        for seq, points in batch.points:
+            if seq > row.acked:
+                _append_points(row, points)
+        row.dropped += sum(count for seq, count in batch.dropped if seq > row.acked)
+        row.telemetry += [sample for seq, sample in batch.telemetry if seq > row.acked]
+        row.phase = next((phase for seq, phase in reversed(batch.phases) if seq > row.acked), row.phase)
+        row.progress = batch.progress if batch.progress is not None else row.progress
+        row.acked = batch.last
+
+    def _append_log(self, job_id: str, row: _Attempt, data: bytes) -> None:
+        logs = [attempt.log for _, attempt in sorted(self._jobs[job_id].items())]
+        room = max(0, self._log_quota_bytes // 4 - sum(log.end for log in logs))
+        row.log.head += data[:room]
+        row.log.tail += data[room:]
+        row.log.end += len(data)
+        _drop(logs, sum(log.stored_bytes for log in logs) - self._log_quota_bytes)
+
+
+def _drop(logs: Iterable[_Log], excess: int) -> None:
+    for log in logs:
+        if excess <= 0:
+            return
+        gone = min(excess, len(log.tail))
+        del log.tail[:gone]
+        excess -= gone
+
+
+def _append_points(row: _Attempt, points: Sequence[Point]) -> None:
+    for point in points:
+        fits = len(point.name) <= MAX_NAME_LENGTH
+        if fits and (point.name in row.names or len(row.names) < MAX_NAMES):
+            row.names.add(point.name)
+            row.points.append(point)
+        else:
+            row.dropped += 1
+
+
+def _row(row: _Attempt) -> AttemptRow:
+    return AttemptRow(
+        acked=row.acked,
+        beats=row.beats,
+        marks=Marks(log_bytes=row.log.end, metric_points=len(row.points)),
+        phase=row.phase,
+        progress=row.progress,
+        telemetry=row.telemetry[-1] if row.telemetry else {},
+        last_seen_ms=row.last_seen_ms,
+        dropped_points=row.dropped,
+    )
+
+
+def _summary(name: str, points: Sequence[Point]) -> SeriesSummary:
+    numbers = [point.value for point in points if point.value == point.value]
+    return SeriesSummary(
+        name=name,
+        count=len(points),
+        min=min(numbers, default=nan),
+        max=max(numbers, default=nan),
+        last=points[-1].value,
+        last_step=points[-1].step,
+    )
+
+
+def _part(log: _Log, offset: int, limit: int) -> LogPart:
+    start = max(0, log.end + offset) if offset < 0 else min(offset, log.end)
+    tail_start = log.end - len(log.tail)
+    if start < len(log.head):
+        return LogPart(start=start, data=bytes(log.head[start : start + limit]), end=log.end)
+    start = max(start, tail_start)
+    from_tail = start - tail_start
+    return LogPart(start=start, data=bytes(log.tail[from_tail : from_tail + limit]), end=log.end)

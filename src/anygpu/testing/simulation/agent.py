@@ -1,0 +1,266 @@
+"""A simulated agent in virtual time that follows the agent protocol."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from anygpu.backends.contract import Launch
+from anygpu.errors import (
+    AlreadyClaimed,
+    AnygpuError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ReportGap,
+    Superseded,
+    Unauthorized,
+)
+from anygpu.testing.simulation.agent_environment import AgentEnvironment
+from anygpu.testing.simulation.control_process import ControlProcess
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.provider import SimMachine, SimProvider
+from anygpu.testing.simulation.records import AgentRecord, SimFrame
+from anygpu.testing.simulation.training import SimTrainer, TrainingEnd
+from anygpu.testing.simulation.uploads import SimUploader
+from anygpu.testing.simulation.virtual_time import SimWake
+
+T = TypeVar("T")
+REJECTIONS = (Unauthorized, Forbidden, NotFound, Superseded, AlreadyClaimed)
+DELIVER_S = 240.0
+CLAIM_FOR_S = 300.0
+
+
+class SimAgent:
+    """A `Guest`. Claims, trains, reports, saves, ends; stops by itself when its lease is over."""
+
+    def __init__(
+        self, machine: SimMachine, launch: Launch, environment: AgentEnvironment, provider: SimProvider
+    ) -> None:
+        self.machine = machine
+        self.provider = provider
+        self.environment = environment
+        self.record = AgentRecord(launch.name, machine.id)
+        self.token = ""
+        self.work: dict[str, Any] = {}
+        self.grace_s = 0.0
+        self.stopping: str = ""  # the outcome this will have, once something asks us to stop
+        self.rejected = False
+        self._dead = False
+        self._delivering = False
+        self.trainer_wake = SimWake(environment.loop)  # interrupts the trainer
+        self.uploader = SimUploader(self)
+        self._ticket = launch.ticket
+        self._sender_wake = SimWake(environment.loop)
+        self._lease_until = float("inf")
+        self._heartbeat_s = 5.0
+        self._tasks: list[asyncio.Task[None]] = []
+        environment.records.append(self.record)
+
+    # -- what the machine does to us ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._start_task(self._run())
+
+    def kill(self) -> None:
+        self._dead = True
+        self._record_training_end()
+        for task in self._tasks:
+            task.cancel()
+
+    def notice(self) -> None:
+        """Some machines tell their agent; of others only the provider's list knows."""
+        if self.work and self.environment.faults.random.random() < 0.5:
+            self.stop("stopped")
+
+    def deliver(self) -> None:
+        """A courier leaves at once when the agent still holds its lock."""
+        if self._dead and self.work and not self._delivering:
+            self._delivering = True
+            self.environment.loop.create_task(self._deliver())
+
+    def stop(self, outcome: str) -> None:
+        sternness = ["", "stopped", "timeout", "cancelled", "lease_lost"]
+        if sternness.index(outcome) > sternness.index(self.stopping):
+            self.stopping = outcome
+            if outcome == "cancelled":
+                self.provider.maybe_interrupt(self.machine, "cancelling", 4.0)
+            self.trainer_wake.set("stop")
+
+    # -- the story ---------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        if await self._claim():
+            self._start_task(self._send())
+            self._start_task(self._keep_lease())
+            self._start_task(self.uploader.run())
+            end = await SimTrainer(self).run()
+            self._record_training_end()
+            await self._finish(end)
+        self.provider.agent_exited(self.machine)
+
+    async def _claim(self) -> bool:
+        claimant = self.environment.randomness.token(8)
+        until = self.now() + CLAIM_FOR_S
+        while self.now() < until:
+            sent_at = self.now()
+            try:
+                answer = await self.call(
+                    lambda p: p.agent_service.claim(self._ticket, claimant, {"os": "sim"})
+                )
+            except REJECTIONS:
+                return False
+            except AnygpuError:
+                await self.sleep(3)
+            else:
+                self._accept_work(answer, sent_at)
+                return True
+        return False
+
+    def _accept_work(self, answer: dict[str, Any], sent_at: float) -> None:
+        self.token, self.work = answer["token"], answer["work"]
+        self.grace_s = self.work["grace_s"]
+        self._lease_until = sent_at + answer["lease_s"]
+        self._heartbeat_s = answer["heartbeat_s"]
+        record = self.record
+        record.job_id, record.attempt = answer["job_id"], answer["attempt"]
+        record.claimed_at, record.resume = self.environment.loop.time(), self.work["resume"]
+        self.environment.trace(f"{self.machine.id} claimed {record.name}")
+
+    async def _finish(self, end: TrainingEnd) -> None:
+        until = self.now() + DELIVER_S
+        if end.outcome not in ("cancelled", "lease_lost"):
+            await self.uploader.drain(until)
+        while self.now() < until and not self.rejected:
+            waits = self.record.acked < len(self.record.frames)
+            if waits and not self.environment.faults.occurs(Fault.REORDERED):
+                self._sender_wake.set("")
+                await self.sleep(1)
+            elif await self._report_end(end):
+                return
+
+    async def _report_end(self, end: TrainingEnd) -> bool:
+        body = end.body(last_seq=len(self.record.frames))
+        try:
+            await self.call(lambda p: p.agent_service.end(self.key(p), body))
+        except ReportGap:
+            await self.sleep(1)  # the sender delivers what is missing
+        except REJECTIONS:
+            self.environment.faults.record(Fault.ZOMBIE, f"{self.record.name} end")
+            return True
+        except AnygpuError as error:
+            self._report_conflict(error)
+            await self.sleep(3)
+        else:
+            self.record.end_acked = end.outcome if end.outcome != "agent_lost" else None
+            self.environment.trace(f"{self.record.name} told its end: {end.outcome}")
+            return True
+        return False
+
+    async def _deliver(self) -> None:
+        """What a courier does with the spool of a dead agent: evidence only, nothing is committed."""
+        until = self.now() + DELIVER_S
+        while self.now() < until and not self.rejected and self.record.end_acked is None:
+            if self.record.acked >= len(self.record.frames):
+                await self._report_end(TrainingEnd(outcome="agent_lost"))
+                return
+            try:
+                await self._report_or_beat()
+            except AnygpuError:
+                await self.sleep(3)
+
+    # -- reporting ---------------------------------------------------------------------------------------------
+
+    def add_frame(self, **content: Any) -> None:
+        self.record.frames.append(SimFrame(len(self.record.frames) + 1, **content))
+        self._sender_wake.set("")
+
+    async def _send(self) -> None:
+        pause_s = 1.0
+        while not self.rejected:
+            if self.record.acked >= len(self.record.frames):
+                await self._sender_wake.wait(self._heartbeat_s)
+            await self.wait_while_paused()
+            try:
+                await self._report_or_beat()
+                pause_s = 1.0
+            except ReportGap as gap:
+                self._go_back(gap)
+            except REJECTIONS:
+                self.rejected = True
+                self.stop("lease_lost")
+            except AnygpuError as error:
+                self._report_conflict(error)
+                await self.sleep(pause_s)
+                pause_s = min(8.0, pause_s * 2)
+
+    async def _report_or_beat(self) -> None:
+        sent_at = self.now()
+        if self.record.acked < len(self.record.frames):
+            batch = self.record.batch(skip=self._frames_to_skip())
+            answer = await self.call(lambda p: p.agent_service.report(self.key(p), batch))
+            self.record.acked = max(self.record.acked, int(answer["acked"]))
+        else:
+            answer = await self.call(lambda p: p.agent_service.heartbeat(self.key(p)))
+        self._handle_answer(sent_at, answer)
+        self.environment.maybe_disturb(self)
+
+    def _frames_to_skip(self) -> int:
+        """Frames that overtake others on their way: the server must ask for those in between."""
+        waiting = len(self.record.frames) - self.record.acked
+        return 1 if waiting > 1 and self.environment.faults.occurs(Fault.REORDERED) else 0
+
+    def _handle_answer(self, sent_at: float, answer: dict[str, Any]) -> None:
+        self.record.answered_at.append(self.environment.loop.time())
+        self._lease_until = max(self._lease_until, sent_at + answer["lease_s"])
+        for order in answer["orders"]:
+            timed_out = order.get("reason") == "timeout"
+            self.stop("cancelled" if order["kind"] == "cancel" else "timeout" if timed_out else "stopped")
+
+    def _go_back(self, gap: ReportGap) -> None:
+        expected = int(gap.details["expected"])
+        if expected <= self.record.acked:
+            self.record.went_back_to = expected
+        self.record.acked = expected - 1
+
+    def _report_conflict(self, error: AnygpuError) -> None:
+        if isinstance(error, Conflict):
+            self.environment.problem(f"{self.record.name} got {error!r}")
+
+    async def _keep_lease(self) -> None:
+        while self.now() < self._lease_until:
+            await self.sleep(self._lease_until - self.now())
+        self.environment.trace(f"{self.record.name} lost its lease")
+        self.stop("lease_lost")
+
+    # -- small things ------------------------------------------------------------------------------------------
+
+    def key(self, process: ControlProcess) -> Any:
+        return process.agent_service.authenticate(self.token)
+
+    def now(self) -> float:
+        """By the machine's own clock, which does not run while the machine stands still."""
+        return self.environment.loop.time() - self.machine.frozen_s
+
+    async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
+        try:
+            answer = await self.environment.call(self.machine, invoke)
+        except AnygpuError:
+            await self.wait_while_paused()
+            raise
+        await self.wait_while_paused()
+        return answer
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.001))
+        await self.wait_while_paused()
+
+    async def wait_while_paused(self) -> None:
+        if self.environment.loop.time() < self.machine.paused_until:
+            await asyncio.sleep(self.machine.paused_until - self.environment.loop.time())
+
+    def _record_training_end(self) -> None:
+        if self.record.trained_from is not None and self.record.trained_until is None:
+            self.record.trained_until = self.environment.loop.time()
+
+    def _start_task(self, story: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(self.environment.loop.create_task(story))

@@ -1,0 +1,207 @@
+"""Backends that rent from a simulated provider. Their calls fail in every way that provider calls can fail."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from anygpu.backends.contract import Interval, Launch, Leftover, Observation, State
+from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
+from anygpu.events.facts import Billing, Blame, Failure, Handle, Offer
+from anygpu.spec.model import Resources
+from anygpu.testing.simulation.faults import Fault, FaultInjector
+from anygpu.testing.simulation.provider import SimMachine, SimProvider, provider_time_ms
+
+BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNCH)
+
+
+class SimBackend:
+    """A `Backend` that also lists."""
+
+    def __init__(
+        self,
+        provider: SimProvider,
+        *,
+        dead: bool = False,
+        interruptible: bool = False,
+        lease_s: float = 0,
+        opens_at: float = 0,
+    ) -> None:
+        self.name = provider.name
+        self.probe_every_s = 0.0
+        self._dead = dead
+        self._provider = provider
+        self._faults: FaultInjector = provider.faults
+        self._interruptible = interruptible
+        self._lease_s = lease_s
+        self._opens_at = opens_at
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        await self._send_request()
+        units = int(need.cpus or 1)
+        provider, free = self._provider, self._provider.free_units()
+        if provider.loop.time() < self._opens_at:
+            return []
+        return [
+            Offer(
+                backend=self.name,
+                cpus=provider.capacity or 8,
+                free=None if free is None else max(0, free // units),
+                price_microusd_per_hour=provider.tariff.price,
+                billing=Billing(step_s=provider.tariff.step_s, minimum_s=provider.tariff.minimum_s),
+                interruptible=self._interruptible,
+                max_run_s=provider.max_run_s,
+                lease_s=self._lease_s,
+            )
+        ]
+
+    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+        await self._send_request()
+        self._maybe_reject()
+        if self._faults.occurs(Fault.LAUNCH_LOST):
+            await self._time_out()
+        if self._faults.occurs(Fault.LAUNCH_LATE):
+            self._provider.pending_launches += 1
+            self._provider.loop.call_later(self._faults.uniform(5, 200), self._create_late, launch)
+            await self._time_out()
+        machine = self._provider.create(launch)
+        if self._faults.occurs(Fault.LAUNCH_TIMED_OUT):
+            await self._time_out()
+        await self._send_response()
+        return Handle(name=launch.name, native={"id": machine.id})
+
+    def _maybe_reject(self) -> None:
+        if self._faults.occurs(Fault.NO_CAPACITY):
+            raise NoCapacity()
+        if self._faults.occurs(Fault.BAD_CREDENTIALS):
+            raise LaunchRefused("the key was revoked")
+        if self._faults.occurs(Fault.OUT_OF_QUOTA):
+            raise NoQuota()
+
+    def _create_late(self, launch: Launch) -> None:
+        self._provider.pending_launches -= 1
+        with contextlib.suppress(NoCapacity, NoQuota):
+            self._provider.create(launch, look=False)
+
+    async def probe(self, handle: Handle) -> Observation:
+        await self._send_request()
+        if self._faults.occurs(Fault.PROBE_FAILED):
+            await self._time_out()
+        listed = self._provider.listed_machines(handle.name)
+        if not listed or self._faults.occurs(Fault.LISTING_LAG, 0.2):
+            return Observation(state=State.ABSENT)
+        return observe(self._provider, listed)
+
+    async def terminate(self, handle: Handle) -> None:
+        await self._send_request()
+        lost = self._faults.occurs(Fault.TERMINATE_LOST)
+        for machine in [] if lost else self._provider.listed_machines(handle.name):
+            self._provider.end_soon(machine)
+        if lost and self._faults.random.random() < 0.5:
+            return  # accepted, answered, forgotten
+        if lost or self._faults.occurs(Fault.TERMINATE_TIMED_OUT):
+            await self._time_out()
+
+    async def inventory(self) -> Sequence[Handle]:
+        await self._send_request()
+        if self._faults.occurs(Fault.PROBE_FAILED):
+            await self._time_out()
+        return [Handle(name=m.name) for m in self._provider.machines if self._provider.is_listed(m)]
+
+    async def _send_request(self) -> None:
+        await asyncio.sleep(self._faults.uniform(0.05, 0.5))
+        if self._dead:
+            await self._time_out()
+        if self._faults.occurs(Fault.THROTTLED):
+            raise RateLimited(f"{self.name} is throttling")
+
+    async def _send_response(self) -> None:
+        await asyncio.sleep(self._faults.uniform(0.05, 3))
+
+    async def _time_out(self) -> None:
+        await asyncio.sleep(10)
+        raise TimeoutError(f"{self.name} did not answer")
+
+
+class SimHostBackend(SimBackend):
+    """A place of one's own: what an agent wrote to disk before it died can still be read there."""
+
+    async def deliver(self, handle: Handle) -> None:
+        await self._send_request()
+        for machine in self._provider.machines_named(handle.name):
+            if machine.spool_lost:
+                raise OSError("the disk cannot be read")
+            if machine.guest is not None:
+                machine.guest.deliver()
+
+
+class SimCloudBackend(SimBackend):
+    """A place that charges: it has a meter, and machines leave things behind."""
+
+    meter_factor = 1.0  # a meter that is wrong on request
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        await self._send_request()
+        left = self._provider.unreleased_addresses()
+        return [Leftover(kind="address", id=each.id, name=each.machine.name) for each in left]
+
+    async def remove(self, leftover: Leftover) -> None:
+        await self._send_request()
+        for address in self._provider.unreleased_addresses():
+            if address.id == leftover.id:
+                address.released_at = self._provider.loop.time()
+
+    async def metered_microusd(self, handle: Handle) -> int | None:
+        await self._send_request()
+        machines = self._provider.machines_named(handle.name)
+        if self._faults.occurs(Fault.METER_LATE) or any(m.ended_at is None for m in machines):
+            return None
+        return round(
+            sum(charged_microusd(self._provider, machine) for machine in machines) * self.meter_factor
+        )
+
+
+def charged_microusd(provider: SimProvider, machine: SimMachine) -> int:
+    until = provider.loop.time() if machine.ended_at is None else machine.ended_at
+    return provider.tariff.charge(machine.price, machine.launched_at, until)
+
+
+def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observation:
+    """What the provider's list shows for one name. Where a twin may be hidden, an ended machine proves nothing."""
+    there = [machine for machine in machines if provider.is_listed(machine)]
+    certain = provider.lists_completely(machines[0].name)
+    first, *twins = (_interval(provider, machine) for machine in machines)
+    running = [machine for machine in there if not machine.exited]
+    taken = any(machine.noticed if there else machine.preempted for machine in there or machines)
+    return Observation(
+        state=State.RUNNING
+        if running
+        else State.EXITED
+        if there
+        else State.GONE
+        if certain
+        else State.ABSENT,
+        detail="" if there else "taken back" if taken else "ended",
+        preempted=taken,
+        started_at_ms=first.started_at_ms,
+        ended_at_ms=first.ended_at_ms,
+        price_microusd_per_hour=first.price_microusd_per_hour,
+        failure=BROKEN if any(_is_broken(provider, machine) for machine in there) else None,
+        twins=tuple(twins),
+    )
+
+
+def _interval(provider: SimProvider, machine: SimMachine) -> Interval:
+    ended = (
+        None
+        if provider.is_listed(machine) or machine.ended_at is None
+        else provider_time_ms(machine.ended_at)
+    )
+    return Interval(
+        started_at_ms=provider_time_ms(machine.launched_at),
+        ended_at_ms=ended,
+        price_microusd_per_hour=machine.price,
+    )
+
+
+def _is_broken(provider: SimProvider, machine: SimMachine) -> bool:
+    return machine.broken_from is not None and machine.broken_from <= provider.loop.time()

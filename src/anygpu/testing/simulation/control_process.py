@@ -1,0 +1,156 @@
+"""A simulated control process: the real agent service, jobs and supervisor, on interfaces that can crash."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anygpu.backends.contract import Backend
+from anygpu.control.comparing import Comparing, nothing_read
+from anygpu.control.desk import Desk
+from anygpu.control.jobs import Jobs
+from anygpu.control.keeper import Keeper
+from anygpu.control.placing import Placing
+from anygpu.control.policy import Policy
+from anygpu.control.supervisor import Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.control.tickets import Tickets
+from anygpu.store.blobs import Blobs
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.evidence import Evidence
+from anygpu.store.journal import Journal
+from anygpu.store.plans import Plans
+from anygpu.store.uploads import Uploads
+from anygpu.testing.simulation.crashes import ProcessLife, crashable
+from anygpu.testing.simulation.faults import Fault, FaultInjector
+from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
+
+SECRET = b"simulated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedServices:
+    """What outlives every process."""
+
+    loop: VirtualLoop
+    clock: VirtualClock
+    faults: FaultInjector
+    journal: Callable[[str], Journal]
+    evidence: Callable[[], Evidence]
+    blobs: Blobs
+    backends: Mapping[str, Backend]
+    policy: Policy
+    seed: str
+    report: Callable[[str, str, Exception], None]
+
+
+class ControlProcess:
+    """API and supervisor in one process, from its start to its death."""
+
+    def __init__(self, shared: SharedServices, life: ProcessLife) -> None:
+        self.life = life
+        self.name = life.name
+        self._shared = shared
+        self.journal = crashable(
+            shared.journal(life.name), life, submit="write", transact="write", acquire="write", live="read"
+        )
+        self._evidence = crashable(shared.evidence(), life, ingest="write", beat="write")
+        self._blobs = crashable(shared.blobs, life, put="write", delete="write", sign="call")
+        self._backends = {
+            name: crashable(
+                backend,
+                life,
+                launch="act",
+                terminate="act",
+                offers="call",
+                probe="call",
+                inventory="call",
+                deliver="act",
+                leftovers="call",
+                remove="act",
+                metered_microusd="call",
+            )
+            for name, backend in shared.backends.items()
+        }
+        self._clock = crashable(shared.clock, life, sleep="call")
+        self._randomness = SeededRandomness(f"{shared.seed}:{life.name}")
+        self._wake = _new_wake(shared, life)
+        self._tickets = Tickets(SECRET)
+        self._checkpoints = Checkpoints(self._blobs)
+        self.jobs = Jobs(self.journal, self._clock, self._randomness, self._wake)
+        self.agent_service = self._new_agent_service()
+
+    def start(self) -> None:
+        self._shared.loop.create_task(self._new_supervisor().run(), name=self.name)
+
+    def _new_agent_service(self) -> Desk:
+        return Desk(
+            self.journal,
+            self._evidence,
+            self._checkpoints,
+            Uploads(self._blobs),
+            _NoSecrets(),
+            self._tickets,
+            self._clock,
+            self._wake,
+            self._shared.policy,
+        )
+
+    def _new_supervisor(self) -> Supervisor:
+        policy = self._shared.policy
+        placing = Placing(
+            self.journal,
+            self._backends,
+            self._checkpoints,
+            Comparing(nothing_read, Plans(self._blobs), self._clock),
+            self._tickets,
+            self._clock,
+            policy,
+        )
+        sweeper = Sweeper(self._backends, self._clock, policy, self._report)
+        return Supervisor(
+            self.journal,
+            self._new_reconciler,
+            placing,
+            sweeper,
+            self._clock,
+            self._wake,
+            policy,
+            self.name,
+            self._report,
+        )
+
+    def _new_reconciler(self) -> Keeper:
+        return Keeper(
+            self.journal,
+            self._evidence,
+            self._backends,
+            self._tickets,
+            self._clock,
+            self._randomness,
+            self._shared.policy,
+            lambda: "sim://agents",
+        )
+
+    def _report(self, what: str, error: Exception) -> None:
+        self._shared.report(self.name, what, error)
+
+
+class _NoSecrets:
+    async def resolve(self, organisation: str, project: str, names: Mapping[str, str]) -> Mapping[str, str]:
+        return {}
+
+
+def _new_wake(shared: SharedServices, life: ProcessLife) -> SimWake:
+    """Wake-ups from inside the process; some get lost, and a dead process hears none."""
+    wake = _LossyWake(shared.loop)
+    wake.faults = shared.faults
+    gated: Any = crashable(wake, life, wait="call")
+    return gated  # type: ignore[no-any-return]
+
+
+class _LossyWake(SimWake):
+    faults: FaultInjector
+
+    def set(self, job_id: str) -> None:
+        if not job_id or not self.faults.occurs(Fault.WAKE_LOST):
+            super().set(job_id)

@@ -1,0 +1,254 @@
+"""A simulated provider of machines with its own records and its own billing.
+
+It shares no code with the real adapters; `backend.py` rents from it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, floor
+from typing import Protocol
+
+from anygpu.backends.contract import Launch
+from anygpu.errors import NoCapacity, NoQuota
+from anygpu.testing.simulation.faults import Fault, FaultInjector
+from anygpu.testing.simulation.virtual_time import START_MS, VirtualLoop
+
+
+@dataclass(slots=True)
+class SimTariff:
+    """Dollars by the hour, counted in steps and with a minimum. The price may change; a machine keeps its own."""
+
+    price: int = 0  # micro-dollars an hour
+    step_s: int = 1
+    minimum_s: int = 0
+    base_price: int = 0  # the price around which it goes up and down
+
+    def __post_init__(self) -> None:
+        self.base_price = self.price
+
+    def change(self, factor: float) -> None:
+        self.price = round(self.base_price * factor)
+
+    def charge(self, price: int, launched: float, ended: float) -> int:
+        """To the nearest micro-dollar, for the whole seconds that the customer is shown."""
+        seconds = provider_time_ms(ended) // 1000 - provider_time_ms(launched) // 1000
+        counted = max(self.minimum_s, ceil(Fraction(seconds, self.step_s)) * self.step_s)
+        return floor(Fraction(price * counted, 3600) + Fraction(1, 2))
+
+
+def provider_time_ms(at: float) -> int:
+    """By the provider's clock, which never jumps."""
+    return START_MS + round(at * 1000)
+
+
+LAG_S = 35.0  # how far lists may lag at most
+NOTICES = ((Fault.PREEMPTED_0, 0.0), (Fault.PREEMPTED_30, 30.0), (Fault.PREEMPTED_120, 120.0))
+MOMENTS = {
+    "provisioning": Fault.PREEMPTED_PROVISIONING,
+    "checkpointing": Fault.PREEMPTED_CHECKPOINTING,
+    "cancelling": Fault.PREEMPTED_CANCELLING,
+}
+
+
+class SimGuest(Protocol):
+    """What runs on a machine once it has booted."""
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def notice(self) -> None:
+        """The machine will be taken back soon."""
+        ...
+
+    def deliver(self) -> None:
+        """Send what a dead agent left behind."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class SimMachine:
+    """One line of the provider's books. Billed from `launched` to `ended`."""
+
+    id: str
+    name: str
+    units: int
+    launched_at: float
+    listed_from: float
+    price: int = 0
+    ended_at: float | None = None
+    listed_until: float = 0.0  # an ended one may be listed as running until then
+    ending: bool = False
+    preempted: bool = False
+    noticed: bool = False
+    exited: bool = False
+    broken_from: float | None = None  # a step of setting it up has failed for good
+    spool_lost: bool = False
+    paused_until: float = 0.0
+    frozen_s: float = 0.0  # how long it stood still in all: its own clock lags by this
+    cut_off_until: float = 0.0
+    guest: SimGuest | None = None
+
+
+@dataclass(eq=False, slots=True)
+class SimAddress:
+    """Another line: it belongs to a machine, and may outlive it."""
+
+    id: str
+    machine: SimMachine
+    released_at: float | None = None
+
+
+@dataclass(slots=True)
+class SimProvider:
+    """Rents out machines. What its books say is the truth the invariants are checked against."""
+
+    name: str
+    loop: VirtualLoop
+    faults: FaultInjector
+    trace: Callable[[str], None]
+    new_guest: Callable[[SimMachine, Launch], SimGuest]
+    tariff: SimTariff
+    capacity: int | None = None
+    idempotent: bool = True  # by name; otherwise a launch that timed out may leave a twin
+    quota: int | None = None  # machines at a time
+    max_run_s: float | None = None  # it ends machines that are older
+    has_addresses: bool = False
+    machines: list[SimMachine] = field(default_factory=list)
+    addresses: list[SimAddress] = field(default_factory=list)
+    pending_launches: int = 0  # launches on their way
+
+    def active_machines(self) -> list[SimMachine]:
+        return [machine for machine in self.machines if machine.ended_at is None]
+
+    def unreleased_addresses(self) -> list[SimAddress]:
+        return [address for address in self.addresses if address.released_at is None]
+
+    def machines_named(self, name: str) -> list[SimMachine]:
+        return [machine for machine in self.machines if machine.name == name]
+
+    def listed_machines(self, name: str) -> list[SimMachine]:
+        return [machine for machine in self.machines_named(name) if machine.listed_from <= self.loop.time()]
+
+    def is_listed(self, machine: SimMachine) -> bool:
+        """Whether its lists show the machine as being there; those that lag show what has ended, too."""
+        now = self.loop.time()
+        return machine.listed_from <= now and (machine.ended_at is None or now < machine.listed_until)
+
+    def lists_completely(self, name: str) -> bool:
+        """Whether nothing of this name can be hidden from its lists: names are unique, or the last one is old."""
+        newest = max((machine.launched_at for machine in self.machines_named(name)), default=0.0)
+        return self.idempotent or newest + LAG_S < self.loop.time()
+
+    def free_units(self) -> int | None:
+        if self.capacity is None:
+            return None
+        return self.capacity - sum(machine.units for machine in self.active_machines())
+
+    def create(self, launch: Launch, *, look: bool = True) -> SimMachine:
+        """Without idempotency keys a caller looks first, and may see too little or too early."""
+        seen = not_ended(self.listed_machines(launch.name)) if look else []
+        known = self.machines_named(launch.name) if self.idempotent else seen
+        if known:
+            return known[0]
+        units = int(launch.resources.cpus or 1)
+        self._check_limits(units)
+        if not_ended(self.machines_named(launch.name)):
+            self.faults.record(Fault.TWIN, launch.name)
+        return self._add_machine(launch, units)
+
+    def _check_limits(self, units: int) -> None:
+        left = self.free_units()
+        if left is not None and left < units:
+            raise NoCapacity()
+        if self.quota is not None and len(self.active_machines()) >= self.quota:
+            self.faults.record(Fault.OUT_OF_QUOTA, self.name)
+            raise NoQuota()
+
+    def _add_machine(self, launch: Launch, units: int) -> SimMachine:
+        lag_s = self.faults.uniform(5, LAG_S) if self.faults.occurs(Fault.LISTING_LAG) else 0.0
+        now = self.loop.time()
+        machine = SimMachine(
+            f"m{len(self.machines) + 1}", launch.name, units, now, now + lag_s, self.tariff.price
+        )
+        machine.spool_lost = self.faults.occurs(Fault.SPOOL_LOST)
+        self.machines.append(machine)
+        self.trace(f"{self.name} created {machine.id} {machine.name}")
+        if self.has_addresses:
+            self.addresses.append(SimAddress(f"a{machine.id}", machine))
+        machine.guest = self.new_guest(machine, launch)
+        self._set_up(machine)
+        self.maybe_interrupt(machine, "provisioning")
+        return machine
+
+    def _set_up(self, machine: SimMachine) -> None:
+        if self.max_run_s is not None:
+            self.loop.call_later(self.max_run_s, self._expire, machine)
+        if self.faults.occurs(Fault.SETUP_FAILED):
+            machine.broken_from = self.loop.time() + self.faults.uniform(3, 30)
+        elif not self.faults.occurs(Fault.BOOT_STUCK):
+            self.loop.call_later(self.faults.uniform(0.5, 9), self._boot, machine)
+
+    def _boot(self, machine: SimMachine) -> None:
+        if machine.ended_at is None and machine.guest is not None:
+            machine.guest.start()
+
+    def _expire(self, machine: SimMachine) -> None:
+        if machine.ended_at is None:
+            self.faults.record(Fault.EXPIRED, machine.id)
+            self.end(machine)
+
+    def maybe_interrupt(self, machine: SimMachine, what: str, factor: float = 1.0) -> None:
+        """A moment at which the machine may be taken back, or die."""
+        if machine.ended_at is not None or machine.noticed:
+            return
+        for fault, notice_s in NOTICES:
+            if self.faults.occurs(fault, factor):
+                if what in MOMENTS:
+                    self.faults.record(MOMENTS[what], machine.id)
+                self._take_back(machine, notice_s)
+                return
+        if self.faults.occurs(Fault.MACHINE_DIED, factor) and machine.guest is not None:
+            machine.guest.kill()  # the books still show it, and it is still billed
+        elif what != "provisioning" and self.faults.occurs(Fault.AGENT_DIED, factor):
+            self.agent_exited(machine)
+
+    def agent_exited(self, machine: SimMachine) -> None:
+        """Nothing runs on it any more; it is billed until somebody ends it."""
+        if machine.guest is not None:
+            machine.guest.kill()
+        machine.exited = True
+
+    def _take_back(self, machine: SimMachine, notice_s: float) -> None:
+        machine.noticed = True
+        if machine.guest is not None and notice_s:
+            machine.guest.notice()
+        self.loop.call_later(notice_s, self._preempt, machine)
+
+    def _preempt(self, machine: SimMachine) -> None:
+        if machine.ended_at is None:
+            machine.preempted = True
+            self.end(machine)
+
+    def end_soon(self, machine: SimMachine) -> None:
+        if machine.ended_at is None and not machine.ending:
+            machine.ending = True
+            self.loop.call_later(self.faults.uniform(0.5, 8), self.end, machine)
+
+    def end(self, machine: SimMachine) -> None:
+        if machine.ended_at is not None:
+            return
+        machine.ended_at = self.loop.time()
+        self.trace(f"{self.name} ended {machine.id} {machine.name}")
+        if machine.guest is not None:
+            machine.guest.kill()
+        if self.faults.occurs(Fault.ENDED_STILL_LISTED):
+            machine.listed_until = machine.ended_at + self.faults.uniform(3, LAG_S)
+        for address in self.unreleased_addresses():
+            if address.machine is machine and not self.faults.occurs(Fault.ADDRESS_LEFT):
+                address.released_at = machine.ended_at
+
+
+def not_ended(machines: Sequence[SimMachine]) -> list[SimMachine]:
+    return [machine for machine in machines if machine.ended_at is None]

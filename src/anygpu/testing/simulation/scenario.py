@@ -1,0 +1,387 @@
+"""The plan of one simulated history: jobs, backends, control processes and fault rates."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anygpu.control.policy import Policy
+from anygpu.control.sharing import Sharing
+from anygpu.plan.moving import Moving
+from anygpu.spec.load import from_mapping
+from anygpu.spec.model import JobSpec
+from anygpu.testing.simulation.crashes import CrashPoint
+from anygpu.testing.simulation.faults import Fault, random_rates
+from anygpu.testing.simulation.training import SimScript
+
+# The product's numbers, some scaled down so that a history needs fewer steps. Their order is the same.
+POLICY = Policy(
+    lease_s=30,
+    grace_s=5,
+    heartbeat_s=8,
+    report_every_s=1,
+    telemetry_every_s=60,
+    probe_every_s=10,
+    hurry_s=3,
+    probes_before_lost=3,
+    claim_limit_s=120,
+    cancel_limit_s=30,
+    stop_limit_s=90,
+    absence_s=40,
+    launch_tries=4,
+    retry_base_s=1,
+    retry_most_s=20,
+    patience_s=120,
+    sharing=Sharing(bands_slot_s=(30.0, 90.0), runs_at_least_s=20, starved_s=240),
+    leader_ttl_s=15,
+    poll_s=10,
+    sweep_every_s=30,
+    sweep_grace_s=20,
+    cool_base_s=2,
+    cool_most_s=20,
+    paid_attempts=2,
+    useful_s=15,
+    stop_allowance_s=40,
+    end_allowance_s=20,
+    handover_s=30,
+    spot_tick_s=60,
+    meter_every_s=15,
+    meter_for_s=300,
+    moving=Moving(least_microusd=20_000, least_s=60, apart_s=180, every_s=40),
+)
+FAULTS_UNTIL_S = 400.0
+PATIENT_KEY = "patient"
+BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: some minutes of what places cost here
+CROWD_SIZE = 15
+ON_DEMAND_OVERHEAD_S = 60.0  # what on-demand that answers needs beside the work: placing, booting, reporting
+SPOT_RATES = {
+    Fault.PREEMPTED_0: 0.08,
+    Fault.PREEMPTED_30: 0.08,
+    Fault.PREEMPTED_120: 0.08,
+    Fault.NO_CAPACITY: 0.5,
+    Fault.BOOT_STUCK: 0.1,
+    Fault.SETUP_FAILED: 0.1,
+    Fault.MACHINE_DIED: 0.02,
+    Fault.PRICE_CHANGED: 0.02,
+    Fault.WAKE_LOST: 0.3,
+    Fault.KILLED_BEFORE_WRITE: 0.002,
+    Fault.KILLED_AFTER_WRITE: 0.002,
+}
+SETTLE_S = 1200.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimJob:
+    """One job somebody submits."""
+
+    at: float
+    script: SimScript = field(default_factory=SimScript)
+    key: str | None = None
+    again_at: float | None = None  # submitted a second time, with the same key
+    cancel_at: float | None = None
+    priority: int = 0
+    units: int = 1
+    keep: int = 3
+    timeout_s: float | None = None
+    resumable: bool = False  # says how it resumes, so that it may run where it can be interrupted
+    max_cost: int | None = None  # micro-dollars
+    hold_s: float = 0  # keep the machine of a failed script this long
+    release_at: float | None = None  # and let it go before that
+    migrate_at: float | None = None
+    migrate_to: str = ""
+    fallbacks: tuple[str, ...] = ()
+    project: str = "vision"
+    deadline_s: float | None = None  # from its submission
+    expected_s: float | None = None  # how long it says that it trains
+
+    def spec(self) -> JobSpec:
+        fields: dict[str, Any] = {
+            "command": ["train"],
+            "env": self.script.env(),
+            "priority": self.priority,
+            "resources": {"cpus": self.units},
+            "checkpoint": {
+                "keep": self.keep,
+                "paths": ["ckpt/*.pt"] if self.resumable else [],
+                "every_s": self.script.save_every * self.script.step_s,
+            },
+            "limits": {
+                "timeout_s": self.timeout_s,
+                "max_retries": 3,
+                "max_cost_microusd": self.max_cost,
+                "deadline_s": self.deadline_s,
+            },
+            "placement": {
+                "hold_on_failure_s": self.hold_s or None,
+                "fallbacks": self.fallbacks,
+                "expected_duration_s": self.expected_s,
+            },
+        }
+        return from_mapping(fields | ({"idempotency_key": self.key} if self.key else {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioBackend:
+    """A backend of the world."""
+
+    name: str
+    price: int
+    capacity: int | None = None
+    idempotent: bool = True
+    dead: bool = False  # never answers: what lies elsewhere must go on
+    interruptible: bool = False
+    step_s: int = 1  # how it counts what it charges
+    minimum_s: int = 0
+    quota: int | None = None
+    max_run_s: float | None = None
+    lease_s: float = 0
+    opens_at: float = 0  # offers nothing before
+    steady: bool = False  # whatever happens elsewhere, it starts what it is asked to and takes nothing back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    seed: str
+    jobs: tuple[SimJob, ...]
+    backends: tuple[ScenarioBackend, ...] = (ScenarioBackend(name="box", price=0, capacity=2),)
+    processes: int = 1
+    latency_s: float = 0.0
+    rates: Mapping[Fault, float] = field(default_factory=dict)
+    faults_until: float = FAULTS_UNTIL_S
+    crash: CrashPoint | None = None  # of the first process, in scripted histories
+    policy: Policy = POLICY
+
+
+def scenario_for_seed(seed: int) -> Scenario:
+    """The history a seed stands for."""
+    rng = random.Random(f"projects:{seed}")
+    if rng.random() < 0.08:
+        return _two_projects(rng, str(seed))
+    moving = random.Random(f"better:{seed}")
+    rng = random.Random(f"deadline:{seed}")
+    if rng.random() < 0.08:
+        return _spot_with_deadline(seed, rng)
+    if moving.random() < 0.06:
+        return _better_offers(moving, str(seed))
+    scenario = _one_project(seed)
+    jobs = tuple(_with_deadline(asked, rng) if rng.random() < 0.2 else asked for asked in scenario.jobs)
+    return replace(scenario, jobs=jobs)
+
+
+def _two_projects(rng: random.Random, seed: str) -> Scenario:
+    """Two projects and too few slots: long jobs of one make room for those of the other, in all weathers."""
+    box = ScenarioBackend(name="box", price=0, capacity=rng.choice([1, 2]), idempotent=rng.random() < 0.5)
+    quotas = rng.choice([{}, {}, {"speech": 1}, {"vision": 1, "speech": 1}])
+    sharing = replace(POLICY.sharing, quotas=quotas, may_borrow=rng.random() < 0.5)
+    return Scenario(
+        seed=seed,
+        jobs=tuple(_project_job(rng, number) for number in range(rng.choice([3, 4, 5]))),
+        backends=(box,),
+        processes=rng.choice([1, 1, 2]),
+        latency_s=rng.choice([0.0, 0.05, 0.6]),
+        rates=random_rates(rng) if rng.random() < 0.6 else {},
+        policy=replace(POLICY, sharing=sharing),
+    )
+
+
+def _project_job(rng: random.Random, number: int) -> SimJob:
+    long = number == 0 or rng.random() < 0.4
+    at = number * rng.uniform(20, 60)
+    return SimJob(
+        at=at,
+        script=SimScript(steps=8 if long else 2, step_s=rng.choice([6.0, 15.0]), save_every=1),
+        key=f"key-{number}",
+        project="vision" if number == 0 else rng.choice(["vision", "speech", "speech"]),
+        priority=rng.choice([0, 0, 0, 1]),
+        resumable=rng.random() < 0.8,
+        cancel_at=at + rng.uniform(0, 200) if rng.random() < 0.1 else None,
+    )
+
+
+def _better_offers(rng: random.Random, seed: str) -> Scenario:
+    """Long jobs on machines that cost, and better places that open while they run; some jobs never save."""
+    dear = ScenarioBackend(name="dear", price=3_000_000, idempotent=rng.random() < 0.5)
+    cheap = ScenarioBackend(
+        name="cheap",
+        price=rng.choice([600_000, 1_500_000]),
+        opens_at=rng.uniform(50, 300),
+        minimum_s=rng.choice([0, 60]),
+        quota=rng.choice([None, None, 0]),
+    )
+    spot = ScenarioBackend(name="spot", price=300_000, interruptible=True, opens_at=rng.uniform(100, 700))
+    box = ScenarioBackend(name="box", price=0, capacity=8, opens_at=rng.uniform(200, 700))
+    return Scenario(
+        seed=seed,
+        jobs=tuple(_long_job(rng, number) for number in range(rng.choice([1, 1, 2]))),
+        backends=rng.choice([(dear, cheap), (dear, cheap, spot), (dear, cheap, spot, box), (dear, box)]),
+        processes=rng.choice([1, 1, 2]),
+        latency_s=rng.choice([0.0, 0.05]),
+        rates={fault: rate / 10 for fault, rate in random_rates(rng).items()} if rng.random() < 0.6 else {},
+        faults_until=1200.0,
+        policy=replace(POLICY, moving=replace(POLICY.moving, mode=rng.choice(["act", "act", "advise"]))),
+    )
+
+
+def _long_job(rng: random.Random, number: int) -> SimJob:
+    steps = rng.choice([60, 120, 160])
+    at = number * rng.uniform(20, 60)
+    return SimJob(
+        at=at,
+        script=SimScript(
+            steps=steps,
+            step_s=6.0,
+            save_every=rng.choice([1, 3, 3, steps + 1]),
+            tells=True,
+        ),
+        key=f"key-{number}",
+        resumable=True,
+        max_cost=2_000_000 if rng.random() < 0.3 else None,
+        cancel_at=at + rng.uniform(200, 1000) if rng.random() < 0.1 else None,
+    )
+
+
+def _one_project(seed: int) -> Scenario:
+    rng = random.Random(f"scenario:{seed}")
+    crowded = rng.random() < 0.04
+    places = (ScenarioBackend(name="box", price=0, capacity=2),) if crowded else _random_backends(rng)
+    asked = [_random_job(rng, n, places) for n in range(rng.choice([1, 2, 2, 3]))]
+    scenario = Scenario(
+        seed=str(seed),
+        jobs=_crowd_of_jobs(rng) if crowded else tuple(asked),
+        backends=places,
+        processes=rng.choice([1, 1, 2]),
+        latency_s=rng.choice([0.0, 0.05, 0.6]),
+        rates={} if crowded else random_rates(rng),
+        policy=_with_short_patience(POLICY) if crowded else POLICY,
+    )
+    contested = not crowded and scenario.processes > 1 and seed % 2
+    return _with_stalling_leader(scenario) if contested else scenario
+
+
+def _with_stalling_leader(scenario: Scenario) -> Scenario:
+    """The one that leads often stands still, until the other has taken over and it has not noticed yet."""
+    return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
+
+
+def _with_short_patience(policy: Policy) -> Policy:
+    return replace(policy, patience_s=60, sharing=replace(policy.sharing, starved_s=120))
+
+
+def _with_deadline(asked: SimJob, rng: random.Random) -> SimJob:
+    """With a deadline, which nobody can promise to keep where everything may fail."""
+    work_s = asked.script.steps * asked.script.step_s
+    return replace(asked, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
+
+
+def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
+    """Spot that comes and goes beside on-demand that is always there, and a deadline that on-demand can meet."""
+    spot = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=rng.random() < 0.5)
+    other = ScenarioBackend(name="other", price=250_000, interruptible=True, quota=rng.choice([None, 0]))
+    cloud = ScenarioBackend(name="cloud", price=1_000_000, steady=True)
+    script = SimScript(
+        steps=rng.randint(10, 40), step_s=rng.choice([10.0, 30.0]), save_every=rng.randint(1, 4)
+    )
+    work_s = script.steps * script.step_s
+    asked = SimJob(
+        at=rng.uniform(0, 30),
+        script=script,
+        key="timed",
+        resumable=True,
+        expected_s=work_s,
+        deadline_s=work_s * rng.choice([1.0, 1.1, 1.5, 2.0])
+        + rng.choice([ON_DEMAND_OVERHEAD_S, 240, 480, 1200]),
+    )
+    return Scenario(
+        seed=str(seed),
+        jobs=(asked,),
+        backends=rng.choice([(spot, cloud), (spot, other, cloud)]),
+        processes=rng.choice([1, 2]),
+        rates={fault: rate * rng.uniform(0.3, 2) for fault, rate in SPOT_RATES.items()},
+        faults_until=3000.0,
+    )
+
+
+def _random_job(rng: random.Random, number: int, places: tuple[ScenarioBackend, ...]) -> SimJob:
+    at = rng.uniform(0, 120)
+    script = _random_script(rng)
+    max_cost = rng.choice(BUDGETS) if rng.random() < 0.25 else None
+    paid = all(place.price for place in places)  # a budget ends only what costs
+    if max_cost and paid and rng.random() < 0.6:
+        script, max_cost = replace(script, ends=False, fails_at=0), BUDGETS[0]
+    keyed = not script.ends or rng.random() < 0.7
+    lasts = not script.ends and not (paid and max_cost == BUDGETS[0])
+    cancelled = lasts or rng.random() < 0.25
+    return SimJob(
+        at=at,
+        script=script,
+        key=f"key-{number}" if keyed else None,
+        again_at=at + rng.choice([0.0, 0.1, 20, 200]) if keyed and rng.random() < 0.4 else None,
+        cancel_at=at + rng.choice([0.0, rng.uniform(0, 20), rng.uniform(0, 200)]) if cancelled else None,
+        units=rng.choice([1, 1, 1, 2]),
+        keep=rng.choice([1, 1, 2, 3]),
+        timeout_s=60.0 if rng.random() < 0.1 else None,
+        max_cost=max_cost,
+        resumable=all(place.interruptible for place in places) or rng.random() < 0.6,
+        hold_s=60.0 if rng.random() < 0.3 else 0.0,
+        release_at=at + rng.uniform(20, 200) if rng.random() < 0.3 else None,
+        migrate_at=at + rng.uniform(5, 120) if rng.random() < 0.15 else None,
+        migrate_to=rng.choice(places).name,
+    )
+
+
+def _random_script(rng: random.Random) -> SimScript:
+    steps = rng.randint(2, 8)
+    return SimScript(
+        steps=steps,
+        step_s=rng.choice([2.0, 6.0, 15.0]),
+        save_every=rng.randint(1, 3),
+        fails_at=rng.randint(1, steps) if rng.random() < 0.12 else 0,
+        killed_at=rng.randint(1, steps) if rng.random() < 0.12 else 0,
+        ends=rng.random() > 0.08,
+    )
+
+
+def _random_backends(rng: random.Random) -> tuple[ScenarioBackend, ...]:
+    box = ScenarioBackend(name="box", price=0, capacity=rng.choice([2, 3]), idempotent=rng.random() < 0.5)
+    cloud = ScenarioBackend(
+        name="cloud",
+        price=1_000_000,
+        idempotent=rng.random() < 0.3,
+        minimum_s=rng.choice([0, 60]),
+        quota=rng.choice([None, None, 2]),
+        lease_s=rng.choice([0, 45]),
+    )
+    spot = ScenarioBackend(
+        name="spot",
+        price=300_000,
+        interruptible=True,
+        step_s=rng.choice([1, 60]),
+        max_run_s=rng.choice([None, 90, 150]),
+        idempotent=rng.random() < 0.3,
+    )
+    gone = ScenarioBackend(name="gone", price=1_000_000, dead=True)
+    return rng.choice(
+        [
+            (box,),
+            (cloud,),
+            (box, cloud),
+            (cloud, box),
+            (cloud,),
+            (gone, box),
+            (cloud, spot),
+            (spot, cloud),
+            (spot,),
+        ]
+    )
+
+
+def _crowd_of_jobs(rng: random.Random) -> tuple[SimJob, ...]:
+    """A full house: one patient job that is large or unimportant, and others that keep coming."""
+    script = SimScript(steps=2, step_s=rng.choice([15.0, 20.0]), save_every=2)
+    large = rng.random() < 0.5
+    patient = SimJob(
+        at=30.0, script=script, units=2 if large else 1, priority=0 if large else -1, key=PATIENT_KEY
+    )
+    every_s = script.step_s + 5
+    others = [SimJob(at=n * every_s, script=script, key=f"other-{n}") for n in range(CROWD_SIZE)]
+    return (patient, *others)

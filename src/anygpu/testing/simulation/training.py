@@ -1,0 +1,154 @@
+"""The user's script as a simulated agent runs it: steps, checkpoints and exit."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anygpu.errors import AnygpuError, BlobMissing
+from anygpu.store.evidence import Point
+
+if TYPE_CHECKING:
+    from anygpu.testing.simulation.agent import SimAgent
+
+CHUNK_BYTES = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimScript:
+    """What a simulated job does. It travels in the job's environment variables."""
+
+    steps: int = 4
+    step_s: float = 8.0
+    save_every: int = 2
+    fails_at: int = 0  # exit 1 at this step
+    killed_at: int = 0  # SIGKILL at this step, in the first attempt only
+    ends: bool = True
+    tells: bool = False  # how many steps there are, so that its first ones predict the rest
+
+    def env(self) -> dict[str, str]:
+        return {f"SIM_{name.upper()}": repr(getattr(self, name)) for name in self.__slots__}
+
+    @classmethod
+    def read(cls, env: dict[str, str]) -> "SimScript":
+        steps, save_every = int(env["SIM_STEPS"]), int(env["SIM_SAVE_EVERY"])
+        return cls(
+            steps=steps,
+            step_s=float(env["SIM_STEP_S"]),
+            save_every=save_every,
+            fails_at=int(env["SIM_FAILS_AT"]),
+            killed_at=int(env["SIM_KILLED_AT"]),
+            ends=env["SIM_ENDS"] == "True",
+            tells=env["SIM_TELLS"] == "True",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEnd:
+    """How the user's process ended."""
+
+    outcome: str
+    exit_code: int | None = None
+    signal: int | None = None
+    step: int = 0
+
+    def body(self, *, last_seq: int) -> dict[str, Any]:
+        return {
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "message": "",
+            "last_seq": last_seq,
+            "step": self.step,
+        }
+
+
+class SimTrainer:
+    """Runs one script from where its checkpoint left off."""
+
+    def __init__(self, agent: "SimAgent") -> None:
+        self._agent = agent
+        self._environment = agent.environment
+        self._script = SimScript.read(agent.work["env"])
+        self._step = 0
+        self._timeout_at = float("inf")
+
+    async def run(self) -> TrainingEnd:
+        self._agent.add_frame(phase="preparing")
+        await self._restore()
+        if self._agent.stopping:
+            return TrainingEnd(outcome=self._agent.stopping, step=self._step)
+        self._agent.record.trained_from = self._environment.loop.time()
+        self._agent.add_frame(phase="training")
+        if self._agent.work["timeout_s"] is not None:
+            self._timeout_at = self._agent.now() + self._agent.work["timeout_s"]
+        return await self._train()
+
+    async def _train(self) -> TrainingEnd:
+        script = self._script
+        while self._step < script.steps or not script.ends:
+            if await self._wait_step(script.step_s):
+                return await self._stop()
+            self._take_a_step()
+            if self._step == script.fails_at:
+                return TrainingEnd(outcome="exited", exit_code=1, step=self._step)
+            if self._step == script.killed_at and self._agent.record.attempt == 1:
+                return TrainingEnd(outcome="exited", signal=9, step=self._step)
+        return TrainingEnd(outcome="exited", exit_code=0, step=self._step)
+
+    def _take_a_step(self) -> None:
+        self._step += 1
+        at = self._agent.now()
+        self._agent.add_frame(log=b"step %d of attempt %d\n" % (self._step, self._agent.record.attempt))
+        self._agent.add_frame(point=Point("loss", self._step, at, 1 / self._step))
+        if self._script.tells:
+            self._agent.add_frame(progress={"step": self._step, "steps": self._script.steps})
+        self._agent.provider.maybe_interrupt(self._agent.machine, "training", 0.5)
+        if self._step % self._script.save_every == 0:
+            self._agent.uploader.save(self._step)
+
+    async def _wait_step(self, seconds: float) -> bool:
+        until = self._agent.now() + seconds
+        while self._agent.now() < until and not self._agent.stopping:
+            await self._agent.trainer_wake.wait(until - self._agent.now() + 0.001)
+            await self._agent.wait_while_paused()
+            if self._agent.now() >= self._timeout_at:
+                self._agent.stop("timeout")
+        return bool(self._agent.stopping)
+
+    async def _stop(self) -> TrainingEnd:
+        """Politely: save first. At once: SIGTERM, and SIGKILL at the latest when the grace is over."""
+        outcome = self._agent.stopping
+        if outcome in ("stopped", "timeout") and self._step:
+            self._agent.uploader.save(self._step)
+        await self._agent.sleep(self._environment.faults.uniform(0, self._agent.grace_s))
+        return TrainingEnd(outcome=outcome, step=self._step)
+
+    async def _restore(self) -> None:
+        """A checkpoint that arrives damaged is as good as none."""
+        resume = self._agent.work["resume"]
+        while resume is not None and not self._agent.stopping:
+            try:
+                data = b"".join([await self._fetch(chunk) for chunk in resume["files"][0]["chunks"]])
+            except (BlobMissing, ValueError):
+                return
+            except AnygpuError:
+                await self._agent.sleep(3)
+            else:
+                self._step = self._agent.record.restored_step = read_step(data)
+                return
+
+    async def _fetch(self, chunk: dict[str, Any]) -> bytes:
+        data = await self._environment.get(self._agent.machine, chunk["url"])
+        if hashlib.sha256(data).hexdigest() != chunk["sha256"]:
+            raise ValueError("damaged")
+        return data
+
+
+def checkpoint_bytes(job_id: str, attempt: int, step: int) -> bytes:
+    """Pieces of `PIECE` bytes, no two alike, so that damage to one checkpoint leaves the others whole."""
+    pieces = (f"{step}|{attempt}|{number}|{job_id[-9:]}".ljust(CHUNK_BYTES, ".") for number in range(3))
+    return "".join(pieces).encode()
+
+
+def read_step(data: bytes) -> int:
+    return int(data.split(b"|", 1)[0])

@@ -1,0 +1,95 @@
+"""Checkpoint uploads of a simulated agent: begin, PUT, commit, and retries."""
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from anygpu.errors import AnygpuError, Forbidden, IncompleteUpload, NotFound, Superseded, Unauthorized
+from anygpu.testing.simulation.faults import Fault
+from anygpu.testing.simulation.training import CHUNK_BYTES, checkpoint_bytes
+from anygpu.testing.simulation.virtual_time import SimWake
+
+if TYPE_CHECKING:
+    from anygpu.testing.simulation.agent import SimAgent
+
+
+class SimUploader:
+    """Works in the background, one checkpoint at a time, in order."""
+
+    def __init__(self, agent: "SimAgent") -> None:
+        self._agent = agent
+        self._environment = agent.environment
+        self._waiting: list[int] = []
+        self._saved: set[int] = set()
+        self._wake = SimWake(agent.environment.loop)
+        self.busy = False
+
+    def save(self, step: int) -> None:
+        if step not in self._saved:
+            self._saved.add(step)
+            self._waiting.append(step)
+            self._wake.set("save")
+
+    async def drain(self, until: float) -> None:
+        while (self._waiting or self.busy) and self._agent.now() < until and not self._should_stop:
+            await self._agent.sleep(1)
+
+    async def run(self) -> None:
+        while not self._agent.rejected:
+            await self._wake.wait(60)
+            while self._waiting and not self._should_stop:
+                self.busy = True
+                await self._publish(self._waiting.pop(0))
+                self.busy = False
+
+    @property
+    def _should_stop(self) -> bool:
+        return self._agent.rejected or self._agent.stopping == "lease_lost"
+
+    async def _publish(self, step: int) -> None:
+        record = self._agent.record
+        data = checkpoint_bytes(record.job_id, record.attempt, step)
+        self._agent.provider.maybe_interrupt(self._agent.machine, "checkpointing")
+        while not self._should_stop:
+            try:
+                checkpoint_id = await self._publish_once(step, data)
+            except (Superseded, Unauthorized, Forbidden, NotFound):
+                self._environment.faults.record(Fault.ZOMBIE, f"{record.name} checkpoint {step}")
+                self._agent.rejected = True
+                return self._agent.stop("lease_lost")
+            except AnygpuError:
+                await self._agent.sleep(2)
+            else:
+                record.saved.append((step, checkpoint_id))
+                return None
+        return None
+
+    async def _publish_once(self, step: int, data: bytes) -> str:
+        agent = self._agent
+        pieces = {hashlib.sha256(piece).hexdigest(): piece for piece in _chunks(data)}
+        body = _manifest(step, data)
+        begun = await agent.call(lambda p: p.agent_service.begin_checkpoint(agent.key(p), body))
+        lacking = begun["uploads"]
+        while True:
+            for upload in lacking:
+                await self._environment.put(agent.machine, upload["url"], pieces[upload["sha256"]])
+            try:
+                await agent.call(lambda p: p.agent_service.commit_checkpoint(agent.key(p), begun["id"]))
+            except IncompleteUpload as incomplete:
+                lacking = incomplete.details["uploads"]
+            else:
+                return str(begun["id"])
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+
+
+def _manifest(step: int, data: bytes) -> dict[str, Any]:
+    chunks = [{"size": len(piece), "sha256": hashlib.sha256(piece).hexdigest()} for piece in _chunks(data)]
+    file = {
+        "path": "last.pt",
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "chunks": chunks,
+    }
+    return {"step": step, "at": 0.0, "world_size": 1, "files": [file]}

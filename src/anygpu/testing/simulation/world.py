@@ -1,0 +1,232 @@
+"""Build a simulated world from a scenario and run it until nothing is left to do."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Literal
+
+from anygpu.backends.contract import Launch
+from anygpu.errors import AnygpuError, Conflict, Internal
+from anygpu.events.types import AttemptLaunching, CheckpointSaved
+from anygpu.store.evidence import Evidence
+from anygpu.store.journal import Journal
+from anygpu.testing.memory.journal import MemoryJournal
+from anygpu.testing.memory.reports import MemoryReports
+from anygpu.testing.simulation.agent import SimAgent
+from anygpu.testing.simulation.agent_environment import AgentEnvironment
+from anygpu.testing.simulation.backend import SimCloudBackend, SimHostBackend
+from anygpu.testing.simulation.blobs import SimBlobs
+from anygpu.testing.simulation.client import SimClient, SimFollower
+from anygpu.testing.simulation.control_process import ControlProcess, SharedServices
+from anygpu.testing.simulation.crashes import ProcessLife
+from anygpu.testing.simulation.faults import Fault, FaultInjector
+from anygpu.testing.simulation.network import SimNetwork
+from anygpu.testing.simulation.provider import SimMachine, SimProvider, SimTariff
+from anygpu.testing.simulation.records import Commit, CommitRecorder
+from anygpu.testing.simulation.scenario import SETTLE_S, Scenario
+from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualClock, VirtualLoop
+
+Store = Literal["memory", "sql"]
+CHECK_INTERVAL_S = 10.0
+REST_S = 90.0  # late requests and sleeping agents still have their say after everything has ended
+
+
+class SimWorld:
+    """Stores, providers, processes, agents and people of one history."""
+
+    def __init__(self, scenario: Scenario, loop: VirtualLoop, store: Store = "memory") -> None:
+        self.scenario = scenario
+        self.loop = loop
+        self.lines: list[str] = []
+        self.problems: list[str] = loop.problems
+        self.clock = VirtualClock(loop)
+        self.faults = FaultInjector(
+            f"faults:{scenario.seed}", scenario.rates, scenario.faults_until, loop.time, self.trace
+        )
+        self._no_faults = FaultInjector(f"steady:{scenario.seed}", {}, 0.0, loop.time, self.trace)
+        self.recorder = CommitRecorder(loop, self.trace, self._on_commit)
+        self.blobs = SimBlobs(self.clock.wall_ms)
+        self.damaged: dict[str, float] = {}  # manifests of checkpoints that were damaged at rest, and when
+        self.resumed_damaged: set[str] = (
+            set()
+        )  # attempts whose checkpoint was damaged as their intent was written
+        self._open_stores(store)
+        self.network = SimNetwork(loop, self.faults, self._alive, self.problems.append)
+        self.environment = self._new_environment()
+        self.providers = [self._new_provider(n) for n in range(len(scenario.backends))]
+        self.processes: list[ControlProcess] = []
+        self.clients = [SimClient(job, self.network, loop) for job in scenario.jobs]
+        self.follower = SimFollower(self.network)
+        self._shared = self._new_shared_services()
+
+    # -- the story ---------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        if self.scenario.processes > 1:
+            self.faults.record(Fault.TWO_PROCESSES)
+        for slot in range(self.scenario.processes):
+            self._start(slot, 1)
+        for story in (*(client.run() for client in self.clients), self._disturb()):
+            self.loop.create_task(story)
+        following = self.loop.create_task(self.follower.run())
+        await self._run_until_at_rest()
+        following.cancel()
+        while await self.follower.catch_up(most=1000):
+            pass
+
+    async def _run_until_at_rest(self) -> None:
+        until = self._last_submission() + self.scenario.faults_until + SETTLE_S
+        while self.loop.time() < until:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            if self._is_at_rest():
+                await asyncio.sleep(REST_S)
+                if self._is_at_rest():
+                    return
+
+    def _is_at_rest(self) -> bool:
+        if any(p.pending_launches or p.active_machines() or p.unreleased_addresses() for p in self.providers):
+            return False
+        ended = all(view.terminal for view in self.recorder.views.values())
+        return ended and all(client.done for client in self.clients)
+
+    def _last_submission(self) -> float:
+        return max((job.at for job in self.scenario.jobs), default=0.0)
+
+    async def _disturb(self) -> None:
+        """Wall clocks are set, forwards and back; prices go up and down."""
+        while self.faults.active:
+            await asyncio.sleep(5)
+            for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
+                if self.faults.occurs(Fault.PRICE_CHANGED):
+                    tariff.change(self.faults.uniform(0.7, 1.3))
+            if self.faults.occurs(Fault.CLOCK_JUMPED):
+                self.clock.jumped_ms += round(self.faults.uniform(-7200, 7200) * 1000)
+
+    def _start(self, slot: int, incarnation: int) -> None:
+        def restart() -> None:
+            self.trace(f"{life.name} died")
+            self.loop.call_later(self.faults.uniform(1, 40), self._start, slot, incarnation + 1)
+
+        crash = self.scenario.crash if (slot, incarnation) == (0, 1) else None
+        name = f"p{slot}.{incarnation}"
+        life = ProcessLife(name, self.loop, self.faults, self.scenario.latency_s, crash, restart)
+        process = ControlProcess(self._shared, life)
+        self.processes.append(process)
+        process.start()
+
+    # -- what happens ------------------------------------------------------------------------------------------
+
+    def trace(self, connection: str) -> None:
+        self.lines.append(f"{self.loop.time():.4f} {connection}")
+
+    def trace_hash(self) -> str:
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:16]
+
+    def _alive(self) -> list[ControlProcess]:
+        return [process for process in self.processes if process.life.alive]
+
+    def _on_commit(self, commit: Commit) -> None:
+        event = commit.recorded.event
+        if isinstance(event, CheckpointSaved) and self.faults.occurs(Fault.CHECKPOINT_ROTTED):
+            delay_s = self.faults.uniform(0, 30)
+            self.loop.call_later(delay_s, self._damage, event.checkpoint.manifest)
+        resume = event.resume if isinstance(event, AttemptLaunching) else None
+        if (
+            isinstance(event, AttemptLaunching)
+            and resume
+            and not self.blobs.has_valid_checkpoint(resume.manifest)
+        ):
+            self.resumed_damaged.add(event.name)
+
+    def _damage(self, manifest: str) -> None:
+        self.damaged[manifest] = self.loop.time()
+        self.blobs.damage(manifest, self.faults.random)
+
+    def _report(self, process: str, what: str, error: Exception) -> None:
+        self.trace(f"{process} reports {what}: {type(error).__name__}")
+        expected = isinstance(error, AnygpuError | TimeoutError) and not isinstance(
+            error, Conflict | Internal
+        )
+        if not expected:
+            self.problems.append(f"{process}: {what}: {error!r}")
+
+    # -- building ----------------------------------------------------------------------------------------------
+
+    def _open_stores(self, store: Store) -> None:
+        self.new_journal: Callable[[], Journal]
+        self.new_evidence: Callable[[], Evidence]
+        if store == "sql":
+            self.new_journal, self.new_evidence = _sql_stores(self.clock)
+            return
+        journal, evidence = MemoryJournal(now_s=self.loop.time), MemoryReports()
+        self.new_journal, self.new_evidence = lambda: journal, lambda: evidence
+
+    def _new_shared_services(self) -> SharedServices:
+        def journal(process: str) -> Journal:
+            return self.recorder.wrap(self.new_journal(), process)
+
+        backends = {
+            backend.name: (SimCloudBackend if backend.price else SimHostBackend)(
+                provider,
+                dead=backend.dead,
+                interruptible=backend.interruptible,
+                lease_s=backend.lease_s,
+                opens_at=backend.opens_at,
+            )
+            for backend, provider in zip(self.scenario.backends, self.providers, strict=True)
+        }
+        return SharedServices(
+            loop=self.loop,
+            clock=self.clock,
+            faults=self.faults,
+            journal=journal,
+            evidence=self.new_evidence,
+            blobs=self.blobs,
+            backends=backends,
+            policy=self.scenario.policy,
+            seed=self.scenario.seed,
+            report=self._report,
+        )
+
+    def _new_environment(self) -> AgentEnvironment:
+        return AgentEnvironment(
+            loop=self.loop,
+            faults=self.faults,
+            randomness=SeededRandomness(f"agents:{self.scenario.seed}"),
+            network=self.network,
+            blobs=self.blobs,
+            trace=self.trace,
+            problem=self.problems.append,
+        )
+
+    def _new_provider(self, number: int) -> SimProvider:
+        backend = self.scenario.backends[number]
+
+        def guest(machine: SimMachine, launch: Launch) -> SimAgent:
+            return SimAgent(machine, launch, self.environment, provider)
+
+        provider = SimProvider(
+            backend.name,
+            self.loop,
+            self._no_faults if backend.steady else self.faults,
+            self.trace,
+            guest,
+            SimTariff(backend.price, backend.step_s, backend.minimum_s),
+            capacity=backend.capacity,
+            idempotent=backend.idempotent,
+            quota=backend.quota,
+            max_run_s=backend.max_run_s,
+            has_addresses=bool(backend.price),
+        )
+        return provider
+
+
+def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Evidence]]:
+    """The real SQL on SQLite in memory. Each process has a journal of its own, with its own cache of views."""
+    from anygpu.store.sql.evidence import SqlEvidence
+    from anygpu.store.sql.inline import InlineDatabase
+    from anygpu.store.sql.journal import SqlJournal
+
+    # A database's own clock: a server's wall clock that jumps must not end a lease.
+    database = InlineDatabase(now_ms=lambda: round(clock.monotonic() * 1000))
+    return lambda: SqlJournal(database), lambda: SqlEvidence(database)

@@ -1,0 +1,76 @@
+"""Run real trainings in processes and kill them at a given step, to test that resuming is exact."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingProcess:
+    """What to train; each run of it is a new process. `python` has the framework installed."""
+
+    trainer: str
+    dataset: Path | None
+    settings: Mapping[str, Any]
+    python: str = sys.executable
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, output: Path, *, resume: bool = False) -> dict[str, Any]:
+        """To the end; what is in its result.json."""
+        process = self._start(output, resume)
+        steps = [step for step, _ in _steps(process)]
+        self._check(process, output)
+        result: dict[str, Any] = json.loads((output / "result.json").read_text())
+        return {**result, "first_step": steps[0] if steps else None}
+
+    def run_until(self, output: Path, step: int, *, resume: bool = False) -> int:
+        """SIGKILL as soon as it has reported this step; the last step it was seen at."""
+        process = self._start(output, resume)
+        seen = 0
+        for seen, _ in _steps(process):
+            if seen >= step:
+                break
+        else:
+            self._check(process, output)
+            raise AssertionError(f"the training ended at step {seen}, before {step}")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        _close(process)  # its data loaders may hold the other end for seconds more
+        return seen
+
+    def _start(self, output: Path, resume: bool) -> "subprocess.Popen[bytes]":
+        command = [self.python, "-m", "anygpu.trainers", self.trainer, json.dumps(dict(self.settings))]
+        command += ["--output", str(output), "--json", *(["--resume"] if resume else [])]
+        command += ["--dataset", str(self.dataset)] if self.dataset else []
+        env = {name: value for name, value in os.environ.items() if not name.startswith("ANYGPU_")}
+        env.update(self.env)
+        output.mkdir(parents=True, exist_ok=True)
+        with (output / "stderr.txt").open("ab") as log:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=env, cwd=self.cwd)
+
+    def _check(self, process: "subprocess.Popen[bytes]", output: Path) -> None:
+        code = process.wait()
+        _close(process)
+        if code:
+            said = (output / "stderr.txt").read_text(errors="replace")[-3000:]
+            raise AssertionError(f"{self.trainer} exited with {code}: {said}")
+
+
+def _steps(process: "subprocess.Popen[bytes]") -> Iterator[tuple[int, dict[str, Any]]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(b'{"type": "progress"'):
+            data = json.loads(line)["data"]
+            yield data["step"], data
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdout is not None
+    process.stdout.close()

@@ -1,0 +1,13 @@
+import pytest
+
+from anygpu.testing.contracts.reports import ReportsContract
+from anygpu.testing.memory.reports import MemoryReports
+
+
+@pytest.fixture
+def evidence() -> MemoryReports:
+    return MemoryReports(log_quota_bytes=64 * 1024)
+
+
+class TestMemoryEvidence(ReportsContract):
+    pass

@@ -1,0 +1,76 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from anygpu.cloudsim.market import CapacityTrace, SimSpotMarket, random_trace, read_trace
+from anygpu.cloudsim.vendor import MachineType
+
+KIND = MachineType(name="a", price_microusd_per_hour=1000, spot_microusd_per_hour=400)
+
+
+def test_without_a_seed_or_a_trace_there_is_always_some_at_one_price() -> None:
+    market = SimSpotMarket()
+    assert market.is_available(KIND, "z", 1e9)
+    assert market.spot_price(KIND, "z", 1e9) == 400
+    assert market.next_change_s(0) is None
+
+
+def test_a_trace_is_followed_tick_by_tick_and_begins_again_at_its_end() -> None:
+    market = SimSpotMarket(traces=[CapacityTrace(600, (True, False))], start_s=1000)
+    assert [market.is_available(KIND, "z", 1000 + at_s) for at_s in (0, 599, 600, 1199, 1200)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_speed_makes_ticks_shorter() -> None:
+    market = SimSpotMarket(traces=[CapacityTrace(600, (True, False))], speed=60)
+    assert [market.is_available(KIND, "z", at_s) for at_s in (9, 10, 20)] == [True, False, True]
+    assert market.next_change_s(12) == 20
+
+
+def test_at_the_moment_of_a_tick_the_new_tick_counts() -> None:
+    market = SimSpotMarket(traces=[CapacityTrace(600, (True, False))], speed=7, start_s=0.1)
+    market.is_available(KIND, "z", 0)
+    due_s = market.next_change_s(0.1)
+    assert due_s is not None
+    assert not market.is_available(KIND, "z", due_s)
+
+
+def test_a_trace_can_be_given_to_a_type_a_zone_or_both() -> None:
+    down = CapacityTrace(600, (False,))
+    market = SimSpotMarket(named={"a@z1": down})
+    assert [market.is_available(KIND, zone, 0) for zone in ("z1", "z2")] == [False, True]
+
+
+def test_a_seed_gives_the_same_ups_and_downs_again_and_another_seed_others() -> None:
+    assert random_trace("1") == random_trace("1") != random_trace("2")
+    assert 0.4 < sum(random_trace("1").ticks) / len(random_trace("1").ticks) < 0.95
+
+
+def test_with_a_seed_the_price_moves_by_at_most_a_tenth_and_stands_within_an_hour() -> None:
+    market = SimSpotMarket(seed=1)
+    prices = [market.spot_price(KIND, "z", 3600 * hour) for hour in range(50)]
+    assert len(set(prices)) > 10
+    assert all(360 <= price <= 440 for price in prices)
+    assert market.spot_price(KIND, "z", 3599) == prices[0]
+
+
+def test_a_file_that_is_no_trace_is_refused_with_the_shape_it_should_have(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"data": [1]}')
+    with pytest.raises(ValueError, match="gap_seconds"):
+        read_trace(path)
+    path.write_text('{"metadata": {"gap_seconds": 600}, "data": []}')
+    with pytest.raises(ValueError, match="no ticks"):
+        read_trace(path)
+
+
+def test_a_file_is_read_as_it_is_published(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1, 0]}))
+    assert read_trace(path) == CapacityTrace(600, (True, False))
