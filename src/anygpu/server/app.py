@@ -1,4 +1,4 @@
-"""The API: FastAPI behind the gate. The OpenAPI document is made when somebody asks for it."""
+"""Build the API: every route in one FastAPI application, behind the access checks."""
 
 from typing import Any
 
@@ -13,7 +13,6 @@ from anygpu.errors import AnygpuError, Internal
 from anygpu.server.http import blobs
 from anygpu.server.http.errors import error_for_status, error_for_validation, problem_response
 from anygpu.server.http.middleware import AccessMiddleware, AccessRules, RateLimit
-from anygpu.server.http.openapi import completed
 from anygpu.server.routes import (
     backends,
     compat,
@@ -49,29 +48,31 @@ ROUTERS = (
 
 
 class Api(FastAPI):
-    """FastAPI with the schema of a job in its document."""
+    """FastAPI with the models of our routes in its OpenAPI document, which is built at the first request for it."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            self.openapi_schema = completed(super().openapi())
+            from anygpu.server.http.openapi import complete
+
+            self.openapi_schema = complete(super().openapi(), self.routes)
         return self.openapi_schema
 
 
 def build_api(services: Services) -> Api:
-    """Every route, without the gate."""
+    """Every route, without the access checks."""
     app = Api(
         title="anygpu",
         summary="Train on any GPU.",
         version=services.version,
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         exception_handlers=_HANDLERS,
     )
-    for each in ROUTERS:
-        app.router.routes.extend(each.router.routes)  # `include_router` would build each route again
+    for module in ROUTERS:
+        app.router.routes.extend(module.router.routes)  # `include_router` would build each route again
     app.router.routes.extend(blobs.blob_routes())
     app.state.services = services
     return app
@@ -79,9 +80,10 @@ def build_api(services: Services) -> Api:
 
 def with_access_checks(app: ASGIApp, services: Services, rules: AccessRules) -> AccessMiddleware:
     limits, now = services.limits, services.clock.monotonic
-    requests = RateLimit(limits.requests_per_s, limits.requests_burst, now)
-    failures = RateLimit(limits.failed_logins_per_min / 60, max(1.0, limits.failed_logins_per_min), now)
-    return AccessMiddleware(app, rules, services.authenticator, requests, failures)
+    request_limit = RateLimit(limits.requests_per_s, limits.requests_burst, now)
+    failed_logins = limits.failed_logins_per_min
+    failure_limit = RateLimit(failed_logins / 60, max(1.0, failed_logins), now)
+    return AccessMiddleware(app, rules, services.authenticator, request_limit, failure_limit)
 
 
 async def _handle_anygpu_error(connection: HTTPConnection, error: Exception) -> Response:
@@ -105,7 +107,7 @@ async def _handle_unexpected_error(request: Request, error: Exception) -> Respon
 
 def _problem_for(connection: HTTPConnection, error: AnygpuError) -> Response:
     if isinstance(connection, WebSocket):
-        raise error  # the gate refuses the handshake with the same problem
+        raise error  # the access middleware answers the handshake with the same problem
     return problem_response(error)
 
 

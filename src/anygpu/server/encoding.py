@@ -16,6 +16,10 @@ def format_time(at_ms: int) -> str:
     return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
 
 
+def format_optional_time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else format_time(at_ms)
+
+
 def event_json(recorded: Recorded) -> str:
     """An event as the API shows it; its data is the journal's own JSON."""
     event = recorded.event

@@ -1,4 +1,4 @@
-"""What the routes work with. Assembled in wiring, handed over whole."""
+"""The objects that routes use, and the dependencies through which they get them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from anygpu.store.outcomes import Outcomes
 from anygpu.store.plans import Plans
 from anygpu.store.secrets import Secrets
 from anygpu.store.uploads import Uploads
-from anygpu.tenancy.auth import Authenticator, Caller
+from anygpu.tenancy.auth import Authenticator, Caller, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The rooms below, as the server uses them."""
+    """Everything the routes need. Wiring builds one for each server process."""
 
     journal: Journal
     reports: Evidence
@@ -61,15 +61,23 @@ class Services:
 
 
 def get_services(connection: HTTPConnection) -> Services:
-    found: Services = connection.app.state.services
-    return found
+    services: Services = connection.app.state.services
+    return services
 
 
 def get_caller(connection: HTTPConnection) -> Caller:
-    """The gate lets nobody pass to a closed route without one."""
-    found: Caller = connection.state.caller
-    return found
+    """The authenticated caller. The access middleware sets one for every route that is not public."""
+    caller: Caller = connection.state.caller
+    return caller
+
+
+def get_admin(connection: HTTPConnection) -> Caller:
+    """The caller, refused unless an administrator. As a dependency, this check precedes the request body."""
+    caller = get_caller(connection)
+    caller.require(Role.ADMIN)
+    return caller
 
 
 ServicesDep = Annotated[Services, Depends(get_services)]
 CallerDep = Annotated[Caller, Depends(get_caller)]
+AdminDep = Annotated[Caller, Depends(get_admin)]

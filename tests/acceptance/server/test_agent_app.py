@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.acceptance.server.real_server import Server
 
+from anygpu.api.agent import AttemptAssignment
 from anygpu.server.agent_app import ROUTES
 
 OPEN = "/agent/v1/claim"
@@ -23,7 +24,8 @@ BODIES: dict[str, Any] = {
     "/agent/v1/artifacts": {"name": "a.pt", "file": FILE},
     "/agent/v1/end": END,
 }
-COMMITS = [path for method, path in ROUTES if method == "POST" and path not in (OPEN,)]
+ADDRESSES = [(route.method, route.path) for route in ROUTES]
+COMMITS = [path for method, path in ADDRESSES if method == "POST" and path not in (OPEN,)]
 
 
 def attempt_directory(server: Server, job_id: str, attempt: int) -> Path:
@@ -61,7 +63,20 @@ def events_of(server: Server, job_id: str) -> list[Any]:
 
 def test_the_routes_are_those_of_the_protocol() -> None:
     assert len(ROUTES) == 9
-    assert ("POST", "/agent/v1/checkpoints/{id}/commit") in ROUTES
+    assert ("POST", "/agent/v1/checkpoints/{id}/commit") in ADDRESSES
+
+
+def test_every_route_with_a_json_body_declares_its_model() -> None:
+    declared = {route.path: route.body for route in ROUTES if route.body is not None and route.path != OPEN}
+    assert declared.keys() == BODIES.keys()
+    for path, model in declared.items():
+        assert model.model_validate(BODIES[path]).model_dump(exclude_unset=True) == BODIES[path]
+
+
+def test_an_assignment_has_the_declared_shape(superseded: tuple[str, dict[str, Any]]) -> None:
+    _, assignment = superseded
+    assert {*AttemptAssignment.model_fields} <= assignment.keys()
+    AttemptAssignment.model_validate(assignment)
 
 
 @pytest.mark.parametrize("path", COMMITS)
@@ -101,7 +116,7 @@ def test_a_second_claimant_is_a_twin(server: Server, superseded: tuple[str, dict
     assert (answer.status, answer.json["code"]) == (409, "claimed")
 
 
-@pytest.mark.parametrize(("method", "path"), [r for r in ROUTES if r[1] != OPEN])
+@pytest.mark.parametrize(("method", "path"), [r for r in ADDRESSES if r[1] != OPEN])
 def test_only_an_attempts_token_opens_the_agent_listener(server: Server, method: str, path: str) -> None:
     where = path.replace("{id}", SHA)
     for token in (None, server.token, "a.1.b.c", "x"):

@@ -66,6 +66,22 @@ def test_every_answer_and_every_body_has_an_example(document: dict[str, Any]) ->
         assert body is None or "example" in body, name
 
 
+def test_every_json_response_has_a_named_schema(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            for kind, content in answer.get("content", {}).items():
+                if kind.endswith(("/json", "problem+json")):
+                    model = content["schema"]["$ref"].removeprefix("#/components/schemas/")
+                    assert schemas[model]["required"], f"{name} {status}"
+
+
+def test_operations_are_named_by_their_handlers(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert len(names) == len({*names})
+    assert {"submit_job", "list_jobs", "get_job", "list_backends"} <= {*names}
+
+
 def test_every_route_tells_its_problems(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
         assert "application/problem+json" in operation["responses"]["default"]["content"], name

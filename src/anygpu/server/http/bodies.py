@@ -1,33 +1,40 @@
-"""Bodies in, bodies out: JSON read with care and written with the numbers JSON lacks."""
+"""Read JSON request bodies, and render JSON responses with strings for the numbers that JSON lacks."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from anygpu.api.base import ApiModel
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.server.encoding import dumps
 from anygpu.server.http.errors import MalformedRequest
 
-DEEPEST = 100
+M = TypeVar("M", bound=ApiModel)
+SHOWN_CHARACTERS = 50
 
 
 class JsonResponse(Response):
-    """A JSON answer. NaN and infinities become strings."""
+    """A JSON response of a model or of plain data. NaN and infinities become strings."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return dumps(content).encode()
+        return dumps(content.model_dump() if isinstance(content, BaseModel) else content).encode()
+
+
+async def read_body(request: Request) -> bytes:
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise MalformedRequest("the connection ended before the body") from None
 
 
 async def read_json(request: Request) -> Any:
-    """The body as JSON; None when there is none."""
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise MalformedRequest("the connection ended before the body") from None
+    """The body as JSON; None when it is empty."""
+    body = await read_body(request)
     if not body.strip():
         return None
     try:
@@ -46,30 +53,30 @@ async def read_object(request: Request) -> dict[str, Any]:
     return value
 
 
-def text_field(body: dict[str, Any], name: str, *, default: str | None = None, most: int = 200) -> str:
-    """A text in a body, or InvalidSpec naming the place."""
-    value = body.get(name, default)
-    if not isinstance(value, str):
-        raise InvalidSpec([Problem(name, value, "a text is needed", source="body")])
-    if len(value) > most:
-        raise InvalidSpec([Problem(name, value[:50], f"at most {most} characters", source="body")])
-    return value
+def parse_body(model: type[M], body: dict[str, Any]) -> M:
+    """Validate a body. InvalidSpec names every wrong field."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        problems = [_problem(model, each) for each in error.errors(include_url=False)]
+    raise InvalidSpec(problems)
 
 
-def number_field(body: dict[str, Any], name: str) -> float | None:
-    value = body.get(name)
-    if value is None:
+def _problem(model: type[ApiModel], error: Any) -> Problem:
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return Problem(place, None, "unknown key", f"known: {', '.join(model.model_fields)}", "body")
+    if error["type"] == "missing":
+        return Problem(place, None, "is required", source="body")
+    message = error["msg"].replace("Input should", "should")
+    return Problem(place, _shortened(error["input"]), message[:1].lower() + message[1:], source="body")
+
+
+def _shortened(value: Any) -> Any:
+    """Nothing of a mapping is repeated: it may hold credentials."""
+    if isinstance(value, dict | list):
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e10:
-        raise InvalidSpec([Problem(name, value, "a number above 0 is needed", source="body")])
-    return float(value)
-
-
-def only_fields(body: dict[str, Any], *names: str) -> None:
-    wrong = [key for key in body if key not in names]
-    if wrong:
-        known = f"known: {', '.join(names)}"
-        raise InvalidSpec([Problem(key, None, "unknown key", known, "body") for key in wrong])
+    return value[:SHOWN_CHARACTERS] if isinstance(value, str) else value
 
 
 def _refuse_constant(name: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from anygpu.control.money import accrued, spent_at
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
-from anygpu.server.encoding import format_time
+from anygpu.server.encoding import format_optional_time, format_time
 from anygpu.store.evidence import AttemptRow, SeriesSummary
 
 JsonObject = dict[str, Any]
@@ -82,10 +82,6 @@ def render_better_offer(view: JobView) -> JsonObject | None:
     names = ("backend", "name", "region", "zone", "gpu_kind", "gpu_count", "interruptible")
     place = {name: getattr(found.offer, name) for name in (*names, "price_microusd_per_hour")}
     return {"place": place, **{name: getattr(found, name) for name in GAINS}, "by_itself": found.by_itself}
-
-
-def format_optional_time(at_ms: int | None) -> str | None:
-    return None if at_ms is None else format_time(at_ms)
 
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:

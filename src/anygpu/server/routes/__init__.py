@@ -1,1 +1,1 @@
-"""One file per resource; each has a `router`."""
+"""Routes of the API, one module for each resource. Each has a `router`."""

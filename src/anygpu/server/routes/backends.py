@@ -1,210 +1,138 @@
-"""Backends: which there are, of which kinds there can be, whether they work. Credentials go in and never come out."""
+"""Backends: list, configure, check and remove. Credentials are stored and never shown."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Depends, Path, Query
 
+from anygpu.api.backends import (
+    BackendCheckReport,
+    BackendDetails,
+    BackendKind,
+    BackendKindList,
+    BackendList,
+    BackendOption,
+    BackendRequest,
+    GpuOffer,
+    RemovedBackend,
+    RotationReport,
+)
 from anygpu.backends import options, registry
 from anygpu.backends.configured import Entry, Source
-from anygpu.errors import InvalidSpec, Problem
 from anygpu.events.facts import Offer
 from anygpu.server.encoding import format_time
-from anygpu.server.http.bodies import JsonResponse, only_fields, read_object, text_field
-from anygpu.server.http.openapi import answers, takes
+from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.tenancy.backend_profiles import BackendCheck, ProfileRequest
 
-router = APIRouter(prefix="/api/v1/backends", tags=["backends"])
+router = api_router("/api/v1/backends", tag="backends")
 
 Name = Annotated[str, Path(min_length=1, max_length=200, examples=["lab"])]
-BACKEND = {
-    "name": "lab",
-    "kind": "ssh",
-    "source": "profile",
-    "options": {"max_machines": 2},
-    "credentials": "vault",
-    "credential_names": ["api_key"],
-    "state": "open",
-    "reason": "",
-    "person": "me",
-    "updated_at": "2026-01-05T10:00:00.000Z",
-}
-KIND = {
-    "name": "lambda",
-    "about": "Machines of Lambda",
-    "options": [
-        {
-            "name": "api_key",
-            "type": "a credential",
-            "default": None,
-            "required": False,
-            "secret": True,
-            "about": "key of the API",
-        }
-    ],
-}
-GPU = {
-    "name": "gpu_1x_a10",
-    "region": "us-west-1",
-    "gpu": "A10",
-    "gpus": 1,
-    "gpu_memory_gib": 24,
-    "interruptible": False,
-    "price_microusd_per_hour": 750_000,
-}
-CHECK = {
-    "name": "lab",
-    "valid": True,
-    "why": "",
-    "quota": "",
-    "balance_microusd": None,
-    "offers": 12,
-    "refused": 0,
-    "refused_why": "",
-    "cheapest_gpu": GPU,
-}
-WANTED = {"name": "lab", "kind": "ssh", "options": {}, "credentials": {}, "replace": False}
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name", "kind"],
-    "properties": {
-        "name": {"type": "string"},
-        "kind": {"type": "string"},
-        "options": {"type": "object"},
-        "credentials": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
-        "replace": {"type": "boolean"},
-    },
-}
+BackendBody = Annotated[BackendRequest, Depends(JsonBody(BackendRequest))]
 
 
-@router.get("", responses=answers("By name.", {"backends": [BACKEND]}))
-async def list_backends(services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """The backends this organisation's jobs can run on. Credentials: vault, settings, ambient or none; never shown."""
-    return JsonResponse(
-        {"backends": [_render_backend(entry) for entry in services.backend_profiles.entries(caller)]}
+@router.get("", response_description="By name.")
+async def list_backends(services: ServicesDep, caller: CallerDep) -> BackendList:
+    """List the backends that this organisation's jobs can run on."""
+    return BackendList(
+        backends=[_render_backend(entry) for entry in services.backend_profiles.entries(caller)]
     )
 
 
-@router.get("/kinds", responses=answers("By name.", {"kinds": [KIND]}))
-def list_backend_kinds(
-    caller: CallerDep,
-) -> JsonResponse:  # not async: adapters are imported here, in a thread
-    """The kinds of backends there can be, and what each can be told."""
-    found = [
-        {"name": kind.name, "about": kind.about, "options": options.described(kind.options)}
+@router.get("/kinds", response_description="By name.")
+def list_backend_kinds(caller: CallerDep) -> BackendKindList:  # in a thread, because it imports every adapter
+    """List the kinds of backends and their options."""
+    kinds = [
+        BackendKind(
+            name=kind.name,
+            about=kind.about,
+            options=[BackendOption(**option) for option in options.described(kind.options)],
+        )
         for kind in registry.every()
     ]
-    return JsonResponse({"kinds": found})
+    return BackendKindList(kinds=kinds)
 
 
-@router.post(
-    "",
-    status_code=201,
-    responses=answers("There from now on.", BACKEND, status=201),
-    openapi_extra=takes(WANTED, schema=SCHEMA),
-)
-async def add_backend(request: Request, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Configure a backend. `replace` changes one that is there; credentials left out are then kept."""
-    body = await read_object(request)
-    only_fields(body, *WANTED)
-    return JsonResponse(
-        _render_backend(await services.backend_profiles.add(caller, _profile_request(body))), 201
+@router.post("", status_code=201, response_description="Configured.")
+async def add_backend(body: BackendBody, services: ServicesDep, caller: CallerDep) -> BackendDetails:
+    """Configure a backend. `replace` changes an existing one and keeps credentials that are left out."""
+    request = ProfileRequest(
+        name=body.name,
+        kind=body.kind,
+        options=body.options,
+        credentials=body.credentials,
+        replace=body.replace,
     )
+    return _render_backend(await services.backend_profiles.add(caller, request))
 
 
-@router.post(
-    "/rotate",
-    responses=answers("Sealed with the newest key.", {"sealed": 3, "unopenable": 0}),
-)
+@router.post("/rotate", response_description="Encrypted with the newest key.")
 async def rotate_credentials(
     services: ServicesDep, caller: CallerDep, new_key: Annotated[bool, Query()] = True
-) -> JsonResponse:
-    """Seal every credential and secret of the server anew, by default with a new key. For the operator."""
-    done = await services.backend_profiles.rotate(caller, new_key=new_key)
-    return JsonResponse({"sealed": done.sealed, "unopenable": done.unopenable})
+) -> RotationReport:
+    """Encrypt every credential and secret of the server again, by default with a new key. For the operator."""
+    result = await services.backend_profiles.rotate(caller, new_key=new_key)
+    return RotationReport(sealed=result.sealed, unopenable=result.unopenable)
 
 
-@router.post("/{name}/check", responses=answers("How it is.", CHECK))
-async def check_backend(name: Name, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Whether its credentials work and why not, what they allow, and what it offers."""
-    return JsonResponse(_render_check(name, await services.backend_profiles.check(caller, name)))
+@router.post("/{name}/check", response_description="Result of the check.")
+async def check_backend(name: Name, services: ServicesDep, caller: CallerDep) -> BackendCheckReport:
+    """Check the credentials of a backend, and count what it offers."""
+    return _render_check(name, await services.backend_profiles.check(caller, name))
 
 
-@router.delete("/{name}", responses=answers("Gone.", {"name": "lab", "removed": True, "jobs": []}))
+@router.delete("/{name}", response_description="Removed.")
 async def remove_backend(
     name: Name, services: ServicesDep, caller: CallerDep, force: Annotated[bool, Query()] = False
-) -> JsonResponse:
-    """Forget a backend and its credentials. While jobs have machines there this is refused, unless by `force`."""
+) -> RemovedBackend:
+    """Remove a backend and its credentials. While jobs have machines there, this needs `force`."""
     left = await services.backend_profiles.remove(caller, name, force=force)
-    return JsonResponse({"name": name, "removed": True, "jobs": [view.id for view in left]})
+    return RemovedBackend(name=name, removed=True, jobs=[view.id for view in left])
 
 
-def _profile_request(body: dict[str, Any]) -> ProfileRequest:
-    replace = body.get("replace", False)
-    if not isinstance(replace, bool):
-        raise InvalidSpec([Problem("replace", None, "true or false is needed", source="body")])
-    return ProfileRequest(
-        name=text_field(body, "name"),
-        kind=text_field(body, "kind"),
-        options=_mapping(body, "options"),
-        credentials=_mapping(body, "credentials"),
-        replace=replace,
-    )
-
-
-def _mapping(body: dict[str, Any], name: str) -> dict[str, Any]:
-    value = body.get(name, {})
-    if not isinstance(value, dict):
-        raise InvalidSpec([Problem(name, None, "a mapping is needed", source="body")])
-    return value
-
-
-def _render_backend(entry: Entry) -> dict[str, Any]:
+def _render_backend(entry: Entry) -> BackendDetails:
     profile = entry.profile
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "source": str(entry.source),
-        "options": entry.plain,
-        "credentials": _credential_source(entry),
-        "credential_names": list(entry.credential_names),
-        "state": "open" if entry.is_open else "opening" if entry.opening else "failed",
-        "reason": entry.reason,
-        "person": profile.person if profile else None,
-        "updated_at": format_time(profile.updated_at_ms) if profile else None,
-    }
+    return BackendDetails(
+        name=entry.name,
+        kind=entry.kind,
+        source=str(entry.source),
+        options=dict(entry.plain),
+        credentials=_credential_source(entry),
+        credential_names=list(entry.credential_names),
+        state="open" if entry.is_open else "opening" if entry.opening else "failed",
+        reason=entry.reason,
+        person=profile.person if profile else None,
+        updated_at=format_time(profile.updated_at_ms) if profile else None,
+    )
 
 
 def _credential_source(entry: Entry) -> str:
-    """Where they come from."""
     if entry.credential_names:
         return "vault" if entry.source is Source.PROFILE else "settings"
     return "none" if entry.source is Source.BUILT_IN else "ambient"
 
 
-def _render_check(name: str, found: BackendCheck) -> dict[str, Any]:
-    account, refused, cheapest = found.account, found.refused_offers, found.cheapest_gpu
-    return {
-        "name": name,
-        "valid": account.valid,
-        "why": account.why,
-        "quota": account.quota,
-        "balance_microusd": account.balance_microusd,
-        "offers": len(found.offers) - len(refused),
-        "refused": len(refused),
-        "refused_why": refused[0].refused if refused else "",
-        "cheapest_gpu": _render_gpu_offer(cheapest) if cheapest else None,
-    }
+def _render_check(name: str, check: BackendCheck) -> BackendCheckReport:
+    account, refused, cheapest = check.account, check.refused_offers, check.cheapest_gpu
+    return BackendCheckReport(
+        name=name,
+        valid=account.valid,
+        why=account.why,
+        quota=account.quota,
+        balance_microusd=account.balance_microusd,
+        offers=len(check.offers) - len(refused),
+        refused=len(refused),
+        refused_why=refused[0].refused if refused else "",
+        cheapest_gpu=_render_gpu_offer(cheapest) if cheapest else None,
+    )
 
 
-def _render_gpu_offer(offer: Offer) -> dict[str, Any]:
-    return {
-        "name": offer.name,
-        "region": offer.region,
-        "gpu": offer.gpu_kind,
-        "gpus": offer.gpu_count,
-        "gpu_memory_gib": offer.gpu_memory_gib,
-        "interruptible": offer.interruptible,
-        "price_microusd_per_hour": offer.price_microusd_per_hour,
-    }
+def _render_gpu_offer(offer: Offer) -> GpuOffer:
+    return GpuOffer(
+        name=offer.name,
+        region=offer.region,
+        gpu=offer.gpu_kind,
+        gpus=offer.gpu_count,
+        gpu_memory_gib=offer.gpu_memory_gib,
+        interruptible=offer.interruptible,
+        price_microusd_per_hour=offer.price_microusd_per_hour,
+    )

@@ -1,13 +1,15 @@
-"""Jobs: submit, list, look, cancel, resume."""
+"""Jobs: submit, list, show, cancel, resume."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 
+from anygpu.api.jobs import JobDetails, JobList, SubmittedJob
 from anygpu.errors import Forbidden, InvalidSpec, Problem
 from anygpu.events.view import JobView
 from anygpu.server.http.bodies import JsonResponse, read_json, read_object
-from anygpu.server.http.openapi import ACCEPTED, JOB, SPEC, SUMMARY, answers, takes
+from anygpu.server.http.openapi import SPEC_EXAMPLE, SPEC_SCHEMA, object_body
+from anygpu.server.http.route import api_router
 from anygpu.server.jobs import render
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.services import CallerDep, Services, ServicesDep
@@ -19,35 +21,41 @@ from anygpu.store.journal import JobQuery, Written
 from anygpu.store.scope import Scope
 from anygpu.tenancy.auth import Caller
 
-router = APIRouter(prefix="/api/v1/training", tags=["training"])
+router = api_router("/api/v1/training", tag="training")
 
-SPEC_SCHEMA = {
-    "anyOf": [{"$ref": "#/components/schemas/JobSpec"}, {"$ref": "#/components/schemas/ModelAndConfig"}]
-}
 JobRef = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Text = Annotated[str | None, Query(max_length=500)]
 TimeMs = Annotated[int | None, Query(ge=0, le=2**53)]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
+async def get_view(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JobView:
+    """The job that `ref` names: an id, a unique prefix of one, a name (the newest job), or `last`."""
+    return await resolve_job(services.journal, caller.scope, ref)
+
+
+JobDep = Annotated[JobView, Depends(get_view)]
+
+
 @router.post(
     "",
     status_code=201,
-    responses=answers(
-        "Accepted.", ACCEPTED, status=201, also={200: "This idempotency key was known: its first job."}
-    ),
-    openapi_extra=takes(SPEC, schema=SPEC_SCHEMA),
+    response_model=SubmittedJob,
+    response_description="Accepted.",
+    responses={200: {"description": "This idempotency key was used before: its first job."}},
+    openapi_extra=object_body(SPEC_EXAMPLE, schema=SPEC_SCHEMA),
 )
 async def submit_job(
     request: Request, services: ServicesDep, caller: CallerDep, idempotency_key: IdempotencyKey = None
 ) -> JsonResponse:
-    """Submit a job: a job spec, or `{"model_name", "config"}`. The same idempotency key is the same job."""
-    body = await read_json(request)
-    spec = await parse_spec(services, caller, body, idempotency_key)
+    """Submit a job: a job spec, or `{"model_name", "config"}`. An idempotency key makes repeating it safe."""
+    spec = await parse_spec(services, caller, await read_json(request), idempotency_key)
     return await submission_response(services, await services.jobs.submit(caller.scope, spec))
 
 
-@router.get("", responses=answers("A page, newest first.", {"jobs": [SUMMARY], "next_cursor": None}))
+# Job lists and job details are the busiest responses. They are rendered from views straight to JSON; the model is
+# for the OpenAPI document, and tests compare both.
+@router.get("", response_model=JobList, response_description="A page, newest first.")
 async def list_jobs(
     services: ServicesDep,
     caller: CallerDep,
@@ -63,7 +71,7 @@ async def list_jobs(
     cursor: Text = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> JsonResponse:
-    """Jobs of the project, filtered; `next_cursor` asks for the next page."""
+    """List the jobs of the project that match every filter. Pass `next_cursor` as `cursor` for the next page."""
     query = JobQuery(
         status=split_values(status),
         phase=split_values(phase),
@@ -77,30 +85,31 @@ async def list_jobs(
         cursor=cursor,
         limit=min(limit, services.limits.page_jobs),
     )
-    found = await services.journal.find(caller.scope, query)
-    return JsonResponse(
-        {"jobs": await _job_summaries(services, found.jobs), "next_cursor": found.next_cursor}
-    )
+    page = await services.journal.find(caller.scope, query)
+    return JsonResponse({"jobs": await _job_summaries(services, page.jobs), "next_cursor": page.next_cursor})
 
 
-@router.get("/{ref}", responses=answers("The job.", JOB))
-async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """One job. `ref` is an id, a unique beginning of one, a name (the newest), or `last`."""
-    return JsonResponse(await job_details(services, await resolve_job(services.journal, caller.scope, ref)))
+@router.get("/{ref}", response_model=JobDetails, response_description="The job.")
+async def get_job(view: JobDep, services: ServicesDep) -> JsonResponse:
+    """Show one job. `ref` is an id, a unique prefix of one, a name (the newest job), or `last`."""
+    return JsonResponse(await job_details(services, view))
 
 
-@router.post("/{ref}/cancel", status_code=202, responses=answers("Asked to end.", JOB, status=202))
-async def cancel_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Ask for the job's end. Asking twice is the same as once."""
-    view = await resolve_job(services.journal, caller.scope, ref)
+@router.post(
+    "/{ref}/cancel", status_code=202, response_model=JobDetails, response_description="Cancel requested."
+)
+async def cancel_job(view: JobDep, services: ServicesDep, caller: CallerDep) -> JsonResponse:
+    """Request the end of a job. Repeating the request changes nothing."""
     return JsonResponse(await job_details(services, await services.jobs.cancel(caller.scope, view.id)), 202)
 
 
 @router.post(
     "/{ref}/resume",
     status_code=201,
-    responses=answers("A new job goes on.", ACCEPTED, status=201, also={200: "This key was known."}),
-    openapi_extra=takes({"limits": {"timeout": "2h"}}, required=False),
+    response_model=SubmittedJob,
+    response_description="Accepted as a new job.",
+    responses={200: {"description": "This idempotency key was used before: its first job."}},
+    openapi_extra=object_body({"limits": {"timeout": "2h"}}, required=False),
 )
 async def resume_job(
     ref: JobRef,
@@ -109,7 +118,7 @@ async def resume_job(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> JsonResponse:
-    """A new job from the newest checkpoint of an ended one; the body overrides fields of its spec."""
+    """Submit a new job that continues an ended one at its newest checkpoint. The body overrides spec fields."""
     overrides = await read_object(request)
     view = await resolve_job(services.journal, caller.scope, ref)
     if idempotency_key:
@@ -118,7 +127,7 @@ async def resume_job(
 
 
 async def parse_spec(services: Services, caller: Caller, body: Any, key: str | None) -> JobSpec:
-    """The body as a spec that can run: right tenant, known archive, an existing job to resume from."""
+    """Validate a body as a job spec: fields, tenant, uploaded archive, and the job to resume from."""
     require_own_tenant(caller, body)
     translated = translate(body)
     translated.mapping.pop("tenant_id", None)
@@ -143,6 +152,7 @@ async def _require_archive(services: Services, scope: Scope, spec: JobSpec) -> N
 
 
 async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> JobSpec:
+    """Replace the reference in `resume_from` by the id of the job."""
     if spec.resume_from is None:
         return spec
     reference, at, step = spec.resume_from.partition("@")
@@ -152,19 +162,20 @@ async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> Jo
 
 async def submission_response(services: Services, written: Written) -> JsonResponse:
     view, created = written.view, bool(written.recorded)
-    body = {
-        "id": view.id,
-        "job_id": view.id,
-        "execution_id": view.attempt.name if view.attempt else None,
-        "status": str(view.status),
-        "phase": str(view.phase),
-        "position": await services.queue.position(view),
-        "created": created,
-    }
+    body = SubmittedJob(
+        id=view.id,
+        job_id=view.id,
+        execution_id=view.attempt.name if view.attempt else None,
+        status=str(view.status),
+        phase=str(view.phase),
+        position=await services.queue.position(view),
+        created=created,
+    )
     return JsonResponse(body, 201 if created else 200, {"Location": f"/api/v1/training/{view.id}"})
 
 
 async def job_details(services: Services, view: JobView) -> render.JsonObject:
+    """Everything about one job, as `JobDetails` describes it."""
     row = AttemptRow()
     series: tuple[SeriesSummary, ...] = ()
     if view.attempt is not None:
@@ -178,13 +189,13 @@ async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list
     keys = [(view.id, len(view.attempts)) for view in views if view.attempts]
     rows = await services.reports.attempts(keys) if keys else {}
     waiting = any(not view.terminal and view.live_attempt is None for view in views)
-    turns = await services.queue.positions() if waiting else {}
+    positions = await services.queue.positions() if waiting else {}
     now_ms = services.clock.wall_ms()
     return [
         render.render_summary(
             view,
             rows.get((view.id, len(view.attempts)), AttemptRow()),
-            queue_position=turns[view.id].position if view.id in turns else None,
+            queue_position=positions[view.id].position if view.id in positions else None,
             now_ms=now_ms,
         )
         for view in views
@@ -192,5 +203,5 @@ async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list
 
 
 def split_values(values: list[str] | None) -> tuple[str, ...]:
-    """`?status=queued,running` and `?status=queued&status=running` are the same."""
+    """Accept `?status=queued,running` as well as `?status=queued&status=running`."""
     return tuple(part for value in values or () for part in value.split(",") if part)

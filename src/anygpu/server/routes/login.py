@@ -1,83 +1,64 @@
-"""Browsers: a one-time link becomes an HttpOnly cookie. No token is ever in a URL or in a script."""
+"""Browser login: a one-time link becomes an HttpOnly cookie, so that no token appears in a URL or script."""
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
-from anygpu.server.http.bodies import JsonResponse
+from anygpu.api.access import ApiIndex, CallerIdentity, LoginLink
 from anygpu.server.http.middleware import SESSION_COOKIE
-from anygpu.server.http.openapi import PROBLEMS, answers, nothing
+from anygpu.server.http.route import api_router
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.tenancy.auth import LOGIN_LINK_S, SESSION_S
 
-router = APIRouter(tags=["login"])
+router = api_router(tag="login")
 
-WHO = {
-    "organisation": "local",
-    "project": "default",
-    "person": "me",
-    "role": "admin",
-    "server_version": "0.1.0",
-    "agent_url": "http://127.0.0.1:41234",
-}
-
-
-INDEX = {
-    "jobs": "/api/v1/training",
-    "machines": "/api/v1/machines",
-    "gpus": "/api/v1/monitoring/gpu",
-    "who": "/api/v1/whoami",
-    "api": "/api/v1/openapi.json",
-}
+INDEX = ApiIndex(
+    jobs="/api/v1/training",
+    machines="/api/v1/machines",
+    gpus="/api/v1/monitoring/gpu",
+    who="/api/v1/whoami",
+    api="/api/v1/openapi.json",
+)
 
 
-@router.get("/", responses=answers("Paths.", INDEX))
-async def get_index(caller: CallerDep) -> JsonResponse:
-    """Where a login link leads: what can be looked at here."""
-    return JsonResponse(INDEX)
+@router.get("/", response_description="Paths.")
+async def get_index(caller: CallerDep) -> ApiIndex:
+    """List the paths to open in a browser. A login link leads here."""
+    return INDEX
 
 
-@router.get("/api/v1/whoami", responses=answers("You.", WHO))
-async def get_identity(services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Whose token this is, and what server answers."""
-    scope = caller.scope
-    return JsonResponse(
-        {
-            "organisation": scope.organisation,
-            "project": scope.project,
-            "person": scope.person,
-            "role": str(caller.role),
-            "server_version": services.version,
-            "agent_url": services.agent_url,
-        }
+@router.get("/api/v1/whoami", response_description="The caller.")
+async def get_identity(services: ServicesDep, caller: CallerDep) -> CallerIdentity:
+    """Show the owner and role of the token, and the version of the server."""
+    return CallerIdentity(
+        organisation=caller.scope.organisation,
+        project=caller.scope.project,
+        person=caller.scope.person,
+        role=str(caller.role),
+        server_version=services.version,
+        agent_url=services.agent_url,
     )
 
 
-@router.post(
-    "/api/v1/login/links",
-    status_code=201,
-    responses=answers(
-        "Open it within a minute.", {"url": "http://127.0.0.1:7791/login/…", "expires_s": 60}, status=201
-    ),
-)
-async def create_login_link(request: Request, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """A link that logs one browser in, once."""
+@router.post("/api/v1/login/links", status_code=201, response_description="Open it within a minute.")
+async def create_login_link(request: Request, services: ServicesDep, caller: CallerDep) -> LoginLink:
+    """Create a link that logs in one browser, once."""
     code = await services.authenticator.create_login_code(caller)
     base = services.public_url or str(request.base_url)
-    return JsonResponse({"url": f"{base.rstrip('/')}/login/{code}", "expires_s": LOGIN_LINK_S}, 201)
+    return LoginLink(url=f"{base.rstrip('/')}/login/{code}", expires_s=LOGIN_LINK_S)
 
 
 @router.get(
     "/login/{code}",
     status_code=303,
-    responses={303: {"description": "Logged in; the cookie is set."}, **PROBLEMS},
+    response_description="Logged in; the cookie is set.",
     response_class=RedirectResponse,
 )
 async def log_in(code: str, request: Request, services: ServicesDep) -> Response:
-    """Use a login link up."""
+    """Use a login link. It works once."""
     session = await services.authenticator.redeem_login_code(code)
-    answer = RedirectResponse("/", 303, {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+    response = RedirectResponse("/", 303, {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
     secure = (services.public_url or str(request.base_url)).startswith("https://")
-    answer.set_cookie(
+    response.set_cookie(
         SESSION_COOKIE,
         session,
         max_age=int(SESSION_S),
@@ -86,14 +67,14 @@ async def log_in(code: str, request: Request, services: ServicesDep) -> Response
         secure=secure,
         path="/",
     )
-    return answer
+    return response
 
 
-@router.post("/api/v1/logout", status_code=204, responses=nothing("Logged out."), response_class=Response)
+@router.post("/api/v1/logout", status_code=204, response_description="Logged out.", response_class=Response)
 async def log_out(services: ServicesDep, caller: CallerDep) -> Response:
-    """End this browser session. A token is not ended by it."""
+    """End this browser session. A token stays valid."""
     if caller.by_cookie:
         await services.authenticator.revoke_token(caller.scope, caller.token_id)
-    answer = Response(None, 204)
-    answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
-    return answer
+    response = Response(None, 204)
+    response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
+    return response

@@ -4,67 +4,63 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
-from anygpu.errors import BlobMissing, InvalidSpec, Problem
+from anygpu.api.plans import AccuracyReport, JobPlan, JobPlanDetails, PlanRequest, StageAccuracy
+from anygpu.errors import BlobMissing
 from anygpu.events.facts import Status
 from anygpu.events.view import JobView
 from anygpu.plan.accuracy import TARGET, Judged, accuracy, by_basis
-from anygpu.server.http.bodies import JsonResponse, only_fields, read_object
-from anygpu.server.http.openapi import BETTER, JOB_ID, PLAN, PREDICTION, SPEC, answers, takes
+from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
+from anygpu.server.http.openapi import PLAN_SCHEMA, SPEC_EXAMPLE, object_body
+from anygpu.server.http.route import api_router
 from anygpu.server.jobs.render import render_better_offer, render_prediction
-from anygpu.server.jobs.resolve import resolve_job
-from anygpu.server.routes.jobs import JobRef, parse_spec
+from anygpu.server.routes.jobs import JobDep, parse_spec
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.outcomes import MOST, Outcome
 
-router = APIRouter(prefix="/api/v1", tags=["plan"])
+router = api_router("/api/v1", tag="plan")
 
-MAX_FILES = 200
-ASKED = {"spec": SPEC, "files": {"train.py": "import torch\n…"}}
-ACTUAL = {"seconds": 7911.4, "cost_microusd": 1_320_000}
-TOLD = {
-    "id": JOB_ID,
-    "plan": PLAN,
-    "predicted": PREDICTION,
-    "newest": PREDICTION,
-    "better": BETTER,
-    "actual": ACTUAL,
-}
+PLAN_EXAMPLE = {"spec": SPEC_EXAMPLE, "files": {"train.py": "import torch\n…"}}
 
 
-@router.post("/plan", responses=answers("Every place, best first.", PLAN), openapi_extra=takes(ASKED))
+# Plans are built, and stored with their job, as plain data. The models are for the OpenAPI document.
+@router.post(
+    "/plan",
+    response_model=JobPlan,
+    response_description="Offers, best first.",
+    openapi_extra=object_body(PLAN_EXAMPLE, schema=PLAN_SCHEMA),
+)
 async def plan_job(
     request: Request,
     services: ServicesDep,
     caller: CallerDep,
     limit: Annotated[int, Query(ge=0, le=100_000)] = 8,
 ) -> JsonResponse:
-    """Compare places for a job: `{"spec", "files"}`, or a spec alone. Nothing is started.
+    """Compare offers for a job: `{"spec", "files"}`, or a spec alone. Nothing is started.
 
-    `limit`: how many kinds of machine are on the short list, and how many offers are told; 0 tells every offer.
+    `limit`: length of the short list and of the list of offers; 0 lists every offer.
     """
     body = await read_object(request)
-    asked, files = (body["spec"], _code_files(body)) if "spec" in body else (body, {})
-    spec = await parse_spec(services, caller, asked, None)
-    organisation = caller.scope.organisation
-    return JsonResponse(
-        await services.planner.plan(spec, organisation, files, most=limit or None, short=limit)
+    asked = parse_body(PlanRequest, body) if "spec" in body else PlanRequest(spec=body)
+    spec = await parse_spec(services, caller, asked.spec, None)
+    plan = await services.planner.plan(
+        spec, caller.scope.organisation, asked.files or {}, most=limit or None, short=limit
     )
+    return JsonResponse(plan)
 
 
-@router.get("/training/{ref}/plan", responses=answers("As it was then.", TOLD))
-async def get_job_plan(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """The comparison a job's place came from, what was predicted, and what it took."""
-    view = await resolve_job(services.journal, caller.scope, ref)
+@router.get("/training/{ref}/plan", response_model=JobPlanDetails, response_description="The stored plan.")
+async def get_job_plan(view: JobDep, services: ServicesDep) -> JsonResponse:
+    """Show the comparison by which an offer was chosen for the job, its predictions, and the actual result."""
     try:
-        found = await services.plans.read(view.plan) if view.plan else None
+        plan = await services.plans.read(view.plan) if view.plan else None
     except BlobMissing:
-        found = None
+        plan = None
     return JsonResponse(
         {
             "id": view.id,
-            "plan": found,
+            "plan": plan,
             "predicted": render_prediction(view.predicted),
             "newest": render_prediction(view.prediction),
             "better": render_better_offer(view),
@@ -73,53 +69,39 @@ async def get_job_plan(ref: JobRef, services: ServicesDep, caller: CallerDep) ->
     )
 
 
-def _code_files(body: dict[str, Any]) -> dict[str, str]:
-    only_fields(body, "spec", "files")
-    files = body.get("files") or {}
-    if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
-        raise InvalidSpec([Problem("files", None, "texts by their paths are needed", source="body")])
-    if len(files) > MAX_FILES:
-        raise InvalidSpec([Problem("files", len(files), f"at most {MAX_FILES} files", source="body")])
-    return files
-
-
 def _actual_result(view: JobView) -> dict[str, Any] | None:
-    """Of a job that completed: one that was cut short says nothing of the prediction."""
+    """Time and cost of a completed job. A job that was stopped early cannot be compared with its prediction."""
     if view.status is not Status.COMPLETED or view.ended_at_ms is None:
         return None
     began_ms = view.attempts[0].launching_at_ms
     return {"seconds": (view.ended_at_ms - began_ms) / 1000, "cost_microusd": view.cost_microusd}
 
 
-ERRORS = {"jobs": 12, "median_error": 0.08, "p90_error": 0.21, "held": 11, "median_width": 1.6}
-JUDGED = {"jobs": 12, "time": ERRORS, "cost": None}
-SHOWN = {
-    "jobs": 12,
-    "most": MOST,
-    "target": TARGET,
-    "before": {**JUDGED, "by_basis": {"history": JUDGED}},
-    "first_steps": {**JUDGED, "by_basis": {"first steps": JUDGED}},
-}
+@router.get(
+    "/accuracy", tags=["accuracy"], response_description="Of the newest predicted and completed jobs."
+)
+async def get_accuracy(services: ServicesDep, caller: CallerDep) -> AccuracyReport:
+    """Compare predictions with results, for predictions made before the job ran and after its first steps.
 
-
-@router.get("/accuracy", responses=answers("Of the newest jobs that were predicted and completed.", SHOWN))
-async def get_accuracy(services: ServicesDep, caller: CallerDep) -> JsonResponse:
-    """Predicted against actual, of the organisation's completed jobs: before they ran, and after their first steps.
-
-    Errors are shares of what it really was; `held`: intervals that held the truth; `width`: their high end over
-    their low end.
+    Errors are shares of the actual value. `held` counts intervals that contained it. `median_width` is the high end
+    of an interval divided by its low end.
     """
-    found = await services.outcomes.of_organisation(caller.scope.organisation)
-    before = [_prediction_pair(each, each.predicted) for each in found if each.predicted]
-    later = [_prediction_pair(each, each.calibrated) for each in found if each.calibrated]
-    shown = {"before": _accuracy_by_basis(before), "first_steps": _accuracy_by_basis(later)}
-    return JsonResponse({"jobs": len(found), "most": MOST, "target": TARGET, **shown})
+    outcomes = await services.outcomes.of_organisation(caller.scope.organisation)
+    before = [_prediction_pair(each, each.predicted) for each in outcomes if each.predicted]
+    later = [_prediction_pair(each, each.calibrated) for each in outcomes if each.calibrated]
+    return AccuracyReport(
+        jobs=len(outcomes),
+        most=MOST,
+        target=TARGET,
+        before=_stage_accuracy(before),
+        first_steps=_stage_accuracy(later),
+    )
 
 
-def _prediction_pair(outcome: Outcome, said: Any) -> Judged:
-    return Judged(said=said, wall_s=outcome.wall_s, cost_microusd=outcome.cost_microusd)
+def _prediction_pair(outcome: Outcome, prediction: Any) -> Judged:
+    return Judged(said=prediction, wall_s=outcome.wall_s, cost_microusd=outcome.cost_microusd)
 
 
-def _accuracy_by_basis(judged: Sequence[Judged]) -> dict[str, Any]:
-    each = {basis: asdict(found) for basis, found in by_basis(judged).items()}
-    return {**asdict(accuracy(judged)), "by_basis": each}
+def _stage_accuracy(pairs: Sequence[Judged]) -> StageAccuracy:
+    parts = {basis: asdict(part) for basis, part in by_basis(pairs).items()}
+    return StageAccuracy.model_validate({**asdict(accuracy(pairs)), "by_basis": parts})

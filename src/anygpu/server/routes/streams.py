@@ -1,40 +1,43 @@
-"""The stream, as NDJSON and as a WebSocket."""
+"""Live streams of a project and of a job, as NDJSON and as WebSockets."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Annotated
 
-from fastapi import APIRouter, Query, WebSocket
+from fastapi import Query, WebSocket
 from starlette.responses import StreamingResponse
 from starlette.websockets import WebSocketDisconnect
 
 from anygpu.errors import AnygpuError, InvalidSpec, Problem
 from anygpu.server.encoding import dumps
 from anygpu.server.http.errors import problem_body
-from anygpu.server.http.openapi import gives
+from anygpu.server.http.openapi import text_response
+from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.live.sockets import encode_frames
 from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamCursor, follow_job, follow_project
 from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, ServicesDep
 
-router = APIRouter(prefix="/api/v1", tags=["stream"])
+router = api_router("/api/v1", tag="stream")
 
 Position = Annotated[int, Query(ge=0, le=2**53)]
 Include = Annotated[str | None, Query(max_length=100)]
 NDJSON = "application/x-ndjson"
-GOING_AWAY = 1012
+SERVICE_RESTART = 1012  # WebSocket close code: connect again with the cursor
 LINES = (
     '{"kind": "progress", "attempt": 1, "progress": {"fraction": 0.5}, "telemetry": {}}\n{"kind": "ping"}\n'
 )
 
 
 @router.get(
-    "/stream", responses=gives("Messages, one a line.", NDJSON, LINES), response_class=StreamingResponse
+    "/stream",
+    responses=text_response("Messages, one a line.", NDJSON, LINES),
+    response_class=StreamingResponse,
 )
 async def stream_project(services: ServicesDep, caller: CallerDep, after: Position = 0) -> StreamingResponse:
-    """Every event of the project behind `after`, then each as it happens."""
+    """Stream the events of the project after the position `after`, then each new one."""
     services.stream_sources.hub.require_capacity()
     return _ndjson(follow_project(services.stream_sources, caller.scope, after))
 
@@ -49,7 +52,7 @@ async def stream_project_socket(
 
 @router.get(
     "/training/{ref}/stream",
-    responses=gives("Messages, one a line.", NDJSON, LINES),
+    responses=text_response("Messages, one a line.", NDJSON, LINES),
     response_class=StreamingResponse,
 )
 async def stream_job(
@@ -62,7 +65,7 @@ async def stream_job(
     point: Position = 0,
     include: Include = None,
 ) -> StreamingResponse:
-    """Events, logs, metrics and progress behind the cursor, then as they come, until the job has ended."""
+    """Stream events, logs, metrics and progress after the cursor, then new ones, until the job has ended."""
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
     cursor = StreamCursor(after=after, attempt=attempt, log=log, point=point)
@@ -111,7 +114,7 @@ async def _lines(batches: AsyncGenerator[MessageBatch, None]) -> AsyncIterator[b
 
 
 async def _send_to_socket(socket: WebSocket, batches: AsyncGenerator[MessageBatch, None]) -> None:
-    """Send until the stream or the client ends, whichever is first."""
+    """Send until the stream ends or the client disconnects."""
     await socket.accept()
     sender = asyncio.create_task(_send_batches(socket, batches))
     listener = asyncio.create_task(_wait_for_disconnect(socket))
@@ -133,10 +136,10 @@ async def _send_batches(socket: WebSocket, batches: AsyncGenerator[MessageBatch,
                     ended = texts[-1].startswith('{"kind": "end"')
         except AnygpuError as error:
             await socket.send_text(dumps({"kind": "problem", "problem": problem_body(error)}))
-        await socket.close(1000 if ended else GOING_AWAY)
+        await socket.close(1000 if ended else SERVICE_RESTART)
 
 
 async def _wait_for_disconnect(socket: WebSocket) -> None:
-    """Clients have nothing to say here; what they send is read and dropped."""
+    """Read and drop what the client sends, until it disconnects."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass

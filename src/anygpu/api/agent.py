@@ -1,0 +1,123 @@
+"""JSON bodies of the agent protocol (docs/agent-protocol.md).
+
+The agent itself has no dependencies and does not import these. Agents of other versions may send further keys.
+"""
+
+from typing import Any
+
+from pydantic import Field
+
+from anygpu.api.base import ApiModel
+
+
+class ClaimRequest(ApiModel):
+    """An agent claims its attempt. The first claimant owns it."""
+
+    ticket: str = Field(max_length=1000)
+    claimant: str = Field(max_length=128)
+    host: dict[str, Any]
+
+
+class AttemptAssignment(ApiModel):
+    """Answer to a claim: the token of the attempt, its intervals and its work."""
+
+    protocol: int
+    token: str
+    job_id: str
+    attempt: int
+    name: str
+    lease_s: float
+    heartbeat_s: float
+    report_every_s: float
+    telemetry_every_s: float
+    work: dict[str, Any]
+
+
+class AgentOrder(ApiModel):
+    """`cancel`, or `stop` with a reason."""
+
+    kind: str
+    reason: str | None = None
+
+
+class ReportReceipt(ApiModel):
+    """Answer to a report or heartbeat. Frames up to `acked` are durable."""
+
+    acked: int
+    lease_s: float
+    orders: list[AgentOrder]
+
+
+class CurrentOrders(ApiModel):
+    """All orders for an attempt now."""
+
+    version: int
+    orders: list[AgentOrder]
+    lease_s: float
+
+
+class ChunkDescription(ApiModel):
+    """A part of a file."""
+
+    size: int
+    sha256: str
+
+
+class UploadFile(ApiModel):
+    """A file to upload, in chunks."""
+
+    path: str
+    size: int
+    sha256: str
+    chunks: list[ChunkDescription]
+
+
+class CheckpointUpload(ApiModel):
+    """A checkpoint to upload; the newest file first."""
+
+    step: int
+    at: float
+    world_size: int
+    files: list[UploadFile]
+
+
+class ArtifactUpload(ApiModel):
+    """An artifact to upload."""
+
+    name: str
+    file: UploadFile
+
+
+class ChunkUpload(ApiModel):
+    """A chunk that the server lacks, and the request that stores it."""
+
+    sha256: str
+    url: str
+    method: str
+    headers: dict[str, str]
+
+
+class UploadPlan(ApiModel):
+    """Answer to a new checkpoint or artifact: the id to commit with, and the missing chunks."""
+
+    id: str
+    uploads: list[ChunkUpload]
+
+
+class AttemptEnd(ApiModel):
+    """The last message of an agent: how the process ended."""
+
+    outcome: str
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str | None = None
+    last_seq: int | None = None
+    log_bytes: int | None = None
+    metric_points: int | None = None
+    step: int | None = None
+
+
+class Acknowledgement(ApiModel):
+    """The commit is durable."""
+
+    ok: bool

@@ -1,0 +1,104 @@
+"""Backends: list, configure, check."""
+
+from typing import Any
+
+from pydantic import Field
+
+from anygpu.api.base import TIME, ApiModel, RequestModel
+
+
+class BackendDetails(ApiModel):
+    """A configured backend. `credentials` says where they come from: vault, settings, ambient or none."""
+
+    name: str = Field(examples=["lab"])
+    kind: str = Field(examples=["ssh"])
+    source: str = Field(examples=["profile"])
+    options: dict[str, Any] = Field(examples=[{"max_machines": 2}])
+    credentials: str = Field(examples=["vault"])
+    credential_names: list[str] = Field(examples=[["api_key"]])
+    state: str = Field(examples=["open"])
+    reason: str = Field(examples=[""])
+    person: str | None = Field(examples=["me"])
+    updated_at: str | None = Field(examples=[TIME])
+
+
+class BackendList(ApiModel):
+    """Backends by name."""
+
+    backends: list[BackendDetails]
+
+
+class BackendRequest(RequestModel):
+    """A backend to configure. With `replace`, credentials that are left out are kept and null removes one."""
+
+    name: str = Field(max_length=200, examples=["lab"])
+    kind: str = Field(max_length=200, examples=["ssh"])
+    options: dict[str, Any] = Field(default_factory=dict, examples=[{}])
+    credentials: dict[str, str | None] = Field(default_factory=dict, examples=[{}])
+    replace: bool = Field(default=False, examples=[False])
+
+
+class BackendOption(ApiModel):
+    """An option of a kind of backend."""
+
+    name: str = Field(examples=["api_key"])
+    type: str = Field(examples=["a credential"])
+    default: Any = Field(examples=[None])
+    required: bool = Field(examples=[False])
+    secret: bool = Field(examples=[True])
+    about: str = Field(examples=["key of the API"])
+
+
+class BackendKind(ApiModel):
+    """A kind of backend and its options."""
+
+    name: str = Field(examples=["lambda"])
+    about: str = Field(examples=["Machines of Lambda"])
+    options: list[BackendOption]
+
+
+class BackendKindList(ApiModel):
+    """Kinds of backends by name."""
+
+    kinds: list[BackendKind]
+
+
+class RotationReport(ApiModel):
+    """How many credentials and secrets were encrypted again, and how many could not be decrypted."""
+
+    sealed: int = Field(examples=[3])
+    unopenable: int = Field(examples=[0])
+
+
+class GpuOffer(ApiModel):
+    """An offer with a GPU."""
+
+    name: str = Field(examples=["gpu_1x_a10"])
+    region: str = Field(examples=["us-west-1"])
+    gpu: str = Field(examples=["A10"])
+    gpus: int = Field(examples=[1])
+    gpu_memory_gib: float = Field(examples=[24])
+    interruptible: bool = Field(examples=[False])
+    price_microusd_per_hour: int = Field(examples=[750_000])
+
+
+class BackendCheckReport(ApiModel):
+    """Whether the credentials of a backend work, what they allow, and what it offers."""
+
+    name: str = Field(examples=["lab"])
+    valid: bool = Field(examples=[True])
+    why: str = Field(examples=[""])
+    quota: str = Field(examples=[""])
+    balance_microusd: int | None = Field(examples=[None])
+    offers: int = Field(examples=[12])
+    refused: int = Field(examples=[0])
+    refused_why: str = Field(examples=[""])
+    cheapest_gpu: GpuOffer | None
+
+
+class RemovedBackend(ApiModel):
+    """A removed backend, and the jobs that still had machines there."""
+
+    name: str = Field(examples=["lab"])
+    removed: bool = Field(examples=[True])
+    jobs: list[str] = Field(examples=[[]])

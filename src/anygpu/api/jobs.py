@@ -1,0 +1,181 @@
+"""Jobs: submit, list, show, resume, migrate."""
+
+from typing import Any
+
+from pydantic import Field
+
+from anygpu.api.base import JOB_ID, MACHINE, TIME, ApiModel, RequestModel
+
+
+class SubmittedJob(ApiModel):
+    """Answer to a submitted or resumed job. `created` is false when the idempotency key was already used."""
+
+    id: str = Field(examples=[JOB_ID])
+    job_id: str = Field(examples=[JOB_ID])
+    execution_id: str | None = Field(examples=[None])
+    status: str = Field(examples=["queued"])
+    phase: str = Field(examples=["planning"])
+    position: int | None = Field(examples=[1])
+    created: bool = Field(examples=[True])
+
+
+class JobProgress(ApiModel):
+    """Progress as the newest attempt reported it; null where it reported nothing."""
+
+    fraction: float | None = Field(examples=[0.3])
+    step: int | float | None = Field(examples=[120])
+    steps: int | float | None = Field(examples=[400])
+    epoch: int | float | None = Field(examples=[3])
+    epochs: int | float | None = Field(examples=[10])
+    message: str | None = Field(examples=[""])
+
+
+class LatestCheckpoint(ApiModel):
+    """The newest valid checkpoint of a job."""
+
+    step: int = Field(examples=[100])
+    saved_at: str = Field(examples=[TIME])
+
+
+class JobFailure(ApiModel):
+    """Why a job failed. `blame` says who must act."""
+
+    code: str
+    message: str
+    blame: str
+
+
+class JobSummary(ApiModel):
+    """One job in a list."""
+
+    id: str = Field(examples=[JOB_ID])
+    name: str = Field(examples=["digits"])
+    status: str = Field(examples=["running"])
+    phase: str = Field(examples=["training"])
+    reason: str = Field(examples=[""], description="Why the job waits.")
+    submitted_at: str = Field(examples=[TIME])
+    updated_at: str = Field(examples=[TIME])
+    ended_at: str | None = Field(examples=[None])
+    person: str = Field(examples=["me"])
+    tags: list[str] = Field(examples=[["demo"]])
+    backend: str | None = Field(examples=["local"])
+    execution_id: str | None = Field(examples=[MACHINE])
+    progress: JobProgress
+    attempt: int = Field(examples=[1], description="Number of the newest attempt; 0 before the first.")
+    checkpoint: LatestCheckpoint | None
+    artifacts: int = Field(examples=[0])
+    work_lost_s: float = Field(examples=[0.0])
+    cost_microusd: int = Field(examples=[0])
+    retries_used: int = Field(examples=[0])
+    resumed_from: str | None = Field(examples=[None])
+    cancel_requested: bool = Field(examples=[False])
+    failure: JobFailure | None = Field(examples=[None])
+    queue_position: int | None = Field(examples=[None])
+
+
+class JobList(ApiModel):
+    """A page of jobs, newest first. `next_cursor` requests the next page."""
+
+    jobs: list[JobSummary]
+    next_cursor: str | None = Field(examples=[None])
+
+
+class AttemptDetails(ApiModel):
+    """One attempt to run a job on one machine."""
+
+    number: int = Field(examples=[1])
+    name: str = Field(examples=[MACHINE])
+    backend: str = Field(examples=["local"])
+    offer: str = Field(examples=["here"])
+    region: str = Field(examples=[""])
+    interruptible: bool = Field(examples=[False])
+    price_microusd_per_hour: int = Field(examples=[0])
+    cost_microusd: int = Field(examples=[0])
+    metered_microusd: int | None = Field(examples=[None])
+    phase: str = Field(examples=["training"])
+    outcome: str | None = Field(examples=[None])
+    exit_code: int | None = Field(examples=[None])
+    signal: int | None = Field(examples=[None])
+    message: str = Field(examples=[""])
+    launching_at: str = Field(examples=[TIME])
+    training_at: str | None = Field(examples=[TIME])
+    ended_at: str | None = Field(examples=[None])
+    resume_step: int | None = Field(examples=[None])
+
+
+class JobPrediction(ApiModel):
+    """Predicted time and cost of a whole job. Low and high enclose the result in nine of ten cases."""
+
+    wall_s: float = Field(examples=[8040.0])
+    wall_low_s: float = Field(examples=[5200.0])
+    wall_high_s: float = Field(examples=[12_100.0])
+    cost_microusd: int = Field(examples=[1_340_000])
+    cost_low_microusd: int = Field(examples=[870_000])
+    cost_high_microusd: int = Field(examples=[2_020_000])
+    basis: str = Field(examples=["history"])
+    confidence: str = Field(examples=["medium"])
+
+
+class BetterOfferLocation(ApiModel):
+    """The offer that a running job should migrate to."""
+
+    backend: str = Field(examples=["lambda"])
+    name: str = Field(examples=["gpu_1x_a10"])
+    region: str = Field(examples=["us-east-1"])
+    zone: str = Field(examples=[""])
+    gpu_kind: str = Field(examples=["A10"])
+    gpu_count: int = Field(examples=[1])
+    interruptible: bool = Field(examples=[False])
+    price_microusd_per_hour: int = Field(examples=[750_000])
+
+
+class BetterOffer(ApiModel):
+    """A better offer for the rest of a running job, and what migrating saves."""
+
+    place: BetterOfferLocation
+    saves_microusd: int = Field(examples=[3_100_000])
+    saves_low_microusd: int = Field(examples=[1_900_000])
+    sooner_s: float = Field(examples=[-1200.0], description="Negative: the job ends later.")
+    sooner_low_s: float = Field(examples=[-4100.0])
+    by_itself: bool = Field(examples=[False], description="The job migrates after its next checkpoint.")
+
+
+class JobDetails(JobSummary):
+    """Everything about one job."""
+
+    metrics: dict[str, float | str] = Field(
+        examples=[{"loss": 0.25}], description="Last value of each metric."
+    )
+    attempts: list[AttemptDetails]
+    telemetry: dict[str, Any] = Field(examples=[{}])
+    predicted: JobPrediction | None = Field(examples=[None], description="Predicted before the job ran.")
+    prediction: JobPrediction | None = Field(description="Newest prediction.")
+    better: BetterOffer | None
+    spec: dict[str, Any] = Field(
+        examples=[{"script": "train.py", "args": ["--epochs", "3"], "name": "digits"}]
+    )
+
+
+class MigrationRequest(RequestModel):
+    """The backend on which a job shall continue."""
+
+    to: str = Field(max_length=200, examples=["lambda"])
+
+
+class CompatProgress(ApiModel):
+    """Progress of a task."""
+
+    epoch: int | float = Field(examples=[5])
+    total_epochs: Any = Field(examples=[10])
+    progress_percent: int = Field(examples=[50])
+    message: str = Field(examples=["Training epoch 5/10"])
+
+
+class CompatTask(ApiModel):
+    """A job in the shape of `/orchestrate` and `/status`."""
+
+    task_id: str = Field(examples=[JOB_ID])
+    status: str = Field(examples=["running"])
+    created_at: str = Field(examples=[TIME])
+    progress: CompatProgress
+    error: str | None = Field(examples=[None])

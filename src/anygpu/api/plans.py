@@ -1,0 +1,164 @@
+"""Plans: offers compared for a job, and the accuracy of predictions."""
+
+from typing import Any
+
+from pydantic import Field
+
+from anygpu.api.base import JOB_ID, ApiModel, RequestModel
+from anygpu.api.jobs import BetterOffer, JobPrediction
+
+SPEC = {"script": "train.py", "args": ["--epochs", "3"], "name": "digits", "tags": ["demo"]}
+
+_ERRORS = {"jobs": 12, "median_error": 0.08, "p90_error": 0.21, "held": 11, "median_width": 1.6}
+
+
+class PlanRequest(RequestModel):
+    """A job spec and the text of its code files by path. The code is analysed, not stored."""
+
+    spec: Any = Field(examples=[SPEC])
+    files: dict[str, str] | None = Field(
+        default=None, max_length=200, examples=[{"train.py": "import torch\n…"}]
+    )
+
+
+class OfferIdentity(ApiModel):
+    """Which machine an offer is for."""
+
+    backend: str = Field(examples=["cloud"])
+    name: str = Field(examples=["gpu_1x_rtx4090"])
+    region: str = Field(examples=["eu-north"])
+    zone: str = Field(examples=[""])
+    gpu: str = Field(examples=["RTX4090"])
+    gpus: int = Field(examples=[1])
+    interruptible: bool = Field(examples=[False])
+
+
+class EstimateRange(ApiModel):
+    """An estimate with its low and high end."""
+
+    expected: float = Field(examples=[8040.0])
+    low: float = Field(examples=[5200.0])
+    high: float = Field(examples=[12_100.0])
+
+
+class PlannedOffer(OfferIdentity):
+    """An offer with its estimated time and cost."""
+
+    configured: bool = Field(examples=[True])
+    score: float = Field(examples=[1_340_000.0])
+    price_microusd_per_hour: int = Field(examples=[600_000])
+    seconds: EstimateRange
+    cost_microusd: EstimateRange = Field(
+        examples=[{"expected": 1_340_000, "low": 870_000, "high": 2_020_000}]
+    )
+    out_of_pocket_microusd: EstimateRange = Field(examples=[{"expected": 0, "low": 0, "high": 20_000}])
+    credit_microusd: int = Field(examples=[2_000_000])
+    runs: float = Field(examples=[1])
+    max_run_s: float | None = Field(examples=[None])
+    setup_s: int = Field(examples=[150])
+    transfer_s: int = Field(examples=[0])
+    interruptions_s: int = Field(examples=[0])
+    checkpoint_every_s: int | None = Field(examples=[None])
+    confidence: str = Field(examples=["medium"])
+    basis: str = Field(examples=["history"])
+    free: int | None = Field(examples=[None])
+    wait: str = Field(examples=[""])
+    pros: list[str] = Field(examples=[["never interrupted"]])
+    cons: list[str] = Field(examples=[[]])
+
+
+class OfferRejection(ApiModel):
+    """Why some offers were excluded, with examples."""
+
+    reason: str = Field(examples=["has 16 GiB a GPU, the job needs 24"])
+    offers: int = Field(examples=[41])
+    examples: list[OfferIdentity]
+
+
+class WorkloadFact(ApiModel):
+    """One fact the analyser found about the job's code."""
+
+    what: str = Field(examples=["model"])
+    value: str = Field(examples=["resnet50"])
+    sure: str = Field(examples=["high"])
+    where: str = Field(examples=["train.py:14"])
+    because: str = Field(examples=[""])
+
+
+class CodeLint(ApiModel):
+    """Code that costs money or loses work, and what to do about it."""
+
+    code: str = Field(examples=["no_checkpoint"])
+    says: str = Field(examples=["nothing is saved before the end"])
+    do: str = Field(examples=["save a checkpoint each epoch"])
+    file: str = Field(examples=["train.py"])
+    line: int = Field(examples=[14])
+
+
+class JobPlan(ApiModel):
+    """Offers for a job, best first. `short` has one offer for each kind of machine."""
+
+    strategy: str = Field(examples=["cheapest"])
+    choice: PlannedOffer | None
+    short: list[PlannedOffer]
+    offers: list[PlannedOffer]
+    more_offers: int = Field(examples=[0])
+    rejected: list[OfferRejection]
+    workload: list[WorkloadFact]
+    lints: list[CodeLint] = Field(examples=[[]])
+
+
+class ActualResult(ApiModel):
+    """Time and cost of a completed job."""
+
+    seconds: float = Field(examples=[7911.4])
+    cost_microusd: int = Field(examples=[1_320_000])
+
+
+class JobPlanDetails(ApiModel):
+    """The stored plan of a job, its first and newest prediction, and the result."""
+
+    id: str = Field(examples=[JOB_ID])
+    plan: JobPlan | None
+    predicted: JobPrediction | None
+    newest: JobPrediction | None
+    better: BetterOffer | None
+    actual: ActualResult | None
+
+
+class PredictionErrors(ApiModel):
+    """Errors of predictions as shares of the actual value. `held` counts intervals that contained it."""
+
+    jobs: int = Field(examples=[12])
+    median_error: float = Field(examples=[0.08])
+    p90_error: float = Field(examples=[0.21])
+    held: int = Field(examples=[11])
+    median_width: float = Field(
+        examples=[1.6], description="High end of the interval divided by its low end."
+    )
+
+
+class BasisAccuracy(ApiModel):
+    """Accuracy of the predictions that rest on one basis."""
+
+    jobs: int = Field(examples=[12])
+    time: PredictionErrors | None
+    cost: PredictionErrors | None = Field(examples=[None])
+
+
+class StageAccuracy(BasisAccuracy):
+    """Accuracy of the predictions made at one stage of a job."""
+
+    by_basis: dict[str, BasisAccuracy] = Field(
+        examples=[{"history": {"jobs": 12, "time": _ERRORS, "cost": None}}]
+    )
+
+
+class AccuracyReport(ApiModel):
+    """Accuracy of the newest `most` predicted and completed jobs; `target` is the wanted share of held intervals."""
+
+    jobs: int = Field(examples=[12])
+    most: int = Field(examples=[1000])
+    target: float = Field(examples=[0.9])
+    before: StageAccuracy = Field(description="Predictions made before the job ran.")
+    first_steps: StageAccuracy = Field(description="Predictions made after the first steps.")

@@ -1,0 +1,58 @@
+"""The queue: waiting jobs, running jobs and free slots."""
+
+from pydantic import Field
+
+from anygpu.api.base import JOB_ID, TIME, ApiModel
+
+
+class QueuedJob(ApiModel):
+    """A waiting job. Hours are GPU hours; for jobs without a GPU, hours of CPU slots."""
+
+    id: str = Field(examples=[JOB_ID])
+    name: str = Field(examples=["digits"])
+    position: int = Field(examples=[1], description="Counts the jobs of all projects.")
+    reason: str = Field(examples=["0 of 8 CPU slots here are free, the job needs 1"])
+    priority: int = Field(examples=[0])
+    waiting_s: float = Field(examples=[3.2])
+    band: str = Field(examples=["short"])
+    gpu_hours: float = Field(examples=[0.5], description="Used by the job so far.")
+    project_gpu_hours: float = Field(examples=[12.0], description="Used by its project recently.")
+
+
+class RunningJob(ApiModel):
+    """A running job."""
+
+    id: str = Field(examples=[JOB_ID])
+    name: str = Field(examples=["digits"])
+    backend: str | None = Field(examples=["local"])
+    phase: str = Field(examples=["training"])
+    since: str = Field(examples=[TIME])
+
+
+class BackendSlot(ApiModel):
+    """A place to run on. The offers of a cloud are one slot, described by the cheapest."""
+
+    backend: str = Field(examples=["local"])
+    name: str = Field(examples=["here"])
+    free: int | None = Field(examples=[1])
+    gpus: int = Field(examples=[0])
+    gpu: str = Field(examples=[""])
+    cpus: float = Field(examples=[8])
+    reason: str = Field(examples=[""])
+
+
+class UnavailableSlot(ApiModel):
+    """A backend that could not list its offers, and why."""
+
+    backend: str = Field(examples=["cloud"])
+    name: str = Field(examples=[""])
+    free: int = Field(examples=[0])
+    reason: str = Field(examples=["no answer"])
+
+
+class QueueState(ApiModel):
+    """Waiting and running jobs of the project, and the slots of its backends."""
+
+    jobs: list[QueuedJob]
+    running: list[RunningJob]
+    slots: list[BackendSlot | UnavailableSlot]

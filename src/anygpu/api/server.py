@@ -1,0 +1,62 @@
+"""The server: health, telemetry, retention and errors."""
+
+from typing import Any
+
+from pydantic import Field
+
+from anygpu.api.base import JOB_ID, ApiModel
+
+GPU = {"index": 0, "uuid": "GPU-…", "name": "L4", "use": 0.9, "memory_used": 9 * 2**30, "power_w": 70.0}
+
+
+class Health(ApiModel):
+    """The process answers."""
+
+    ok: bool = Field(examples=[True])
+
+
+class Readiness(ApiModel):
+    """The server can serve requests."""
+
+    ok: bool = Field(examples=[True])
+    version: str = Field(examples=["0.1.0"])
+
+
+class AttemptTelemetry(ApiModel):
+    """The newest telemetry of a running attempt."""
+
+    job_id: str = Field(examples=[JOB_ID])
+    attempt: int = Field(examples=[1])
+    telemetry: dict[str, Any] = Field(examples=[{"gpus": [GPU]}])
+
+
+class TelemetrySamples(ApiModel):
+    """The newest telemetry of the server's host and of the project's running attempts."""
+
+    host: dict[str, Any] = Field(examples=[{"gpus": [GPU]}])
+    attempts: list[AttemptTelemetry]
+
+
+class RetentionReport(ApiModel):
+    """How much retention removed, or would remove with `dry_run`."""
+
+    dry_run: bool = Field(examples=[True])
+    jobs: int = Field(examples=[3])
+    attempts: int = Field(examples=[4])
+    log_bytes: int = Field(examples=[52_000])
+    metric_points: int = Field(examples=[1200])
+    files: int = Field(examples=[5])
+    bytes: int = Field(examples=[1_048_576])
+
+
+class ProblemDetails(ApiModel):
+    """An error (RFC 9457). `code` is stable; `hint` says what to do. Some errors have further members."""
+
+    type: str = Field(examples=["about:blank"])
+    title: str = Field(examples=["Not found"])
+    status: int = Field(examples=[404])
+    code: str = Field(examples=["not_found"])
+    detail: str = Field(examples=["there is no job 'resnet'"])
+    hint: str = Field(default="", examples=["`anygpu ls` shows the jobs of this project."])
+    retryable: bool = Field(examples=[False])
+    problems: list[dict[str, Any]] = Field(default_factory=list, examples=[[]])
