@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.events.facts import Billing
-from anygpu.plan.accuracy import width_score
-from anygpu.plan.bill import Span
-from anygpu.plan.calibrate import SURE_STEPS, Reported, forecast, together
-from anygpu.plan.history import Machine, Past, predict
+from anygpu.plan.offers.bill import Span
+from anygpu.plan.predict.accuracy import interval_score
+from anygpu.plan.predict.first_steps import CONFIDENT_STEPS, StepTimes, combine_estimates, forecast_duration
+from anygpu.plan.predict.history import PastRun, RunMachine, predict_from_history
 from bench.server import BenchServer, Figure
 
 RECORDED = Path(__file__).with_name("recorded")
 WITHIN, TARGET, HELD, MEMORY = 0.15, 0.95, 0.90, 0.20
-HERE = Machine(backend="local")
+HERE = RunMachine(backend="local")
 PRICE, BILLING = 1_200_000, Billing(step_s=1, minimum_s=60)
 SCALE = 60  # a recorded second is billed as a minute: trainings that are paid for are longer
 
@@ -59,7 +59,7 @@ class Said:
 
     @property
     def score(self) -> float:
-        return width_score(self.span.low, self.span.high, self.log.total_s)
+        return interval_score(self.span.low, self.span.high, self.log.total_s)
 
 
 def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
@@ -90,7 +90,7 @@ def read(path: Path) -> list[Log]:
     logs = [log for file in files for log in _logs(file.stem, json.loads(file.read_text()))]
     if not logs:
         raise SystemExit(
-            f"{path}: no log is longer than {SURE_STEPS} steps; docs/accuracy.md says how one is written"
+            f"{path}: no log is longer than {CONFIDENT_STEPS} steps; docs/accuracy.md says how one is written"
         )
     return logs
 
@@ -99,7 +99,7 @@ def _logs(name: str, found: Any) -> Iterator[Log]:
     runs = found if isinstance(found, list) else found.get("runs", [found])
     for run in runs:
         times = [float(each) for each in run["times_s"]]
-        if len(times) > SURE_STEPS:
+        if len(times) > CONFIDENT_STEPS:
             yield Log(
                 workload=str(run.get("workload", name)),
                 steps=int(run["steps"]),
@@ -134,30 +134,32 @@ def held_back(logs: Sequence[Log]) -> list[Said]:
 def with_history(logs: Sequence[Log]) -> list[Said]:
     known = {id(said.log): said.span for said in held_back(logs)}
     return [
-        Said(log=log, span=together(_after(log), known[id(log)]) if id(log) in known else _after(log))
+        Said(
+            log=log, span=combine_estimates(_after(log), known[id(log)]) if id(log) in known else _after(log)
+        )
         for log in logs
     ]
 
 
 def _after(log: Log) -> Span:
-    run = Reported(
-        times_s=log.times_s[:SURE_STEPS],
-        steps=log.steps,
+    run = StepTimes(
+        times_s=log.times_s[:CONFIDENT_STEPS],
+        total_steps=log.steps,
         steps_per_epoch=log.steps_per_epoch,
-        grows=log.grows,
+        steps_grow=log.grows,
     )
-    found = forecast(run)
+    found = forecast_duration(run)
     assert found is not None
     return Span(expected=found.total_s, low=found.low_s, high=found.high_s)
 
 
 def _before(log: Log, others: Sequence[Log]) -> Span | None:
     past = [
-        Past(machine=HERE, training_s=other.total_s, steps=other.steps)
+        PastRun(machine=HERE, training_s=other.total_s, steps=other.steps)
         for other in others
         if other.workload == log.workload
     ]
-    guess = predict(HERE, past, steps=log.steps)
+    guess = predict_from_history(HERE, past, steps=log.steps)
     return None if guess is None else guess.training_s
 
 

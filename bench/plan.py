@@ -11,10 +11,9 @@ from datetime import date
 from functools import partial
 
 from anygpu.plan.analyse import Analysis, analyse
-from anygpu.plan.catalog import Catalog, Row, places_in, terms
-from anygpu.plan.document import SHORT, document
-from anygpu.plan.places import Places
-from anygpu.plan.planner import Planned, planned
+from anygpu.plan.catalog import Catalog, PriceRow, candidates_in, terms
+from anygpu.plan.offers.candidates import CandidateSet
+from anygpu.plan.offers.comparison import SHORTLIST, Comparison, comparison_as_dict, rank
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from bench.peers import ROOT
@@ -47,13 +46,13 @@ def measure(_: BenchServer, *, quick: bool = False) -> list[Figure]:
 def figures(offers: int = OFFERS, runs: int = RUNS) -> list[Figure]:
     rows = list(generated(offers))
     book = Catalog(rows, today=date(2026, 11, 16))
-    made_ms, places = once_ms(lambda: places_in(book))
+    made_ms, candidates = once_ms(lambda: candidates_in(book))
     sorting_ms = cpu_ms(lambda: sorted(rows), runs)
     rows.clear()  # a server keeps none of them
     read = analyse((SCRIPTS / "timm_finetune.py").read_bytes(), name="timm_finetune.py")
-    full_ms = max(cpu_ms(partial(whole, places, read, strategy), runs) for strategy in STRATEGIES)
-    again_ms = max(cpu_ms(partial(typed, places, read, strategy), runs) for strategy in STRATEGIES)
-    how = f"{len(places):,} offers of {places.kinds} kinds; CPU time, best of {runs}, the slowest strategy"
+    full_ms = max(cpu_ms(partial(whole, candidates, read, strategy), runs) for strategy in STRATEGIES)
+    again_ms = max(cpu_ms(partial(typed, candidates, read, strategy), runs) for strategy in STRATEGIES)
+    how = f"{len(candidates):,} offers of {candidates.group_count} kinds; CPU time, best of {runs}, slowest strategy"
     against = f"sorting the rows {sorting_ms:.0f} ms"
     return [
         figure("full plan, every offer ranked", full_ms, against, sorting_ms, FULL_MS, how),
@@ -102,17 +101,17 @@ def figure(what: str, ours_ms: float, against: str, peer_ms: float, target_ms: f
     )
 
 
-def whole(places: Places, read: Analysis, strategy: str) -> Planned:
+def whole(candidates: CandidateSet, read: Analysis, strategy: str) -> Comparison:
     """All offers in order, and the short list with its words."""
-    found = planned(asked(strategy), read, places)
-    assert found.lines[0] == found.short()[0]
-    return found
+    comparison = rank(asked(strategy), read, candidates)
+    assert comparison.ranked[0] == comparison.shortlist()[0]
+    return comparison
 
 
-def typed(places: Places, read: Analysis, strategy: str) -> dict[str, object]:
+def typed(candidates: CandidateSet, read: Analysis, strategy: str) -> dict[str, object]:
     """What the API answers: the short list with its words, and why the others are out."""
     spec = asked(strategy, max_cost=CHANCE.uniform(5, 500), gpus=CHANCE.choice((1, 1, 2)))
-    return document(planned(spec, read, places), read, most=SHORT)
+    return comparison_as_dict(rank(spec, read, candidates), read, limit=SHORTLIST)
 
 
 CHANCE = random.Random(SEED)
@@ -129,7 +128,7 @@ def asked(strategy: str, *, max_cost: float = 1e6, gpus: int = 1) -> JobSpec:
     )
 
 
-def generated(offers: int) -> Iterator[Row]:
+def generated(offers: int) -> Iterator[PriceRow]:
     """Each cloud rents some kinds in some sizes, in many regions, at prices that differ by region and market."""
     chance = random.Random(SEED)
     shapes = [
@@ -146,7 +145,7 @@ def generated(offers: int) -> Iterator[Row]:
         for cloud, name, kind, count, cpus, spot in shapes:
             hour = KINDS[kind] * count * dearer * chance.uniform(0.9, 1.1) * (0.4 if spot else 1)
             price = round(1e6 * (hour + 0.02 * cpus))
-            yield Row(
+            yield PriceRow(
                 cloud, name, kind, count, cpus, 4.0 * cpus, region, spot, price, "generated", "2026-11-01"
             )
 
@@ -170,7 +169,7 @@ def cpu_ms(ask: Callable[[], object], runs: int = RUNS) -> float:
     return min(times)
 
 
-def once_ms(make: Callable[[], Places]) -> tuple[float, Places]:
+def once_ms(make: Callable[[], CandidateSet]) -> tuple[float, CandidateSet]:
     begun = time.process_time()
     made = make()
     return 1000 * (time.process_time() - begun), made

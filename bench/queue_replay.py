@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anygpu.plan.queueing import BANDS_GPU_S, RUNS_AT_LEAST_S, PoolJob, Tenant, decide
+from anygpu.plan.fair_share import BANDS_GPU_S, MIN_RUN_S, PoolJob, PoolTenant, allocate
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Pool:
 
     gpus: int
     now_s: float
-    tenants: dict[str, Tenant]
+    tenants: dict[str, PoolTenant]
     live: dict[str, Live] = field(default_factory=dict)
 
     def jobs(self) -> list[PoolJob]:
@@ -88,7 +88,7 @@ def shortest_remaining(pool: Pool) -> set[str]:
 
 
 def ours(pool: Pool) -> set[str]:
-    orders = decide(pool.gpus, pool.jobs(), pool.tenants, pool.now_s)
+    orders = allocate(pool.gpus, pool.jobs(), pool.tenants, pool.now_s)
     running = {name for name, each in pool.live.items() if each.since_s is not None}
     return (running - set(orders.preempt)) | set(orders.start)
 
@@ -105,7 +105,7 @@ def completion_s(
     trace: Sequence[Submitted], gpus: int, quota_gpus: Mapping[str, int], policy: Policy, restart_s: float
 ) -> dict[str, float]:
     """When each job was done, from its submission."""
-    tenants = {each.tenant: Tenant(quota_gpus=quota_gpus.get(each.tenant, 0)) for each in trace}
+    tenants = {each.tenant: PoolTenant(quota_gpus=quota_gpus.get(each.tenant, 0)) for each in trace}
     pool = Pool(gpus, 0.0, tenants)
     coming = sorted(trace, key=lambda each: each.at_s)
     done: dict[str, float] = {}
@@ -128,7 +128,7 @@ def _next_event_s(pool: Pool) -> float:
         if each.since_s is None:
             continue
         soonest = min(soonest, pool.now_s + each.starting_s + each.left_s)
-        left_alone_s = each.since_s + RUNS_AT_LEAST_S
+        left_alone_s = each.since_s + MIN_RUN_S
         if left_alone_s > pool.now_s + 1e-6:
             soonest = min(soonest, left_alone_s)
         for limit in BANDS_GPU_S:

@@ -17,10 +17,17 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from anygpu.errors import AnygpuError
-from anygpu.plan.spot import SpotJob
-from anygpu.plan.spot_baselines import POLICIES
-from anygpu.plan.spot_replay import replay
-from anygpu.plan.spot_traces import MOODS, Trace, Window, cut, made_up, read_traces
+from anygpu.plan.spot.policy import SpotJob
+from anygpu.plan.spot.replay import (
+    POLICIES,
+    SYNTHETIC_ZONES,
+    SpotTrace,
+    TraceWindow,
+    read_traces,
+    replay,
+    sample_windows,
+    synthetic_trace,
+)
 from bench.peers import ROOT
 from bench.server import BenchServer, Figure
 from bench.spot_optimum import Optimum
@@ -111,19 +118,19 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def generated(options: argparse.Namespace) -> list[Trace]:
+def generated(options: argparse.Namespace) -> list[SpotTrace]:
     if options.made_up == "neighbours":
         return neighbours(options.seed)
-    return [made_up(kind, options.seed + number) for kind in MOODS for number in range(2)]
+    return [synthetic_trace(kind, options.seed + number) for kind in SYNTHETIC_ZONES for number in range(2)]
 
 
-def halved(trace: Trace, part: str) -> Trace:
+def halved(trace: SpotTrace, part: str) -> SpotTrace:
     middle = len(trace.available) // 2
     kept = {"all": slice(None), "first": slice(middle), "second": slice(middle, None)}[part]
-    return Trace(trace.zone, trace.tick_s, trace.available[kept])
+    return SpotTrace(trace.zone, trace.tick_s, trace.available[kept])
 
 
-def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[Row]:
+def measured(traces: Sequence[SpotTrace], options: argparse.Namespace) -> Iterator[Row]:
     chosen = [halved(trace, options.part) for trace in traces]
     cells = [
         Cell(zones, deadline_h, restart_h)
@@ -134,7 +141,7 @@ def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[R
     ]
     with ProcessPoolExecutor(options.workers) as pool:
         for cell in cells:
-            windows = cut(
+            windows = sample_windows(
                 chosen,
                 zones=cell.zones,
                 length_s=max(DEADLINES_H) * HOUR_S,
@@ -144,7 +151,7 @@ def measured(traces: Sequence[Trace], options: argparse.Namespace) -> Iterator[R
             yield summed(cell, list(pool.map(played, [cell] * options.windows, windows, chunksize=4)))
 
 
-def played(cell: Cell, window: Window) -> Row:
+def played(cell: Cell, window: TraceWindow) -> Row:
     """One window under every policy."""
     job = job_of(cell, window)
     during = shortened(job, window)
@@ -161,7 +168,7 @@ def played(cell: Cell, window: Window) -> Row:
     )
 
 
-def job_of(cell: Cell, window: Window) -> SpotJob:
+def job_of(cell: Cell, window: TraceWindow) -> SpotJob:
     return SpotJob(
         work_s=WORK_H * HOUR_S,
         deadline_s=cell.deadline_h * HOUR_S,
@@ -171,7 +178,7 @@ def job_of(cell: Cell, window: Window) -> SpotJob:
     )
 
 
-def shortened(job: SpotJob, window: Window) -> dict[str, Sequence[int]]:
+def shortened(job: SpotJob, window: TraceWindow) -> dict[str, Sequence[int]]:
     ticks = int(job.deadline_s // window.tick_s)
     return {zone: available[:ticks] for zone, available in window.available.items()}
 

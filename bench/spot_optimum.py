@@ -7,10 +7,10 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from anygpu.plan.spot import ON_DEMAND, SpotJob, Where
+from anygpu.plan.spot.policy import ON_DEMAND, MachineChoice, SpotJob
 
 Costs = NDArray[np.float64]
-Starting = tuple[Where, int]  # what runs, and how much of its restart is left
+Starting = tuple[MachineChoice, int]  # what runs, and how much of its restart is left
 
 
 class Optimum:
@@ -20,7 +20,7 @@ class Optimum:
         sizes = [round(each) for each in (tick_s, job.restart_s, job.work_s)]
         self.unit_s = reduce(gcd, sizes)
         self.tick, self.restart, self.work = (each // self.unit_s for each in sizes)
-        self.places = [ON_DEMAND, *(Where("spot", zone) for zone in zones)]
+        self.places = [ON_DEMAND, *(MachineChoice("spot", zone) for zone in zones)]
         self.usd_per_unit = {each: job.price_usd_per_hour(each) * self.unit_s / 3600 for each in self.places}
         self.left = np.arange(self.work + 1)
         self.starting = sorted({max(0, self.restart - n * self.tick) for n in range(1, self.work + 2)})
@@ -39,7 +39,7 @@ class Optimum:
             }
         return float(idle[self.work])
 
-    def _during(self, place: Where, starting: int, after: Mapping[Starting, Costs]) -> Costs:
+    def _during(self, place: MachineChoice, starting: int, after: Mapping[Starting, Costs]) -> Costs:
         """One tick on the place, and the best that can follow."""
         done = max(0, self.tick - starting)
         follows = after[place, max(0, starting - self.tick)]

@@ -3,7 +3,7 @@
 import random
 from math import sin, tau
 
-from anygpu.plan.spot_traces import MOODS, Trace, made_up
+from anygpu.plan.spot.replay import SYNTHETIC_ZONES, SpotTrace, synthetic_trace
 
 TICKS, TICK_S = 4000, 600.0
 DAY_TICKS = 144
@@ -11,16 +11,19 @@ STAY_ON, STAY_SHORT = 40, 12  # mean ticks between shortages of the whole region
 SHORT = 0.9  # how surely a shortage closes a zone at a tick
 
 
-def region(seed: int, zones: int = 4) -> list[Trace]:
+def region(seed: int, zones: int = 4) -> list[SpotTrace]:
     """Zones of any moods, which a shortage closes all at once."""
     chance = random.Random(f"region {seed}")
     shortage: list[bool] = []
     while len(shortage) < TICKS:
         shortage += [False] * max(1, round(chance.expovariate(1 / STAY_ON)))
         shortage += [True] * max(1, round(chance.expovariate(1 / STAY_SHORT)))
-    made = [made_up(chance.choice(list(MOODS)), 10 * seed + number, ticks=TICKS) for number in range(zones)]
+    made = [
+        synthetic_trace(chance.choice(list(SYNTHETIC_ZONES)), 10 * seed + number, ticks=TICKS)
+        for number in range(zones)
+    ]
     return [
-        Trace(
+        SpotTrace(
             f"region-{seed}-{number}",
             TICK_S,
             [
@@ -32,7 +35,7 @@ def region(seed: int, zones: int = 4) -> list[Trace]:
     ]
 
 
-def daily(seed: int) -> Trace:
+def daily(seed: int) -> SpotTrace:
     """A zone that is hard to get for half of each day."""
     chance = random.Random(f"daily {seed}")
     phase, lasting = chance.random() * DAY_TICKS, chance.choice([4, 12, 40])
@@ -41,9 +44,9 @@ def daily(seed: int) -> Trace:
         busy = (1 + sin(tau * (tick - phase) / DAY_TICKS)) / 2
         there = chance.random() > (0.2 + 2 * busy) / lasting if there else chance.random() < (1.2 - busy) / 6
         available.append(int(there))
-    return Trace(f"daily-{seed}", TICK_S, available)
+    return SpotTrace(f"daily-{seed}", TICK_S, available)
 
 
-def neighbours(seed: int) -> list[Trace]:
+def neighbours(seed: int) -> list[SpotTrace]:
     """Two regions and six zones that follow the day."""
     return [*region(seed), *region(seed + 1), *(daily(seed + number) for number in range(6))]

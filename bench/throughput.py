@@ -1,4 +1,4 @@
-"""How well plan/throughput.py meets published rates: `python -m bench.throughput ../shared/data/throughput`.
+"""How well plan/predict/step_time.py meets published rates: `python -m bench.throughput ../shared/data/throughput`.
 
 The directory holds the tables of huggingface/pytorch-image-models (results/, Apache-2.0); it is no part of the product.
 Twice: as the table counts a model's work, and as the planner reads it from a script that names the model.
@@ -13,9 +13,9 @@ from math import exp, log
 from pathlib import Path
 
 from anygpu.plan.analyse import analyse
-from anygpu.plan.gpus import GpuSpec, spec
-from anygpu.plan.models import lookup
-from anygpu.plan.throughput import Work, pace
+from anygpu.plan.hardware.gpus import GpuSpec, spec
+from anygpu.plan.hardware.models import find_model
+from anygpu.plan.predict.step_time import StepWork, step_duration
 
 TRAINING = "benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv"
 SIZES = "benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv"
@@ -38,7 +38,7 @@ class Published:
     name: str
     batch: int
     side: int
-    work: Work
+    work: StepWork
     step_s: float
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     rows = [*published(Path(sys.argv[1]))]
     told("as the table counts them", [error(row.work, row, gpu) for row in rows])
     read = [
-        (work, row) for row in rows if lookup(row.name) is not None and (work := as_read(row)) is not None
+        (work, row) for row in rows if find_model(row.name) is not None and (work := as_read(row)) is not None
     ]
     told("as a script that names them is read", [error(work, row, gpu) for work, row in read])
 
@@ -64,13 +64,13 @@ def told(how: str, found: list[tuple[float, bool]]) -> None:
     print(f"interval of nine in ten holds: {held:.0%}")
 
 
-def error(work: Work, row: Published, gpu: GpuSpec) -> tuple[float, bool]:
+def error(work: StepWork, row: Published, gpu: GpuSpec) -> tuple[float, bool]:
     """The logarithm of predicted over published, and whether the interval held."""
-    said = pace(work, gpu)
+    said = step_duration(work, gpu)
     return log(said.step_s / row.step_s), said.low_s <= row.step_s <= said.high_s
 
 
-def as_read(row: Published) -> Work | None:
+def as_read(row: Published) -> StepWork | None:
     needs = analyse(SCRIPT.format(name=row.name, side=row.side, batch=row.batch)).characteristics
     return needs.effort.work if needs is not None and needs.effort is not None else None
 
@@ -83,7 +83,7 @@ def published(directory: Path) -> Iterator[Published]:
             continue
         side, batch = int(row["train_img_size"]), int(row["train_batch_size"])
         larger = (side / float(size["infer_img_size"])) ** 2
-        work = Work(
+        work = StepWork(
             batch=batch,
             gmacs=float(size["infer_gmacs"]) * larger,
             mega_activations=float(size["infer_macts"]) * larger,

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from anygpu.events.facts import MICROUSD
-from anygpu.plan import gpus
-from anygpu.plan.catalog.rows import Row, written
+from anygpu.plan.catalog.tables import PriceRow, table_cells
+from anygpu.plan.hardware import gpus
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "anygpu" / "plan" / "catalog" / "prices.csv"
 SERVICES = {"aws": "ec2"}  # the list's name -> ours, where they differ
@@ -136,11 +136,11 @@ def main(path: Path) -> None:
     rows = sorted([*from_lists(listed), *google(listed), *modal(), *sagemaker()])
     with TARGET.open("w", newline="", encoding="utf-8") as file:
         file.write(HEAD)
-        csv.writer(file, lineterminator="\n").writerows(written(rows))
+        csv.writer(file, lineterminator="\n").writerows(table_cells(rows))
     print(f"{len(rows)} offers of {len({row.cloud for row in rows})} clouds in {TARGET.name}")
 
 
-def from_lists(listed: Iterable[Listed]) -> Iterator[Row]:
+def from_lists(listed: Iterable[Listed]) -> Iterator[PriceRow]:
     seen = set()
     for line in listed:
         for row in offered(line):
@@ -149,7 +149,7 @@ def from_lists(listed: Iterable[Listed]) -> Iterator[Row]:
                 yield again(row)
 
 
-def again(row: Row) -> Row:
+def again(row: PriceRow) -> PriceRow:
     """Of a later day, if somebody has read the same price since."""
     price = row.price_microusd
     if row.cloud == "lambda" and price == microusd(LAMBDA_AGAIN.get(row.instance_type, 0)):
@@ -159,9 +159,9 @@ def again(row: Row) -> Row:
     return row
 
 
-def offered(line: Listed) -> Iterator[Row]:
+def offered(line: Listed) -> Iterator[PriceRow]:
     name, cloud = line["instance_type"], line["cloud"]
-    if cloud not in LISTS or not name or gone(name) or not gpus.known(kind(line)):
+    if cloud not in LISTS or not name or gone(name) or not gpus.is_known(kind(line)):
         return
     count = COUNTS.get(name, float(line["gpu_count"]))
     if count not in USUAL_COUNTS or not line["price_usd_hour"]:
@@ -174,7 +174,7 @@ def offered(line: Listed) -> Iterator[Row]:
         spot = microusd(float(line["spot_price_usd_hour"]))
         prices += [(True, spot)] if spot < on_demand else []
     for spot_market, price in prices:
-        yield Row(
+        yield PriceRow(
             SERVICES.get(cloud, cloud),
             name,
             spec.kind if spec else kind(line),
@@ -207,7 +207,7 @@ def region(line: Listed) -> str:
     return "ny2" if line["cloud"] == "paperspace" else line["region"]
 
 
-def google(listed: Iterable[Listed]) -> Iterator[Row]:
+def google(listed: Iterable[Listed]) -> Iterator[PriceRow]:
     alone = {
         (line["gpu"], float(line["gpu_count"]), line["region"]): float(line["price_usd_hour"])
         for line in listed
@@ -219,10 +219,10 @@ def google(listed: Iterable[Listed]) -> Iterator[Row]:
                 spec = gpus.spec(gpu)
                 named = f"{name} + {gpu}" if name.startswith("n1") else name
                 shape = ("gcp", named, spec.kind if spec else gpu, count, cpus, memory, where, False)
-                yield Row(*shape, microusd(price + host * times), GCP_SOURCE, GCP_DAY)
+                yield PriceRow(*shape, microusd(price + host * times), GCP_SOURCE, GCP_DAY)
 
 
-def modal() -> Iterator[Row]:
+def modal() -> Iterator[PriceRow]:
     for gpu, a_second in MODAL.items():
         spec = gpus.spec(gpu)
         for count in USUAL_COUNTS[:3] if gpu == "A10" else USUAL_COUNTS:
@@ -230,13 +230,13 @@ def modal() -> Iterator[Row]:
             price = microusd(3600 * count * (a_second + beside))
             size = 2 * MODAL_CORES * count, MODAL_MEMORY * count
             shape = ("modal", f"{gpu}:{count}", spec.kind if spec else gpu, count, *size, "", False)
-            yield Row(*shape, price, MODAL_SOURCE, MODAL_DAY_AGAIN if gpu in MODAL_AGAIN else MODAL_DAY)
+            yield PriceRow(*shape, price, MODAL_SOURCE, MODAL_DAY_AGAIN if gpu in MODAL_AGAIN else MODAL_DAY)
 
 
-def sagemaker() -> Iterator[Row]:
+def sagemaker() -> Iterator[PriceRow]:
     for name, (gpu, count, cpus, memory, price) in SAGEMAKER.items():
         shape = ("sagemaker", name, gpu, count, cpus, memory, "us-east-1", False)
-        yield Row(*shape, microusd(price), SAGEMAKER_SOURCE, SAGEMAKER_DAY)
+        yield PriceRow(*shape, microusd(price), SAGEMAKER_SOURCE, SAGEMAKER_DAY)
 
 
 def microusd(dollars: float) -> int:

@@ -14,9 +14,8 @@ from anygpu.control.sharing import Sharing, parsed_quotas
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.control.tickets import Tickets
-from anygpu.plan.catalog import Layers, terms
-from anygpu.plan.catalog import Policy as CatalogPolicy
-from anygpu.plan.moving import Mode, Moving
+from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
+from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
 from anygpu.server.jobs.planning import CatalogOffers
 from anygpu.server.process import log
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
@@ -81,8 +80,8 @@ def supervisor(
 def market(settings: Settings) -> CatalogOffers:
     wanted = settings.catalog
     return CatalogOffers(
-        Layers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
-        CatalogPolicy.parsed(
+        CatalogLayers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
+        CatalogPolicy.from_settings(
             discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
         ),
         wanted.stale_days,
@@ -132,11 +131,11 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def _moving(wanted: str) -> Moving:
-    modes: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
+def _moving(wanted: str) -> MigrationPolicy:
+    modes: dict[str, MigrationMode] = {mode: mode for mode in get_args(MigrationMode)}
     if wanted not in modes:
         raise InvalidSettings(f"control.move = {wanted!r} is not one of {', '.join(modes)}")
-    return Moving(mode=modes[wanted])
+    return MigrationPolicy(mode=modes[wanted])
 
 
 def _sharing(queue: QueueSettings) -> Sharing:

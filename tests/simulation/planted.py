@@ -36,7 +36,7 @@ from anygpu.errors import AnygpuError
 from anygpu.events import fold
 from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure, Phase
 from anygpu.events.types import AttemptClaimed, AttemptReleased
-from anygpu.plan.spot import WAIT, Decision, Where
+from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
 from anygpu.store.layout import read_manifest_key
 from anygpu.store.scope import SYSTEM
 from anygpu.testing.memory.reports import MemoryReports
@@ -420,8 +420,10 @@ SEEN: list[str] = []
 def spot_is_waited_for_whatever_the_deadline() -> list[Patch]:
     def answer(asked: Any, weather: Any) -> Any:
         if asked.at.running != WAIT:
-            return Decision(asked.at.running, "stays")
-        return Decision(Where("spot", asked.at.available[0]) if asked.at.available else WAIT, "greedy")
+            return SpotDecision(asked.at.running, "stays")
+        return SpotDecision(
+            MachineChoice("spot", asked.at.available[0]) if asked.at.available else WAIT, "greedy"
+        )
 
     return [(deadlines, "answer", answer)]
 
@@ -440,7 +442,7 @@ def jobs_that_cannot_resume_are_moved() -> list[Patch]:
 @planted(13)
 def a_job_is_moved_to_and_fro() -> list[Patch]:
     return [
-        (elsewhere, "pays", lambda found, strategy, rules, nearer: True),
+        (elsewhere, "is_worth_moving", lambda option, strategy, policy, preference_gain: True),
         (elsewhere, "moves", lambda view: []),
     ]
 

@@ -12,7 +12,7 @@ from anygpu.events.types import (
     RecoveryStarted,
     StopRequested,
 )
-from anygpu.plan.moving import Mode
+from anygpu.plan.offers.migration import MigrationMode
 from anygpu.testing.simulate import History, play
 from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
 from anygpu.testing.simulation.training import SimScript
@@ -24,7 +24,9 @@ BOX = ScenarioBackend(name="box", price=0, capacity=8, opens_at=400)
 SCRIPT = SimScript(steps=200, step_s=6.0, save_every=3, tells=True)
 
 
-def told(*places: ScenarioBackend, mode: Mode = "act", script: SimScript = SCRIPT, **job: object) -> History:
+def told(
+    *places: ScenarioBackend, mode: MigrationMode = "act", script: SimScript = SCRIPT, **job: object
+) -> History:
     asked = SimJob(**{"at": 1.0, "key": "one", "script": script, "resumable": True, **job})  # type: ignore[arg-type]
     policy = replace(POLICY, moving=replace(POLICY.moving, mode=mode))
     history = play(Scenario(seed="moves", jobs=(asked,), backends=places, policy=policy, faults_until=2500.0))

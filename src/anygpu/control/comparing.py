@@ -9,17 +9,17 @@ from anygpu.control.seams import Clock
 from anygpu.events.facts import Offer, Place, Prediction
 from anygpu.events.types import JobPlanned
 from anygpu.events.view import JobView
-from anygpu.plan import planner
 from anygpu.plan.analyse.findings import Analysis
-from anygpu.plan.document import document, entry
-from anygpu.plan.history import Past, remembered
-from anygpu.plan.planner import Line, Planned
-from anygpu.plan.route import Plan, Worth, shows_resume_path
+from anygpu.plan.offers import comparison as planner
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict
+from anygpu.plan.offers.fit import OfferScore, Plan, has_resume_path
+from anygpu.plan.predict.history import PastRun, past_durations
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
 
 ReadsWork = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
-Remembers = Callable[[JobSpec, str], Awaitable[Sequence[Past]]]  # the organisation's runs of the same work
+Remembers = Callable[[JobSpec, str], Awaitable[Sequence[PastRun]]]  # the organisation's runs of the same work
 ConditionsAt = Callable[[str], "Conditions"]  # by backend
 T = TypeVar("T")
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
@@ -43,7 +43,7 @@ async def nothing_read(spec: JobSpec, organisation: str) -> Analysis | None:
     return None
 
 
-async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[Past]:
+async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[PastRun]:
     """Where no runs are kept."""
     return ()
 
@@ -52,12 +52,12 @@ async def nothing_remembered(spec: JobSpec, organisation: str) -> Sequence[Past]
 class Compared:
     """All places with their bills, and what was read of the job."""
 
-    planned: Planned
+    planned: Comparison
     read: Analysis | None
-    lines: Mapping[Place, Line]  # all of them, written out once: many jobs may share the comparison
+    lines: Mapping[Place, RankedOffer]  # all of them, written out once: many jobs may share the comparison
     files: dict[Place, str] = field(default_factory=dict)  # where it is kept, by what was chosen
 
-    def worth(self, *, begun: bool = False) -> Mapping[Place, Worth]:
+    def worth(self, *, begun: bool = False) -> Mapping[Place, OfferScore]:
         """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it.
 
         `begun`: it has trained already, and the prediction is of the whole: the places are only put in order.
@@ -83,13 +83,13 @@ class Comparing:
         """Never fails: what cannot be read of the job is not known of it."""
         read = await self.read(view)
         past = await _or_none(self._remembers(view.spec, view.organisation))
-        duration = remembered(view.spec, read, past or ())
+        duration = past_durations(view.spec, read, past or ())
         places = [as_place(offer, self.conditions_at(offer.backend)) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
-        planned = planner.planned(view.spec, read, places, deadline_s=left_s, duration=duration)
-        if left_s is not None and not planned.lines:  # better late than never
-            planned = planner.planned(view.spec, read, places, duration=duration)
-        lines = {line.place.offer.place: line for line in (*planned.rejected, *planned.lines)}
+        planned = planner.rank(view.spec, read, places, deadline_s=left_s, duration=duration)
+        if left_s is not None and not planned.ranked:  # better late than never
+            planned = planner.rank(view.spec, read, places, duration=duration)
+        lines = {line.candidate.offer.place: line for line in (*planned.rejected, *planned.ranked)}
         return Compared(planned=planned, read=read, lines=lines)
 
     async def read(self, view: JobView) -> Analysis | None:
@@ -99,8 +99,8 @@ class Comparing:
         """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
         line = compared.lines.get(chosen.place)
         if chosen.place not in compared.files:
-            told = document(compared.planned, compared.read)
-            told["choice"] = None if line is None else entry(line)
+            told = comparison_as_dict(compared.planned, compared.read)
+            told["choice"] = None if line is None else offer_as_dict(line)
             compared.files[chosen.place] = await self._filed(view.organisation, told)
         known = line is not None and line.basis != "nothing"
         return JobPlanned(
@@ -135,14 +135,14 @@ def work_key(view: JobView) -> object:
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
     needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
-    where = spec.resources, spec.placement, shows_resume_path(spec)
+    where = spec.resources, spec.placement, has_resume_path(spec)
     return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 
 
-def as_place(offer: Offer, conditions: Conditions) -> planner.Place:
+def as_place(offer: Offer, conditions: Conditions) -> Candidate:
     usual_s = RENTED_BOOT_S if offer.paid and offer.free is None else OWN_BOOT_S
     boot_s = offer.expected_wait_s or usual_s
-    return planner.Place(offer=offer, boot_s=boot_s, own=True, **conditions._asdict())
+    return Candidate(offer=offer, boot_s=boot_s, configured=True, **conditions._asdict())
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
@@ -153,14 +153,14 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 
 def foretold(view: JobView, compared: Compared | None, plan: Plan) -> JobView:
     """The job with what the comparison says of its first firm place, until something better is known."""
-    firm = (ranked.offer for ranked in plan.ranked if not ranked.rejected and not ranked.offer.interruptible)
+    firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
     line = compared.lines.get(offer.place) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":
         return view
     return replace(view, prediction=prediction(line))
 
 
-def prediction(line: Line) -> Prediction:
+def prediction(line: RankedOffer) -> Prediction:
     wall, cost = line.bill.wall_s, line.bill.cost_microusd
     return Prediction(
         wall_s=wall.expected,
@@ -174,8 +174,8 @@ def prediction(line: Line) -> Prediction:
     )
 
 
-def _worth(line: Line, *, begun: bool) -> Worth:
-    if not line.rejected:
-        return Worth(score=line.score)
+def _worth(line: RankedOffer, *, begun: bool) -> OfferScore:
+    if not line.rejection:
+        return OfferScore(score=line.score)
     doubtful = line.confidence == "low" and not line.certain
-    return Worth(score=LAST, rejected="" if begun or doubtful else line.rejected)
+    return OfferScore(score=LAST, rejection="" if begun or doubtful else line.rejection)

@@ -12,11 +12,20 @@ from anygpu.control.verdict import PLANNED, why
 from anygpu.events.facts import MICROUSD, Blame, Failure, Offer
 from anygpu.events.types import AttemptLost, Event, StopRequested
 from anygpu.events.view import JobView
-from anygpu.plan import gpus
-from anygpu.plan.route import Plan, Ranked, shows_resume_path
-from anygpu.plan.spot import ON_DEMAND, WAIT, Decision, Moment, SpotJob, Where, decide, spare_s
-from anygpu.plan.spot_weather import Weather
-from anygpu.plan.throughput import speedup, times_as_long
+from anygpu.plan.hardware import gpus
+from anygpu.plan.offers.fit import FitResult, Plan, has_resume_path
+from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
+from anygpu.plan.spot.availability import SpotAvailability
+from anygpu.plan.spot.policy import (
+    ON_DEMAND,
+    WAIT,
+    MachineChoice,
+    SpotDecision,
+    SpotJob,
+    TickState,
+    choose_machine,
+    slack_s,
+)
 
 FAILED_BY_PLACE = (Blame.LAUNCH, Blame.PREEMPTION)
 MOST_TICKS = 16.0
@@ -28,12 +37,14 @@ Move = Literal["deadline", "cheaper"]
 class Choices:
     """What there is to choose from: spot by zone, and the on-demand place the deadline counts on."""
 
-    spot: Mapping[str, Ranked]
-    on_demand: Ranked
+    spot: Mapping[str, FitResult]
+    on_demand: FitResult
 
     @property
     def available(self) -> tuple[str, ...]:
-        return tuple(zone for zone, ranked in self.spot.items() if not ranked.waits and not ranked.avoided)
+        return tuple(
+            zone for zone, ranked in self.spot.items() if not ranked.wait_reason and not ranked.avoided
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +52,13 @@ class Question:
     """One job at one moment, as the policy is asked about it."""
 
     job: SpotJob
-    at: Moment
+    at: TickState
     by_ms: int  # the deadline
     now_ms: int
 
     @property
     def spare_s(self) -> float:
-        return spare_s(self.job, self.at)
+        return slack_s(self.job, self.at)
 
     @property
     def latest_ms(self) -> int:
@@ -66,12 +77,12 @@ def choices(plan: Plan) -> Choices | None:
     """None when nothing but spot fits: nothing can then protect the deadline. Spot that is no cheaper or is slower
     than on-demand is left out.
     """
-    fitting = [ranked for ranked in plan.ranked if not ranked.rejected]
+    fitting = [ranked for ranked in plan.ranked if not ranked.rejection]
     lasting = [ranked for ranked in fitting if not ranked.offer.interruptible]
     if not lasting:
         return None
-    on_demand = next((ranked for ranked in lasting if not ranked.waits), lasting[0])
-    spot: dict[str, Ranked] = {}
+    on_demand = next((ranked for ranked in lasting if not ranked.wait_reason), lasting[0])
+    spot: dict[str, FitResult] = {}
     for ranked in fitting:
         if ranked.offer.interruptible and _is_worth(ranked.offer, on_demand.offer):
             spot.setdefault(zone_of(ranked.offer), ranked)
@@ -87,7 +98,7 @@ def question(view: JobView, among: Choices, now_ms: int, policy: Policy) -> Ques
     by_ms, whole_s = deadline_ms(view), work_s(view)
     if by_ms is None or whole_s is None:
         return "nothing says how long it takes, and it has a deadline; give placement.expected_duration"
-    if not (shows_resume_path(view.spec) or view.checkpoints or view.past_checkpoints):
+    if not (has_resume_path(view.spec) or view.checkpoints or view.past_checkpoints):
         return "nothing shows that it can resume, and it has a deadline; give checkpoint.paths"
     unsaved = unsaved_s(view, now_ms)
     again_s = max(interval_s(view), unsaved)
@@ -98,10 +109,10 @@ def question(view: JobView, among: Choices, now_ms: int, policy: Policy) -> Ques
         restart_s=restart_s,
         on_demand_usd_per_hour=_on_demand_price(view, among),
         spot_usd_per_hour=_spot_prices(view, among),
-        blind_s=blind_s(among.on_demand.offer, policy),
+        detection_s=blind_s(among.on_demand.offer, policy),
     )
     running = running_on(view)
-    at = Moment(
+    at = TickState(
         now_s=(now_ms - view.submitted_at_ms) / 1000,
         work_left_s=max(0.0, left_s(view, whole_s) - unsaved),
         available=seen_available(view, among, now_ms, policy),
@@ -112,47 +123,47 @@ def question(view: JobView, among: Choices, now_ms: int, policy: Policy) -> Ques
     return Question(job=job, at=at, by_ms=by_ms, now_ms=now_ms)
 
 
-def answer(asked: Question, weather: Weather) -> Decision:
+def answer(asked: Question, weather: SpotAvailability) -> SpotDecision:
     """What the policy says; but nobody waits for spot that could not be tried any more when it comes."""
-    said = decide(asked.job, asked.at, newly_come(weather, asked.at.available))
-    if said.where == WAIT and asked.latest_ms < asked.now_ms:
-        return Decision(ON_DEMAND, "no time is left to try spot")
+    said = choose_machine(asked.job, asked.at, newly_come(weather, asked.at.available))
+    if said.choice == WAIT and asked.latest_ms < asked.now_ms:
+        return SpotDecision(ON_DEMAND, "no time is left to try spot")
     return said
 
 
-def newly_come(weather: Weather, available: tuple[str, ...]) -> Weather:
+def newly_come(weather: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
     """What came up since the last look counts as seen once."""
     came = {
-        zone: seen.seen(goes_on=True)
+        zone: seen.observe(continues=True)
         for zone, seen in weather.zones.items()
         if zone in available and not seen.age
     }
     return replace(weather, zones={**weather.zones, **came}) if came else weather
 
 
-def steered(plan: Plan, among: Choices, said: Decision, asked: Question | None) -> Plan:
+def steered(plan: Plan, among: Choices, said: SpotDecision, asked: Question | None) -> Plan:
     """The plan as the policy wants it: the place it names first, or every place waiting."""
-    if said.where.kind == "spot":
-        chosen = among.spot[said.where.zone]
+    if said.choice.kind == "spot":
+        chosen = among.spot[said.choice.zone]
         return Plan(ranked=(chosen, *(ranked for ranked in plan.ranked if ranked is not chosen)))
-    if said.where == ON_DEMAND or asked is None:
-        if among.on_demand.waits:
+    if said.choice == ON_DEMAND or asked is None:
+        if among.on_demand.wait_reason:
             return plan  # better spot than nothing
         return Plan(
-            ranked=tuple(_held_back(r, said.why) if r.offer.interruptible else r for r in plan.ranked)
+            ranked=tuple(_held_back(r, said.reason) if r.offer.interruptible else r for r in plan.ranked)
         )
     until = f"waits for spot until {_clock(asked.latest_ms, asked.now_ms)} at the latest; then on-demand"
     return Plan(ranked=tuple(_held_back(ranked, until) for ranked in plan.ranked))
 
 
-def move(view: JobView, among: Choices, said: Decision, now_ms: int) -> Move | None:
+def move(view: JobView, among: Choices, said: SpotDecision, now_ms: int) -> Move | None:
     """Whether a job that runs shall go elsewhere, and why."""
     live = view.live_attempt
     if live is None or live.stop_reason is not None or view.cancel_requested or view.migrate_to:
         return None
     if live.offer.interruptible:
-        return "deadline" if said.where == ON_DEMAND and not among.on_demand.waits else None
-    return "cheaper" if said.where.kind == "spot" and is_fresh(view, now_ms) else None
+        return "deadline" if said.choice == ON_DEMAND and not among.on_demand.wait_reason else None
+    return "cheaper" if said.choice.kind == "spot" and is_fresh(view, now_ms) else None
 
 
 def is_fresh(view: JobView, now_ms: int) -> bool:
@@ -178,7 +189,7 @@ def pause_s(asked: Question, policy: Policy) -> float:
     """When to look again at a job that runs: a tick, or sooner when the safety net may be reached by then."""
     if asked.at.running.kind != "spot":
         return policy.spot_tick_s
-    return min(policy.spot_tick_s, max(policy.hurry_s, asked.spare_s - asked.job.blind_s))
+    return min(policy.spot_tick_s, max(policy.hurry_s, asked.spare_s - asked.job.detection_s))
 
 
 def blind_s(offer: Offer, policy: Policy) -> float:
@@ -188,11 +199,11 @@ def blind_s(offer: Offer, policy: Policy) -> float:
     return policy.look_s + policy.stop_allowance_s + fence_s + policy.retry_most_s
 
 
-def running_on(view: JobView) -> Where:
+def running_on(view: JobView) -> MachineChoice:
     live = view.live_attempt
     if live is None:
         return WAIT
-    return Where("spot", zone_of(live.offer)) if live.offer.interruptible else ON_DEMAND
+    return MachineChoice("spot", zone_of(live.offer)) if live.offer.interruptible else ON_DEMAND
 
 
 def seen_available(view: JobView, among: Choices, now_ms: int, policy: Policy) -> tuple[str, ...]:
@@ -237,12 +248,12 @@ def _tick_s(restart_s: float, policy: Policy) -> float:
     return min(policy.spot_tick_s, max(policy.look_s, restart_s))
 
 
-def _trial_s(job: SpotJob, at: Moment) -> float:
-    return min(at.tick_s, job.restart_s) + job.blind_s
+def _trial_s(job: SpotJob, at: TickState) -> float:
+    return min(at.tick_s, job.restart_s) + job.detection_s
 
 
-def _held_back(ranked: Ranked, why_not: str) -> Ranked:
-    return ranked if ranked.rejected or ranked.waits else replace(ranked, waits=why_not)
+def _held_back(ranked: FitResult, why_not: str) -> FitResult:
+    return ranked if ranked.rejection or ranked.wait_reason else replace(ranked, wait_reason=why_not)
 
 
 def _is_worth(spot: Offer, on_demand: Offer) -> bool:
@@ -251,13 +262,17 @@ def _is_worth(spot: Offer, on_demand: Offer) -> bool:
 
 def _is_as_fast(one: Offer, other: Offer) -> bool:
     """A slower machine would fall behind the clock while it runs."""
-    if gpus.canonical(one.gpu_kind) == gpus.canonical(other.gpu_kind):
+    if gpus.canonical_name(one.gpu_kind) == gpus.canonical_name(other.gpu_kind):
         return one.gpu_count >= other.gpu_count and (one.gpu_count > 0 or one.cpus >= other.cpus)
     here = gpus.spec(one.gpu_kind, memory_gib=one.gpu_memory_gib)
     there = gpus.spec(other.gpu_kind, memory_gib=other.gpu_memory_gib)
     if here is None or there is None:
         return False
-    longer = times_as_long(here, there) * speedup(max(1, other.gpu_count)) / speedup(max(1, one.gpu_count))
+    longer = (
+        gpu_slowdown(here, there)
+        * multi_gpu_speedup(max(1, other.gpu_count))
+        / multi_gpu_speedup(max(1, one.gpu_count))
+    )
     return longer <= 1
 
 

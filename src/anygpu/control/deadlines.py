@@ -18,16 +18,16 @@ from anygpu.control.deadline import (
 from anygpu.control.policy import Policy
 from anygpu.control.seams import Clock
 from anygpu.events.view import JobView
-from anygpu.plan.route import Plan
-from anygpu.plan.spot import ON_DEMAND, Decision
-from anygpu.plan.spot_weather import Spell, Weather
+from anygpu.plan.offers.fit import Plan
+from anygpu.plan.spot.availability import AvailabilityInterval, SpotAvailability
+from anygpu.plan.spot.policy import ON_DEMAND, SpotDecision
 
 
 @dataclass(slots=True)
 class _Memory:
     """Of one job."""
 
-    weather: Weather
+    weather: SpotAvailability
     looked_at: float = float("-inf")
     due: float = float("-inf")  # when to look at it again while it runs
     stage: object = None  # at the last look: what changes at once how much time is to spare
@@ -50,7 +50,7 @@ class Deadlines:
         now_ms = self._clock.wall_ms()
         asked = question(view, among, now_ms, self._policy)
         if isinstance(asked, str):
-            return steered(plan, among, Decision(ON_DEMAND, asked), None)
+            return steered(plan, among, SpotDecision(ON_DEMAND, asked), None)
         return steered(plan, among, self._answer(view, among, asked), asked)
 
     def move(self, view: JobView, plan: Plan) -> Move | None:
@@ -66,7 +66,7 @@ class Deadlines:
             return None
         memory.due = self._clock.monotonic() + pause_s(asked, self._policy)
         said = self._answer(view, among, asked)
-        memory.wants_spot = asked.at.running == ON_DEMAND and said.where.kind == "spot"
+        memory.wants_spot = asked.at.running == ON_DEMAND and said.choice.kind == "spot"
         return move(view, among, said, now_ms)
 
     def next_at(self, views: Iterable[JobView]) -> float:
@@ -89,18 +89,22 @@ class Deadlines:
         fresh = memory.wants_spot and is_fresh(view, self._clock.wall_ms())
         return float("-inf") if fresh or memory.stage != _stage(view) else memory.due
 
-    def _answer(self, view: JobView, among: Choices, asked: Question) -> Decision:
+    def _answer(self, view: JobView, among: Choices, asked: Question) -> SpotDecision:
         memory = self._memory(view)
-        zones = {zone: Spell() for zone in asked.job.spot_usd_per_hour if zone not in memory.weather.zones}
+        zones = {
+            zone: AvailabilityInterval()
+            for zone in asked.job.spot_usd_per_hour
+            if zone not in memory.weather.zones
+        }
         if zones:
             memory.weather = replace(memory.weather, zones={**memory.weather.zones, **zones})
         if self._clock.monotonic() - memory.looked_at >= self._policy.spot_tick_s:
             memory.looked_at = self._clock.monotonic()
-            memory.weather = memory.weather.seen(asked.at.available)
+            memory.weather = memory.weather.observe(asked.at.available)
         return answer(asked, memory.weather)
 
     def _memory(self, view: JobView) -> _Memory:
-        unknown = Weather.unknown((), self._policy.spot_tick_s)
+        unknown = SpotAvailability.initial((), self._policy.spot_tick_s)
         return self._memories.setdefault(view.id, _Memory(weather=unknown))
 
 

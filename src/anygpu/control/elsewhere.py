@@ -19,22 +19,22 @@ from anygpu.events.facts import FIRST_STEPS, BetterPlace, Offer
 from anygpu.events.types import BetterPlaceFound, Event, StopRequested
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.analyse.findings import BLIND, Analysis
-from anygpu.plan.bill import Span
-from anygpu.plan.moving import (
-    Change,
-    Here,
-    Left,
-    Mode,
-    Moving,
-    change,
-    pays,
-    share,
-    speed_of,
-    times_slower,
+from anygpu.plan.offers.bill import Span
+from anygpu.plan.offers.estimate import GB_PER_GIB, Estimator
+from anygpu.plan.offers.fit import Plan
+from anygpu.plan.offers.migration import (
+    CurrentRun,
+    MigrationMode,
+    MigrationOption,
+    MigrationPolicy,
+    RemainingWork,
+    evaluate_migration,
+    is_worth_moving,
+    machine_speed,
+    savings_share,
+    slowdown,
 )
-from anygpu.plan.question import GIB, Question
-from anygpu.plan.route import Plan
-from anygpu.plan.throughput import Work
+from anygpu.plan.predict.step_time import StepWork
 from anygpu.spec.model import JobSpec
 
 MOVE = "cheaper"  # as a job with a deadline that leaves on-demand for spot
@@ -43,12 +43,12 @@ A_GIB = 2**30
 NEWS = 0.25  # by what share a gain must have changed to be told again
 
 
-def mode_of(spec: JobSpec, rules: Moving) -> Mode:
+def mode_of(spec: JobSpec, rules: MigrationPolicy) -> MigrationMode:
     """The job's own word, else the server's."""
     return spec.placement.move or rules.mode
 
 
-def settled(view: JobView, rules: Moving) -> AttemptView | None:
+def settled(view: JobView, rules: MigrationPolicy) -> AttemptView | None:
     """The attempt, when all is known that a move has to be weighed by and nothing speaks against one."""
     live, told = view.live_attempt, view.prediction
     if live is None or not live.price or live.training_at_ms is None or live.stop_reason is not None:
@@ -58,7 +58,7 @@ def settled(view: JobView, rules: Moving) -> AttemptView | None:
     if mode_of(view.spec, rules) == "never" or view.spec.placement.strategy == "queue":
         return None
     known = told is not None and told.basis == FIRST_STEPS and view.calibrated == live.number
-    return live if known and resumes(view, live) and len(moves(view)) < rules.most else None
+    return live if known and resumes(view, live) and len(moves(view)) < rules.max_moves else None
 
 
 def resumes(view: JobView, attempt: AttemptView) -> bool:
@@ -89,18 +89,22 @@ def better(
     here = _here(live, now_ms, conditions_at(live.offer.backend))
     offers = _promising(view, live, left, _open(view, live, plan, read))
     places = [as_place(offer, conditions_at(offer.backend)) for offer in offers]
-    weighed = [found for place in places if (found := change(here, left, place)) is not None]
+    weighed = [found for place in places if (found := evaluate_migration(here, left, place)) is not None]
     paying = [
         found
         for found in weighed
         if _is_allowed(view, found, now_ms, policy)
-        and pays(found, strategy, rules, nearer=_nearer(view, live, found.place.offer))
+        and is_worth_moving(
+            found, strategy, rules, preference_gain=_nearer(view, live, found.candidate.offer)
+        )
     ]
     best = max(paying, key=lambda found: _rank(view, live, found), default=None)
     return None if best is None else _told(best, by_itself=mode_of(view.spec, rules) == "act")
 
 
-def telling(view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: Moving) -> list[Event]:
+def telling(
+    view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: MigrationPolicy
+) -> list[Event]:
     """What is new of it; and, where the job is to act on it and has just saved, that it stops. In a transaction."""
     live = settled(view, rules)
     if live is None or live.number != number:
@@ -113,7 +117,7 @@ def telling(view: JobView, number: int, found: BetterPlace | None, now_ms: int, 
     return [*news, StopRequested(attempt=number, reason=MOVE, message=in_words(found))]
 
 
-def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: Moving) -> bool:
+def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: MigrationPolicy) -> bool:
     """Another place, another answer, or figures that are clearly different."""
     if known is None or found is None:
         return known is not found
@@ -122,8 +126,8 @@ def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: Moving)
     dearer = abs(known.saves_microusd - found.saves_microusd)
     later_s = abs(known.sooner_s - found.sooner_s)
     return (
-        dearer > max(rules.least_microusd, NEWS * abs(known.saves_microusd))
-        or later_s > max(rules.least_s, NEWS * abs(known.sooner_s))
+        dearer > max(rules.min_saving_microusd, NEWS * abs(known.saves_microusd))
+        or later_s > max(rules.min_saving_s, NEWS * abs(known.sooner_s))
     )  # fmt: skip
 
 
@@ -144,9 +148,9 @@ def in_words(found: BetterPlace) -> str:
     return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
-def _here(live: AttemptView, now_ms: int, conditions: Conditions) -> Here:
+def _here(live: AttemptView, now_ms: int, conditions: Conditions) -> CurrentRun:
     began_ms = live.started_at_ms or live.launching_at_ms
-    return Here(
+    return CurrentRun(
         offer=live.offer,
         price_microusd_per_hour=live.price,
         used_s=max(0, now_ms - began_ms) / 1000,
@@ -156,7 +160,7 @@ def _here(live: AttemptView, now_ms: int, conditions: Conditions) -> Here:
 
 def _left(
     view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: Policy
-) -> Left | None:
+) -> RemainingWork | None:
     """None when it should be done by now."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
@@ -166,7 +170,7 @@ def _left(
     expected_s = (told.wall_s - gone_s - ENDING_PAID_S) / slowed
     if expected_s <= 0:
         return None
-    return Left(
+    return RemainingWork(
         work_s=Span(
             expected=expected_s,
             low=max(0.0, min(expected_s, told.wall_low_s - gone_s)),
@@ -174,14 +178,14 @@ def _left(
         ),
         unsaved_s=unsaved_s(view, now_ms),
         checkpoint_gib=saved.size / A_GIB if saved is not None else 0.0,
-        set_up_s=set_up_s(view, policy),
-        every_s=interval_s(view),
+        setup_s=set_up_s(view, policy),
+        checkpoint_every_s=interval_s(view),
         stop_limit_s=policy.stop_limit_for(MOVE),
-        step=_step(read),
+        step_work=_step(read),
     )
 
 
-def _step(read: Analysis | None) -> Work | None:
+def _step(read: Analysis | None) -> StepWork | None:
     needs = read.characteristics if read is not None else None
     return needs.effort.work if needs is not None and needs.effort is not None else None
 
@@ -189,13 +193,20 @@ def _step(read: Analysis | None) -> Work | None:
 def _open(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
     """Free now, not where it is, not left before, and nothing known of the job speaks against it."""
     been = {attempt.offer.place for attempt in (*moves(view), live)}
-    question = Question(spec=view.spec, read=read)
+    question = Estimator(spec=view.spec, analysis=read)
     offers = [
         ranked.offer
         for ranked in plan.ranked
-        if not ranked.rejected and not ranked.waits and not ranked.avoided and ranked.offer.place not in been
+        if not ranked.rejection
+        and not ranked.wait_reason
+        and not ranked.avoided
+        and ranked.offer.place not in been
     ]
-    return [offer for offer in offers if _holds(view, live.offer, offer, read) and not question.unable(offer)]
+    return [
+        offer
+        for offer in offers
+        if _holds(view, live.offer, offer, read) and not question.unsupported_gpu_reason(offer)
+    ]
 
 
 def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
@@ -207,14 +218,14 @@ def _holds(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> b
         return asked <= there.gpu_memory_gib
     needs = read.characteristics if read is not None else None
     known = needs is not None and needs.gpu_memory_gb.confidence > BLIND
-    return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GIB
+    return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GB_PER_GIB
 
 
-def _promising(view: JobView, live: AttemptView, left: Left, offers: Sequence[Offer]) -> list[Offer]:
+def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Sequence[Offer]) -> list[Offer]:
     """By speed and price alone: so many places are worth working out in full."""
 
     def promise(offer: Offer) -> tuple[float, float]:
-        slower = times_slower(speed_of(offer), speed_of(live.offer), left.step)
+        slower = slowdown(machine_speed(offer), machine_speed(live.offer), left.step_work)
         if slower is None:
             return inf, inf
         times = slower.expected
@@ -239,9 +250,9 @@ def _nearer(view: JobView, live: AttemptView, offer: Offer) -> int:
     return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
 
 
-def _is_allowed(view: JobView, found: Change, now_ms: int, policy: Policy) -> bool:
+def _is_allowed(view: JobView, found: MigrationOption, now_ms: int, policy: Policy) -> bool:
     """Even in the worst case within the budget, the time limit and the longest life of machines there."""
-    offer, worst, budget = found.place.offer, found.worst, left_microusd(view, now_ms)
+    offer, worst, budget = found.candidate.offer, found.worst_case, left_microusd(view, now_ms)
     limit_s = policy.time_limit_s(view.spec, offer)
     in_time = limit_s is None or used_up_s(view.attempts, now_ms) + worst.machine_s <= limit_s
     return (
@@ -249,18 +260,18 @@ def _is_allowed(view: JobView, found: Change, now_ms: int, policy: Policy) -> bo
     )
 
 
-def _rank(view: JobView, live: AttemptView, found: Change) -> tuple[int, float, str, str]:
-    strategy, offer = view.spec.placement.strategy, found.place.offer
+def _rank(view: JobView, live: AttemptView, found: MigrationOption) -> tuple[int, float, str, str]:
+    strategy, offer = view.spec.placement.strategy, found.candidate.offer
     nearer = _nearer(view, live, offer) if strategy == "preferred" else 0
-    return nearer, share(found.usual, strategy), offer.backend, offer.name
+    return nearer, savings_share(found.expected, strategy), offer.backend, offer.name
 
 
-def _told(found: Change, *, by_itself: bool) -> BetterPlace:
+def _told(found: MigrationOption, *, by_itself: bool) -> BetterPlace:
     return BetterPlace(
-        offer=found.place.offer,
-        saves_microusd=round(found.usual.saves_microusd),
+        offer=found.candidate.offer,
+        saves_microusd=round(found.expected.cost_microusd),
         saves_low_microusd=round(found.saves_low_microusd),
-        sooner_s=round(found.usual.sooner_s, 1),
+        sooner_s=round(found.expected.time_s, 1),
         sooner_low_s=round(found.sooner_low_s, 1),
         by_itself=by_itself,
     )

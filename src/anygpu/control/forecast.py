@@ -5,10 +5,9 @@ from dataclasses import replace
 from anygpu.control.money import spent
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.view import AttemptView, JobView
-from anygpu.plan.bill import RESTART_S, SPOT_LIFE_S, Span
-from anygpu.plan.calibrate import SURE_GAPS, Reported, forecast, together
-from anygpu.plan.checkpointing import expected_s
-from anygpu.plan.history import BASIS
+from anygpu.plan.offers.bill import RESTART_S, SPOT_LIFETIME_S, Span, expected_wall_s
+from anygpu.plan.predict.first_steps import CONFIDENT_GAPS, StepTimes, combine_estimates, forecast_duration
+from anygpu.plan.predict.history import HISTORY_BASIS
 from anygpu.spec.model import JobSpec
 from anygpu.trainers.registry import grows
 
@@ -16,7 +15,7 @@ SAVE_S = 5.0
 ENDING_S, ENDING_PAID_S = 2.0, 30.0  # from the last step until nothing is left: files, and ending the machine
 
 
-def prediction(view: JobView, attempt: AttemptView, run: Reported, now_ms: int) -> Prediction | None:
+def prediction(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) -> Prediction | None:
     """None while there are too few steps to go by."""
     left = _left(run, view.spec)
     if left is None:
@@ -44,11 +43,11 @@ def has_moved(known: Prediction | None, newer: Prediction) -> bool:
     return not inside_time or not known.cost_low_microusd <= newer.cost_microusd <= known.cost_high_microusd
 
 
-def _left(run: Reported, spec: JobSpec) -> Span | None:
+def _left(run: StepTimes, spec: JobSpec) -> Span | None:
     """Seconds of training from the last report on."""
     grown = spec.trainer is not None and grows(spec.trainer, spec.config)
-    found = forecast(replace(run, grows=grown))
-    if found is None or found.rests_on < SURE_GAPS:
+    found = forecast_duration(replace(run, steps_grow=grown))
+    if found is None or found.step_count < CONFIDENT_GAPS:
         return None
     gone_s = run.times_s[-1]
     return Span(
@@ -69,9 +68,9 @@ def _wall(view: JobView, attempt: AttemptView, left: Span, gone_s: float) -> Spa
 def _with_history(view: JobView, own: Span) -> Span:
     """Past runs of the workload go on counting, as long as the job runs where it was predicted to."""
     said = view.predicted
-    if said is None or said.basis != BASIS or len(view.attempts) > 1:
+    if said is None or said.basis != HISTORY_BASIS or len(view.attempts) > 1:
         return own
-    both = together(own, Span(expected=said.wall_s, low=said.wall_low_s, high=said.wall_high_s))
+    both = combine_estimates(own, Span(expected=said.wall_s, low=said.wall_low_s, high=said.wall_high_s))
     return Span(
         expected=max(both.expected, own.low), low=max(both.low, own.low), high=max(both.high, own.low)
     )
@@ -81,10 +80,10 @@ def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> fl
     """What so much training takes there."""
     if not attempt.offer.interruptible:
         return work_s
-    return expected_s(
+    return expected_wall_s(
         work_s,
         save_s=SAVE_S,
         every_s=view.spec.checkpoint.every_s,
-        between_failures_s=SPOT_LIFE_S,
+        between_failures_s=SPOT_LIFETIME_S,
         restart_s=RESTART_S,
     )

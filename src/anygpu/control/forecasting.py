@@ -13,7 +13,7 @@ from anygpu.control.seams import Clock
 from anygpu.errors import NotFound
 from anygpu.events.types import Event, JobPlanned
 from anygpu.events.view import AttemptView, JobView
-from anygpu.plan.calibrate import SURE_STEPS, Reported
+from anygpu.plan.predict.first_steps import CONFIDENT_STEPS, StepTimes
 from anygpu.store.evidence import AttemptRow, Evidence
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
@@ -78,7 +78,7 @@ class Forecasts:
         if run is not None and await self._tell(key, run, guard):
             self._told(key)
 
-    async def _tell(self, key: Key, run: Reported, guard: Guard) -> bool:
+    async def _tell(self, key: Key, run: StepTimes, guard: Guard) -> bool:
         job_id, number = key
         now_ms = self._clock.wall_ms()
 
@@ -109,7 +109,7 @@ class Forecasts:
 
 def _worth_a_look(progress: Mapping[str, object]) -> bool:
     step, steps = progress.get("step"), progress.get("steps")
-    return isinstance(step, int) and isinstance(steps, int) and step >= 2 and steps > SURE_STEPS
+    return isinstance(step, int) and isinstance(steps, int) and step >= 2 and steps > CONFIDENT_STEPS
 
 
 def _trains(view: JobView, number: int) -> AttemptView | None:

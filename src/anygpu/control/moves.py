@@ -7,7 +7,7 @@ from anygpu.control.deadline import is_fresh
 from anygpu.control.elsewhere import mode_of, moves, settled
 from anygpu.control.seams import Clock
 from anygpu.events.view import AttemptView, JobView
-from anygpu.plan.moving import Moving
+from anygpu.plan.offers.migration import MigrationPolicy
 
 AT_ONCE = 50  # jobs of one pass
 TOGETHER_S = 30.0  # between two passes, so that jobs share what is asked of providers
@@ -26,7 +26,7 @@ class _Watched:
 class Moves:
     """Jobs that are settled on a machine that costs. A new prediction, time, or a fresh checkpoint makes one due."""
 
-    def __init__(self, clock: Clock, rules: Moving) -> None:
+    def __init__(self, clock: Clock, rules: MigrationPolicy) -> None:
         self._clock, self._rules = clock, rules
         self._watched: dict[str, _Watched] = {}
         self._agenda: Agenda[str] = Agenda()
@@ -64,7 +64,7 @@ class Moves:
         """It was compared; a place was found, or none."""
         watched = self._watched.get(view.id)
         if watched is not None:
-            self._agenda.set(view.id, self._clock.monotonic() + self._rules.every_s)
+            self._agenda.set(view.id, self._clock.monotonic() + self._rules.check_every_s)
             watched.wants = found and mode_of(view.spec, self._rules) == "act"
 
     def _watch(self, view: JobView, live: AttemptView) -> _Watched:
@@ -72,7 +72,7 @@ class Moves:
         watched = self._watched.get(view.id)
         if watched is None or watched.attempt != live.number:
             now = self._clock.monotonic()
-            not_before = now + self._rules.apart_s if moves(view) else now
+            not_before = now + self._rules.min_interval_s if moves(view) else now
             watched = self._watched[view.id] = _Watched(live.number, not_before)
             self._agenda.drop(view.id)
         return watched

@@ -7,7 +7,7 @@ from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.fold import Recorded
 from anygpu.events.types import JobPlanned
 from anygpu.events.view import AttemptView, JobView
-from anygpu.plan.history import Machine, Past, fingerprint, length
+from anygpu.plan.predict.history import PastRun, RunMachine, fingerprint, training_length
 from anygpu.spec.model import JobSpec
 from anygpu.store.evidence import AttemptRow, Evidence, Point
 from anygpu.store.journal import Journal
@@ -63,7 +63,7 @@ def outcome(view: JobView, events: Iterable[Recorded], row: AttemptRow, points: 
         gpu_kind=last.offer.gpu_kind,
         gpu_count=last.offer.gpu_count,
         attempts=len(view.attempts),
-        length=length(view.spec),
+        length=training_length(view.spec),
         steps=_steps(first, row),
         step_s=step_s(points),
         training_s=sum(_trained_s(each) for each in view.attempts),
@@ -81,14 +81,14 @@ class PastRuns:
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
 
-    async def __call__(self, spec: JobSpec, organisation: str) -> list[Past]:
+    async def __call__(self, spec: JobSpec, organisation: str) -> list[PastRun]:
         return [past(kept) for kept in await self._outcomes.of_fingerprint(organisation, fingerprint(spec))]
 
 
-def past(kept: Outcome) -> Past:
+def past(kept: Outcome) -> PastRun:
     """As a prediction takes it."""
-    machine = Machine(backend=kept.backend, gpu_kind=kept.gpu_kind, gpu_count=kept.gpu_count)
-    return Past(
+    machine = RunMachine(backend=kept.backend, gpu_kind=kept.gpu_kind, gpu_count=kept.gpu_count)
+    return PastRun(
         machine=machine,
         training_s=kept.training_s,
         steps=kept.steps,

@@ -7,13 +7,13 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from anygpu.plan.calibrate import Reported
+from anygpu.plan.predict.first_steps import StepTimes
 from anygpu.store.evidence import Point
 
 MOST_STEPS = 2_000  # of a window; a run that reports more often is thinned
 
 
-def reported(points: Iterable[Point], progress: Mapping[str, Any]) -> Reported | None:
+def reported(points: Iterable[Point], progress: Mapping[str, Any]) -> StepTimes | None:
     """None while the run has not said how many steps it has, or its metrics are not counted in steps."""
     steps, done = _count(progress.get("steps")), _count(progress.get("step"))
     seen = _first_times(points)
@@ -25,10 +25,10 @@ def reported(points: Iterable[Point], progress: Mapping[str, Any]) -> Reported |
         return None
     units = range(first // stride, last // stride + 1)
     epochs = _count(progress.get("epochs"))
-    return Reported(
+    return StepTimes(
         times_s=[_when(seen, unit * stride) - seen[0][1] for unit in units],
         first_step=max(1, units[0]),
-        steps=-(-steps // stride),
+        total_steps=-(-steps // stride),
         steps_per_epoch=steps // epochs // stride or None if epochs else None,
     )
 

@@ -25,7 +25,7 @@ from anygpu.errors import BlobCorrupt, BlobMissing
 from anygpu.events.facts import CheckpointRef, Offer, Place
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
-from anygpu.plan.route import Circumstances, Plan, route, shows_resume_path
+from anygpu.plan.offers.fit import JobConstraints, Plan, has_resume_path, make_plan
 from anygpu.spec.model import Resources
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
@@ -123,7 +123,7 @@ class Placing:
             if live is None:
                 continue
             # What it pays for now will have ended by then.
-            now = replace(_circumstances(view, usual, places, now_ms, ""), paid_waits="")
+            now = replace(_circumstances(view, usual, places, now_ms, ""), paid_wait_reason="")
             reason = self.deadlines.move(view, await places.plan(view, now))
             after = reason and await self._write(
                 view, partial(moving, number=live.number, reason=reason), guard
@@ -149,7 +149,7 @@ class Placing:
             self.moves.looked(view, found=False)  # what cannot be weighed must not be first again at once
             own_waits = now.over_quota(pool_job(view, now_ms))
             # What it pays for now will have ended by then.
-            there = replace(_circumstances(view, usual, places, now_ms, own_waits), paid_waits="")
+            there = replace(_circumstances(view, usual, places, now_ms, own_waits), paid_wait_reason="")
             after = await self._weigh(view, await places.routed(view, there), guard)
             if after is not None:
                 changed.append(after)
@@ -167,11 +167,11 @@ class Placing:
             view, partial(telling, number=number, found=found, now_ms=now_ms, rules=rules), guard
         )
 
-    def _usual(self) -> Circumstances:
-        return Circumstances(
-            least_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
+    def _usual(self) -> JobConstraints:
+        return JobConstraints(
+            min_run_s=round(self._policy.useful_s + self._policy.stop_allowance_s),
             avoided=self._cooling.avoided(),
-            closed=tuple(sorted(self._cooling.closed().items())),
+            cooldowns=tuple(sorted(self._cooling.closed().items())),
         )
 
     def _places(self, views: Sequence[JobView]) -> "_Places":
@@ -234,16 +234,16 @@ class Placing:
 
 
 def _circumstances(
-    view: JobView, usual: Circumstances, places: "_Places", now_ms: int, own_waits: str
-) -> Circumstances:
+    view: JobView, usual: JobConstraints, places: "_Places", now_ms: int, own_waits: str
+) -> JobConstraints:
     return replace(
         usual,
-        resumable=shows_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
-        left_microusd=left_microusd(view, now_ms),
-        prefer=view.migrate_to,
-        better=target.place if (target := headed_for(view)) else None,
-        paid_waits=places.paid_waits(view.organisation),
-        own_waits=own_waits,
+        resumable=has_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
+        budget_left_microusd=left_microusd(view, now_ms),
+        preferred_backend=view.migrate_to,
+        preferred_offer=target.place if (target := headed_for(view)) else None,
+        paid_wait_reason=places.paid_waits(view.organisation),
+        own_wait_reason=own_waits,
     )
 
 
@@ -269,17 +269,17 @@ class _Places:
         self._offers: dict[Resources, list[Offer]] = {}
         self._plans: dict[object, Plan] = {}
 
-    async def plan(self, view: JobView, now: Circumstances) -> Plan:
+    async def plan(self, view: JobView, now: JobConstraints) -> Plan:
         plan = await self.routed(view, now)
-        if not is_a_choice(view.spec, [each.offer for each in plan.ranked if not each.rejected]):
+        if not is_a_choice(view.spec, [each.offer for each in plan.ranked if not each.rejection]):
             return plan
         return await self._best(view, now, _same(view, now))
 
-    async def routed(self, view: JobView, now: Circumstances) -> Plan:
+    async def routed(self, view: JobView, now: JobConstraints) -> Plan:
         """What fits and what is free, without comparing whole bills."""
         key = _same(view, now)
         if key not in self._plans:
-            self._plans[key] = route(view.spec, await self._left_for(view), now)
+            self._plans[key] = make_plan(view.spec, await self._left_for(view), now)
         return self._plans[key]
 
     async def _left_for(self, view: JobView) -> list[Offer]:
@@ -289,7 +289,7 @@ class _Places:
         seen = [offer for offer in self._offers[need] if self._visible(offer.backend, view.organisation)]
         return [_left(offer, self._taken, self._blocked) for offer in seen]
 
-    async def _best(self, view: JobView, now: Circumstances, key: object) -> Plan:
+    async def _best(self, view: JobView, now: JobConstraints, key: object) -> Plan:
         """By whole bills. Jobs that are the same work are compared once, however many there are."""
         work = key, work_key(view), bool(view.attempts)
         plan = self._plans.get(work)
@@ -298,7 +298,7 @@ class _Places:
         offers, same = await self._left_for(view), (view.organisation, work_key(view))
         if same not in self._compared:
             self._compared[same] = await self._comparing.compare(view, offers)
-        plan = self._plans[work] = route(
+        plan = self._plans[work] = make_plan(
             view.spec, offers, now, self._compared[same].worth(begun=bool(view.attempts))
         )
         return plan
@@ -326,7 +326,7 @@ class _Places:
 
     def reserve(self, plan: Plan) -> None:
         """Nobody behind the job that waits for these slots may have them."""
-        self.block({ranked.offer.place for ranked in plan.ranked if ranked.waits and ranked.full})
+        self.block({ranked.offer.place for ranked in plan.ranked if ranked.wait_reason and ranked.full})
 
     def block(self, places: set[Place]) -> None:
         """Nobody behind the job for which room is being made there may have it."""
@@ -335,7 +335,7 @@ class _Places:
             self._plans.clear()
 
 
-def _same(view: JobView, now: Circumstances) -> object:
+def _same(view: JobView, now: JobConstraints) -> object:
     """The same for jobs between which a plan makes no difference."""
     spec = view.spec
     return view.organisation, spec.resources, spec.placement, spec.image, now

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from anygpu.control.sharing import Sharing
 from anygpu.events.facts import Offer
-from anygpu.plan.moving import Moving
+from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.spec.model import JobSpec
 
 
@@ -29,7 +29,7 @@ class Policy:
     retry_most_s: float = 60
     patience_s: float = 300  # a job that waited this long is not overtaken any more
     sharing: Sharing = field(default_factory=Sharing)
-    moving: Moving = field(default_factory=Moving)
+    moving: MigrationPolicy = field(default_factory=MigrationPolicy)
     leader_ttl_s: float = 15
     poll_s: float = 10  # the safety net under the wake-ups
     sweep_every_s: float = 60

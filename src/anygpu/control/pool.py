@@ -13,9 +13,9 @@ from anygpu.control.sharing import Sharing
 from anygpu.events.facts import Place
 from anygpu.events.slots import SlotKind, Tenant, Usage, held_s, is_own, slots_of, tenant_of
 from anygpu.events.view import AttemptView, JobView
-from anygpu.plan import queueing
-from anygpu.plan.queueing import PoolJob, Rules
-from anygpu.plan.route import shows_resume_path
+from anygpu.plan import fair_share
+from anygpu.plan.fair_share import FairShareRules, PoolJob
+from anygpu.plan.offers.fit import has_resume_path
 
 Spot = tuple[Place, SlotKind]  # what is shared: the GPUs of one machine, or its processors
 
@@ -47,8 +47,8 @@ class Standing:
     """What the order of the queue rests on at one moment; `take` keeps it true during a pass."""
 
     now_s: float
-    rules: Rules
-    tenants: Mapping[str, queueing.Tenant]
+    rules: FairShareRules
+    tenants: Mapping[str, fair_share.PoolTenant]
     holdings: list[Holding]
     held: Counter[str]  # slots by tenant
 
@@ -94,21 +94,21 @@ def standing(
     )
 
 
-def _rules(policy: Policy, *, shared: bool) -> Rules:
+def _rules(policy: Policy, *, shared: bool) -> FairShareRules:
     """Among the jobs of one project alone nobody is asked to make room for having run long."""
     sharing = policy.sharing
-    return Rules(
+    return FairShareRules(
         bands_gpu_s=sharing.bands_slot_s if shared else (),
-        runs_at_least_s=sharing.runs_at_least_s,
-        patience_s=sharing.starved_s,
-        overtaken_s=policy.patience_s,
+        min_run_s=sharing.runs_at_least_s,
+        starvation_s=sharing.starved_s,
+        blocking_wait_s=policy.patience_s,
     )
 
 
-def _tenant(tenant: Tenant, usage: Usage, sharing: Sharing) -> queueing.Tenant:
+def _tenant(tenant: Tenant, usage: Usage, sharing: Sharing) -> fair_share.PoolTenant:
     quota = sharing.quota(tenant)
     may_borrow = quota is None or sharing.may_borrow
-    return queueing.Tenant(quota_gpus=quota or 0, usage=usage, may_borrow=may_borrow)
+    return fair_share.PoolTenant(quota_gpus=quota or 0, usage=usage, may_borrow=may_borrow)
 
 
 def _key(tenant: Tenant) -> str:
@@ -137,7 +137,7 @@ def _can_be_stopped(view: JobView) -> bool:
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return False
-    return bool(view.checkpoints or view.past_checkpoints) or shows_resume_path(view.spec)
+    return bool(view.checkpoints or view.past_checkpoints) or has_resume_path(view.spec)
 
 
 class Waiting:
@@ -159,7 +159,7 @@ class Waiting:
 
 def in_turn(jobs: Sequence[PoolJob], now: Standing) -> list[PoolJob]:
     """Best first; those within their project's quota before those that borrow."""
-    ordered = queueing.in_order(jobs, now.tenants, now.now_s, now.rules)
+    ordered = fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules)
     if not any(tenant.quota_gpus for tenant in now.tenants.values()):
         return ordered
     held = Counter(now.held)

@@ -8,9 +8,9 @@ from anygpu.events.facts import Offer
 from anygpu.events.slots import SlotKind, slots_of
 from anygpu.events.types import Event, StopRequested
 from anygpu.events.view import JobView
-from anygpu.plan import queueing
-from anygpu.plan.queueing import Orders, PoolJob
-from anygpu.plan.route import Plan
+from anygpu.plan import fair_share
+from anygpu.plan.fair_share import Allocation, PoolJob
+from anygpu.plan.offers.fit import Plan
 
 LOOKED_AT = 200  # of those that wait for one machine: the first in the queue
 
@@ -38,7 +38,7 @@ class Full:
         return [spot for spot in spots if len(self.waiting[spot]) < LOOKED_AT]
 
     def _spots(self, plan: Plan, kind: SlotKind) -> list[Spot]:
-        own = [r.offer for r in plan.ranked if r.full and r.waits and not r.offer.paid]
+        own = [r.offer for r in plan.ranked if r.full and r.wait_reason and not r.offer.paid]
         for offer in own:
             self.offers[offer.place, kind] = offer
             self.waiting.setdefault((offer.place, kind), [])
@@ -108,17 +108,17 @@ def _on(
     kept = sum(h.slots for h in staying.values()) - sum(job.gpus for job in running)
     slots = max(_slots(offer, kind) - kept, sum(job.gpus for job in running))
     jobs = [*running, *(job for job, _ in waiting)]
-    orders = queueing.decide(slots, jobs, _tenants(running, now), now.now_s, now.rules)
+    orders = fair_share.allocate(slots, jobs, _tenants(running, now), now.now_s, now.rules)
     views = {job.id: view for job, view in waiting}
     pairs = _pairs(orders, {job.id: job for job in jobs}, slots - sum(job.gpus for job in running))
-    return [Room(holding=staying[stops], job=views[starts]) for stops, starts in pairs], orders.look_again_s
+    return [Room(holding=staying[stops], job=views[starts]) for stops, starts in pairs], orders.recheck_s
 
 
 def _slots(offer: Offer, kind: SlotKind) -> int:
     return offer.gpu_count if kind is SlotKind.GPU else int(offer.cpus)
 
 
-def _tenants(running: Sequence[PoolJob], now: Standing) -> Mapping[str, queueing.Tenant]:
+def _tenants(running: Sequence[PoolJob], now: Standing) -> Mapping[str, fair_share.PoolTenant]:
     """A quota counts on all machines together: what is in use elsewhere is not left for this one."""
     here: dict[str, int] = {}
     for job in running:
@@ -129,7 +129,7 @@ def _tenants(running: Sequence[PoolJob], now: Standing) -> Mapping[str, queueing
     }
 
 
-def _pairs(orders: Orders, jobs: Mapping[str, PoolJob], free: int) -> Iterator[tuple[str, str]]:
+def _pairs(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> Iterator[tuple[str, str]]:
     """Who stops for whom: no more than it takes, and the last in the queue's order first."""
     stopping = list(orders.preempt)
     for name in orders.start:

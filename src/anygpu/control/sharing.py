@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from anygpu.errors import InvalidSpec, Problem
 from anygpu.events.slots import Tenant
-from anygpu.plan.queueing import BANDS_GPU_S, PATIENCE_S, RUNS_AT_LEAST_S
+from anygpu.plan.fair_share import BANDS_GPU_S, MIN_RUN_S, STARVATION_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +16,8 @@ class Sharing:
     may_borrow: bool = True
     preempt: bool = True
     bands_slot_s: tuple[float, ...] = BANDS_GPU_S
-    runs_at_least_s: float = RUNS_AT_LEAST_S
-    starved_s: float = PATIENCE_S
+    runs_at_least_s: float = MIN_RUN_S
+    starved_s: float = STARVATION_S
 
     def quota(self, tenant: Tenant) -> int | None:
         """None where no quota is named."""

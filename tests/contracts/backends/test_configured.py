@@ -15,8 +15,7 @@ from anygpu.backends.contract import ChecksAccount
 from anygpu.backends.registry import Around
 from anygpu.control.comparing import Conditions
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
-from anygpu.plan.catalog import Policy as CatalogPolicy
-from anygpu.plan.catalog import terms
+from anygpu.plan.catalog import CatalogPolicy, terms
 from anygpu.server.process.clock import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.model import Resources
@@ -106,7 +105,7 @@ async def test_the_terms_of_a_backends_cloud_hold_for_it(make: Callable[..., Rig
     given = reading.read(registry.find("ec2").options, {}, {})
     rig = make(tables=[Table(name="virginia", organisation=LAB.organisation, kind="ec2", given=given)])
     await rig.add(caller())
-    policy = CatalogPolicy.parsed(credits=["ec2=$300"])
+    policy = CatalogPolicy.from_settings(credits=["ec2=$300"])
     conditions_at = conditions_by_backend(policy, rig.backends)
     assert conditions_at("virginia") == Conditions(
         credit_microusd=300_000_000, egress_microusd_per_gib=terms()["ec2"].egress_microusd_per_gib or -1

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from anygpu.control.outcome import Recorder, past
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import JobCompleted, JobPlanned
-from anygpu.plan.history import fingerprint
+from anygpu.plan.predict.history import fingerprint
 from anygpu.store.evidence import Batch, Point
 from anygpu.store.outcomes import Outcome, Outcomes
 from anygpu.store.sql.database import Database

@@ -15,7 +15,7 @@ from anygpu.control.comparing import (
 )
 from anygpu.events.facts import Offer
 from anygpu.events.types import JobSubmitted
-from anygpu.plan.route import route
+from anygpu.plan.offers.fit import make_plan
 from anygpu.spec.load import from_mapping
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -44,7 +44,7 @@ def compared(*offers: Offer, credit: dict[str, int], **spec: Any) -> Compared:
 
 
 def chosen(found: Compared, *offers: Offer, **spec: Any) -> str:
-    plan = route(from_mapping({"script": "train.py", **spec}), offers, worth=found.worth())
+    plan = make_plan(from_mapping({"script": "train.py", **spec}), offers, worth=found.worth())
     return plan.choice.backend if plan.choice else plan.reason
 
 

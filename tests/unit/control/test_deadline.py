@@ -40,9 +40,9 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import JobView
-from anygpu.plan.route import Circumstances, Plan, route
-from anygpu.plan.spot import ON_DEMAND, WAIT, Decision, Where
-from anygpu.plan.spot_weather import Weather
+from anygpu.plan.offers.fit import JobConstraints, Plan, make_plan
+from anygpu.plan.spot.availability import SpotAvailability
+from anygpu.plan.spot.policy import ON_DEMAND, WAIT, MachineChoice, SpotDecision
 from anygpu.spec.load import from_mapping
 
 POLICY = Policy()
@@ -112,7 +112,7 @@ def lost(at: float, number: int = 1, code: str = "preempted", blame: Blame = Bla
 
 
 def plan(view: JobView, *offers: Offer, **now: Any) -> Plan:
-    return route(view.spec, offers, Circumstances(resumable=True, **now))
+    return make_plan(view.spec, offers, JobConstraints(resumable=True, **now))
 
 
 def asked(view: JobView, now_s: float, *offers: Offer) -> Any:
@@ -121,9 +121,9 @@ def asked(view: JobView, now_s: float, *offers: Offer) -> Any:
     return question(view, among, round(now_s * 1000), POLICY)
 
 
-def said(view: JobView, now_s: float, *offers: Offer) -> Decision:
+def said(view: JobView, now_s: float, *offers: Offer) -> SpotDecision:
     put = asked(view, now_s, *offers)
-    weather = Weather.unknown(put.job.spot_usd_per_hour, 600).seen(put.at.available)
+    weather = SpotAvailability.initial(put.job.spot_usd_per_hour, 600).observe(put.at.available)
     return answer(put, weather)
 
 
@@ -237,19 +237,19 @@ def test_a_firm_machine_is_not_left_for_a_zone_that_keeps_refusing() -> None:
 
 
 def test_with_time_to_spare_it_takes_spot_and_near_the_deadline_on_demand() -> None:
-    assert said(job(), 0, SPOT, FIRM).where == Where("spot", zone_of(SPOT))
-    assert said(job(), 9.6 * HOUR, SPOT, FIRM).where == ON_DEMAND
+    assert said(job(), 0, SPOT, FIRM).choice == MachineChoice("spot", zone_of(SPOT))
+    assert said(job(), 9.6 * HOUR, SPOT, FIRM).choice == ON_DEMAND
 
 
 def test_on_spot_it_stays_until_the_safety_net_is_reached() -> None:
     view = job(*started(0, SPOT), saved(700), limits={"deadline": "12h"})
     put = asked(view, 800, SPOT, FIRM)
-    assert put.at.running == Where("spot", zone_of(SPOT))
-    assert said(view, 800, SPOT, FIRM).where.kind == "spot"
+    assert put.at.running == MachineChoice("spot", zone_of(SPOT))
+    assert said(view, 800, SPOT, FIRM).choice.kind == "spot"
     # All that was trained since is credited, and would have to be done again.
     idle_s = 12 * HOUR - (10 * HOUR - 600) - 100 - blind_s(FIRM, POLICY)
-    assert said(view, idle_s - 60, SPOT, FIRM).where.kind == "spot"
-    assert said(view, idle_s + 60, SPOT, FIRM).where == ON_DEMAND
+    assert said(view, idle_s - 60, SPOT, FIRM).choice.kind == "spot"
+    assert said(view, idle_s + 60, SPOT, FIRM).choice == ON_DEMAND
 
 
 def test_the_next_look_comes_before_the_safety_net_is_reached() -> None:
@@ -262,8 +262,8 @@ def test_the_next_look_comes_before_the_safety_net_is_reached() -> None:
 def test_nobody_waits_for_spot_that_could_not_be_tried_any_more() -> None:
     full = replace(SPOT, free=0)
     put = asked(job(), 0, full, FIRM)
-    assert said(job(), put.latest_ms / 1000 - 600, full, FIRM).where in (WAIT, ON_DEMAND)
-    assert said(job(), put.latest_ms / 1000 + 1, full, FIRM).where == ON_DEMAND
+    assert said(job(), put.latest_ms / 1000 - 600, full, FIRM).choice in (WAIT, ON_DEMAND)
+    assert said(job(), put.latest_ms / 1000 + 1, full, FIRM).choice == ON_DEMAND
 
 
 @pytest.mark.parametrize(
@@ -284,15 +284,15 @@ def test_what_nobody_knows_is_not_gambled_with(spec: Any, word: str) -> None:
     why_not = question(view, among, 0, POLICY)
     assert isinstance(why_not, str)
     assert word in why_not
-    chosen = steered(ranking, among, Decision(ON_DEMAND, why_not), None)
+    chosen = steered(ranking, among, SpotDecision(ON_DEMAND, why_not), None)
     assert chosen.choice == FIRM
-    assert [r.waits for r in chosen.ranked if r.offer == SPOT] == [why_not]
+    assert [r.wait_reason for r in chosen.ranked if r.offer == SPOT] == [why_not]
 
 
 # -- what follows -------------------------------------------------------------------------------------------------
 
 
-def steer(view: JobView, where: Decision, now_s: float, *offers: Offer, **now: Any) -> Plan:
+def steer(view: JobView, where: SpotDecision, now_s: float, *offers: Offer, **now: Any) -> Plan:
     ranking = plan(view, *offers, **now)
     among = choices(ranking)
     assert among is not None
@@ -300,24 +300,28 @@ def steer(view: JobView, where: Decision, now_s: float, *offers: Offer, **now: A
 
 
 def test_a_job_that_waits_says_until_when() -> None:
-    waiting = steer(job(), Decision(WAIT, ""), 0, replace(SPOT, free=0), FIRM)
+    waiting = steer(job(), SpotDecision(WAIT, ""), 0, replace(SPOT, free=0), FIRM)
     assert waiting.choice is None
     assert waiting.reason == "waits for spot until 09:15 UTC at the latest; then on-demand"
 
 
 def test_the_zone_the_policy_names_is_the_plans_choice() -> None:
-    assert steer(job(), Decision(Where("spot", zone_of(OTHER)), ""), 0, SPOT, OTHER, FIRM).choice == OTHER
-    assert steer(job(), Decision(ON_DEMAND, "now"), 0, SPOT, OTHER, FIRM).choice == FIRM
+    assert (
+        steer(job(), SpotDecision(MachineChoice("spot", zone_of(OTHER)), ""), 0, SPOT, OTHER, FIRM).choice
+        == OTHER
+    )
+    assert steer(job(), SpotDecision(ON_DEMAND, "now"), 0, SPOT, OTHER, FIRM).choice == FIRM
 
 
 def test_spot_is_better_than_nothing_when_on_demand_cannot_be_had() -> None:
     assert (
-        steer(job(), Decision(ON_DEMAND, "now"), 0, SPOT, FIRM, closed=((FIRM.place, "full"),)).choice == SPOT
+        steer(job(), SpotDecision(ON_DEMAND, "now"), 0, SPOT, FIRM, cooldowns=((FIRM.place, "full"),)).choice
+        == SPOT
     )
 
 
 def test_a_job_moves_only_with_a_place_to_go_to_and_to_spot_only_with_a_fresh_checkpoint() -> None:
-    to_spot, there = Decision(Where("spot", zone_of(SPOT)), ""), Decision(ON_DEMAND, "")
+    to_spot, there = SpotDecision(MachineChoice("spot", zone_of(SPOT)), ""), SpotDecision(ON_DEMAND, "")
     on_spot = job(*started(0, SPOT), saved(700))
     on_demand = job(*started(0, FIRM), saved(700))
     among = choices(plan(on_spot, SPOT, FIRM))
@@ -362,7 +366,7 @@ class Played:
         """By the end of the attempt that does the rest of the work on demand or on spot."""
         told: list[Timed] = []
         at, number = 0.0, 0
-        seen = Weather.unknown((zone_of(SPOT),), FAST.spot_tick_s)
+        seen = SpotAvailability.initial((zone_of(SPOT),), FAST.spot_tick_s)
         spec = {
             "limits": {"deadline_s": HOUR + FAST.claim_limit_s + self.spare_s},
             "placement": {"expected_duration_s": HOUR},
@@ -375,7 +379,7 @@ class Played:
             assert among is not None
             put = question(view, among, round(at * 1000), FAST)
             assert not isinstance(put, str)
-            seen = seen.seen(put.at.available)
+            seen = seen.observe(put.at.available)
             decision = answer(put, seen)
             live = view.live_attempt
             if live is None:

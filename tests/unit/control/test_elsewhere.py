@@ -33,12 +33,12 @@ from anygpu.control.policy import Policy
 from anygpu.events.facts import BetterPlace, Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
-from anygpu.plan.moving import Moving
-from anygpu.plan.route import Circumstances, route
-from anygpu.plan.workload import read_work
+from anygpu.plan.analyse.job import analyse_job
+from anygpu.plan.offers.fit import JobConstraints, make_plan
+from anygpu.plan.offers.migration import MigrationPolicy
 
 POLICY = Policy(paid_timeout_s=48 * HOUR)
-ACT = replace(POLICY, moving=Moving(mode="act"))
+ACT = replace(POLICY, moving=MigrationPolicy(mode="act"))
 CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)
 CHEAPER = replace(CHEAP, backend="cheaper", price_microusd_per_hour=500_000)
 FAST = replace(DEAR, backend="fast", gpu_kind="H100", gpu_memory_gib=80, price_microusd_per_hour=4_000_000)
@@ -60,8 +60,8 @@ def found(
     conditions_at: ConditionsAt = none_special,
     **now: Any,
 ) -> BetterPlace | None:
-    plan = route(view.spec, offers, Circumstances(resumable=True, **now))
-    read = read_work(view.spec, {})
+    plan = make_plan(view.spec, offers, JobConstraints(resumable=True, **now))
+    read = analyse_job(view.spec, {})
     return better(view, plan, read, round(NOW * 1000), policy, conditions_at)
 
 
@@ -116,7 +116,7 @@ def test_what_it_has_trained_already_is_used_up_of_its_time_limit() -> None:
     now_ms = round((10 * HOUR + 30) * 1000)
     for hours, expected in ((23, None), (24, CHEAP)):
         view = job(*done, limits={"timeout": f"{hours}h"})
-        plan = route(view.spec, (DEAR, CHEAP), Circumstances(resumable=True))
+        plan = make_plan(view.spec, (DEAR, CHEAP), JobConstraints(resumable=True))
         there = better(view, plan, None, now_ms, POLICY, none_special)
         assert (there and there.offer) == expected
 
@@ -206,7 +206,7 @@ def test_a_place_is_not_better_when(why: str, there: Offer) -> None:
 
 def test_a_place_that_refused_or_took_back_a_machine_is_left_alone() -> None:
     assert found(settled_in(), DEAR, CHEAP, avoided=frozenset({CHEAP.place})) is None
-    assert found(settled_in(), DEAR, CHEAP, closed=((CHEAP.place, "no capacity"),)) is None
+    assert found(settled_in(), DEAR, CHEAP, cooldowns=((CHEAP.place, "no capacity"),)) is None
 
 
 def test_less_memory_will_do_when_the_job_says_so() -> None:
@@ -226,9 +226,9 @@ def test_spot_has_to_be_cheaper_by_what_interruptions_lose() -> None:
 
 
 def test_the_word_of_the_job_wins_over_the_servers() -> None:
-    assert mode_of(settled_in(placement={"move": "act"}).spec, Moving()) == "act"
-    assert mode_of(settled_in().spec, Moving(mode="never")) == "never"
-    assert settled(settled_in(placement={"move": "advise"}), Moving(mode="never")) is not None
+    assert mode_of(settled_in(placement={"move": "act"}).spec, MigrationPolicy()) == "act"
+    assert mode_of(settled_in().spec, MigrationPolicy(mode="never")) == "never"
+    assert settled(settled_in(placement={"move": "advise"}), MigrationPolicy(mode="never")) is not None
     there = found(settled_in(), DEAR, CHEAP, policy=ACT)
     assert there is not None
     assert there.by_itself
@@ -238,7 +238,7 @@ def test_the_word_of_the_job_wins_over_the_servers() -> None:
 
 
 def told(
-    view: JobView, better_: BetterPlace | None, at_s: float = NOW, rules: Moving = POLICY.moving
+    view: JobView, better_: BetterPlace | None, at_s: float = NOW, rules: MigrationPolicy = POLICY.moving
 ) -> list[Event]:
     return telling(view, 1, better_, round(at_s * 1000), rules)
 
@@ -265,7 +265,7 @@ def test_advice_is_written_once_and_taken_back_when_it_no_longer_holds() -> None
     ],
 )
 def test_it_is_told_again_when_it_has_clearly_changed(newer: BetterPlace | None, news: bool) -> None:
-    assert is_news(FOUND, newer, Moving()) == news
+    assert is_news(FOUND, newer, MigrationPolicy()) == news
 
 
 def test_a_job_that_acts_stops_in_the_minute_after_a_checkpoint() -> None:
@@ -280,7 +280,7 @@ def test_a_job_that_acts_stops_in_the_minute_after_a_checkpoint() -> None:
 
 def test_nothing_is_written_of_a_job_that_has_changed_meanwhile() -> None:
     assert told(before((1010, CancelRequested())), FOUND) == []
-    assert telling(settled_in(), 2, FOUND, round(NOW * 1000), Moving()) == []
+    assert telling(settled_in(), 2, FOUND, round(NOW * 1000), MigrationPolicy()) == []
 
 
 def test_what_is_said_names_the_place_the_money_and_the_time() -> None:
@@ -302,5 +302,7 @@ def test_a_job_that_left_takes_the_place_it_left_for() -> None:
 
 def test_of_two_machines_at_the_same_backend_the_very_one_is_taken() -> None:
     small = replace(CHEAP, name="small", price_microusd_per_hour=1)
-    plan = route(settled_in().spec, [small, CHEAP], Circumstances(better=CHEAP.place, resumable=True))
+    plan = make_plan(
+        settled_in().spec, [small, CHEAP], JobConstraints(preferred_offer=CHEAP.place, resumable=True)
+    )
     assert plan.choice == CHEAP

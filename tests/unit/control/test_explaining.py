@@ -8,7 +8,7 @@ from anygpu.events.facts import Offer
 from anygpu.events.types import AttemptLaunching, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.plan.analyse import Analysis
-from anygpu.plan.workload import read_work
+from anygpu.plan.analyse.job import analyse_job
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.store.plans import Plans
@@ -23,7 +23,7 @@ YOLO: Mapping[str, object] = {"trainer": "yolo", "config": {"epochs": 3}, "datas
 
 
 async def read(spec: JobSpec, organisation: str) -> Analysis | None:
-    return read_work(spec, {})
+    return analyse_job(spec, {})
 
 
 def explained(spec: Mapping[str, object], *, broken: bool = False) -> tuple[list[JobView], dict[str, object]]:

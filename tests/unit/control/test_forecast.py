@@ -13,7 +13,7 @@ from anygpu.control.forecasting import MOST_TOLD, Forecasts
 from anygpu.control.pace import reported, step_s
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import Event, JobPlanned, JobSubmitted
-from anygpu.plan.calibrate import Reported
+from anygpu.plan.predict.first_steps import StepTimes
 from anygpu.spec.load import from_mapping
 from anygpu.store.evidence import Batch, Point
 from anygpu.store.scope import SYSTEM, Scope
@@ -34,13 +34,13 @@ def test_points_become_the_times_of_steps() -> None:
     found = reported(points(20), STEPS)
     assert found is not None
     assert found.times_s == [2.0 * n for n in range(20)]
-    assert (found.first_step, found.steps, found.steps_per_epoch) == (1, 100, 25)
+    assert (found.first_step, found.total_steps, found.steps_per_epoch) == (1, 100, 25)
 
 
 def test_a_run_that_reports_every_tenth_step_is_counted_in_tens() -> None:
     found = reported(points(20, every=10, first=10), {"step": 200, "steps": 1000})
     assert found is not None
-    assert (found.first_step, found.steps) == (1, 100)
+    assert (found.first_step, found.total_steps) == (1, 100)
     assert found.times_s[:3] == [0.0, 20.0, 40.0]
 
 
@@ -72,8 +72,8 @@ def test_the_usual_time_of_a_step_is_the_middle_one() -> None:
     assert step_s(points(2)) is None
 
 
-def steady(done: int = 20, steps: int = 100, gap_s: float = 60.0) -> Reported:
-    return Reported(times_s=[gap_s * n for n in range(1, done + 1)], steps=steps)
+def steady(done: int = 20, steps: int = 100, gap_s: float = 60.0) -> StepTimes:
+    return StepTimes(times_s=[gap_s * n for n in range(1, done + 1)], total_steps=steps)
 
 
 def test_the_whole_job_is_what_is_gone_and_what_is_left_by_its_price() -> None:
@@ -110,7 +110,7 @@ def test_past_runs_go_on_counting_beside_the_first_steps() -> None:
 def test_rounds_that_ask_all_trees_before_them_are_expected_to_grow() -> None:
     running = view(*training())
     now_ms = running.attempts[0].launching_at_ms + 1_300_000
-    uneven = Reported(times_s=[60.0 * n + 6.0 * (n % 2) for n in range(1, 21)], steps=500)
+    uneven = StepTimes(times_s=[60.0 * n + 6.0 * (n % 2) for n in range(1, 21)], total_steps=500)
 
     def told_of(model: str) -> float:
         asked = {"trainer": "tabular", "dataset": "t.csv", "config": {"target": "y", "model": model}}

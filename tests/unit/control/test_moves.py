@@ -20,7 +20,7 @@ from anygpu.control.verdict import Retry, verdict
 from anygpu.events.facts import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
-from anygpu.plan.moving import Moving
+from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -28,7 +28,7 @@ from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
-RULES = Moving(mode="act")
+RULES = MigrationPolicy(mode="act")
 CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)
 NEVER = float("inf")
 AFTER_A_MOVE: list[Timed] = [
@@ -41,7 +41,7 @@ AFTER_A_MOVE: list[Timed] = [
 
 
 def watched(
-    *views: JobView, rules: Moving = RULES, wall_ms: int = 0
+    *views: JobView, rules: MigrationPolicy = RULES, wall_ms: int = 0
 ) -> tuple[Moves, VirtualClock, VirtualLoop]:
     loop = VirtualLoop()
     clock = VirtualClock(loop, start_ms=wall_ms)
@@ -64,7 +64,7 @@ def test_after_a_look_it_is_due_again_much_later_whatever_is_heard_of_it() -> No
     moves.looked(settled_in(), found=False)
     for _ in range(100):
         moves.note(settled_in())
-    assert moves.next_at() == clock.monotonic() + RULES.every_s
+    assert moves.next_at() == clock.monotonic() + RULES.check_every_s
 
 
 def test_one_that_wants_to_go_is_due_when_it_has_just_saved() -> None:
@@ -75,19 +75,19 @@ def test_one_that_wants_to_go_is_due_when_it_has_just_saved() -> None:
     stale, clock, _ = watched(settled_in(), wall_ms=2_000_000)
     stale.looked(settled_in(), found=True)
     stale.note(settled_in())
-    assert stale.next_at() == clock.monotonic() + RULES.every_s
+    assert stale.next_at() == clock.monotonic() + RULES.check_every_s
 
 
 def test_one_that_is_only_told_does_not_wait_for_a_checkpoint() -> None:
-    moves, clock, _ = watched(settled_in(), rules=Moving(), wall_ms=1_030_000)
+    moves, clock, _ = watched(settled_in(), rules=MigrationPolicy(), wall_ms=1_030_000)
     moves.looked(settled_in(), found=True)
     moves.note(settled_in())
-    assert moves.next_at() == clock.monotonic() + RULES.every_s
+    assert moves.next_at() == clock.monotonic() + RULES.check_every_s
 
 
 def test_one_that_came_by_a_move_stays_for_an_hour() -> None:
     moves, clock, _ = watched(job(*AFTER_A_MOVE))
-    assert moves.next_at() == clock.monotonic() + RULES.apart_s
+    assert moves.next_at() == clock.monotonic() + RULES.min_interval_s
     assert moves.due() == []
 
 
@@ -114,7 +114,7 @@ def test_what_stops_ends_or_never_settles_is_not_kept_in_mind() -> None:
     moves, _, _ = watched(settled_in())
     moves.note(job(*started(0), (400, predicted()), saved(1000), (1010, CancelRequested())))
     assert moves.next_at() == NEVER
-    assert watched(settled_in(), rules=Moving(mode="never"))[0].next_at() == NEVER
+    assert watched(settled_in(), rules=MigrationPolicy(mode="never"))[0].next_at() == NEVER
     gone, _, _ = watched(settled_in())
     gone.forget("job")
     assert gone.next_at() == NEVER
@@ -139,7 +139,7 @@ def passed(
             for at, event in [*started(0), (400, predicted()), saved(1000)]:
                 await journal.transact(SYSTEM, job_id, partial(_just, event), at_ms=round(at * 1000))
         await asyncio.sleep(1030)
-        policy = Policy(paid_timeout_s=200_000, moving=Moving(mode=mode))
+        policy = Policy(paid_timeout_s=200_000, moving=MigrationPolicy(mode=mode))
         blobs = MemoryBlobs(clock.wall_ms)
         placing = Placing(
             journal,
@@ -213,7 +213,7 @@ def test_one_that_cannot_be_weighed_is_tried_again_much_later_and_the_others_bef
             await placing.reconsider([settled_in()], [settled_in()], guard)
         return placing.moves.next_at() - clock.monotonic()
 
-    assert run(story) == RULES.every_s
+    assert run(story) == RULES.check_every_s
 
 
 # -- by hand ------------------------------------------------------------------------------------------------------

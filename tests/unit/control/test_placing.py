@@ -28,7 +28,7 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import JobView
 from anygpu.plan.analyse import Analysis
-from anygpu.plan.workload import read_work
+from anygpu.plan.analyse.job import analyse_job
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.store.checkpoints import Checkpoints
@@ -60,7 +60,7 @@ class Office:
         )
 
     async def _read(self, spec: JobSpec, organisation: str) -> Analysis | None:
-        return read_work(spec, self.code)
+        return analyse_job(spec, self.code)
 
     async def submit(self, name: str, *events: Event, organisation: str = "lab", **spec: Any) -> None:
         scope = Scope(organisation=organisation, project="p")

@@ -28,7 +28,7 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import JobView
-from anygpu.plan.route import route
+from anygpu.plan.offers.fit import make_plan
 from anygpu.spec.load import from_mapping
 
 HOUR_MS = 3_600_000
@@ -74,7 +74,7 @@ def rooms(*views: JobView, boxes: tuple[Offer, ...] = (BOX,), **sharing: Any) ->
     waiting = {view.id: view for view in views if view.live_attempt is None}
     for each in in_turn(Waiting().of(waiting.values(), NOW_MS), now):
         view = waiting[each.id]
-        full.add(each, view, route(view.spec, boxes))
+        full.add(each, view, make_plan(view.spec, boxes))
     return make_room(full, now)
 
 
@@ -228,7 +228,7 @@ def test_it_is_told_when_a_running_job_may_be_stopped() -> None:
 
 def test_only_the_first_of_very_many_are_looked_at() -> None:
     full, waiting = Full(), [job(f"w{n}") for n in range(LOOKED_AT + 50)]
-    plan = route(waiting[0].spec, [BOX])
+    plan = make_plan(waiting[0].spec, [BOX])
     for view in waiting:
         full.add(pool_job(view, NOW_MS), view, plan)
     assert [len(found) for found in full.waiting.values()] == [LOOKED_AT]

@@ -7,7 +7,7 @@ import pytest
 from anygpu.control.promises import require_keepable
 from anygpu.errors import InvalidSpec
 from anygpu.events.facts import Offer
-from anygpu.plan.route import unfit
+from anygpu.plan.offers.fit import unfit_reason
 from anygpu.spec.load import from_mapping
 
 
@@ -72,5 +72,5 @@ def test_a_trainer_that_can_run_is_not_refused(asked: dict[str, Any]) -> None:
 
 def test_an_image_does_not_fit_where_no_container_runs() -> None:
     spec = from_mapping({"script": "train.py", "image": "pytorch/pytorch:2"})
-    assert unfit(spec, Offer(backend="local")) == "runs no container images"
-    assert unfit(spec, Offer(backend="cluster", containers=True)) == ""
+    assert unfit_reason(spec, Offer(backend="local")) == "runs no container images"
+    assert unfit_reason(spec, Offer(backend="cluster", containers=True)) == ""

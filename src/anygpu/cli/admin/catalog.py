@@ -11,11 +11,11 @@ from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import InvalidSpec, NotFound, Problem, TooLarge
 
 if TYPE_CHECKING:
-    from anygpu.plan.catalog import Candidate, Candidates, Catalog, Terms
+    from anygpu.plan.catalog import Catalog, CatalogOffer, CatalogOffers, CloudTerms
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anygpu.plan.catalog import Candidate, Candidates, Catalog, Layers, Row, Terms
+    from anygpu.plan.catalog import Catalog, CatalogLayers, CatalogOffer, CatalogOffers, CloudTerms, PriceRow
     from anygpu.spec.model import Resources
 
 OFFER_HEADING = (
@@ -34,12 +34,12 @@ OFFER_HEADING = (
 CLOUD_HEADING = ("CLOUD", "BILLED BY", "AT LEAST", "SETUP", "$/GIB OUT", "LONGEST RUN", "DEDICATED", "PRICES")
 
 
-def offer_rows(shown: "list[Candidate]", found: "Candidates") -> list[tuple[str, ...]]:
-    regions = found.regions()
+def offer_rows(shown: "list[CatalogOffer]", found: "CatalogOffers") -> list[tuple[str, ...]]:
+    regions = found.region_counts()
     return [_offer_row(each, regions[each.cloud, each.name, each.interruptible]) for each in shown]
 
 
-def _offer_row(each: "Candidate", regions: int) -> tuple[str, ...]:
+def _offer_row(each: "CatalogOffer", regions: int) -> tuple[str, ...]:
     others = f" +{regions - 1}" if regions > 1 else ""
     return (
         each.cloud,
@@ -56,7 +56,7 @@ def _offer_row(each: "Candidate", regions: int) -> tuple[str, ...]:
     )
 
 
-def offer_footer(catalog: "Catalog", shown: "list[Candidate]", total: int) -> list[str]:
+def offer_footer(catalog: "Catalog", shown: "list[CatalogOffer]", total: int) -> list[str]:
     stale = sum(each.stale for each in shown)
     lines = [f"{len(shown)} of {formatting.plural(total, 'offer')}"]
     if stale:
@@ -72,7 +72,7 @@ def no_offers_message(gpu: str) -> str:
     return f"{what}. `anygpu catalog show` without options shows what there is."
 
 
-def cloud_row(each: "Terms", catalog: "Catalog") -> tuple[str, ...]:
+def cloud_row(each: "CloudTerms", catalog: "Catalog") -> tuple[str, ...]:
     out = each.egress_microusd_per_gib
     return (
         each.cloud,
@@ -86,11 +86,11 @@ def cloud_row(each: "Terms", catalog: "Catalog") -> tuple[str, ...]:
     )
 
 
-def _price_summary(each: "Terms", catalog: "Catalog") -> str:
-    if each.owned:
+def _price_summary(each: "CloudTerms", catalog: "Catalog") -> str:
+    if each.is_owned:
         return "yours (catalog.own_prices)"
-    count = len(catalog.candidates(clouds=(each.cloud,)))
-    days = sorted({one.recorded for one in catalog.candidates(clouds=(each.cloud,)).one_per_shape()})
+    count = len(catalog.search(clouds=(each.cloud,)))
+    days = sorted({one.recorded for one in catalog.search(clouds=(each.cloud,)).one_per_shape()})
     return f"{formatting.plural(count, 'offer')} as of {days[0]}" if days else "none known; import a list"
 
 
@@ -128,7 +128,7 @@ def show_offers(
 ) -> None:
     """Offers that fit, cheapest first; of a machine's regions the cheapest, unless regions are named."""
     catalog, need = load_catalog(), _parse_gpu(gpu)
-    found = catalog.candidates(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
+    found = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
     listed = _sort(found if regions else found.one_per_shape(), sort)
     shown = listed[: limit or None]
     if as_json:
@@ -164,13 +164,13 @@ def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
     """Take a price list (SkyPilot's columns, or ours) for one cloud: whole, or not at all. Its prices then win."""
     from pathlib import Path
 
-    from anygpu.plan.catalog.rows import lines_of
+    from anygpu.plan.catalog.tables import read_lines
 
     path = Path(file)
     day = _parse_day(recorded) if recorded else _modified_day(path)
-    rows, left_out = _read_price_list(lines_of(path), path.name, cloud, day)
+    rows, left_out = _read_price_list(read_lines(path), path.name, cloud, day)
     for name, its in _group_by_cloud(rows).items():
-        _layers().keep_import(name, its)
+        _layers().save_import(name, its)
     _print_counts(
         "imported", {name: len(its) for name, its in _group_by_cloud(rows).items()}, left_out, as_json
     )
@@ -181,12 +181,12 @@ def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
 @json_option
 def update_prices(source: str, as_json: bool) -> None:
     """Take a newer table from SOURCE, a file or an https address. Imports and your own edits stay as they are."""
-    from anygpu.plan.catalog.rows import read
+    from anygpu.plan.catalog.tables import read_table
 
-    rows = read(_read_source(source), source.rpartition("/")[2])
+    rows = read_table(_read_source(source), source.rpartition("/")[2])
     if not rows:
         raise InvalidSpec([Problem("", "", "has no prices; the table is as it was", source=source)])
-    _layers().keep_update(rows)
+    _layers().save_update(rows)
     _print_counts("updated", {name: len(its) for name, its in _group_by_cloud(rows).items()}, {}, as_json)
 
 
@@ -194,19 +194,22 @@ def load_catalog() -> "Catalog":
     from datetime import UTC, datetime
 
     from anygpu import settings
-    from anygpu.plan.catalog import Policy, load
+    from anygpu.plan.catalog import CatalogPolicy
+    from anygpu.plan.catalog import load_catalog as load
 
     wanted = settings.load().catalog
-    policy = Policy.parsed(discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices)
+    policy = CatalogPolicy.from_settings(
+        discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
+    )
     today = datetime.now(UTC).date()
     return load(_layers(), today=today, policy=policy, stale_days=wanted.stale_days)
 
 
-def _layers() -> "Layers":
+def _layers() -> "CatalogLayers":
     from anygpu import settings
-    from anygpu.plan.catalog import Layers
+    from anygpu.plan.catalog import CatalogLayers
 
-    return Layers(
+    return CatalogLayers(
         folder=settings.load().state / "catalog", edits=settings.config_path().with_name("catalog.csv")
     )
 
@@ -214,7 +217,7 @@ def _layers() -> "Layers":
 def _parse_gpu(gpu: str) -> "Resources":
     from pydantic import ValidationError
 
-    from anygpu.plan import gpus
+    from anygpu.plan.hardware import gpus
     from anygpu.spec.model import Resources
 
     try:
@@ -222,21 +225,21 @@ def _parse_gpu(gpu: str) -> "Resources":
     except ValidationError as error:
         raise click.UsageError(f"--gpu {gpu!r}: {error.errors()[0]['msg']}.") from None
     kind = need.gpu.kind if need.gpu else None
-    if kind and not gpus.known(kind) and gpus.nearest(kind):
-        raise click.UsageError(f"Nobody knows a GPU {kind!r}. Did you mean {gpus.nearest(kind)!r}?")
+    if kind and not gpus.is_known(kind) and gpus.closest_kind(kind):
+        raise click.UsageError(f"Nobody knows a GPU {kind!r}. Did you mean {gpus.closest_kind(kind)!r}?")
     return need
 
 
 def _parse_clouds(names: tuple[str, ...]) -> tuple[str, ...]:
-    from anygpu.plan.catalog import clouds_named, terms
+    from anygpu.plan.catalog import find_clouds, terms
 
     for name in names:
-        if not clouds_named(name):
+        if not find_clouds(name):
             raise click.UsageError(f"There is no cloud {name!r}.{suggestion(name, list(terms()))}")
-    return tuple(cloud for name in names for cloud in clouds_named(name))
+    return tuple(cloud for name in names for cloud in find_clouds(name))
 
 
-def _sort(found: "Candidates", sort: str) -> "list[Candidate]":
+def _sort(found: "CatalogOffers", sort: str) -> "list[CatalogOffer]":
     orders: dict[str, Any] = {
         "gpu-price": lambda each: each.price_microusd_per_hour / max(each.gpu_count, 1),
         "cloud": lambda each: (each.cloud, each.name),
@@ -246,37 +249,37 @@ def _sort(found: "Candidates", sort: str) -> "list[Candidate]":
     return list(found) if sort == "price" else sorted(found, key=orders[sort])
 
 
-def _offer_dict(each: "Candidate") -> dict[str, Any]:
+def _offer_dict(each: "CatalogOffer") -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(each)
 
 
-def _cloud_dict(each: "Terms", catalog: "Catalog") -> dict[str, Any]:
+def _cloud_dict(each: "CloudTerms", catalog: "Catalog") -> dict[str, Any]:
     from dataclasses import asdict
 
-    offers = len(catalog.candidates(clouds=(each.cloud,)))
+    offers = len(catalog.search(clouds=(each.cloud,)))
     credit = catalog.policy.credit_microusd(each.cloud)
-    return {**asdict(each), "owned": each.owned, "offers": offers, "credit_microusd": credit}
+    return {**asdict(each), "owned": each.is_owned, "offers": offers, "credit_microusd": credit}
 
 
 def _read_price_list(
     lines: list[str], name: str, cloud: str, recorded: str
-) -> "tuple[list[Row], dict[str, int]]":
-    from anygpu.plan.catalog import rows, skypilot
+) -> "tuple[list[PriceRow], dict[str, int]]":
+    from anygpu.plan.catalog import skypilot, tables
 
-    columns, _ = rows.table(lines)
-    if not skypilot.recognised(columns):
-        return rows.read(lines, name), {}
+    columns, _ = tables.parse_csv(lines)
+    if not skypilot.is_skypilot_table(columns):
+        return tables.read_table(lines, name), {}
     if not cloud:
         raise click.UsageError("The list does not say whose it is. Name it with --cloud.")
     whose = _parse_clouds((cloud,))[0]
-    found = skypilot.read(lines, name, cloud=whose, source=f"import of {name}", recorded=recorded)
-    return [*found.rows], dict(found.left_out)
+    found = skypilot.read_skypilot(lines, name, cloud=whose, source=f"import of {name}", recorded=recorded)
+    return [*found.rows], dict(found.skipped)
 
 
-def _group_by_cloud(rows: "list[Row]") -> "dict[str, list[Row]]":
-    found: dict[str, list[Row]] = {}
+def _group_by_cloud(rows: "list[PriceRow]") -> "dict[str, list[PriceRow]]":
+    found: dict[str, list[PriceRow]] = {}
     for row in rows:
         found.setdefault(row.cloud, []).append(row)
     return found
@@ -301,13 +304,13 @@ def _read_source(source: str) -> list[str]:
     """Of a file or of an address; nothing is asked that the user did not name."""
     from pathlib import Path
 
-    from anygpu.plan.catalog.rows import lines_of
+    from anygpu.plan.catalog.tables import read_lines
 
     if "://" in source:
         return _download(source)
     if not Path(source).is_file():
         raise NotFound(f"There is no file {source}.", hint="Name a file or an https address.")
-    return lines_of(Path(source))
+    return read_lines(Path(source))
 
 
 def _download(address: str) -> list[str]:

@@ -13,9 +13,8 @@ from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
 
 if TYPE_CHECKING:
-    from anygpu.plan.spot import SpotJob
-    from anygpu.plan.spot_replay import Outcome
-    from anygpu.plan.spot_traces import Window
+    from anygpu.plan.spot.policy import SpotJob
+    from anygpu.plan.spot.replay import ReplayOutcome, TraceWindow
 
 HEADING = ("POLICY", "MEAN", "P10", "MEDIAN", "P90", "DONE (MEDIAN)", "DONE (P90)", "RESTARTS", "LATE")
 FILE = click.Path(exists=True, path_type=Path)
@@ -45,11 +44,11 @@ def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, 
     Shows the distribution of cost and of the time it is done, for on-demand alone, for Uniform Progress and for the
     policy that a job with a deadline gets. Nothing is submitted.
     """
-    from anygpu.plan.spot_traces import cut, read_traces
+    from anygpu.plan.spot.replay import read_traces, sample_windows
 
     times = _parse_times(job, options)
     records = [record for place in traces for record in read_traces(place)]
-    windows = cut(
+    windows = sample_windows(
         records,
         zones=min(options["zones"] or len(records), len(records)),
         length_s=times["deadline_s"],
@@ -106,8 +105,8 @@ def _parse_seconds(name: str, text: str | None) -> float | None:
         raise click.BadParameter(f"{text!r}: {error}", param_hint=f"--{name}") from error
 
 
-def _spot_job(times: dict[str, float], window: Window, options: dict[str, Any]) -> SpotJob:
-    from anygpu.plan.spot import SpotJob
+def _spot_job(times: dict[str, float], window: TraceWindow, options: dict[str, Any]) -> SpotJob:
+    from anygpu.plan.spot.policy import SpotJob
 
     return SpotJob(
         **times,
@@ -116,9 +115,8 @@ def _spot_job(times: dict[str, float], window: Window, options: dict[str, Any]) 
     )
 
 
-def _replay_all(starts: Sequence[tuple[SpotJob, Window]]) -> dict[str, list[Outcome]]:
-    from anygpu.plan.spot_baselines import POLICIES
-    from anygpu.plan.spot_replay import replay
+def _replay_all(starts: Sequence[tuple[SpotJob, TraceWindow]]) -> dict[str, list[ReplayOutcome]]:
+    from anygpu.plan.spot.replay import POLICIES, replay
 
     shown = {name: policy for name, policy in POLICIES.items() if name != "greedy"}
     return {
@@ -127,7 +125,7 @@ def _replay_all(starts: Sequence[tuple[SpotJob, Window]]) -> dict[str, list[Outc
     }
 
 
-def _summary(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def _summary(outcomes: Sequence[ReplayOutcome]) -> dict[str, float]:
     costs = sorted(outcome.cost_usd for outcome in outcomes)
     done = sorted(outcome.finished_s for outcome in outcomes)
     return {

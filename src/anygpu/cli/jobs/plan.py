@@ -104,40 +104,42 @@ def _plan_on_server(
 def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[str, Any]:
     from datetime import UTC, datetime
 
-    from anygpu.plan.catalog import places_in
-    from anygpu.plan.document import document
-    from anygpu.plan.planner import planned
-    from anygpu.plan.workload import read_work
+    from anygpu.plan.analyse.job import analyse_job
+    from anygpu.plan.catalog import candidates_in
+    from anygpu.plan.offers.comparison import comparison_as_dict, rank
 
-    read = read_work(spec, files)
-    found = planned(
-        spec, read, places_in(catalog.load_catalog()), deadline_s=spec.limits.seconds_left(datetime.now(UTC))
+    read = analyse_job(spec, files)
+    found = rank(
+        spec,
+        read,
+        candidates_in(catalog.load_catalog()),
+        deadline_s=spec.limits.seconds_left(datetime.now(UTC)),
     )
-    told = document(found, read, most=limit or None, short=limit)
+    told = comparison_as_dict(found, read, limit=limit or None, short=limit)
     return {**told, "note": NO_SERVER}
 
 
 def _code_files(spec: "JobSpec", root: Path) -> dict[str, str]:
     """The script, and what travels with it that it may import or read, the least deep first; named from `root`."""
-    from anygpu.plan.workload import MOST_BYTES, MOST_FILES, READ, script_of
+    from anygpu.plan.analyse.job import MAX_BYTES, MAX_FILES, READABLE_SUFFIXES, job_script
     from anygpu.spec.workdir import walk
 
-    script = script_of(spec)
+    script = job_script(spec)
     if not script or not (root / script).is_file():
         return {}
     travels = walk(root, spec.workdir.ignore if spec.workdir else (), links=False)
-    small = [entry for entry in travels if entry.name.endswith(READ) and entry.size <= MOST_BYTES]
-    near = sorted(small, key=lambda entry: (entry.name.count("/"), entry.name))[:MOST_FILES]
+    small = [entry for entry in travels if entry.name.endswith(READABLE_SUFFIXES) and entry.size <= MAX_BYTES]
+    near = sorted(small, key=lambda entry: (entry.name.count("/"), entry.name))[:MAX_FILES]
     beside = {entry.name: _read_text(entry.path) for entry in near if entry.name != script}
     return {script: _read_text(root / script), **beside}
 
 
 def _read_text(path: Path) -> str:
     """As Python reads it, whatever it is: what is no text is no code either."""
-    from anygpu.plan.workload import MOST_BYTES
+    from anygpu.plan.analyse.job import MAX_BYTES
 
     with path.open("rb") as file:
-        return file.read(MOST_BYTES).decode("utf-8", errors="replace")
+        return file.read(MAX_BYTES).decode("utf-8", errors="replace")
 
 
 def _within_limit(files: dict[str, str]) -> dict[str, str]:

@@ -25,11 +25,11 @@ def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
 
 
 def gpu_warnings(kind: str) -> list[str]:
-    from anygpu.plan import gpus
+    from anygpu.plan.hardware import gpus
 
-    if not kind or gpus.known(kind):
+    if not kind or gpus.is_known(kind):
         return []
-    near = gpus.nearest(kind)
+    near = gpus.closest_kind(kind)
     meant = f"did you mean {near!r}?" if near else "`anygpu catalog show` lists those that are known."
     return [f"nobody knows a GPU {kind!r}; {meant} The job waits for a machine that has one"]
 

@@ -1,9 +1,9 @@
-"""What reading a training script yields: values with the line they stand on and how sure we are."""
+"""Results of an analysis: values with their location and confidence, and a summary table."""
 
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from anygpu.plan.effort import Effort
+from anygpu.plan.predict.step_time import Effort, reference_gpu
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ Severity = Literal["costs", "risks", "hint"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Generic[T]):
+class CodeFinding(Generic[T]):
     """One value read from the code, where it stands, and how far it can be trusted (0 to 1)."""
 
     value: T
@@ -27,11 +27,11 @@ class Found(Generic[T]):
     because: str = ""
 
     @property
-    def sureness(self) -> str:
+    def confidence_level(self) -> str:
         return "high" if self.confidence >= 0.75 else "medium" if self.confidence >= 0.45 else "low"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
@@ -40,19 +40,19 @@ class Lint:
     """Something in the code that will cost money or lose work, and what to do about it."""
 
     code: str
-    says: str
-    do: str
+    message: str
+    advice: str
     file: str = ""
     line: int = 0
     severity: Severity = "costs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ReadProblem:
     """Why something could not be read as it should be."""
 
     file: str
-    says: str
+    message: str
     line: int = 0
 
 
@@ -60,36 +60,36 @@ class Problem:
 class Analysis:
     """Everything that was read. A field that is None was not found; nothing here is ever executed."""
 
-    frameworks: tuple[Found[str], ...] = ()
-    model: Found[str] | None = None
-    parameters: Found[int] | None = None
-    batch_size: Found[int] | None = None
-    accumulation: Found[int] | None = None
-    epochs: Found[float] | None = None
-    steps: Found[int] | None = None
-    precision: Found[str] | None = None
-    half_weights: Found[bool] | None = None  # the weights themselves are kept in 16 bits
-    optimiser: Found[str] | None = None
-    image_size: Found[int] | None = None
-    sequence_length: Found[int] | None = None
-    adapters: Found[str] | None = None  # lora, qlora: only small matrices are trained
-    recomputes: Found[bool] | None = None  # gradient checkpointing
-    workers: Found[int] | None = None
-    dataset: Found[str] | None = None
-    dataset_gb: Found[float] | None = None
-    samples: Found[int] | None = None
-    environment: Found[str] | None = None  # learns by acting in it
-    multi_gpu: Found[str] | None = None
-    gpus: Found[int] | None = None
-    divided: Found[str] | None = None  # batch, accumulation: what its processes share out
-    checkpointing: Found[bool] | None = None
-    checkpoint_every: Found[str] | None = None
-    checkpoint_paths: tuple[Found[str], ...] = ()
-    resuming: Found[bool] | None = None
-    needs_gpu: Found[bool] | None = None
+    frameworks: tuple[CodeFinding[str], ...] = ()
+    model: CodeFinding[str] | None = None
+    parameters: CodeFinding[int] | None = None
+    batch_size: CodeFinding[int] | None = None
+    accumulation: CodeFinding[int] | None = None
+    epochs: CodeFinding[float] | None = None
+    steps: CodeFinding[int] | None = None
+    precision: CodeFinding[str] | None = None
+    half_weights: CodeFinding[bool] | None = None  # the weights themselves are kept in 16 bits
+    optimiser: CodeFinding[str] | None = None
+    image_size: CodeFinding[int] | None = None
+    sequence_length: CodeFinding[int] | None = None
+    adapters: CodeFinding[str] | None = None  # lora, qlora: only small matrices are trained
+    recomputes: CodeFinding[bool] | None = None  # gradient checkpointing
+    workers: CodeFinding[int] | None = None
+    dataset: CodeFinding[str] | None = None
+    dataset_gb: CodeFinding[float] | None = None
+    samples: CodeFinding[int] | None = None
+    environment: CodeFinding[str] | None = None  # learns by acting in it
+    multi_gpu: CodeFinding[str] | None = None
+    gpus: CodeFinding[int] | None = None
+    split_across_gpus: CodeFinding[str] | None = None  # batch, accumulation: what its processes share out
+    checkpointing: CodeFinding[bool] | None = None
+    checkpoint_every: CodeFinding[str] | None = None
+    checkpoint_paths: tuple[CodeFinding[str], ...] = ()
+    resuming: CodeFinding[bool] | None = None
+    needs_gpu: CodeFinding[bool] | None = None
     requirements: tuple[str, ...] = ()  # lines of the file the job installs from
     lints: tuple[Lint, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ReadProblem, ...] = ()
     characteristics: "WorkloadCharacteristics | None" = None
 
 
@@ -97,14 +97,146 @@ class Analysis:
 class WorkloadCharacteristics:
     """What a planner needs to know of the job, each with its evidence."""
 
-    duration_hours: Found[float]  # on `gpus` of the reference
+    duration_hours: CodeFinding[float]  # on `gpus` of the reference
     duration_range_hours: tuple[float, float]
-    gpu_memory_gb: Found[float]
+    gpu_memory_gb: CodeFinding[float]
     gpu_memory_range_gb: tuple[float, float]
-    interruptible: Found[bool]
-    needs_persistent_storage: Found[bool]
-    dataset_size_gb: Found[float]
-    checkpoint_frequency_steps: Found[int]  # 0: never
-    estimated_cost_tolerance: Found[float]  # dollars
+    interruptible: CodeFinding[bool]
+    needs_persistent_storage: CodeFinding[bool]
+    dataset_size_gb: CodeFinding[float]
+    checkpoint_frequency_steps: CodeFinding[int]  # 0: never
+    estimated_cost_tolerance: CodeFinding[float]  # dollars
     gpus: int = 1
     effort: Effort | None = None  # None: not enough is known
+
+
+MAX_PROBLEMS = 3
+_FIELDS = (
+    ("model", "model"),
+    ("parameters", "parameters"),
+    ("batch size", "batch_size"),
+    ("accumulation", "accumulation"),
+    ("epochs", "epochs"),
+    ("steps", "steps"),
+    ("precision", "precision"),
+    ("optimiser", "optimiser"),
+    ("image size", "image_size"),
+    ("sequence", "sequence_length"),
+    ("adapters", "adapters"),
+    ("loader workers", "workers"),
+    ("data set", "dataset"),
+    ("size of the data", "dataset_gb"),
+    ("several GPUs", "multi_gpu"),
+    ("GPUs", "gpus"),
+    ("saves in training", "checkpointing"),
+    ("saves every", "checkpoint_every"),
+    ("can resume", "resuming"),
+    ("needs a GPU", "needs_gpu"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One line of the table a command prints."""
+
+    what: str
+    value: str
+    sure: str
+    where: str
+    because: str = ""
+
+
+def summary(read: Analysis) -> tuple[SummaryRow, ...]:
+    """What could not be read, what was found, then what follows from it."""
+    rows = [_problem_row(problem) for problem in read.problems[:MAX_PROBLEMS]]
+    rows += [
+        SummaryRow(
+            "frameworks",
+            ", ".join(f.value for f in read.frameworks) or "none found",
+            _framework_confidence(read),
+            _framework_location(read),
+        )
+    ]
+    rows += [_row(what, finding) for what, name in _FIELDS if (finding := getattr(read, name)) is not None]
+    return (*rows, *_derived_rows(read))
+
+
+def _problem_row(problem: ReadProblem) -> SummaryRow:
+    """Short, beside the other values; the whole of it is the reason."""
+    location = f"{problem.file}:{problem.line}" if problem.line else problem.file
+    return SummaryRow(
+        "not read", problem.message.partition(" (")[0].partition(";")[0], "-", location, problem.message
+    )
+
+
+def _framework_confidence(read: Analysis) -> str:
+    return read.frameworks[0].confidence_level if read.frameworks else "low"
+
+
+def _framework_location(read: Analysis) -> str:
+    return read.frameworks[0].location if read.frameworks else ""
+
+
+def _row(what: str, finding: CodeFinding[Any]) -> SummaryRow:
+    value = _format_gb(finding.value) if what == "size of the data" else format_value(finding.value)
+    return SummaryRow(what, value, finding.confidence_level, finding.location, finding.because)
+
+
+def _derived_rows(read: Analysis) -> list[SummaryRow]:
+    job = read.characteristics
+    if job is None:
+        return []
+    low, high = job.duration_range_hours
+    hours = SummaryRow(
+        _time_label(job),
+        f"{_format_hours(job.duration_hours.value)} ({_format_hours(low)} to {_format_hours(high)})",
+        job.duration_hours.confidence_level,
+        job.duration_hours.location,
+        job.duration_hours.because,
+    )
+    rows = [
+        hours,
+        _row("interruptible", job.interruptible),
+        _row("keeps files", job.needs_persistent_storage),
+    ]
+    if job.gpu_memory_gb.value:
+        low, high = job.gpu_memory_range_gb
+        value = f"{job.gpu_memory_gb.value:.1f} GB ({low:.1f} to {high:.1f})"
+        finding = job.gpu_memory_gb
+        rows.insert(
+            1, SummaryRow("GPU memory", value, finding.confidence_level, finding.location, finding.because)
+        )
+    return rows
+
+
+def _time_label(job: WorkloadCharacteristics) -> str:
+    """With what the hours are counted on, where they are counted."""
+    if job.effort is None:
+        return "time"
+    family = reference_gpu().family
+    return f"time on {job.gpus} {family}s" if job.gpus > 1 else f"time on an {family}"
+
+
+def _format_gb(gigabytes: float) -> str:
+    return f"{gigabytes:.3g} GB" if gigabytes >= 1 else f"{gigabytes * 1000:.3g} MB"
+
+
+def _format_hours(hours: float) -> str:
+    """In the unit people would say it in."""
+    for unit, in_hours, until in (("s", 1 / 3600, 1 / 60), ("min", 1 / 60, 1.5), ("h", 1.0, 48.0)):
+        if hours < until:
+            return f"{hours / in_hours:.2g} {unit}"
+    return f"{hours / 24:,.0f} days"
+
+
+def format_value(value: object) -> str:
+    """Numbers as people write them: 124.4M, 600,000, 3, yes."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and value >= 1_000_000:
+        return f"{value / 1e9:.2f}B" if value >= 1e9 else f"{value / 1e6:.1f}M"
+    if isinstance(value, int) and value >= 10_000:
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)

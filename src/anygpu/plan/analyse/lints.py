@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from anygpu.plan.analyse import inputs
-from anygpu.plan.analyse.code import Code
-from anygpu.plan.analyse.findings import Analysis, Found, Lint, Severity
+from anygpu.plan.analyse.code.training_code import Code
+from anygpu.plan.analyse.fields import data as inputs
+from anygpu.plan.analyse.findings import Analysis, CodeFinding, Lint, Severity
 
 _EVALUATES = re.compile(
     r"^(evaluate|eval_|validate|validation|valid|test|run_eval|run_validation|estimate_loss)\w*$"
@@ -15,7 +15,7 @@ _EVALUATES = re.compile(
 _DATA = re.compile(
     r"(?i)data|train|img|image|corpus|csv|parquet|mnt|home|users|scratch|content|kaggle|gfs|nfs|datasets?"
 )
-_OUTSIDE = re.compile(r"^(/|~|\.\./|[A-Za-z]:[\\/])")
+_ABSOLUTE = re.compile(r"^(/|~|\.\./|[A-Za-z]:[\\/])")
 SMALL_MODEL = 2_000_000
 SMALL_DATA_GB = 0.1
 _SYNCED = ("/outputs",)
@@ -24,54 +24,54 @@ _GPU_FRAMEWORKS = frozenset(
 )
 
 
-def lints(code: Code, read: Analysis) -> tuple[Lint, ...]:
+def find_lints(code: Code, analysis: Analysis) -> tuple[Lint, ...]:
     """In the order in which they cost."""
-    found = [
-        *_no_resume(read),
-        *_never_saves(read),
-        *_outside(read),
-        *_absolute(code, read),
-        *_world(read),
-        *_no_amp(read),
-        *_no_workers(read),
-        *_evaluates_always(code),
+    finding = [
+        *_no_resume(analysis),
+        *_never_saves(analysis),
+        *_checkpoint_outside(analysis),
+        *_absolute_path(code, analysis),
+        *_fixed_world_size(analysis),
+        *_no_amp(analysis),
+        *_no_workers(analysis),
+        *_frequent_evaluation(code),
     ]
-    return tuple(found)
+    return tuple(finding)
 
 
-def _lint(code: str, says: str, do: str, at: Found[Any], severity: Severity = "costs") -> Lint:
-    return Lint(code=code, says=says, do=do, file=at.file, line=at.line, severity=severity)
+def _lint(code: str, message: str, do: str, at: CodeFinding[Any], severity: Severity = "costs") -> Lint:
+    return Lint(code=code, message=message, advice=do, file=at.file, line=at.line, severity=severity)
 
 
-def _trains(read: Analysis) -> bool:
-    return bool(read.frameworks) and (read.needs_gpu is None or read.needs_gpu.value)
+def _trains(analysis: Analysis) -> bool:
+    return bool(analysis.frameworks) and (analysis.needs_gpu is None or analysis.needs_gpu.value)
 
 
-def _no_resume(read: Analysis) -> Iterator[Lint]:
-    if read.resuming is not None and not read.resuming.value and _trains(read):
+def _no_resume(analysis: Analysis) -> Iterator[Lint]:
+    if analysis.resuming is not None and not analysis.resuming.value and _trains(analysis):
         yield _lint(
             "no-resume",
             "An interrupted run starts from zero: nothing loads a saved state.",
             "Load the newest checkpoint at start (anygpu.resume_path() names it), or give resume_args;"
             " spot machines, at a third of the price, are used only then.",
-            read.resuming,
+            analysis.resuming,
         )
 
 
-def _never_saves(read: Analysis) -> Iterator[Lint]:
-    if read.checkpointing is not None and not read.checkpointing.value and _trains(read):
+def _never_saves(analysis: Analysis) -> Iterator[Lint]:
+    if analysis.checkpointing is not None and not analysis.checkpointing.value and _trains(analysis):
         yield _lint(
             "no-checkpoint",
             "Nothing is saved while it trains: a lost machine loses the whole run.",
             "Save model, optimiser and step every few minutes of work.",
-            read.checkpointing,
+            analysis.checkpointing,
             "risks",
         )
 
 
-def _outside(read: Analysis) -> Iterator[Lint]:
-    for path in read.checkpoint_paths:
-        if _OUTSIDE.match(path.value) and not path.value.startswith(_SYNCED):
+def _checkpoint_outside(analysis: Analysis) -> Iterator[Lint]:
+    for path in analysis.checkpoint_paths:
+        if _ABSOLUTE.match(path.value) and not path.value.startswith(_SYNCED):
             yield _lint(
                 "checkpoint-outside",
                 f"Checkpoints go to {path.value}, outside the directory that is kept.",
@@ -82,8 +82,8 @@ def _outside(read: Analysis) -> Iterator[Lint]:
             return
 
 
-def _absolute(code: Code, read: Analysis) -> Iterator[Lint]:
-    saved = {path.value for path in read.checkpoint_paths}
+def _absolute_path(code: Code, analysis: Analysis) -> Iterator[Lint]:
+    saved = {path.value for path in analysis.checkpoint_paths}
     for path in inputs.absolute_paths(code):
         if (
             not any(to.startswith(path.value) for to in saved)
@@ -100,61 +100,67 @@ def _absolute(code: Code, read: Analysis) -> Iterator[Lint]:
             return
 
 
-def _world(read: Analysis) -> Iterator[Lint]:
-    if read.gpus is not None and read.gpus.value > 1 and read.gpus.file != "command line":
+def _fixed_world_size(analysis: Analysis) -> Iterator[Lint]:
+    if analysis.gpus is not None and analysis.gpus.value > 1 and analysis.gpus.file != "command line":
         yield _lint(
             "fixed-world-size",
-            f"Is fixed to {read.gpus.value} GPUs: no smaller or cheaper machine can take it.",
+            f"Is fixed to {analysis.gpus.value} GPUs: no smaller or cheaper machine can take it.",
             "Take the number from the environment (torchrun's WORLD_SIZE, devices='auto').",
-            read.gpus,
+            analysis.gpus,
         )
 
 
-def _is_small(read: Analysis) -> bool:
+def _is_small(analysis: Analysis) -> bool:
     """Too small to gain: by its weights, or where they are not known by its data."""
-    if read.parameters is not None:
-        return read.parameters.value < SMALL_MODEL
-    return read.dataset_gb is not None and read.dataset_gb.value < SMALL_DATA_GB
+    if analysis.parameters is not None:
+        return analysis.parameters.value < SMALL_MODEL
+    return analysis.dataset_gb is not None and analysis.dataset_gb.value < SMALL_DATA_GB
 
 
-def _no_amp(read: Analysis) -> Iterator[Lint]:
-    names = {f.value for f in read.frameworks}
-    small = _is_small(read)
-    full = read.precision is not None and read.precision.value == "fp32"
-    if read.precision is not None and full and not small and _trains(read) and names & _GPU_FRAMEWORKS:
+def _no_amp(analysis: Analysis) -> Iterator[Lint]:
+    names = {f.value for f in analysis.frameworks}
+    small = _is_small(analysis)
+    full = analysis.precision is not None and analysis.precision.value == "fp32"
+    if (
+        analysis.precision is not None
+        and full
+        and not small
+        and _trains(analysis)
+        and names & _GPU_FRAMEWORKS
+    ):
         yield _lint(
             "no-amp",
             "Trains in 32 bits: tensor cores stay idle and activations take twice the memory.",
             "Use mixed precision (autocast with bfloat16, bf16=True, precision='bf16-mixed').",
-            read.precision,
+            analysis.precision,
         )
 
 
-def _no_workers(read: Analysis) -> Iterator[Lint]:
-    if read.workers is not None and read.workers.value == 0 and _trains(read):
+def _no_workers(analysis: Analysis) -> Iterator[Lint]:
+    if analysis.workers is not None and analysis.workers.value == 0 and _trains(analysis):
         yield _lint(
             "no-workers",
             "The data loader has 0 workers: the GPU waits while each batch is read.",
             "Set num_workers to 4 or to the number of CPUs per GPU.",
-            read.workers,
+            analysis.workers,
         )
 
 
-def _evaluates_always(code: Code) -> Iterator[Lint]:
-    for call in code.hf:
-        told = code.value(call, "eval_steps")
-        if told is not None and isinstance(told.value, int) and told.value <= 5:
-            yield _eval_lint(call.file, told.line, f"Evaluates every {told.value} steps.")
+def _frequent_evaluation(code: Code) -> Iterator[Lint]:
+    for call in code.hf_arguments:
+        setting = code.argument_value(call, "eval_steps")
+        if setting is not None and isinstance(setting.value, int) and setting.value <= 5:
+            yield _eval_lint(call.file, setting.line, f"Evaluates every {setting.value} steps.")
             return
     for call in code.facts.calls:
-        inner = call.around.loops[-1] if call.around.loops else None
-        always = not call.around.guards and _EVALUATES.match(call.last) is not None
-        if always and inner is not None and code.facts.depth(call) >= 2 and _steps_here(inner):
+        inner = call.context.loops[-1] if call.context.loops else None
+        always = not call.context.guards and _EVALUATES.match(call.short_name) is not None
+        if always and inner is not None and code.facts.loop_depth(call) >= 2 and _steps_optimiser(inner):
             yield _eval_lint(call.file, call.line, "Evaluates after every single step.")
             return
 
 
-def _steps_here(loop: ast.AST) -> bool:
+def _steps_optimiser(loop: ast.AST) -> bool:
     """Whether the loop that evaluates is the one that steps the optimiser."""
     body = getattr(loop, "body", [])
     direct = [
@@ -166,11 +172,11 @@ def _steps_here(loop: ast.AST) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in direct)
 
 
-def _eval_lint(file: str, line: int, says: str) -> Lint:
+def _eval_lint(file: str, line: int, message: str) -> Lint:
     return Lint(
         code="eval-every-step",
-        says=f"{says} Most of the bill is then evaluation.",
-        do="Evaluate once an epoch, or every few hundred steps.",
+        message=f"{message} Most of the bill is then evaluation.",
+        advice="Evaluate once an epoch, or every few hundred steps.",
         file=file,
         line=line,
     )

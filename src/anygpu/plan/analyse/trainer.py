@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from anygpu.plan import models
-from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, Found
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, CodeFinding
 from anygpu.plan.analyse.workload import characteristics
+from anygpu.plan.hardware import models
 from anygpu.trainers.config import ALIASES, TrainingConfig
 from anygpu.trainers.registry import defaults, understood
 
-WHERE = "config"
+CONFIG_FILE = "config"
 ON_CPU = ("tabular", "xgboost", "lightgbm")
 DEFAULT_MODELS = {
     "yolo": "yolo11n",
@@ -48,62 +48,68 @@ def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
     usual = {**asdict(TrainingConfig()), **defaults(trainer)}
     on_cpu = known in ON_CPU or given.get("device") == "cpu"
     model = _model(known, named or str(given.get("model") or ""))
-    read = Analysis(
-        frameworks=(Found(value=FRAMEWORKS.get(known, "torch" if known else trainer), file=WHERE),),
+    analysis = Analysis(
+        frameworks=(
+            CodeFinding(value=FRAMEWORKS.get(known, "torch" if known else trainer), file=CONFIG_FILE),
+        ),
         model=model,
         parameters=None if known in ON_CPU else _parameters(model),
-        batch_size=None if known in ON_CPU else _number(given, "batch_size", usual),
-        epochs=_as_float(_number(given, "epochs", usual)),
-        precision=Found(value="fp16" if given.get("amp") else "fp32", file=WHERE),
-        image_size=_given(given, "image_size"),
-        sequence_length=_given(given, "block_size") or _given(given, "max_length"),
-        workers=_number(given, "workers", usual),
-        checkpointing=_ours(known),
-        resuming=_ours(known),
+        batch_size=None if known in ON_CPU else _number_or_default(given, "batch_size", usual),
+        epochs=_as_float(_number_or_default(given, "epochs", usual)),
+        precision=CodeFinding(value="fp16" if given.get("amp") else "fp32", file=CONFIG_FILE),
+        image_size=_setting(given, "image_size"),
+        sequence_length=_setting(given, "block_size") or _setting(given, "max_length"),
+        workers=_number_or_default(given, "workers", usual),
+        checkpointing=_resumes(known),
+        resuming=_resumes(known),
         requirements=() if not known or known in ON_CPU else ("torch",),
-        needs_gpu=Found(value=not on_cpu, file=WHERE, confidence=SURE if on_cpu else LIKELY),
+        needs_gpu=CodeFinding(value=not on_cpu, file=CONFIG_FILE, confidence=SURE if on_cpu else LIKELY),
     )
-    return replace(read, characteristics=characteristics(read))
+    return replace(analysis, characteristics=characteristics(analysis))
 
 
-def _ours(known: str) -> Found[bool]:
+def _resumes(known: str) -> CodeFinding[bool]:
     """Each trainer of ours saves and goes on; of another's that is only the contract."""
-    return Found(value=True, file=WHERE, confidence=SURE if known else GUESS, because="trainers resume")
+    return CodeFinding(
+        value=True, file=CONFIG_FILE, confidence=SURE if known else GUESS, because="trainers resume"
+    )
 
 
-def _model(known: str, named: str) -> Found[str] | None:
+def _model(known: str, named: str) -> CodeFinding[str] | None:
     if named:
-        return Found(value=named, file=WHERE)
+        return CodeFinding(value=named, file=CONFIG_FILE)
     usual = DEFAULT_MODELS.get(known)
-    return None if usual is None else Found(value=usual, file=WHERE, confidence=GUESS)
+    return None if usual is None else CodeFinding(value=usual, file=CONFIG_FILE, confidence=GUESS)
 
 
-def _parameters(model: Found[str] | None) -> Found[int] | None:
+def _parameters(model: CodeFinding[str] | None) -> CodeFinding[int] | None:
     if model is None:
         return None
-    shape = models.lookup(model.value)
+    shape = models.find_model(model.value)
     own = round(SIZES_M.get(model.value, 0) * 1e6)
     size = own or (shape.parameters if shape else models.parameters_in_name(model.value))
     if size is None:
         return None
-    return Found(value=size, file=WHERE, confidence=model.confidence, because=f"the size of {model.value}")
+    return CodeFinding(
+        value=size, file=CONFIG_FILE, confidence=model.confidence, because=f"the size of {model.value}"
+    )
 
 
-def _given(config: Mapping[str, Any], name: str) -> Found[int] | None:
+def _setting(config: Mapping[str, Any], name: str) -> CodeFinding[int] | None:
     value = config.get(name)
     if isinstance(value, str):
         value = int(value) if value.isdecimal() and len(value) < 10 else 0
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**9:
         return None
-    return Found(value=value, file=WHERE)
+    return CodeFinding(value=value, file=CONFIG_FILE)
 
 
-def _number(config: Mapping[str, Any], name: str, usual: Mapping[str, Any]) -> Found[int]:
-    default = Found(value=int(usual[name]), file=WHERE, confidence=GUESS, because="the default")
-    return _given(config, name) or default
+def _number_or_default(config: Mapping[str, Any], name: str, usual: Mapping[str, Any]) -> CodeFinding[int]:
+    default = CodeFinding(value=int(usual[name]), file=CONFIG_FILE, confidence=GUESS, because="the default")
+    return _setting(config, name) or default
 
 
-def _as_float(found: Found[int]) -> Found[float]:
-    return Found(
-        value=float(found.value), file=found.file, confidence=found.confidence, because=found.because
+def _as_float(finding: CodeFinding[int]) -> CodeFinding[float]:
+    return CodeFinding(
+        value=float(finding.value), file=finding.file, confidence=finding.confidence, because=finding.because
     )

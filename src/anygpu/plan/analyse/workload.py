@@ -1,123 +1,281 @@
-"""From what was read to what a planner needs: duration, memory, interruptibility, storage, cost."""
+"""Derive the workload characteristics from an analysis: effort, duration, memory, storage."""
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
-from anygpu.plan import memory
-from anygpu.plan.analyse.amount import USUAL_SAMPLES, as_training, effort
-from anygpu.plan.analyse.findings import BLIND, GUESS, LIKELY, VAGUE, Analysis, Found, WorkloadCharacteristics
-from anygpu.plan.effort import Effort, reference
-from anygpu.plan.memory import Estimate
+from anygpu.plan.analyse.fields import public_datasets
+from anygpu.plan.analyse.findings import (
+    BLIND,
+    GUESS,
+    LIKELY,
+    VAGUE,
+    Analysis,
+    CodeFinding,
+    WorkloadCharacteristics,
+)
+from anygpu.plan.hardware import models
+from anygpu.plan.predict import memory
+from anygpu.plan.predict.memory import MemoryEstimate, Precision, TrainingSetup
+from anygpu.plan.predict.step_time import (
+    FIXED_STEP_S,
+    Assumption,
+    Effort,
+    SampleCost,
+    StepWork,
+    WorkSharing,
+    reference_gpu,
+    step_duration,
+    step_work,
+)
+
+DEFAULT_SAMPLES = 50_000
+TEXT_KINDS = ("encoder", "decoder", "gated")
+IMAGE_KINDS = ("conv", "vit", "yolo", "detector")
+SCRIPT_OVERHEAD = Assumption(what="data, evaluation and saving are not counted", factor=2.0)
+UNKNOWN_SAMPLES = Assumption(what=f"{DEFAULT_SAMPLES:,} samples assumed", factor=10.0)
+UNKNOWN_BATCH = Assumption(what="the batch is not known", factor=4.0)
+SHORTER_SEQUENCES = Assumption(what="sentences may be shorter than the longest", factor=3.0)
+UNKNOWN_SEQUENCE = Assumption(what="the length of the sentences is not known", factor=3.0)
+UNKNOWN_IMAGE_SIZE = Assumption(what="the size of the pictures is not known", factor=2.0)
+UNKNOWN_PRECISION = Assumption(what="32 bits assumed", factor=1.5)
+SMALL_STEPS = Assumption(what="small steps wait for the program around them", factor=3.0)
+ON_CPU = Assumption(what="no GPU is used", factor=5.0)
+_SMALL_IMAGES = {
+    "mnist": 28,
+    "fashionmnist": 28,
+    "kmnist": 28,
+    "cifar10": 32,
+    "cifar100": 32,
+    "svhn": 32,
+    "stl10": 96,
+}
+
+
+def estimate_effort(analysis: Analysis) -> Effort | None:
+    """None where the model's size or the number of steps is not known, or what it learns from takes its own time."""
+    batches = _batches(analysis)
+    if batches is None or analysis.parameters is None or analysis.environment is not None:
+        return None
+    training = training_setup(analysis)
+    work, sized = step_work(training, text=analysis.sequence_length is not None)
+    doubts = (
+        SCRIPT_OVERHEAD,
+        *_step_assumptions(analysis, training, work, sized),
+        *_length_assumptions(analysis),
+    )
+    return Effort(work=work, batches=batches, sharing=_sharing(analysis), assumptions=doubts)
+
+
+def _batches(analysis: Analysis) -> float | None:
+    """A step that is counted as such takes all the batches it adds up; epochs go through the samples."""
+    if analysis.steps is not None:
+        return float(
+            analysis.steps.value * (analysis.accumulation.value if analysis.accumulation is not None else 1)
+        )
+    if analysis.epochs is None or analysis.batch_size is None:
+        return None
+    samples = analysis.samples.value if analysis.samples is not None else DEFAULT_SAMPLES
+    return max(1.0, analysis.epochs.value * samples / analysis.batch_size.value)
+
+
+def _sharing(analysis: Analysis) -> WorkSharing:
+    """Epochs are shared by all GPUs; of a number of steps each takes every one, unless the code divides it."""
+    divided = analysis.split_across_gpus.value if analysis.split_across_gpus is not None else ""
+    if divided == "batch" or (analysis.multi_gpu is not None and analysis.multi_gpu.value == "dp"):
+        return "batch"
+    return "batches" if analysis.steps is None or divided == "accumulation" else "nothing"
+
+
+def _step_assumptions(
+    analysis: Analysis, training: TrainingSetup, work: StepWork, sized: SampleCost
+) -> Iterator[Assumption]:
+    kind = training.shape.kind if training.shape is not None else ""
+    if sized.because:
+        yield Assumption(what=sized.because, factor=sized.factor)
+    if kind in TEXT_KINDS and analysis.sequence_length is None:
+        yield UNKNOWN_SEQUENCE
+    elif kind == "encoder" or (kind in TEXT_KINDS and training.adapters):
+        yield SHORTER_SEQUENCES
+    if kind in IMAGE_KINDS and not training.pixels:
+        yield UNKNOWN_IMAGE_SIZE
+    if analysis.precision is None:
+        yield UNKNOWN_PRECISION
+    if step_duration(work, reference_gpu()).step_s < 2 * FIXED_STEP_S:
+        yield SMALL_STEPS
+    if analysis.needs_gpu is not None and not analysis.needs_gpu.value:
+        yield ON_CPU
+
+
+def _length_assumptions(analysis: Analysis) -> Iterator[Assumption]:
+    if analysis.steps is None and analysis.samples is None:
+        yield UNKNOWN_SAMPLES
+    if analysis.steps is not None and analysis.batch_size is None:
+        yield UNKNOWN_BATCH
+    counted = (("parameters", analysis.parameters), ("number of steps", analysis.steps or analysis.epochs))
+    for what, found in counted:
+        yield from _unsure_count(what, found)
+
+
+def _unsure_count(what: str, found: CodeFinding[int] | CodeFinding[float] | None) -> Iterator[Assumption]:
+    """What stands in the code is taken at its word."""
+    if found is not None and found.confidence < LIKELY:
+        yield Assumption(what=f"the {what} may differ", factor=1.5 if found.confidence >= GUESS else 3.0)
+
+
+def training_setup(analysis: Analysis) -> TrainingSetup:
+    shape = models.find_model(analysis.model.value) if analysis.model is not None else None
+    side = analysis.image_size.value if analysis.image_size is not None else _native_image_side(analysis)
+    precision: Precision = "fp32"
+    if analysis.precision is not None and analysis.precision.value in get_args(Precision):
+        precision = analysis.precision.value  # type: ignore[assignment]
+    usual = 1024 if shape is not None and shape.kind in ("decoder", "gated") else 256
+    usual = (
+        1500 if shape is not None and shape.name.startswith("whisper") else usual
+    )  # half a minute of sound
+    return TrainingSetup(
+        parameters=analysis.parameters.value if analysis.parameters is not None else 0,
+        shape=shape,
+        batch=analysis.batch_size.value if analysis.batch_size is not None else 16,
+        precision=precision,
+        half_weights=analysis.half_weights is not None and precision != "fp32" and analysis.adapters is None,
+        optimiser=analysis.optimiser.value if analysis.optimiser is not None else "adamw",
+        adapters=analysis.adapters.value if analysis.adapters is not None else "",
+        recomputes=analysis.recomputes is not None,
+        sequence=analysis.sequence_length.value if analysis.sequence_length is not None else usual,
+        pixels=side * side,
+        shards=_shards(analysis),
+    )
+
+
+def _native_image_side(analysis: Analysis) -> int:
+    """Small pictures that nothing enlarges."""
+    row = public_datasets.find_dataset(analysis.dataset.value) if analysis.dataset is not None else None
+    return _SMALL_IMAGES.get(row.name, 0) if row is not None else 0
+
+
+def _shards(analysis: Analysis) -> int:
+    shared = analysis.multi_gpu is not None and analysis.multi_gpu.value in ("fsdp", "deepspeed")
+    return analysis.gpus.value if shared and analysis.gpus is not None else 1
+
 
 HOUR_S = 3600.0
 UNKNOWN_HOURS = 2.0
 BLIND_FACTOR = 10.0
-WIDE = 5.0  # an interval of more than this factor is no ground to refuse a place
+WIDE_RATIO = 5.0  # an interval of more than this factor is no ground to refuse a place
 REFERENCE_DOLLARS_PER_HOUR = 2.0
-_ZERO: Found[Any] = Found(value=0, confidence=VAGUE, because="not found")
+_ZERO: CodeFinding[Any] = CodeFinding(value=0, confidence=VAGUE, because="not found")
 
 
-def characteristics(read: Analysis) -> WorkloadCharacteristics:
-    todo = effort(read)
-    hours, span = duration(read, todo)
-    needed = peak_memory(read)
+def characteristics(analysis: Analysis) -> WorkloadCharacteristics:
+    todo = estimate_effort(analysis)
+    hours, span = estimate_duration(analysis, todo)
+    needed = peak_memory(analysis)
     return WorkloadCharacteristics(
         duration_hours=hours,
         duration_range_hours=span,
-        gpu_memory_gb=_memory_found(read, needed),
+        gpu_memory_gb=_memory_finding(analysis, needed),
         gpu_memory_range_gb=(needed.low_gb, needed.high_gb) if needed is not None else (0.0, 0.0),
-        interruptible=_interruptible(read),
-        needs_persistent_storage=_storage(read),
-        dataset_size_gb=read.dataset_gb or _ZERO,
-        checkpoint_frequency_steps=_frequency(read),
-        estimated_cost_tolerance=_tolerance(hours, _gpus(read)),
-        gpus=_gpus(read),
+        interruptible=_interruptible(analysis),
+        needs_persistent_storage=_storage(analysis),
+        dataset_size_gb=analysis.dataset_gb or _ZERO,
+        checkpoint_frequency_steps=_frequency(analysis),
+        estimated_cost_tolerance=_tolerance(hours, _gpus(analysis)),
+        gpus=_gpus(analysis),
         effort=todo,
     )
 
 
-def peak_memory(read: Analysis) -> Estimate | None:
+def peak_memory(analysis: Analysis) -> MemoryEstimate | None:
     """Predicted peak of one GPU, where it trains on one."""
-    if read.parameters is None or (read.needs_gpu is not None and not read.needs_gpu.value):
+    if analysis.parameters is None or (analysis.needs_gpu is not None and not analysis.needs_gpu.value):
         return None
-    return memory.estimate(as_training(read))
+    return memory.estimate_memory(training_setup(analysis))
 
 
-def _memory_found(read: Analysis, needed: Estimate | None) -> Found[float]:
+def _memory_finding(analysis: Analysis, needed: MemoryEstimate | None) -> CodeFinding[float]:
     if needed is None:
-        return Found(value=0.0, confidence=VAGUE, because="no GPU, or the model's size is not known")
-    inputs = [f.confidence for f in (read.parameters, read.batch_size) if f is not None]
-    sure = min([needed.confidence, *inputs] if read.batch_size is not None else [needed.confidence, VAGUE])
-    at = read.parameters
-    return Found(
+        return CodeFinding(value=0.0, confidence=VAGUE, because="no GPU, or the model's size is not known")
+    inputs = [f.confidence for f in (analysis.parameters, analysis.batch_size) if f is not None]
+    sure = min(
+        [needed.confidence, *inputs] if analysis.batch_size is not None else [needed.confidence, VAGUE]
+    )
+    at = analysis.parameters
+    return CodeFinding(
         value=round(needed.peak_gb, 2),
         file=at.file if at is not None else "",
         line=at.line if at is not None else 0,
         confidence=sure,
-        because=needed.sentence(),
+        because=needed.describe(),
     )
 
 
-def total_steps(read: Analysis) -> Found[int] | None:
+def total_steps(analysis: Analysis) -> CodeFinding[int] | None:
     """Steps as asked, or epochs of the data set's samples."""
-    if read.steps is not None:
-        return read.steps
-    if read.epochs is None or read.batch_size is None:
+    if analysis.steps is not None:
+        return analysis.steps
+    if analysis.epochs is None or analysis.batch_size is None:
         return None
-    samples = read.samples.value if read.samples is not None else USUAL_SAMPLES
-    each = read.batch_size.value * (read.gpus.value if read.gpus is not None else 1)
+    samples = analysis.samples.value if analysis.samples is not None else DEFAULT_SAMPLES
+    each = analysis.batch_size.value * (analysis.gpus.value if analysis.gpus is not None else 1)
     sure = min(
-        read.epochs.confidence, read.batch_size.confidence, LIKELY if read.samples is not None else VAGUE
+        analysis.epochs.confidence,
+        analysis.batch_size.confidence,
+        LIKELY if analysis.samples is not None else VAGUE,
     )
-    steps = max(1, int(read.epochs.value * samples / each))
-    return Found(value=steps, file=read.epochs.file, line=read.epochs.line, confidence=sure)
+    steps = max(1, int(analysis.epochs.value * samples / each))
+    return CodeFinding(value=steps, file=analysis.epochs.file, line=analysis.epochs.line, confidence=sure)
 
 
-def duration(read: Analysis, found: Effort | None) -> tuple[Found[float], tuple[float, float]]:
+def estimate_duration(
+    analysis: Analysis, found: Effort | None
+) -> tuple[CodeFinding[float], tuple[float, float]]:
     """Hours on as many of the reference as the code asks for, and between which they should lie."""
-    steps = total_steps(read)
-    if steps is None or read.parameters is None or found is None:
-        nothing = Found(value=UNKNOWN_HOURS, confidence=BLIND, because=_why_unknown(read))
+    steps = total_steps(analysis)
+    if steps is None or analysis.parameters is None or found is None:
+        nothing = CodeFinding(value=UNKNOWN_HOURS, confidence=BLIND, because=_why_unknown(analysis))
         return nothing, (UNKNOWN_HOURS / BLIND_FACTOR, UNKNOWN_HOURS * BLIND_FACTOR)
-    span = found.on(reference(), gpus=_gpus(read))
-    wide = span.high > WIDE * span.expected
-    sure = min(steps.confidence, read.parameters.confidence, VAGUE if wide else GUESS)
-    because = "; ".join((f"{found.batches:,.0f} batches of {found.work.batch}", *_assumed(found)))
-    hours = Found(
+    span = found.duration_on(reference_gpu(), gpus=_gpus(analysis))
+    wide = span.high > WIDE_RATIO * span.expected
+    sure = min(steps.confidence, analysis.parameters.confidence, VAGUE if wide else GUESS)
+    because = "; ".join((f"{found.batches:,.0f} batches of {found.work.batch}", *_assumption_texts(found)))
+    hours = CodeFinding(
         value=span.expected / HOUR_S, file=steps.file, line=steps.line, confidence=sure, because=because
     )
     return hours, (span.low / HOUR_S, span.high / HOUR_S)
 
 
-def _why_unknown(read: Analysis) -> str:
-    if read.environment is not None:
-        return f"how long {read.environment.value} takes is not known; a usual run"
+def _why_unknown(analysis: Analysis) -> str:
+    if analysis.environment is not None:
+        return f"how long {analysis.environment.value} takes is not known; a usual run"
     return "not enough is known; a usual run"
 
 
-def _assumed(found: Effort) -> list[str]:
-    return [doubt.what for doubt in found.doubts]
+def _assumption_texts(found: Effort) -> list[str]:
+    return [doubt.what for doubt in found.assumptions]
 
 
-def _gpus(read: Analysis) -> int:
-    return read.gpus.value if read.gpus is not None and read.multi_gpu is not None else 1
+def _gpus(analysis: Analysis) -> int:
+    return analysis.gpus.value if analysis.gpus is not None and analysis.multi_gpu is not None else 1
 
 
-def _interruptible(read: Analysis) -> Found[bool]:
-    resumes = read.resuming is not None and read.resuming.value
-    saves = read.checkpointing is not None and read.checkpointing.value
-    at: Found[Any] = (read.resuming or read.checkpointing) or _ZERO
-    both = [f.confidence for f in (read.resuming, read.checkpointing) if f is not None]
-    against = [f.confidence for f in (read.resuming, read.checkpointing) if f is not None and not f.value]
+def _interruptible(analysis: Analysis) -> CodeFinding[bool]:
+    resumes = analysis.resuming is not None and analysis.resuming.value
+    saves = analysis.checkpointing is not None and analysis.checkpointing.value
+    at: CodeFinding[Any] = (analysis.resuming or analysis.checkpointing) or _ZERO
+    both = [f.confidence for f in (analysis.resuming, analysis.checkpointing) if f is not None]
+    against = [
+        f.confidence for f in (analysis.resuming, analysis.checkpointing) if f is not None and not f.value
+    ]
     sure = max(against) if against else min(both, default=VAGUE)
     because = "saves while it trains and can go on" if resumes and saves else "would start from zero"
-    return Found(value=resumes and saves, file=at.file, line=at.line, confidence=sure, because=because)
+    return CodeFinding(value=resumes and saves, file=at.file, line=at.line, confidence=sure, because=because)
 
 
-def _storage(read: Analysis) -> Found[bool]:
-    large = read.dataset_gb is not None and read.dataset_gb.value > 20
-    saves = read.checkpointing is not None and read.checkpointing.value
-    at: Found[Any] = (read.dataset_gb if large else read.checkpointing) or _ZERO
+def _storage(analysis: Analysis) -> CodeFinding[bool]:
+    large = analysis.dataset_gb is not None and analysis.dataset_gb.value > 20
+    saves = analysis.checkpointing is not None and analysis.checkpointing.value
+    at: CodeFinding[Any] = (analysis.dataset_gb if large else analysis.checkpointing) or _ZERO
     because = (
         "the data set is large"
         if large
@@ -125,31 +283,35 @@ def _storage(read: Analysis) -> Found[bool]:
         if saves
         else "nothing is kept"
     )
-    return Found(value=large or saves, file=at.file, line=at.line, confidence=at.confidence, because=because)
-
-
-def _frequency(read: Analysis) -> Found[int]:
-    every = read.checkpoint_every
-    if read.checkpointing is not None and not read.checkpointing.value:
-        return Found(value=0, confidence=read.checkpointing.confidence, because="never")
-    if every is None:
-        return Found(value=0, confidence=VAGUE, because="not known")
-    number = re.match(r"(\d+) steps", every.value)
-    if number:
-        return Found(value=int(number[1]), file=every.file, line=every.line, confidence=every.confidence)
-    if every.value == "step":
-        return Found(value=1, file=every.file, line=every.line, confidence=every.confidence)
-    return Found(
-        value=_epoch_steps(read), file=every.file, line=every.line, confidence=GUESS, because=every.value
+    return CodeFinding(
+        value=large or saves, file=at.file, line=at.line, confidence=at.confidence, because=because
     )
 
 
-def _epoch_steps(read: Analysis) -> int:
-    samples = read.samples.value if read.samples is not None else USUAL_SAMPLES
-    return max(1, samples // (read.batch_size.value if read.batch_size is not None else 32))
+def _frequency(analysis: Analysis) -> CodeFinding[int]:
+    every = analysis.checkpoint_every
+    if analysis.checkpointing is not None and not analysis.checkpointing.value:
+        return CodeFinding(value=0, confidence=analysis.checkpointing.confidence, because="never")
+    if every is None:
+        return CodeFinding(value=0, confidence=VAGUE, because="not known")
+    number = re.match(r"(\d+) steps", every.value)
+    if number:
+        return CodeFinding(
+            value=int(number[1]), file=every.file, line=every.line, confidence=every.confidence
+        )
+    if every.value == "step":
+        return CodeFinding(value=1, file=every.file, line=every.line, confidence=every.confidence)
+    return CodeFinding(
+        value=_epoch_steps(analysis), file=every.file, line=every.line, confidence=GUESS, because=every.value
+    )
 
 
-def _tolerance(hours: Found[float], gpus: int) -> Found[float]:
+def _epoch_steps(analysis: Analysis) -> int:
+    samples = analysis.samples.value if analysis.samples is not None else DEFAULT_SAMPLES
+    return max(1, samples // (analysis.batch_size.value if analysis.batch_size is not None else 32))
+
+
+def _tolerance(hours: CodeFinding[float], gpus: int) -> CodeFinding[float]:
     """No code says what its author would pay: twice the on-demand price of the expected time."""
     dollars = round(2 * REFERENCE_DOLLARS_PER_HOUR * gpus * hours.value, 2)
-    return Found(value=dollars, confidence=VAGUE, because="twice the expected time at a usual price")
+    return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a usual price")

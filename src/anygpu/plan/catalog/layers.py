@@ -1,77 +1,76 @@
-"""The tables that make up an organisation's catalog, one over the other, and the files they are in.
-
-packaged    ours, in the wheel
-update.csv  a newer table of the same kind: takes the place of ours for every cloud it names
-import-*    price lists that were imported, one file a cloud: they win, row by row
-edits       the organisation's own file beside its settings: wins over all, is never written by us
-"""
+"""Load the catalog from its layered price tables, and turn it into candidates."""
 
 import csv
 import io
 import os
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import overload
 
-from anygpu.plan.catalog.book import STALE_DAYS, Catalog
-from anygpu.plan.catalog.policy import NO_POLICY, Policy
-from anygpu.plan.catalog.rows import Key, Row, lines_of, read, written
+from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
+from anygpu.plan.catalog.prices import STALE_DAYS, Catalog, CatalogOffer
+from anygpu.plan.catalog.tables import PriceRow, RowKey, read_lines, read_table, table_cells
 from anygpu.plan.catalog.terms import terms
+from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet
 
 PACKAGED = Path(__file__).with_name("prices.csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layers:
+class CatalogLayers:
     """Where the tables are. `folder` is ours to write; `edits` is the user's."""
 
     folder: Path
     edits: Path
 
     @property
-    def update(self) -> Path:
+    def update_path(self) -> Path:
         return self.folder / "update.csv"
 
-    def imported(self, cloud: str) -> Path:
+    def import_path(self, cloud: str) -> Path:
         return self.folder / f"import-{cloud}.csv"
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PriceRow]:
         """All layers as one: the last to name an offer decides it."""
-        newer = _file(self.update)
+        newer = _read_file(self.update_path)
         replaced = {row.cloud for row in newer}
-        merged = {row.key: row for row in _file(PACKAGED) if row.cloud not in replaced}
+        merged = {row.key: row for row in _read_file(PACKAGED) if row.cloud not in replaced}
         merged.update({row.key: row for row in newer})
         for path in sorted(self.folder.glob("import-*.csv")):
-            merged.update({row.key: row for row in _file(path)})
-        return _with_services(_edited(merged, _file(self.edits, edits=True)))
+            merged.update({row.key: row for row in _read_file(path)})
+        return _add_services(_apply_edits(merged, _read_file(self.edits, edits=True)))
 
-    def keep_update(self, rows: Iterable[Row]) -> None:
-        _replace(self.update, rows)
+    def save_update(self, rows: Iterable[PriceRow]) -> None:
+        _replace(self.update_path, rows)
 
-    def keep_import(self, cloud: str, rows: Iterable[Row]) -> None:
-        _replace(self.imported(cloud), rows)
+    def save_import(self, cloud: str, rows: Iterable[PriceRow]) -> None:
+        _replace(self.import_path(cloud), rows)
 
 
-def load(layers: Layers, *, today: date, policy: Policy = NO_POLICY, stale_days: int = STALE_DAYS) -> Catalog:
+def load_catalog(
+    layers: CatalogLayers, *, today: date, policy: CatalogPolicy = NO_POLICY, stale_days: int = STALE_DAYS
+) -> Catalog:
     """The catalog of an organisation, ready to be asked."""
     return Catalog(layers.rows(), today=today, policy=policy, stale_days=stale_days)
 
 
-def _edited(merged: dict[Key, Row], edits: Iterable[Row]) -> list[Row]:
+def _apply_edits(merged: dict[RowKey, PriceRow], edits: Iterable[PriceRow]) -> list[PriceRow]:
     """An edit without a price takes the offer out; without a region it speaks of all regions there are."""
     for edit in edits:
-        for key in [edit.key] if edit.region else _everywhere(merged, edit):
+        for key in [edit.key] if edit.region else _all_regions(merged, edit):
             merged[key] = edit._replace(region=key[2])
     return [row for row in merged.values() if row.price_microusd is not None]
 
 
-def _everywhere(merged: Iterable[Key], edit: Row) -> list[Key]:
-    wanted = edit.cloud, edit.instance_type, edit.spot
-    return [key for key in merged if (key[0], key[1], key[3]) == wanted] or [edit.key]
+def _all_regions(merged: Iterable[RowKey], edit: PriceRow) -> list[RowKey]:
+    edited = edit.cloud, edit.instance_type, edit.spot
+    return [key for key in merged if (key[0], key[1], key[3]) == edited] or [edit.key]
 
 
-def _with_services(rows: list[Row]) -> list[Row]:
+def _add_services(rows: list[PriceRow]) -> list[PriceRow]:
     """Services that rent out another's machines at its prices have its rows too, beside their own."""
     for each in terms().values():
         if each.same_prices_as:
@@ -79,15 +78,68 @@ def _with_services(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _file(path: Path, *, edits: bool = False) -> list[Row]:
-    return read(lines_of(path), path.name, edits=edits) if path.exists() else []
+def _read_file(path: Path, *, edits: bool = False) -> list[PriceRow]:
+    return read_table(read_lines(path), path.name, edits=edits) if path.exists() else []
 
 
-def _replace(path: Path, rows: Iterable[Row]) -> None:
+def _replace(path: Path, rows: Iterable[PriceRow]) -> None:
     """Whole or not at all: whoever reads meanwhile finds the old table."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(written(rows))
+    csv.writer(text, lineterminator="\n").writerows(table_cells(rows))
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
-    unfinished.write_text(text.getvalue(), encoding="utf-8")
-    unfinished.replace(path)
+    partial = path.with_suffix(f".{os.getpid()}.part")
+    partial.write_text(text.getvalue(), encoding="utf-8")
+    partial.replace(path)
+
+
+NO_BACKENDS: Mapping[str, str] = {}
+
+
+def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
+    """`backends`: the configured backend that rents in a cloud, where there is one. Build it once, plan often."""
+
+    def place(row: int) -> Candidate:
+        return _make_candidate(catalog.offer_at(row), backends)
+
+    kinds = (_make_group(catalog, place(rows[0]), rows) for rows in catalog.rows_by_shape())
+    return CandidateSet.from_groups(_CatalogCandidates(len(catalog), place), kinds)
+
+
+def _make_group(catalog: Catalog, place: Candidate, rows: Sequence[int]) -> CandidateGroup:
+    regions, count = tuple(map(catalog.region_at, rows)), len(rows)
+    wheres = regions, ("",) * count, (place.offer.name,) * count
+    return CandidateGroup(place, tuple(rows), array("d", map(catalog.price_at, rows)), wheres)
+
+
+def _make_candidate(found: CatalogOffer, backends: Mapping[str, str]) -> Candidate:
+    return Candidate(
+        offer=found.to_offer(backends.get(found.cloud, "")),
+        boot_s=found.setup_s,
+        egress_microusd_per_gib=found.egress_microusd_per_gib or 0,
+        stale_days=found.age_days if found.stale else 0,
+        configured=found.cloud in backends,
+        dedicated=found.dedicated,
+        credit_microusd=found.credit_microusd,
+    )
+
+
+class _CatalogCandidates(Sequence[Candidate]):
+    """The places of a catalog's rows."""
+
+    def __init__(self, count: int, place: Callable[[int], Candidate]) -> None:
+        self._rows, self._candidate = range(count), place
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, position: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Candidate, ...]: ...
+    def __getitem__(self, position: int | slice) -> Candidate | tuple[Candidate, ...]:
+        if isinstance(position, slice):
+            return tuple(map(self._candidate, self._rows[position]))
+        return self._candidate(self._rows[position])
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return map(self._candidate, self._rows)

@@ -9,13 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.errors import Problem
-from anygpu.plan import gpus
-from anygpu.plan.catalog.rows import Key, Row, Wrong, microusd, named, number, refuse, require_columns, table
+from anygpu.plan.catalog.tables import (
+    InvalidCell,
+    PriceRow,
+    RowKey,
+    cells_by_column,
+    parse_csv,
+    parse_number,
+    parse_price,
+    raise_problems,
+    require_columns,
+)
 from anygpu.plan.catalog.terms import terms
+from anygpu.plan.hardware import gpus
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 # Google's machines by the GPU they hold; `{}` is the number of GPUs.
-HOSTS = {
+GCP_HOSTS = {
     "A100": ("a2-highgpu-{}g",),
     "A100-80GB": ("a2-ultragpu-{}g",),
     "H100": ("a3-highgpu-{}g",),
@@ -27,12 +37,16 @@ HOSTS = {
     "V100": ("n1-standard-8",),
     "P100": ("n1-standard-8",),
 }
-SEVERAL = {("L4", 2): ("g2-standard-24",), ("L4", 4): ("g2-standard-48",), ("L4", 8): ("g2-standard-96",)}
+MULTI_GPU_HOSTS = {
+    ("L4", 2): ("g2-standard-24",),
+    ("L4", 4): ("g2-standard-48",),
+    ("L4", 8): ("g2-standard-96",),
+}
 Prices = tuple[int | None, int | None]  # on demand and spot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class SkyPilotRow:
     """One line that was understood."""
 
     name: str
@@ -45,43 +59,45 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class ImportedPrices:
     """What a list gave, and what of it was left out."""
 
-    rows: tuple[Row, ...]
-    left_out: Mapping[str, int]  # reason -> lines
+    rows: tuple[PriceRow, ...]
+    skipped: Mapping[str, int]  # reason -> lines
 
 
-def recognised(columns: Sequence[str]) -> bool:
+def is_skypilot_table(columns: Sequence[str]) -> bool:
     return all(column in columns for column in COLUMNS)
 
 
-def read(lines: Iterable[str], name: str, *, cloud: str, source: str, recorded: str) -> Imported:
+def read_skypilot(
+    lines: Iterable[str], name: str, *, cloud: str, source: str, recorded: str
+) -> ImportedPrices:
     """Everything with a whole GPU and a price; zones of a region become the cheapest of them."""
-    columns, body = table(lines)
+    columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
-    understood: list[Listed] = []
+    parsed_rows: list[SkyPilotRow] = []
     problems: list[Problem] = []
     for line, cells in body:
         try:
-            understood.append(_listed(named(columns, cells)))
-        except Wrong as wrong:
+            parsed_rows.append(_parse_row(cells_by_column(columns, cells)))
+        except InvalidCell as wrong:
             problems.append(wrong.problem(name, line))
-    refuse(problems)
-    return _offers(understood, cloud, source, recorded)
+    raise_problems(problems)
+    return _convert(parsed_rows, cloud, source, recorded)
 
 
-def _listed(cells: Mapping[str, str]) -> Listed:
+def _parse_row(cells: Mapping[str, str]) -> SkyPilotRow:
     region = cells["Region"].strip()
     if not region and not cells["InstanceType"].strip():
-        raise Wrong("Region", "", "names neither a machine nor a region")
-    return Listed(
+        raise InvalidCell("Region", "", "names neither a machine nor a region")
+    return SkyPilotRow(
         name=cells["InstanceType"].strip(),
         gpu=cells["AcceleratorName"].strip(),
         # A part of a GPU is no mistake of the list; it is left out later.
-        count=_whole(number(cells, "AcceleratorCount", most=1_000_000, empty=0)),
-        cpus=number(cells, "vCPUs", most=65536, empty=0),
-        memory_gib=number(cells, "MemoryGiB", most=1_000_000, empty=0),
+        count=_whole(parse_number(cells, "AcceleratorCount", most=1_000_000, empty=0)),
+        cpus=parse_number(cells, "vCPUs", most=65536, empty=0),
+        memory_gib=parse_number(cells, "MemoryGiB", most=1_000_000, empty=0),
         region=region,
         prices=(_price(cells, "Price"), _price(cells, "SpotPrice")),
     )
@@ -94,29 +110,29 @@ def _whole(count: float) -> int:
 def _price(cells: Mapping[str, str], column: str) -> int | None:
     """In these lists 0 and `nan` stand for a price nobody knows; on Google's hosts, for one that is in the GPU's."""
     text = (cells.get(column) or "").strip().lower()
-    return None if text in ("", "nan") else 0 if _is_zero(text) else microusd(cells, column)
+    return None if text in ("", "nan") else 0 if _is_zero(text) else parse_price(cells, column)
 
 
 def _is_zero(text: str) -> bool:
     return not text.strip("0.") and "0" in text
 
 
-def _offers(listed: Sequence[Listed], cloud: str, source: str, recorded: str) -> Imported:
+def _convert(listed: Sequence[SkyPilotRow], cloud: str, source: str, recorded: str) -> ImportedPrices:
     hosts = {(each.name, each.region): each for each in listed if each.name and not each.gpu}
-    found: list[Row] = []
-    left_out: dict[str, int] = {}
+    found: list[PriceRow] = []
+    skipped: dict[str, int] = {}
     for each in listed:
         machines = _machines(each, hosts)
-        if reason := _reason(each) or ("" if machines else "a GPU without its host"):
-            left_out[reason] = left_out.get(reason, 0) + 1
+        if reason := _skip_reason(each) or ("" if machines else "a GPU without its host"):
+            skipped[reason] = skipped.get(reason, 0) + 1
             continue
         found += [row for machine in machines for row in _rows(machine, cloud, source, recorded)]
-    return Imported(rows=_cheapest(found), left_out=left_out)
+    return ImportedPrices(rows=_cheapest(found), skipped=skipped)
 
 
-def _cheapest(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
     """Of the zones of a region."""
-    best: dict[Key, Row] = {}
+    best: dict[RowKey, PriceRow] = {}
     for row in rows:
         known = best.setdefault(row.key, row)
         if (row.price_microusd or 0) < (known.price_microusd or 0):
@@ -124,7 +140,7 @@ def _cheapest(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(best.values())
 
 
-def _reason(each: Listed) -> str:
+def _skip_reason(each: SkyPilotRow) -> str:
     """Why a line is no offer of ours."""
     if not each.gpu:
         return "no GPU"
@@ -135,21 +151,21 @@ def _reason(each: Listed) -> str:
     return "" if any(each.prices) else "no price"
 
 
-def _machines(each: Listed, hosts: Mapping[tuple[str, str], Listed]) -> list[Listed]:
+def _machines(each: SkyPilotRow, hosts: Mapping[tuple[str, str], SkyPilotRow]) -> list[SkyPilotRow]:
     """The line itself; a GPU that is priced alone, with each host it can be had with."""
     if each.name:
         return [each]
-    names = SEVERAL.get((each.gpu, each.count)) or HOSTS.get(each.gpu, ())
+    names = MULTI_GPU_HOSTS.get((each.gpu, each.count)) or GCP_HOSTS.get(each.gpu, ())
     if each.count > 1 and names[:1] == ("n1-standard-8",):
         return []  # several of these need a larger host than this one
     found = [hosts.get((name.format(each.count), each.region)) for name in names]
-    return [_together(each, host) for host in found if host is not None]
+    return [_combine(each, host) for host in found if host is not None]
 
 
-def _together(gpu: Listed, host: Listed) -> Listed:
+def _combine(gpu: SkyPilotRow, host: SkyPilotRow) -> SkyPilotRow:
     on_demand, spot = (_sum(a, b) for a, b in zip(gpu.prices, host.prices, strict=True))
     name = f"{host.name} + {gpu.gpu}" if host.name.startswith("n1-") else host.name
-    return Listed(
+    return SkyPilotRow(
         name=name,
         gpu=gpu.gpu,
         count=gpu.count,
@@ -164,13 +180,13 @@ def _sum(gpu: int | None, host: int | None) -> int | None:
     return None if not gpu or host is None else gpu + host
 
 
-def _rows(each: Listed, cloud: str, source: str, recorded: str) -> Iterable[Row]:
+def _rows(each: SkyPilotRow, cloud: str, source: str, recorded: str) -> Iterable[PriceRow]:
     on_demand, spot = each.prices
     spec = gpus.spec(each.gpu)
     kind = spec.kind if spec else each.gpu
     shape = (cloud, each.name, kind, each.count, each.cpus, each.memory_gib, each.region)
     if on_demand:
-        yield Row(*shape, False, on_demand, source, recorded)
+        yield PriceRow(*shape, False, on_demand, source, recorded)
     # A spot price that saves nothing is a missing one.
     if spot and terms()[cloud].spot and (not on_demand or spot < on_demand):
-        yield Row(*shape, True, spot, source, recorded)
+        yield PriceRow(*shape, True, spot, source, recorded)

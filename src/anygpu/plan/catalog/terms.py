@@ -12,7 +12,7 @@ TABLE = Path(__file__).with_name("terms.csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class CloudTerms:
     """What holds for everything a place rents out. None: not known, or no limit."""
 
     cloud: str
@@ -28,7 +28,7 @@ class Terms:
     recorded: str
 
     @property
-    def owned(self) -> bool:
+    def is_owned(self) -> bool:
         """A machine of the organisation: it costs what the organisation says."""
         return self.priced == "own"
 
@@ -38,22 +38,22 @@ class Terms:
 
 
 @cache
-def terms() -> Mapping[str, Terms]:
+def terms() -> Mapping[str, CloudTerms]:
     """Every place by its name, which is the name of its kind of backend."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["cloud"]: _terms(row) for row in rows}
 
 
-def clouds_named(name: str) -> tuple[str, ...]:
+def find_clouds(name: str) -> tuple[str, ...]:
     """The places of that name, or all of that provider (`aws`); none when nobody has it."""
-    wanted = name.strip().lower()
-    return tuple(each.cloud for each in terms().values() if wanted in (each.cloud, each.provider))
+    requested = name.strip().lower()
+    return tuple(each.cloud for each in terms().values() if requested in (each.cloud, each.provider))
 
 
-def _terms(row: Mapping[str, str]) -> Terms:
+def _terms(row: Mapping[str, str]) -> CloudTerms:
     egress, max_run = row["egress_usd_gib"], row["max_run_s"]
-    return Terms(
+    return CloudTerms(
         cloud=row["cloud"],
         provider=row["provider"],
         billing=Billing(step_s=int(row["billing_step_s"]), minimum_s=int(row["billing_minimum_s"])),

@@ -14,14 +14,12 @@ from anygpu.control.quotes import Quotes
 from anygpu.control.seams import Clock
 from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis
-from anygpu.plan.catalog import Catalog, Layers, Policy, places_in, terms
-from anygpu.plan.catalog.rows import Row
-from anygpu.plan.document import document
-from anygpu.plan.history import remembered
-from anygpu.plan.packed import MOST_ARCHIVE_BYTES, texts
-from anygpu.plan.places import Places
-from anygpu.plan.planner import Place, planned
-from anygpu.plan.workload import read_work
+from anygpu.plan.analyse.job import MAX_ARCHIVE_BYTES, analyse_job, read_archive
+from anygpu.plan.catalog import Catalog, CatalogLayers, CatalogPolicy, candidates_in, terms
+from anygpu.plan.catalog.tables import PriceRow
+from anygpu.plan.offers.candidates import Candidate, CandidateSet
+from anygpu.plan.offers.comparison import comparison_as_dict, rank
+from anygpu.plan.predict.history import past_durations
 from anygpu.spec.model import JobSpec
 from anygpu.store.blobs import Blobs
 from anygpu.store.uploads import Uploads
@@ -34,23 +32,23 @@ class _CatalogSnapshot:
     """The rows as they were in files of these ages, and what was made of them for those who have backends there."""
 
     stamp: object
-    rows: list[Row]
-    by_excluded: dict[frozenset[str], Places] = field(default_factory=dict)
+    rows: list[PriceRow]
+    by_excluded: dict[frozenset[str], CandidateSet] = field(default_factory=dict)
 
 
 class CatalogOffers:
     """Clouds in which nobody has configured a backend, as places."""
 
-    def __init__(self, layers: Layers, policy: Policy, stale_days: int, today: Today) -> None:
+    def __init__(self, layers: CatalogLayers, policy: CatalogPolicy, stale_days: int, today: Today) -> None:
         self._layers, self._policy, self._stale_days, self._today = layers, policy, stale_days, today
         self._snapshot: _CatalogSnapshot | None = None
         self._lock = asyncio.Lock()
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> CatalogPolicy:
         return self._policy
 
-    async def candidates(self, excluded: frozenset[str]) -> Places:
+    async def candidates(self, excluded: frozenset[str]) -> CandidateSet:
         """`without`: clouds whose offers are known from the backends themselves."""
         async with self._lock:
             stamp = self._today(), _file_versions(self._layers)
@@ -63,14 +61,14 @@ class CatalogOffers:
                 )
             return read.by_excluded[excluded]
 
-    def _build_candidates(self, rows: list[Row], excluded: frozenset[str]) -> Places:
+    def _build_candidates(self, rows: list[PriceRow], excluded: frozenset[str]) -> CandidateSet:
         known = terms()
-        others = [row for row in rows if row.cloud not in excluded and not known[row.cloud].owned]
+        others = [row for row in rows if row.cloud not in excluded and not known[row.cloud].is_owned]
         catalog = Catalog(others, today=self._today(), policy=self._policy, stale_days=self._stale_days)
-        return places_in(catalog)
+        return candidates_in(catalog)
 
 
-def _file_versions(layers: Layers) -> tuple[tuple[str, int], ...]:
+def _file_versions(layers: CatalogLayers) -> tuple[tuple[str, int], ...]:
     files = [layers.edits, *sorted(layers.folder.glob("*.csv"))]
     return tuple((path.name, _modified_ns(path)) for path in files)
 
@@ -116,12 +114,12 @@ class AnalysisReader:
             return b""
         key = self._uploads.key(organisation, sha256)
         info = await self._blobs.head(key)
-        return b"" if info is None or info.size > MOST_ARCHIVE_BYTES else await self._blobs.get(key)
+        return b"" if info is None or info.size > MAX_ARCHIVE_BYTES else await self._blobs.get(key)
 
 
 def _analyse_archive(spec: JobSpec, archive: bytes) -> Analysis | None:
-    files = texts(archive, spec.workdir.subdir if spec.workdir else "") if archive else {}
-    return read_work(spec, files)
+    files = read_archive(archive, spec.workdir.subdir if spec.workdir else "") if archive else {}
+    return analyse_job(spec, files)
 
 
 class JobPlanner:
@@ -146,25 +144,25 @@ class JobPlanner:
     ) -> dict[str, Any]:
         """`files`: the code, where it was not uploaded. `most` and `short`: see `document`."""
         read = await self._analyse(spec, organisation, files)
-        duration = remembered(spec, read, await self._remembers(spec, organisation))
+        duration = past_durations(spec, read, await self._remembers(spec, organisation))
         own = await self._configured_candidates(spec, organisation)
         kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
-        places = (await self._catalog.candidates(kinds)).joined(own)
+        places = (await self._catalog.candidates(kinds)).extend(own)
 
         now = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
 
         def compared() -> dict[str, Any]:
-            found = planned(spec, read, places, deadline_s=spec.limits.seconds_left(now), duration=duration)
-            return document(found, read, most=most, short=short)
+            found = rank(spec, read, places, deadline_s=spec.limits.seconds_left(now), duration=duration)
+            return comparison_as_dict(found, read, limit=most, short=short)
 
         return await asyncio.to_thread(compared)
 
     async def _analyse(self, spec: JobSpec, organisation: str, files: Mapping[str, str]) -> Analysis | None:
         if files:
-            return await asyncio.to_thread(read_work, spec, files)
+            return await asyncio.to_thread(analyse_job, spec, files)
         return await self._analyses(spec, organisation)
 
-    async def _configured_candidates(self, spec: JobSpec, organisation: str) -> list[Place]:
+    async def _configured_candidates(self, spec: JobSpec, organisation: str) -> list[Candidate]:
         offers = await self._quotes.offers(spec.resources)
         mine = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
         return [as_place(self._with_own_price(offer), self._conditions_at(offer.backend)) for offer in mine]

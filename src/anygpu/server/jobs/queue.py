@@ -8,7 +8,7 @@ from anygpu.control.pool import Waiting, in_turn, standing
 from anygpu.control.queue import wants_a_place
 from anygpu.control.seams import Clock
 from anygpu.events.view import JobView
-from anygpu.plan.queueing import PoolJob, Rules
+from anygpu.plan.fair_share import FairShareRules, PoolJob
 from anygpu.store.journal import Journal
 
 MAX_AGE_S = 0.5
@@ -55,7 +55,7 @@ class QueueSnapshot:
             return
         self._read_at = self._clock.monotonic()
         self._live = await self._journal.live()
-        now_ms, bands = self._clock.wall_ms(), Rules(bands_gpu_s=self._policy.sharing.bands_slot_s)
+        now_ms, bands = self._clock.wall_ms(), FairShareRules(bands_gpu_s=self._policy.sharing.bands_slot_s)
         now = standing(self._live, await self._journal.usages(), self._policy, now_ms)
         used = {name: tenant.usage.now(now.now_s) for name, tenant in now.tenants.items()}
         waiting = self._waiting.of((view for view in self._live if wants_a_place(view)), now_ms)

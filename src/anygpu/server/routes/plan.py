@@ -10,7 +10,12 @@ from anygpu.api.plans import AccuracyReport, JobPlan, JobPlanDetails, PlanReques
 from anygpu.errors import BlobMissing
 from anygpu.events.facts import Status
 from anygpu.events.view import JobView
-from anygpu.plan.accuracy import TARGET, Judged, accuracy, by_basis
+from anygpu.plan.predict.accuracy import (
+    TARGET_COVERAGE,
+    JudgedPrediction,
+    accuracy_by_basis,
+    measure_accuracy,
+)
 from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 from anygpu.server.http.openapi import PLAN_SCHEMA, SPEC_EXAMPLE, object_body
 from anygpu.server.http.route import api_router
@@ -92,16 +97,16 @@ async def get_accuracy(services: ServicesDep, caller: CallerDep) -> AccuracyRepo
     return AccuracyReport(
         jobs=len(outcomes),
         most=MOST,
-        target=TARGET,
+        target=TARGET_COVERAGE,
         before=_stage_accuracy(before),
         first_steps=_stage_accuracy(later),
     )
 
 
-def _prediction_pair(outcome: Outcome, prediction: Any) -> Judged:
-    return Judged(said=prediction, wall_s=outcome.wall_s, cost_microusd=outcome.cost_microusd)
+def _prediction_pair(outcome: Outcome, prediction: Any) -> JudgedPrediction:
+    return JudgedPrediction(prediction=prediction, wall_s=outcome.wall_s, cost_microusd=outcome.cost_microusd)
 
 
-def _stage_accuracy(pairs: Sequence[Judged]) -> StageAccuracy:
-    parts = {basis: asdict(part) for basis, part in by_basis(pairs).items()}
-    return StageAccuracy.model_validate({**asdict(accuracy(pairs)), "by_basis": parts})
+def _stage_accuracy(pairs: Sequence[JudgedPrediction]) -> StageAccuracy:
+    parts = {basis: asdict(part) for basis, part in accuracy_by_basis(pairs).items()}
+    return StageAccuracy.model_validate({**asdict(measure_accuracy(pairs)), "by_basis": parts})

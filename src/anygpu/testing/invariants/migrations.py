@@ -21,9 +21,9 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
         left = [entry for entry in timeline.events(StopRequested) if entry.event.reason == MOVE]
         if left and mode_of(view.spec, rules) != "act":
             yield Violation(13, f"job {job_id} was moved, and nobody allowed that")
-        if len(left) > rules.most:
+        if len(left) > rules.max_moves:
             yield Violation(13, f"job {job_id} was moved {len(left)} times")
-        if any(later.at - earlier.at < rules.apart_s for earlier, later in pairwise(left)):
+        if any(later.at - earlier.at < rules.min_interval_s for earlier, later in pairwise(left)):
             yield Violation(13, f"job {job_id} was moved again too soon")
         for number, stop in enumerate(left, 1):
             yield from _check_target(timeline, stop, left[:number])

@@ -7,7 +7,7 @@ from typing import Any
 
 from anygpu.control.policy import Policy
 from anygpu.control.sharing import Sharing
-from anygpu.plan.moving import Moving
+from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
 from anygpu.testing.simulation.crashes import CrashPoint
@@ -47,7 +47,7 @@ POLICY = Policy(
     spot_tick_s=60,
     meter_every_s=15,
     meter_for_s=300,
-    moving=Moving(least_microusd=20_000, least_s=60, apart_s=180, every_s=40),
+    moving=MigrationPolicy(min_saving_microusd=20_000, min_saving_s=60, min_interval_s=180, check_every_s=40),
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT_KEY = "patient"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.cli.jobs.plan import _code_files
-from anygpu.plan.workload import MOST_FILES
+from anygpu.plan.analyse.job import MAX_FILES
 from anygpu.spec.model import JobSpec
 
 
@@ -26,7 +26,7 @@ def test_links_out_of_the_directory_and_back_into_it_are_not_followed(tmp_path: 
 
 
 def test_an_environment_in_the_directory_takes_no_room_from_the_code(tmp_path: Path, spec: JobSpec) -> None:
-    for number in range(MOST_FILES + 10):
+    for number in range(MAX_FILES + 10):
         module = tmp_path / ".venv" / "lib" / f"m{number}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
         module.write_text("x = 1\n")

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.plan import activations, memory, models
-from anygpu.plan.activations import Numbers
+from anygpu.plan.hardware import models
+from anygpu.plan.predict import memory
+from anygpu.plan.predict import memory as activations
+from anygpu.plan.predict.memory import NumberFormat
 
 TABLE = Path(__file__).parent.parent / "published_memory.json"
 _OPTIONS = (
     "batch",
     "precision",
-    "pure",
+    "half_weights",
     "optimiser",
     "adapters",
-    "trained",
+    "trained_parameters",
     "recomputes",
     "sequence",
     "pixels",
@@ -44,11 +46,11 @@ def figures() -> list[Figure]:
 
 
 def _figure(row: dict[str, Any]) -> Figure:
-    shape = models.lookup(row["model"]) if "model" in row else None
+    shape = models.find_model(row["model"]) if "model" in row else None
     parameters = int(row["parameters"]) if shape is None else shape.parameters
     options = {name: row[name] for name in _OPTIONS if name in row}
-    training = memory.Training(parameters=parameters, shape=shape, sample_bytes=_sample(row), **options)
-    found = memory.estimate(training, context_gb=row.get("context_gb", memory.CONTEXT_GB))
+    training = memory.TrainingSetup(parameters=parameters, shape=shape, sample_bytes=_sample(row), **options)
+    found = memory.estimate_memory(training, context_gb=row.get("context_gb", memory.CONTEXT_GB))
     on_device = row["measure"] == "device"
     published = row["published_gb"]
     peak = published if on_device else published + found.context_gb
@@ -64,12 +66,14 @@ def _figure(row: dict[str, Any]) -> Figure:
 
 
 def _sample(row: dict[str, Any]) -> float | None:
-    numbers = Numbers(element=4 if row["precision"] == "fp32" else 2)
+    numbers = NumberFormat(element_bytes=4 if row["precision"] == "fp32" else 2)
     if "detector" in row:
         how = row["detector"]
         options = {"width": how["width"], "frozen_norm": how["frozen_norm"]}
-        return activations.detector(how["depth"], how["pixels"], how["heads"], numbers, **options)
+        return activations.detector_activations(how["depth"], how["pixels"], how["heads"], numbers, **options)
     if "segmenter" in row:
         how = row["segmenter"]
-        return activations.segmenter(how["depth"], how["pixels"], numbers, output_stride=how["output_stride"])
+        return activations.segmenter_activations(
+            how["depth"], how["pixels"], numbers, output_stride=how["output_stride"]
+        )
     return None

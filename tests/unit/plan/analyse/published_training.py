@@ -10,8 +10,8 @@ from tests.unit.plan.analyse.scoring import SCRIPTS
 
 from anygpu.events.facts import Offer
 from anygpu.plan.analyse import Analysis, analyse
-from anygpu.plan.bill import Span
-from anygpu.plan.question import Question
+from anygpu.plan.offers.bill import Span
+from anygpu.plan.offers.estimate import Estimator
 from anygpu.spec.load import from_mapping
 
 TABLE = Path(__file__).parent.parent / "published_training.json"
@@ -93,13 +93,13 @@ def trainings() -> tuple[Training, ...]:
 def _training(row: dict[str, Any]) -> Training:
     gpus = row.get("gpus", 1)
     offer = Offer(backend="ec2", gpu_kind=row["gpu"], gpu_count=gpus)
-    question = Question(spec=from_mapping({"script": "train.py"}), read=_read(row))
+    question = Estimator(spec=from_mapping({"script": "train.py"}), analysis=_read(row))
     return Training(
         name=row["name"],
         machine=f"{gpus} x {row['gpu']}" if gpus > 1 else row["gpu"],
         as_published=row["as_published"],
         hours=row["hours"],
-        predicted_s=question.predicted(offer).training_s,
+        predicted_s=question.predict_duration(offer).training_s,
         source=row["source"],
     )
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from anygpu.plan.analyse import Analysis, analyse, datasets
+from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.fields import public_datasets
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 SETS = ("frameworks", "lints")
@@ -100,8 +101,8 @@ def same(field: str, found: Any, true: Any) -> bool:
 
 def _is_known_as(found: str, true: str) -> bool:
     """data/openwebtext is openwebtext."""
-    row = datasets.known(found)
-    return row is not None and row == datasets.known(true)
+    row = public_datasets.find_dataset(found)
+    return row is not None and row == public_datasets.find_dataset(true)
 
 
 def _plain(text: str) -> str:

@@ -19,9 +19,9 @@ TRAINING = (SCRIPTS / "click_resnet_cifar.py").read_text()
 
 def test_a_binary_file_is_said_to_be_one() -> None:
     read = analyse(random.Random(1).randbytes(50_000), name="train.py")
-    assert "binary" in read.problems[0].says
+    assert "binary" in read.problems[0].message
     assert read.characteristics is not None
-    assert read.characteristics.duration_hours.sureness == "low"
+    assert read.characteristics.duration_hours.confidence_level == "low"
 
 
 def test_an_empty_file_gives_an_empty_answer() -> None:
@@ -101,7 +101,7 @@ def test_a_huge_power_is_not_worked_out() -> None:
 
 def test_a_broken_notebook_says_what_to_do() -> None:
     read = analyse('{"cells": [', name="train.ipynb")
-    assert "export it to .py" in read.problems[0].says
+    assert "export it to .py" in read.problems[0].message
 
 
 def test_a_notebook_without_code_is_no_error() -> None:
@@ -169,7 +169,7 @@ def test_a_config_that_names_itself_a_billion_times_is_read_in_part(kind: str) -
 @pytest.mark.parametrize("value", ["!!bool x", "!!timestamp x", "!!int x", "2020-99-99", "9" * 5000, "\0"])
 def test_a_config_whose_value_is_not_what_it_says_is_named(value: str) -> None:
     read = analyse(READS_YAML, files={"c.yaml": f"a: {value}"})
-    assert "cannot be read" in read.problems[0].says
+    assert "cannot be read" in read.problems[0].message
 
 
 def test_a_config_with_thousands_of_keys_is_read_in_bounded_time() -> None:

@@ -101,7 +101,7 @@ def test_fifty_megabytes_are_read_in_part() -> None:
     read = analyse("import torch\nbatch_size = 8\n" + "x = 1\n" * 8_000_000)
     assert time.process_time() - begun < BOUNDED_S
     assert read.batch_size is not None
-    assert "48,000,028 characters" in read.problems[0].says
+    assert "48,000,028 characters" in read.problems[0].message
 
 
 def test_a_notebook_of_pictures_is_read_whole() -> None:

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from anygpu.plan.analyse import Analysis, analyse, summary
-from anygpu.plan.analyse.arithmetic import sane
+from anygpu.plan.analyse.code.conditions import is_plausible
 from anygpu.plan.analyse.trainer import analyse_trainer
-from anygpu.plan.models import lookup
+from anygpu.plan.hardware.models import find_model
 
 BOUNDED_S = 15.0
 HUGE = "0x" + "f" * 9000  # Python reads it, and refuses to print it
@@ -30,7 +30,7 @@ def is_sensible(read: Analysis) -> bool:
     job = read.characteristics
     assert job is not None
     numbers = [job.duration_hours.value, *job.duration_range_hours, *job.gpu_memory_range_gb]
-    counted = all(f is None or (0 < f.value < 1e31 and sane(f.value)) for f in found)
+    counted = all(f is None or (0 < f.value < 1e31 and is_plausible(f.value)) for f in found)
     return counted and all(map(math.isfinite, numbers)) and bool(summary(read))
 
 
@@ -161,5 +161,5 @@ def test_how_often_it_saves_is_a_number_of_steps_or_not_known(asked: str, every:
 
 def test_what_is_no_name_is_no_model() -> None:
     begun = time.process_time()
-    assert lookup("ra" * 50_000 + ".1") is None
+    assert find_model("ra" * 50_000 + ".1") is None
     assert time.process_time() - begun < BOUNDED_S

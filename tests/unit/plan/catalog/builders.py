@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import date
 
-from anygpu.plan.catalog import NO_POLICY, Catalog, Policy, Row
+from anygpu.plan.catalog import NO_POLICY, Catalog, CatalogPolicy, PriceRow
 
 TODAY = date(2026, 11, 16)
 HEADING = "cloud,instance_type,gpu,gpu_count,cpus,memory_gib,regions,market,price,source,recorded\n"
@@ -21,11 +21,11 @@ def row(
     region: str = "us-1",
     spot: bool = False,
     recorded: str = "2026-11-01",
-) -> Row:
-    return Row(cloud, name, gpu, count, cpus, memory_gib, region, spot, price, "a list", recorded)
+) -> PriceRow:
+    return PriceRow(cloud, name, gpu, count, cpus, memory_gib, region, spot, price, "a list", recorded)
 
 
-def catalog(*rows: Row, policy: Policy = NO_POLICY) -> Catalog:
+def catalog(*rows: PriceRow, policy: CatalogPolicy = NO_POLICY) -> Catalog:
     return Catalog(rows, today=TODAY, policy=policy)
 
 

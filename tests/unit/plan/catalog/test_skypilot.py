@@ -3,18 +3,18 @@
 import pytest
 
 from anygpu.errors import InvalidSpec
-from anygpu.plan.catalog.skypilot import Imported, read, recognised
+from anygpu.plan.catalog.skypilot import ImportedPrices, is_skypilot_table, read_skypilot
 
 COLUMNS = "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone"
 COLUMNS += ",Price,SpotPrice"
 
 
-def imported(*lines: str, cloud: str = "ec2") -> Imported:
+def imported(*lines: str, cloud: str = "ec2") -> ImportedPrices:
     text = [f"{line}\n" for line in (COLUMNS, *lines)]
-    return read(text, "vms.csv", cloud=cloud, source="a list", recorded="2026-11-01")
+    return read_skypilot(text, "vms.csv", cloud=cloud, source="a list", recorded="2026-11-01")
 
 
-def prices(found: Imported) -> dict[tuple[str, str, bool], int | None]:
+def prices(found: ImportedPrices) -> dict[tuple[str, str, bool], int | None]:
     return {row.key[1:]: row.price_microusd for row in found.rows}
 
 
@@ -39,7 +39,7 @@ def test_lines_that_are_no_offer_are_left_out_and_counted() -> None:
         "g4dn.xlarge,4,16,T4,1,,us-east-1,,0.526,nan",
     )
     assert prices(found) == {("g4dn.xlarge", "us-east-1", False): 526_000}
-    assert found.left_out == {"no GPU": 1, "a part of a GPU": 1, "no price": 1, "a TPU": 1}
+    assert found.skipped == {"no GPU": 1, "a part of a GPU": 1, "no price": 1, "a TPU": 1}
 
 
 def test_a_gpu_of_google_is_added_to_the_machine_it_comes_with() -> None:
@@ -62,7 +62,7 @@ def test_a_gpu_of_google_is_added_to_the_machine_it_comes_with() -> None:
         ("n1-standard-8 + T4", "us-central1", False): 730_000,
         ("n1-standard-8 + T4", "us-central1", True): 290_000,
     }
-    assert found.left_out == {"no GPU": 3, "a GPU without its host": 2}
+    assert found.skipped == {"no GPU": 3, "a GPU without its host": 2}
     assert next((row.cpus, row.memory_gib) for row in found.rows if row.gpu == "B200") == (224, 3968)
 
 
@@ -80,9 +80,11 @@ def test_a_mistake_is_told_with_its_line_and_nothing_is_taken() -> None:
     with pytest.raises(InvalidSpec, match=r"vms.csv:2: has 3 cells, not 10"):
         imported("a,1,1")
     with pytest.raises(InvalidSpec, match=r"no column 'AcceleratorCount', 'Price'"):
-        read(["InstanceType,AcceleratorName,Region\n"], "it", cloud="ec2", source="a", recorded="2026-11-01")
+        read_skypilot(
+            ["InstanceType,AcceleratorName,Region\n"], "it", cloud="ec2", source="a", recorded="2026-11-01"
+        )
 
 
 def test_the_columns_tell_whose_kind_of_list_it_is() -> None:
-    assert recognised(COLUMNS.split(","))
-    assert not recognised(["cloud", "price"])
+    assert is_skypilot_table(COLUMNS.split(","))
+    assert not is_skypilot_table(["cloud", "price"])

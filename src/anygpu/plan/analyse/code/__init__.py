@@ -1,0 +1,1 @@
+"""Read source and configuration files: syntax, settings and their values."""

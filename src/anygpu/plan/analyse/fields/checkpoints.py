@@ -1,0 +1,454 @@
+"""Find out whether, how often and where the code saves checkpoints, and whether it can resume."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from anygpu.plan.analyse.code.syntax import CallSite
+from anygpu.plan.analyse.code.training_code import Code, count_finding
+from anygpu.plan.analyse.code.values import Value
+from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, CodeFinding
+
+_SAVES = (
+    "save",
+    "save_state",
+    "save_pretrained",
+    "save_checkpoint",
+    "save_model",
+    "save_weights",
+    "save_states",
+    "save_args",
+    "dump",
+    "checkpoint",
+    "async_save",
+    "save_accelerator_state",
+)
+_SAVE_HELPERS = re.compile(r"save_(on_master|ckpt|snapshot|\w*checkpoint)$")  # a helper of the code's own
+_NOT_SAVES = ("np.save", "numpy.save", "json.dump", "yaml.dump", "plt", "image", "fig", "Image", "toml.dump")
+_CALLBACKS = (
+    "ModelCheckpoint",
+    "BackupAndRestore",
+    "CheckpointManager",
+    "CheckpointSaver",
+    "DiskSaver",
+    "CheckpointCallback",
+    "SaveModelCallback",
+)
+_MM_TRAINS = ("train_detector", "train_segmentor", "train_model")
+_OUTPUT_OPTIONS = ("output_dir", "save_dir", "out_dir", "checkpoint_dir", "ckpt_dir", "work_dir")
+_MODEL_WORDS = re.compile(
+    r"(?i)torch|model|net|fabric|ckpt|checkpoint|manager|mngr|learn|keras|paddle|xm|self|agent"
+)
+
+
+def save_calls(code: Code) -> list[CallSite]:
+    """Calls that write a model or a state."""
+    named = (
+        call for call in code.facts.calls if call.short_name in _SAVES or _SAVE_HELPERS.match(call.short_name)
+    )
+    return [call for call in named if _is_save(code, call)]
+
+
+def _is_save(code: Code, call: CallSite) -> bool:
+    if any(word in call.name for word in _NOT_SAVES):
+        return False
+    if call.short_name == "dump":
+        return call.name.startswith(("joblib", "pickle", "dill", "cloudpickle"))
+    if call.short_name == "checkpoint":
+        return call.name.startswith("anygpu")
+    if call.short_name == "save":
+        return _MODEL_WORDS.search(call.name) is not None
+    return True
+
+
+def checkpointing(code: Code) -> CodeFinding[bool] | None:
+    """Whether it saves while it trains, not only when it is done."""
+    for reader in (
+        _hf_saves,
+        _lightning_saves,
+        _yolo_saves,
+        _callbacks,
+        _hydra_callback,
+        _snapshots,
+        _loop_saves,
+    ):
+        finding = reader(code)
+        if finding is not None:
+            return finding
+    end = save_calls(code)
+    if end:
+        because = "saves once, when the training is over"
+        return CodeFinding(
+            value=False, file=end[0].file, line=end[0].line, confidence=LIKELY, because=because
+        )
+    first = code.facts.sources[0].name if code.facts.sources else ""
+    return CodeFinding(
+        value=False, file=first, confidence=absence_confidence(code), because="nothing saves the model"
+    )
+
+
+def absence_confidence(code: Code) -> float:
+    """What is not there may be in a module that was not given."""
+    return GUESS - 0.1 if code.has_unseen_modules else LIKELY
+
+
+def _hf_saves(code: Code) -> CodeFinding[bool] | None:
+    for call in code.hf_arguments:
+        setting = code.argument_value(call, "save_strategy")
+        off = setting is not None and setting.value == "no"
+        because = "save_strategy is no" if off else "the Trainer saves"
+        return CodeFinding(value=not off, file=call.file, line=call.line, confidence=LIKELY, because=because)
+    parser = code.hf_parser
+    if parser is None:
+        return None
+    setting = code.settings.configured("save_strategy")
+    off = setting is not None and setting.value == "no"
+    because = "save_strategy is no" if off else "the Trainer saves"
+    return CodeFinding(value=not off, file=parser.file, line=parser.line, confidence=LIKELY, because=because)
+
+
+def _lightning_saves(code: Code) -> CodeFinding[bool] | None:
+    for call in (c for c in code.lightning_trainers if c.short_name != "Fabric"):
+        setting = code.argument_value(call, "enable_checkpointing", "checkpoint_callback")
+        off = setting is not None and setting.value is False
+        because = "enable_checkpointing is False" if off else "Lightning saves after each epoch"
+        return CodeFinding(value=not off, file=call.file, line=call.line, confidence=LIKELY, because=because)
+    return None
+
+
+def _yolo_saves(code: Code) -> CodeFinding[bool] | None:
+    for call in code.yolo_trainings:
+        setting = code.argument_value(call, "save")
+        off = setting is not None and setting.value is False
+        return CodeFinding(
+            value=not off, file=call.file, line=call.line, confidence=LIKELY, because="ultralytics saves"
+        )
+    return None
+
+
+def _callbacks(code: Code) -> CodeFinding[bool] | None:
+    call = code.facts.first_call(*_CALLBACKS, "DefaultTrainer")
+    call = call or (code.facts.first_call("Checkpoint") if code.imports("ignite") else None)
+    call = call or (code.facts.first_call("from_cfg", "Runner") if code.imports("mmengine") else None)
+    call = call or (code.facts.first_call(*_MM_TRAINS) if code.imports("mmcv") else None)
+    if call is None:
+        return None
+    return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=call.short_name)
+
+
+def _hydra_callback(code: Code) -> CodeFinding[bool] | None:
+    """hydra makes what its configuration names: `_target_: lightning.pytorch.callbacks.ModelCheckpoint`."""
+    for setting in code.settings.configs.values():
+        if isinstance(setting.value, str) and setting.value.endswith(".ModelCheckpoint"):
+            return CodeFinding(
+                value=True, file=setting.file, line=setting.line, confidence=LIKELY, because=setting.value
+            )
+    return None
+
+
+def _snapshots(code: Code) -> CodeFinding[bool] | None:
+    """catboost keeps a snapshot of a boosting that it goes on from by itself."""
+    for call in code.facts.calls:
+        if is_argument_true(code, call, "save_snapshot"):
+            return CodeFinding(
+                value=True, file=call.file, line=call.line, confidence=SURE, because="save_snapshot"
+            )
+    return None
+
+
+def is_argument_true(code: Code, call: CallSite, name: str) -> bool:
+    setting = code.argument_value(call, name) if call.has(name) else None
+    return setting is not None and setting.value is True
+
+
+def _loop_saves(code: Code) -> CodeFinding[bool] | None:
+    for call in save_calls(code):
+        often = any(modulo_value(code, guard) is not None for guard in call.context.guards)
+        if code.facts.loop_depth(call) > 0 or often:
+            because = "saves every so often" if often else "saves in the loop"
+            return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
+    return None
+
+
+def checkpoint_every(code: Code) -> CodeFinding[str] | None:
+    """How often: "epoch", or a number of steps or epochs as written."""
+    for call in code.hf_arguments:
+        strategy, steps = code.argument_value(call, "save_strategy"), code.argument_value(call, "save_steps")
+        if strategy is not None and strategy.value == "epoch":
+            return _text_finding("epoch", strategy)
+        if strategy is None or strategy.value == "steps":
+            return _count_text(steps, "steps") if steps else _default_every("500 steps", call)
+    for call in code.facts.calls_of("ModelCheckpoint"):
+        return _count_text(code.argument_value(call, "every_n_train_steps"), "steps") or _default_every(
+            "epoch", call
+        )
+    if code.lightning_trainers or code.yolo_trainings:
+        return _default_every("epoch", [*code.lightning_trainers, *code.yolo_trainings][0])
+    return _every_in_loop(code)
+
+
+def _count_text(setting: Value | None, unit: str) -> CodeFinding[str] | None:
+    """None where it is no number of them: transformers take 0.1 for a tenth of the run."""
+    count = count_finding(setting)
+    return None if setting is None or count is None else _text_finding(f"{count.value} {unit}", setting)
+
+
+def _default_every(value: str, call: CallSite) -> CodeFinding[str]:
+    return CodeFinding(value=value, file=call.file, line=call.line, confidence=GUESS)
+
+
+def _text_finding(value: str, setting: Value) -> CodeFinding[str]:
+    return CodeFinding(value=value, file=setting.file, line=setting.line, confidence=setting.confidence)
+
+
+def _every_in_loop(code: Code) -> CodeFinding[str] | None:
+    for call in save_calls(code):
+        if code.facts.loop_depth(call) == 0:
+            continue
+        step = next(
+            (n for guard in call.context.guards if (n := modulo_value(code, guard)) is not None), None
+        )
+        unit = "epochs" if _loop_word(call, "epoch") else "steps"
+        if step is not None and step.value != 1:
+            return _count_text(step, unit)
+        return _default_every(
+            "epoch" if unit == "epochs" or code.facts.loop_depth(call) == 1 else "step", call
+        )
+    return None
+
+
+def _loop_word(call: CallSite, word: str) -> bool:
+    inner = call.context.loops[-1] if call.context.loops else None
+    return isinstance(inner, ast.For) and word in ast.unparse(inner.target).lower()
+
+
+def modulo_value(code: Code, test: ast.expr) -> Value | None:
+    """N in `step % N == 0`, wherever it stands in a condition."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            finding = code.settings.evaluate_number(node.right)
+            if count_finding(finding) is not None:
+                return finding
+    return None
+
+
+def checkpoint_paths(code: Code) -> tuple[CodeFinding[str], ...]:
+    """Where the saves go, as far as it is written."""
+    return tuple(dict.fromkeys(_all_paths(code)))
+
+
+def _all_paths(code: Code) -> Iterator[CodeFinding[str]]:
+    for call in save_calls(code):
+        position = 1 if call.name.startswith(("torch.save", "joblib", "pickle", "xm")) else 0
+        setting = code.settings.evaluate(
+            call.argument("f", "filepath", "path", "filename", position=position)
+        )
+        setting = (
+            setting
+            if setting is not None and isinstance(setting.value, str)
+            else _first_path_part(code, call, position)
+        )
+        if setting is not None and isinstance(setting.value, str):
+            yield _text_finding(setting.value, setting)
+    for call in [
+        *code.hf_arguments,
+        *code.lightning_trainers,
+        *code.yolo_trainings,
+        *code.facts.calls_of(*_CALLBACKS),
+    ]:
+        setting = code.settings.evaluate_text(
+            call.argument("output_dir", "default_root_dir", "dirpath", "filepath", "project")
+        )
+        setting = setting or (
+            code.settings.evaluate_text(call.argument(position=0))
+            if call.short_name == "ModelCheckpoint"
+            else None
+        )
+        if setting is not None:
+            yield _text_finding(str(setting.value), setting)
+    yield from _given_directories(code)
+
+
+def _given_directories(code: Code) -> Iterator[CodeFinding[str]]:
+    """--output_dir names where saves go, whichever helper writes them."""
+    for name in _OUTPUT_OPTIONS:
+        setting = code.settings.command_line.get(name)
+        if setting is not None and isinstance(setting.value, str):
+            yield _text_finding(setting.value, setting)
+
+
+def _first_path_part(code: Code, call: CallSite, position: int) -> Value | None:
+    node = call.argument("f", "filepath", "path", position=position)
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    return code.settings.evaluate_text(node.args[0])
+
+
+_RESUME_CALLS = (
+    "load_state",
+    "restore_checkpoint",
+    "restore_or_initialize",
+    "resume_path",
+    "load_checkpoint",
+    "resume_checkpoint",
+    "resume_or_load",
+    "restore",
+    "maybe_resume",
+)
+_RESUME_WORD = re.compile(
+    r"resume|restore|start_epoch|begin_epoch|initial_epoch|last_checkpoint|continue_train"
+)
+_RESUME_NAME = re.compile(r"(auto_?)?resume(_?(from|path|checkpoint|ckpt|training|epoch|dir|file)\w*)?$")
+_LOADERS = ("load", "load_checkpoint", "restore")
+_COUNTS = re.compile(r"epoch|step|iter|optim|^(it|ep)$")
+_SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler|(^|[._])opt([._\d]|$)")
+
+
+def resuming(code: Code) -> CodeFinding[bool] | None:
+    """Whether a new process can go on where another stopped."""
+    for reader in _READERS:
+        finding = reader(code)
+        if finding is not None:
+            return finding
+    first = code.facts.sources[0].name if code.facts.sources else ""
+    return CodeFinding(
+        value=False, file=first, confidence=absence_confidence(code), because="nothing loads a saved state"
+    )
+
+
+def _resume_option(code: Code) -> CodeFinding[bool] | None:
+    """Who offers --resume has written it, here or in a module that was not given."""
+    for name, setting in [*code.settings.option_defaults.items(), *code.settings.configs.items()]:
+        if _RESUME_NAME.match(name):
+            because = f"offers {name}"
+            return CodeFinding(
+                value=True, file=setting.file, line=setting.line, confidence=GUESS, because=because
+            )
+    offered = next((name for name in sorted(code.settings.without_default) if _RESUME_NAME.match(name)), None)
+    if offered is None:
+        return None
+    file = code.facts.sources[0].name
+    return CodeFinding(value=True, file=file, confidence=GUESS, because=f"offers {offered}")
+
+
+def _trainer_resume(code: Code) -> CodeFinding[bool] | None:
+    for call in code.facts.calls:
+        for name in ("resume_from_checkpoint", "ckpt_path", "resume"):
+            node = call.argument(name)
+            if node is None or call.short_name not in (
+                "train",
+                "fit",
+                "Trainer",
+                "TrainingArguments",
+                "resume_or_load",
+            ):
+                continue
+            off = isinstance(node, ast.Constant) and node.value in (None, False, "")
+            if not off and call.context.function != "test":
+                return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=name)
+    return None
+
+
+def _loads_state(code: Code) -> CodeFinding[bool] | None:
+    """The optimiser's state too, or with an epoch: weights alone are a fine-tuning, not a resume."""
+    loads = [c for c in code.facts.calls_of("load_state_dict") if _SEES_TRAINING.search(c.base.lower())]
+    if loads:
+        return CodeFinding(
+            value=True, file=loads[0].file, line=loads[0].line, confidence=SURE, because="loads its optimiser"
+        )
+    for call in code.facts.calls_of("load", "load_model", "load_weights", "load_state_dict"):
+        if call.name.startswith(("json", "yaml", "np.", "numpy", "pickle")) and call.short_name == "load":
+            continue
+        words = " ".join(map(ast.unparse, [*call.context.branches, *call.node.args])).lower()
+        if _RESUME_WORD.search(words):
+            return CodeFinding(
+                value=True, file=call.file, line=call.line, confidence=LIKELY, because="loads when resuming"
+            )
+    return None
+
+
+def _reads_progress(code: Code) -> CodeFinding[bool] | None:
+    """snapshot = torch.load(path); self.epochs_run = snapshot["EPOCHS_RUN"]: it goes on counting."""
+    loaded = {name for name, made in code.facts.made_by.items() if made.rpartition(".")[2] in _LOADERS}
+    for source in code.facts.sources if loaded else ():
+        for node in ast.walk(source.tree):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in loaded
+            ):
+                key = node.slice.value if isinstance(node.slice, ast.Constant) else ""
+                if isinstance(node.ctx, ast.Load) and _COUNTS.search(str(key).lower()):
+                    return CodeFinding(
+                        value=True, file=source.name, line=node.lineno, confidence=LIKELY, because=str(key)
+                    )
+    return None
+
+
+def _resume_call(code: Code) -> CodeFinding[bool] | None:
+    for call in code.facts.calls_of(*_RESUME_CALLS):
+        node = call.argument("resume")
+        if isinstance(node, ast.Constant) and node.value is False:
+            continue
+        if call.short_name == "resume_or_load" and node is None:
+            continue
+        if call.short_name == "restore" and not re.search(
+            r"(?i)ckpt|check|manager|mngr|orbax|saver", call.name
+        ):
+            continue
+        return CodeFinding(
+            value=True, file=call.file, line=call.line, confidence=LIKELY, because=call.short_name
+        )
+    return None
+
+
+def _framework_resume(code: Code) -> CodeFinding[bool] | None:
+    call = code.facts.first_call("BackupAndRestore")
+    if call is not None:
+        return CodeFinding(
+            value=True, file=call.file, line=call.line, confidence=SURE, because="BackupAndRestore"
+        )
+    for call in code.fit_calls:
+        if call.has("initial_epoch"):
+            return CodeFinding(
+                value=True, file=call.file, line=call.line, confidence=LIKELY, because="initial_epoch"
+            )
+    setting = code.settings.command_line.get("resume_from_checkpoint") or code.settings.command_line.get(
+        "resume"
+    )
+    if setting is not None and setting.value not in (False, None, ""):
+        return CodeFinding(
+            value=True, file=setting.file, line=setting.line, confidence=LIKELY, because=setting.because
+        )
+    return None
+
+
+def _booster_resume(code: Code) -> CodeFinding[bool] | None:
+    for call in code.facts.calls:
+        if is_argument_true(code, call, "save_snapshot"):
+            because = "goes on from its snapshot"
+            return CodeFinding(value=True, file=call.file, line=call.line, confidence=SURE, because=because)
+        if call.has("xgb_model", "init_model") or (
+            code.imports("sklearn", "catboost") and call.has("warm_start_from")
+        ):
+            node = call.argument("xgb_model", "init_model")
+            if not (isinstance(node, ast.Constant) and node.value is None):
+                return CodeFinding(
+                    value=True,
+                    file=call.file,
+                    line=call.line,
+                    confidence=LIKELY,
+                    because="goes on from a model",
+                )
+    return None
+
+
+_READERS = (
+    _trainer_resume,
+    _loads_state,
+    _reads_progress,
+    _resume_call,
+    _framework_resume,
+    _booster_resume,
+    _resume_option,
+)

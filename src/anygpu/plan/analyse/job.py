@@ -1,0 +1,113 @@
+"""Analyse a job from its spec and the files that travel with it."""
+
+import io
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.trainer import analyse_trainer
+from anygpu.spec.model import JobSpec
+
+READABLE_SUFFIXES = (
+    ".py",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".toml",
+    "requirements.txt",
+)  # what may say something of the work
+MAX_LINES = 1000
+MAX_FILES, MAX_BYTES = 200, 2 * 1024 * 1024
+
+
+def job_script(spec: JobSpec) -> str:
+    """The script the job runs, as its working directory names it; empty when it runs none."""
+    return spec.script or next((word for word in _words(spec) if word.endswith(".py")), "")
+
+
+def analyse_job(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
+    """None when nothing is known of what it runs. Nothing of it is run."""
+    analysis = _analyse(spec, files)
+    if analysis is None or not isinstance(spec.requirements, str):
+        return analysis
+    return replace(analysis, requirements=_lines(files.get(spec.requirements, "")))
+
+
+def _analyse(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
+    if spec.trainer is not None:
+        return analyse_trainer(spec.trainer, spec.config)
+    if spec.code is not None:
+        return analyse(spec.code, name="code", files=files)
+    script = job_script(spec)
+    if script not in files:
+        return None
+    other_files = {name: text for name, text in files.items() if name != script}
+    return analyse(files[script], name=script, args=_arguments(spec, script), files=other_files)
+
+
+def _lines(text: bytes | str) -> tuple[str, ...]:
+    words = text if isinstance(text, str) else text.decode("utf-8", errors="replace")
+    return tuple(words.splitlines()[:MAX_LINES])
+
+
+def _arguments(spec: JobSpec, script: str) -> tuple[str, ...]:
+    if spec.script:
+        return tuple(spec.args)
+    words = _words(spec)
+    return tuple(words[words.index(script) + 1 :])
+
+
+def _words(spec: JobSpec) -> list[str]:
+    return spec.command.split() if isinstance(spec.command, str) else list(spec.command or ())
+
+
+MAX_ARCHIVE_BYTES = 32 * 1024 * 1024
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+MAX_ENTRIES = 20_000
+
+
+def read_archive(archive: bytes, subdir: str = "") -> dict[str, bytes]:
+    """By their paths below `subdir`. What is broken, huge or no archive yields what was read before that."""
+    finding: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=_BoundedInflate(archive), mode="r|") as tar:
+            for count, entry in enumerate(tar):
+                if count >= MAX_ENTRIES or len(finding) >= MAX_FILES:
+                    break
+                name = _relative_path(entry.name, subdir)
+                if name and entry.isfile() and entry.size <= MAX_BYTES and name.endswith(READABLE_SUFFIXES):
+                    file = tar.extractfile(entry)
+                    finding[name] = file.read() if file is not None else b""
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, OSError):
+        pass
+    return finding
+
+
+def _relative_path(name: str, subdir: str) -> str:
+    path = PurePosixPath(name)
+    if not subdir:
+        return path.as_posix()
+    return path.relative_to(subdir).as_posix() if path.is_relative_to(subdir) else ""
+
+
+class _BoundedInflate(io.RawIOBase):
+    """Inflates as it is read, and stops at a size: a small archive can unpack to a very large one."""
+
+    def __init__(self, archive: bytes) -> None:
+        self._inflate = zlib.decompressobj(wbits=31)
+        self._rest, self._left = archive, MAX_UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes; `size` is never negative here."""
+        if self._left <= 0:
+            raise tarfile.ReadError("more than is read of an archive")
+        piece = self._inflate.decompress(self._rest, max(1, size))
+        self._rest = self._inflate.unconsumed_tail
+        self._left -= len(piece)
+        return piece

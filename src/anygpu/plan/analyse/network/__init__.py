@@ -1,0 +1,1 @@
+"""Find the model that is trained and count its weights."""

@@ -1,0 +1,1 @@
+"""Data about GPUs, published models and PyTorch wheels."""

@@ -1,0 +1,191 @@
+"""What the GPUs people rent can do, and one name for each of their many spellings.
+
+`NVIDIA A100-SXM4-80GB`, `A100-80GB` and `a100_80g` are one kind. A name that could be several (`A100`) is a family:
+`matches` accepts each of its kinds, `spec` takes the one that clouds mean when they say no more.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("gpus.csv")
+# What a bare family name means where a cloud says no more.
+DEFAULT_KINDS = {"A100": "A100-40GB", "V100": "V100-16GB", "H100": "H100-SXM", "RTXPRO6000": "RTXPRO6000"}
+# Left after the spelling is reduced to letters and digits: words that do not tell kinds apart.
+NOISE = re.compile(r"NVIDIA|GEFORCE|TESLA|AMD|INSTINCT|RADEON|TENSORCORE|GPU|GENERATION|BLACKWELL|HBM\dE?")
+ALIASES = {
+    "RTX6000": "QuadroRTX6000",
+    "A4000": "RTXA4000",
+    "A4500": "RTXA4500",
+    "A5000": "RTXA5000",
+    "A6000": "RTXA6000",
+    "A10040": "A100-40GB",
+    "A10080": "A100-80GB",
+    "A10080SXM": "A100-80GB",
+    "A100SXM80": "A100-80GB",
+    "A100PCIE80": "A100-80GB-PCIe",
+    "A10080PCIENVLINK": "A100-80GB-PCIe",
+    "A100PCIE": "A100",
+    "A100SXM": "A100",
+    "A100SXM40": "A100-40GB",
+    "A100PCIE40": "A100-40GB",
+    "V10016": "V100-16GB",
+    "V10032": "V100-32GB",
+    "V100SXM": "V100",
+    "V100SXM16": "V100-16GB",
+    "V100SXM32": "V100-32GB",
+    "V100PCIE16": "V100-16GB",
+    "V100PCIE32": "V100-32GB",
+    "P100PCIE": "P100",
+    "P100PCIE16": "P100",
+    "P100SXM16": "P100",
+    "H100MEGA": "H100-SXM",
+    "H10080": "H100-SXM",
+    "H10080HBM": "H100-SXM",
+    "H100SXM80": "H100-SXM",
+    "H10080SXM": "H100-SXM",
+    "H10080PCIE": "H100-PCIe",
+    "H10080PCIENVLINK": "H100-PCIe",
+    "H100PCIE80": "H100-PCIe",
+    "H100NVLINK": "H100-PCIe",
+    "H10094": "H100-NVL",
+    "H200SXM": "H200",
+    "H200SXM141": "H200",
+    "GH20096": "GH200",
+    "GH200480": "GH200",
+    "B200SXM": "B200",
+    "B300SXM": "B300",
+    "B300SXMAC": "B300",
+    "RTXPROSERVER6000": "RTXPRO6000",
+    "RTXPRO600096": "RTXPRO6000",
+    "RTXPRO6000SERVEREDITION": "RTXPRO6000",
+    "RTXPRO6000WORKSTATIONEDITION": "RTXPRO6000-WK",
+    "RTXPRO6000WS": "RTXPRO6000-WK",
+    "RTXPRO4500SERVEREDITION": "RTXPRO4500",
+    "RTXPRO4500SE": "RTXPRO4500",
+    "3090": "RTX3090",
+    "4090": "RTX4090",
+    "5090": "RTX5090",
+    "2080TI": "RTX2080Ti",
+    "MI300": "MI300X",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpec:
+    """One kind of GPU by its vendor's figures: TFLOPS are peaks without sparsity, 0 where there is no such unit."""
+
+    kind: str
+    family: str
+    vendor: str
+    memory_gib: float
+    bandwidth_gb_s: float
+    fp32_tflops: float
+    tf32_tflops: float
+    fp16_tflops: float
+    bf16_tflops: float
+    fp8_tflops: float
+    architecture: str
+    capability: str  # CUDA's (`8.0`), or AMD's target (`gfx942`)
+    year: int
+    source: str
+
+    def peak_tflops(self, precision: str) -> float:
+        """For `fp32`, `tf32`, `fp16`, `bf16` or `fp8`; a unit that is missing falls back to the next wider one."""
+        wider = {"fp8": "fp16", "bf16": "fp32", "fp16": "fp32", "tf32": "fp32"}
+        tflops: float = getattr(self, f"{precision}_tflops")
+        return tflops or self.peak_tflops(wider[precision])
+
+
+def specs() -> Mapping[str, GpuSpec]:
+    """Every kind by its name."""
+    return _specs()
+
+
+def canonical_name(spelling: str) -> str:
+    """The one name of a kind or family; what nobody knows stays as it was written."""
+    return _names().get(_normalise(spelling), spelling.strip())
+
+
+def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
+    """The figures of a kind; of a family, the member with that memory, else the usual one."""
+    name = canonical_name(spelling)
+    usual = _specs().get(DEFAULT_KINDS.get(name, name))
+    if not memory_gib or (usual and _is_close(usual.memory_gib, memory_gib)):
+        return usual
+    members = (each for each in _specs().values() if each.family == name)
+    return next((each for each in members if _is_close(each.memory_gib, memory_gib)), usual)
+
+
+def matches(requested: str, offered: str) -> bool:
+    """Whether the GPU offered is what was asked for: the same kind, or one of the family. `A10` is no `A100`."""
+    requested_name, tflops = canonical_name(requested), canonical_name(offered)
+    spec_ = _specs().get(tflops)
+    return requested_name.lower() == tflops.lower() or (spec_ is not None and spec_.family == requested_name)
+
+
+def closest_kind(spelling: str) -> str:
+    """The known kind that was probably meant; empty when none is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(_normalise(spelling), list(_names()), n=1, cutoff=0.5)
+    return _names()[close[0]] if close else ""
+
+
+def is_known(spelling: str) -> bool:
+    """Whether it is a kind or a family of the table."""
+    return _normalise(spelling) in _names()
+
+
+def _is_close(has_gib: float, said_gib: float) -> bool:
+    return abs(has_gib - said_gib) <= 0.1 * said_gib
+
+
+@cache
+def _specs() -> dict[str, GpuSpec]:
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        return {row["kind"]: _spec(row) for row in csv.DictReader(_data(file))}
+
+
+def _data(lines: Iterator[str]) -> Iterator[str]:
+    return (line for line in lines if not line.startswith("#"))
+
+
+def _spec(row: Mapping[str, str]) -> GpuSpec:
+    def number(name: str) -> float:
+        return float(row[name] or 0)
+
+    return GpuSpec(
+        kind=row["kind"],
+        family=row["family"],
+        vendor=row["vendor"],
+        memory_gib=number("memory_gib"),
+        bandwidth_gb_s=number("bandwidth_gb_s"),
+        fp32_tflops=number("fp32"),
+        tf32_tflops=number("tf32"),
+        fp16_tflops=number("fp16"),
+        bf16_tflops=number("bf16"),
+        fp8_tflops=number("fp8"),
+        architecture=row["architecture"],
+        capability=row["capability"],
+        year=int(row["year"]),
+        source=row["source"],
+    )
+
+
+@cache
+def _names() -> dict[str, str]:
+    kinds = [*_specs(), *(each.family for each in _specs().values())]
+    own = {_normalise(name): name for name in kinds}
+    return {**ALIASES, **own}
+
+
+@cache
+def _normalise(spelling: str) -> str:
+    """`NVIDIA A100-SXM4-80GB` -> `A100SXM80`: letters and digits that tell kinds apart."""
+    text = re.sub(r"\b(\d+) ?G(I?B)?\b", r"\1", spelling.upper().replace("_", " ").replace("-", " "))
+    text = re.sub(r"\bSXM\d\b", "SXM", text)
+    return re.sub(r"[^A-Z0-9]", "", NOISE.sub("", text))

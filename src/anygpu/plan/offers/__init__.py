@@ -1,0 +1,1 @@
+"""Compare the offers for a job: check fit, estimate time and cost, rank, explain."""

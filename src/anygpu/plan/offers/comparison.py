@@ -1,0 +1,293 @@
+"""Rank every candidate for a job and describe the result as plain data. Pure functions."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple, overload
+
+from anygpu.events.facts import Offer
+from anygpu.plan.analyse.findings import Analysis, summary
+from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
+from anygpu.plan.offers.candidates import Candidate, CandidateSet
+from anygpu.plan.offers.estimate import DurationLookup, Estimator
+from anygpu.plan.offers.ranking import Ranking, Rejection, run_cost_of
+from anygpu.plan.offers.wording import cons, pros
+from anygpu.spec.model import JobSpec
+
+EXAMPLES_PER_REASON = 3  # of each reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedOffer:
+    """A place in the plan. `score`: lower is better; `rejected`: why it is not to be chosen."""
+
+    candidate: Candidate
+    bill: Bill
+    score: float = inf
+    rejection: str = ""
+    certain: bool = False  # it is out by a fact, however doubtful the prediction is
+    confidence: str = "low"
+    basis: str = "nothing"  # what its time is predicted from: said | history | code | nothing
+    idle_gpus: bool = False
+    pros: tuple[str, ...] = ()
+    cons: tuple[str, ...] = ()
+
+    @property
+    def out_of_pocket(self) -> Span:
+        """What of the cost is money, after the credit there."""
+        cost, credit = self.bill.cost_microusd, self.candidate.credit_microusd
+        expected, low, high = (
+            out_of_pocket_cost(each, credit) for each in (cost.expected, cost.low, cost.high)
+        )
+        return Span(expected=expected, low=low, high=high)
+
+
+TopIndices = Callable[[int | None], Sequence[int]]  # the first so many, or all
+
+
+class RankedOffers(Sequence[RankedOffer]):
+    """Lines of a plan, each written out only when it is looked at."""
+
+    def __init__(self, count: int, indices: TopIndices, line: Callable[[int], RankedOffer]) -> None:
+        self._count, self._indices, self._describe = count, indices, line
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, position: int) -> RankedOffer: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[RankedOffer, ...]: ...
+    def __getitem__(self, position: int | slice) -> RankedOffer | tuple[RankedOffer, ...]:
+        if isinstance(position, slice):
+            return tuple(map(self._describe, self._indices(_slice_end(position))[position]))
+        return self._describe(self._indices(None)[position])
+
+    def __iter__(self) -> Iterator[RankedOffer]:
+        return map(self._describe, self._indices(None))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RankedOffers) and self[:] == other[:]
+
+    def __hash__(self) -> int:
+        return hash(self[:])
+
+
+class RejectionSummary(NamedTuple):
+    """Why places are out, how many, and the first of them."""
+
+    reason: str
+    offer_count: int
+    examples: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Best first; the rejected apart, and the same by reason, commonest first."""
+
+    strategy: str
+    ranked: RankedOffers
+    rejected: RankedOffers
+    rejections: Sequence[RejectionSummary]
+    best_per_machine: RankedOffers  # number of each GPU in each market
+
+    @property
+    def choice(self) -> RankedOffer | None:
+        return self.best_per_machine[0] if len(self.best_per_machine) else None
+
+    def shortlist(self, limit: int = 8) -> tuple[RankedOffer, ...]:
+        """Not fifty near-identical rows: the best of each kind of machine."""
+        return self.best_per_machine[:limit]
+
+
+def rank(
+    spec: JobSpec,
+    analysis: Analysis | None,
+    candidates: Sequence[Candidate],
+    *,
+    deadline_s: float | None = None,
+    duration: DurationLookup | None = None,
+) -> Comparison:
+    """`deadline_s`: seconds from now until it has to be done. Places that are planned on again: see `Places`."""
+    estimator = Estimator(spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration)
+    candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
+    ranking = Ranking(estimator, candidate_set)
+    writer = _OfferWriter(estimator, candidate_set, ranking)
+    best = ranking.best_per_machine
+    return Comparison(
+        strategy=ranking.strategy,
+        ranked=RankedOffers(len(ranking), ranking.top, writer.fitting_offer),
+        rejected=RankedOffers(
+            len(candidate_set) - len(ranking), lambda _: ranking.rejected_indices, writer.rejected_offer
+        ),
+        rejections=_summarise_rejections(ranking.rejections, candidate_set),
+        best_per_machine=RankedOffers(len(best), lambda _: best, writer.fitting_offer),
+    )
+
+
+def _slice_end(position: slice) -> int | None:
+    """How many it takes from the beginning; None when that is not said."""
+    return (
+        position.stop
+        if position.stop is not None and position.stop >= 0 and (position.start or 0) >= 0
+        else None
+    )
+
+
+def _summarise_rejections(out: Iterable[Rejection], candidates: CandidateSet) -> tuple[RejectionSummary, ...]:
+    counts: dict[str, int] = {}
+    firsts: dict[str, list[int]] = {}
+    for reason, indices in out:
+        counts[reason] = counts.get(reason, 0) + len(indices)
+        firsts.setdefault(reason, []).extend(indices[:EXAMPLES_PER_REASON])
+    return tuple(
+        RejectionSummary(
+            reason, count, tuple(candidates[index] for index in sorted(firsts[reason])[:EXAMPLES_PER_REASON])
+        )
+        for reason, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OfferWriter:
+    """Writes out the line of a place from its number."""
+
+    estimator: Estimator
+    candidates: CandidateSet
+    ranking: Ranking
+
+    def fitting_offer(self, index: int) -> RankedOffer:
+        candidate = self.candidates[index]
+        prediction = self.estimator.predict_duration(candidate.offer)
+        comparison = self.estimator.bill(candidate, prediction.training_s)
+        best = self.ranking.best
+        idle = self.estimator.leaves_gpus_idle(candidate.offer)
+        return RankedOffer(
+            candidate=candidate,
+            bill=comparison,
+            score=self.ranking.score(
+                candidate, comparison.wall_s.expected, _exact_cost(candidate, comparison)
+            ),
+            confidence=self.estimator.confidence(candidate, prediction),
+            basis=prediction.basis,
+            idle_gpus=idle,
+            pros=pros(candidate, comparison, best),
+            cons=cons(candidate, comparison, best, idle_gpus=idle),
+        )
+
+    def rejected_offer(self, index: int) -> RankedOffer:
+        candidate = self.candidates[index]
+        prediction = self.estimator.predict_duration(candidate.offer)
+        comparison = self.estimator.bill(candidate, prediction.training_s)
+        return RankedOffer(
+            candidate=candidate,
+            bill=comparison,
+            rejection=self.estimator.rejection_reason(candidate, comparison),
+            certain=bool(self.estimator.torch_mismatch(candidate.offer)),
+            confidence=self.estimator.confidence(candidate, prediction),
+            basis=prediction.basis,
+            idle_gpus=self.estimator.leaves_gpus_idle(candidate.offer),
+        )
+
+
+def _exact_cost(candidate: Candidate, comparison: Bill) -> float:
+    here = run_cost_of(
+        candidate,
+        RunTime(wall_s=comparison.wall_s.expected, runs=comparison.runs),
+        comparison.egress_microusd,
+    )
+    return here.cost(candidate.offer.price_microusd_per_hour)
+
+
+MAX_OFFERS = 200  # offers, best first
+SHORTLIST = 8
+
+
+def comparison_as_dict(
+    comparison: Comparison,
+    analysis: Analysis | None,
+    *,
+    limit: int | None = MAX_OFFERS,
+    short: int = SHORTLIST,
+) -> dict[str, Any]:
+    """`most`: how many offers are told, the rest is counted; `short`: how many kinds of machine."""
+    listed = comparison.ranked[:limit]
+    return {
+        "strategy": comparison.strategy,
+        "choice": offer_as_dict(comparison.choice) if comparison.choice else None,
+        "short": [offer_as_dict(line) for line in comparison.shortlist(short or SHORTLIST)],
+        "offers": [offer_as_dict(line) for line in listed],
+        "more_offers": len(comparison.ranked) - len(listed),
+        "rejected": _rejections(comparison.rejections),
+        "workload": _workload_rows(analysis),
+        "lints": _lint_rows(analysis),
+    }
+
+
+def offer_as_dict(line: RankedOffer) -> dict[str, Any]:
+    bill, offer = line.bill, line.candidate.offer
+    return {
+        **_offer_identity(offer),
+        "configured": line.candidate.configured,
+        "score": line.score,
+        "price_microusd_per_hour": offer.price_microusd_per_hour,
+        "seconds": _span(bill.wall_s),
+        "cost_microusd": {name: round(value) for name, value in _span(bill.cost_microusd).items()},
+        "out_of_pocket_microusd": {name: round(value) for name, value in _span(line.out_of_pocket).items()},
+        "credit_microusd": line.candidate.credit_microusd,
+        "runs": bill.runs,
+        "max_run_s": offer.max_run_s,
+        "setup_s": round(bill.setup_s),
+        "transfer_s": round(bill.transfer_s),
+        "interruptions_s": round(bill.interruptions_s),
+        "checkpoint_every_s": round(bill.checkpoint_every_s) if offer.interruptible else None,
+        "confidence": line.confidence,
+        "basis": line.basis,
+        "free": offer.free,
+        "wait": offer.wait_reason,
+        "pros": list(line.pros),
+        "cons": list(line.cons),
+    }
+
+
+def _offer_identity(offer: Offer) -> dict[str, Any]:
+    return {
+        "backend": offer.backend,
+        "name": offer.name,
+        "region": offer.region,
+        "zone": offer.zone,
+        "gpu": offer.gpu_kind,
+        "gpus": offer.gpu_count,
+        "interruptible": offer.interruptible,
+    }
+
+
+def _rejections(reasons: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
+    """By reason, with a few examples of each."""
+    return [
+        {
+            "reason": each.reason,
+            "offers": each.offer_count,
+            "examples": [_offer_identity(candidate.offer) for candidate in each.examples],
+        }
+        for each in reasons
+    ]
+
+
+def _workload_rows(analysis: Analysis | None) -> list[dict[str, str]]:
+    rows = summary(analysis) if analysis is not None else ()
+    return [
+        {"what": row.what, "value": row.value, "sure": row.sure, "where": row.where, "because": row.because}
+        for row in rows
+    ]
+
+
+def _lint_rows(analysis: Analysis | None) -> list[dict[str, Any]]:
+    return [
+        {"code": lint.code, "says": lint.message, "do": lint.advice, "file": lint.file, "line": lint.line}
+        for lint in (analysis.lints if analysis is not None else ())
+    ]
+
+
+def _span(span: Span) -> dict[str, float]:
+    return {"expected": span.expected, "low": span.low, "high": span.high}

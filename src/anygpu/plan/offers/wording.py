@@ -1,0 +1,78 @@
+"""Pros and cons of a place in a plan, a sentence each, from its numbers."""
+
+from typing import NamedTuple
+
+from anygpu.events.facts import MICROUSD
+from anygpu.plan.offers.bill import Bill, Span, out_of_pocket_cost
+from anygpu.plan.offers.candidates import Candidate
+
+FAST_START_S = 20.0
+
+
+class BestValues(NamedTuple):
+    """The best there is among the places that will do, each by itself."""
+
+    wall_s: float
+    cost_microusd: int
+    lowest_paid_microusd: int  # of those that cost anything
+
+
+def pros(candidate: Candidate, found: Bill, best: BestValues) -> tuple[str, ...]:
+    offer = candidate.offer
+    credit = candidate.credit_microusd
+    statements = (
+        (_out_of_pocket_text(found.cost_microusd, credit), offer.paid and credit > 0),
+        ("nothing to pay", not offer.paid),
+        ("cheapest to finish", offer.paid and found.cost_microusd.expected == best.cost_microusd),
+        ("done first", found.wall_s.expected == best.wall_s),
+        ("starts within seconds", candidate.boot_s <= FAST_START_S),
+        ("never interrupted", offer.paid and not offer.interruptible),
+    )
+    return tuple(text for text, true in statements if true)
+
+
+def cons(candidate: Candidate, found: Bill, best: BestValues, *, idle_gpus: bool) -> tuple[str, ...]:
+    offer = candidate.offer
+    price_ratio = found.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.paid else 0.0
+    slower = found.wall_s.expected / best.wall_s
+    statements = (
+        (
+            f"may be interrupted, which adds about {_hours_or_minutes(found.interruptions_s)}",
+            offer.interruptible,
+        ),
+        (f"{price_ratio:.1f} times the price of the cheapest", price_ratio >= 1.5),
+        (f"takes {slower:.1f} times as long as the fastest", slower >= 2),
+        (
+            f"takes {found.runs} runs: one may last {describe_duration(offer.longest_s)} at most",
+            found.runs > 1,
+        ),
+        (
+            f"a run may last {describe_duration(offer.longest_s)} at most, and nothing shows that the job can resume",
+            found.runs == 1 and found.wall_s.expected > offer.longest_s,
+        ),
+        (f"its price is {candidate.stale_days} days old", bool(candidate.stale_days)),
+        ("pays for GPUs the code does not use", idle_gpus),
+    )
+    return tuple(text for text, true in statements if true)
+
+
+def describe_duration(seconds: float) -> str:
+    """A time in round figures."""
+    for unit, size_s in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size_s:
+            return f"{seconds / size_s:.3g} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:
+    """What of the cost is money, as expected and at worst."""
+    pays, at_worst = (
+        f"${out_of_pocket_cost(cost, credit_microusd) / MICROUSD:,.2f}"
+        for cost in (cost_microusd.expected, cost_microusd.high)
+    )
+    worse = f" (to {at_worst})" if at_worst != pays else ""
+    return f"{pays}{worse} from your pocket, after ${credit_microusd / MICROUSD:,.2f} of credit"
+
+
+def _hours_or_minutes(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"

@@ -1,0 +1,1 @@
+"""Predict training time and GPU memory, and measure how accurate the predictions were."""

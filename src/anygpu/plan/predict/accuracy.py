@@ -1,0 +1,89 @@
+"""How good predictions were: what was said beside what happened. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import median
+
+from anygpu.events.facts import Prediction
+
+TARGET_COVERAGE = 0.9  # of the intervals are to hold the truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPrediction:
+    """One prediction, and what the job took and cost."""
+
+    prediction: Prediction
+    wall_s: float
+    cost_microusd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionErrors:
+    """Of one quantity. Shares of the truth; `width` is the high end of an interval over its low end."""
+
+    jobs: int
+    median_error: float
+    p90_error: float
+    hits: int  # intervals that held the truth
+    median_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionAccuracy:
+    """None where there is nothing to judge: no job, or none that cost something."""
+
+    jobs: int
+    time: PredictionErrors | None
+    cost: PredictionErrors | None
+
+
+def measure_accuracy(judged: Sequence[JudgedPrediction]) -> PredictionAccuracy:
+    times = [
+        (each.prediction.wall_s, each.prediction.wall_low_s, each.prediction.wall_high_s, each.wall_s)
+        for each in judged
+        if each.wall_s > 0
+    ]
+    costs = [
+        (
+            float(each.prediction.cost_microusd),
+            float(each.prediction.cost_low_microusd),
+            float(each.prediction.cost_high_microusd),
+            float(each.cost_microusd),
+        )
+        for each in judged
+        if each.cost_microusd > 0
+    ]
+    return PredictionAccuracy(jobs=len(judged), time=measure_errors(times), cost=measure_errors(costs))
+
+
+def accuracy_by_basis(judged: Iterable[JudgedPrediction]) -> dict[str, PredictionAccuracy]:
+    groups: dict[str, list[JudgedPrediction]] = {}
+    for each in judged:
+        groups.setdefault(each.prediction.basis, []).append(each)
+    return {basis: measure_accuracy(group) for basis, group in sorted(groups.items())}
+
+
+def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> PredictionErrors | None:
+    """Of (expected, low, high, truth), the truth above zero."""
+    if not cases:
+        return None
+    sizes = sorted(abs(said - truth) / truth for said, _, _, truth in cases)
+    return PredictionErrors(
+        jobs=len(cases),
+        median_error=median(sizes),
+        p90_error=sizes[min(len(sizes) - 1, -(-len(sizes) * 9 // 10) - 1)],
+        hits=sum(low <= truth <= high for _, low, high, truth in cases),
+        median_width=median(high / max(low, 1e-9) for _, low, high, _ in cases),
+    )
+
+
+def interval_score(low: float, high: float, truth: float) -> float:
+    """An interval's score (Gneiting and Raftery 2007, on logarithms): its width, and ten times twice what it missed by.
+
+    Lower is better: neither a wide interval that holds everything nor a narrow one that holds nothing is good.
+    """
+    low, high, truth = log(max(low, 1e-9)), log(max(high, 1e-9)), log(truth)
+    missed = max(0.0, low - truth) + max(0.0, truth - high)
+    return high - low + 2 / (1 - TARGET_COVERAGE) * missed

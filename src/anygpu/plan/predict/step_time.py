@@ -1,0 +1,319 @@
+"""Estimate the work of one training step and how long it takes on a GPU."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from math import exp, hypot, log, log2, sqrt
+from typing import Literal
+
+from anygpu.plan.hardware.gpus import GpuSpec, spec
+from anygpu.plan.hardware.models import MILLION, ModelShape
+from anygpu.plan.offers.bill import Span
+from anygpu.plan.predict import memory as activations
+from anygpu.plan.predict.memory import NumberFormat, TrainingSetup
+
+COMPUTE_FACTOR = 0.9  # of the peak without sparsity, 32-bit accumulation
+TRAFFIC_FACTOR = 41  # activations are written and read many times, forward and back
+STATE_FACTOR = 1.1
+# The table fits 0.02 to 0.06 alike; NVIDIA's ResNet-50 on one A100 (256 pictures in 0.104 s) asks for less.
+FIXED_STEP_S = 0.02
+STATE_BYTES = 16  # a parameter's weight, gradient and two moments
+TRAINING_PASSES = 3.0  # forward, and twice that backward
+REFERENCE_SPREAD = 0.20  # of the logarithm, among models on the GPU the constants are from
+OTHER_GPU_SPREAD = 0.26  # more for another GPU: caches and clocks are not in a data sheet
+Z_90 = 1.645
+COMPUTE_SHARE = 0.5  # of a usual step of which nothing is known; the rest waits for memory
+SCALING_LOSS = 0.08  # of the speed, with each doubling of GPUs in one machine
+FULL_PRECISIONS = ("fp32", "tf32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWork:
+    """What one step does. `gmacs` and `mega_activations`: of one sample's forward pass."""
+
+    batch: int
+    gmacs: float
+    mega_activations: float
+    mega_parameters: float  # whose gradients and moments are moved
+    precision: str = "fp16"  # fp32, tf32, fp16, bf16 or fp8: which units multiply
+    passes: float = TRAINING_PASSES  # of which one is the forward pass
+    min_s: float = 0.0  # to launch it all, on any GPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDuration:
+    """Seconds a step: expected, and where it lies nine times in ten."""
+
+    step_s: float
+    low_s: float
+    high_s: float
+
+
+def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuration:
+    """The batch is shared out among the GPUs."""
+    share = work.batch / gpus
+    width = 4 if work.precision in FULL_PRECISIONS else 2
+    per_byte_s = 1 / (gpu.bandwidth_gb_s * 1e9)
+    per_operation_s = 1 / (gpu.peak_tflops(work.precision) * 1e12)
+    compute_s = COMPUTE_FACTOR * share * work.gmacs * 1e9 * 2 * work.passes * per_operation_s
+    moving_s = TRAFFIC_FACTOR * share * work.mega_activations * 1e6 * width * per_byte_s
+    state_s = STATE_FACTOR * work.mega_parameters * 1e6 * STATE_BYTES * per_byte_s
+    scaling = gpus / multi_gpu_speedup(gpus)
+    return _with_uncertainty(max((compute_s + moving_s + state_s) * scaling + FIXED_STEP_S, work.min_s), gpu)
+
+
+def multi_gpu_speedup(gpus: int) -> float:
+    """Of so many GPUs in one machine over one."""
+    return float(gpus * (1 - SCALING_LOSS) ** log2(gpus))
+
+
+def gpu_slowdown(here: GpuSpec, reference: GpuSpec) -> float:
+    """A usual step on one GPU beside the same step on another, by their data sheets alone."""
+    compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
+    moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
+    return COMPUTE_SHARE * compute + (1 - COMPUTE_SHARE) * moving
+
+
+def _with_uncertainty(step_s: float, gpu: GpuSpec) -> StepDuration:
+    spread = REFERENCE_SPREAD if gpu.kind == "RTX3090" else sqrt(REFERENCE_SPREAD**2 + OTHER_GPU_SPREAD**2)
+    factor = exp(Z_90 * spread)
+    return StepDuration(step_s=step_s, low_s=step_s / factor, high_s=step_s * factor)
+
+
+# What several GPUs share: the batches there are, each batch, or nothing, since every one of them takes every step.
+WorkSharing = Literal["batches", "batch", "nothing"]
+REFERENCE_GPU = "A100-40GB"
+UNKNOWN_MACHINE_FACTOR = 3.0
+MAX_FACTOR = 20.0  # no interval is wider than this factor either way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumption:
+    """Something that was assumed, and the factor it may be off by."""
+
+    what: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """One GPU's batch, how many of them there are, and what is not sure of that."""
+
+    work: StepWork
+    batches: float
+    sharing: WorkSharing = "batches"
+    assumptions: tuple[Assumption, ...] = ()
+
+    def duration_on(self, gpu: GpuSpec, *, gpus: int = 1) -> Span:
+        """Seconds of training; doubts add up as independent ones do."""
+        whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * gpus)
+        each = step_duration(whole, gpu, gpus=gpus)
+        seconds = each.step_s * (self.batches / gpus if self.sharing == "batches" else self.batches)
+        return _interval(seconds, each.high_s / each.step_s, *(doubt.factor for doubt in self.assumptions))
+
+    def duration_on_unknown(self, *, slower: float) -> Span:
+        """On a machine nobody knows, as many times as long as on the reference."""
+        there = self.duration_on(reference_gpu())
+        return _interval(there.expected * slower, there.high / there.expected, UNKNOWN_MACHINE_FACTOR)
+
+
+@cache
+def reference_gpu() -> GpuSpec:
+    """What hours are counted on where no machine is named."""
+    found = spec(REFERENCE_GPU)
+    assert found is not None
+    return found
+
+
+def _interval(seconds: float, *factors: float) -> Span:
+    factor = min(MAX_FACTOR, exp(hypot(*map(log, factors))))
+    return Span(expected=seconds, low=seconds / factor, high=seconds * factor)
+
+
+IMAGE_PIXELS = 224**2
+DETECTION_PIXELS = 1280 * 800  # pixels of the picture that detectors are counted on
+WIDTH_PER_LAYER = 64  # units of width for every layer, in transformers of the usual shape
+# A layer's kernels, forward and back, one call at a time: a short sequence on an A100 takes 44 ms for 16 layers and 90
+# for 32; with LoRA 97 for 24, 142 for 32, 191 for 40 (Lightning-AI/litgpt, tutorials/resource-tables.md).
+LAYER_S, ADAPTER_LAYER_S = 0.0028, 0.0045
+ADAPTER_SHARE = 0.005  # of the parameters are trained with adapters
+FROZEN_SHARE = 6 / 16  # of a trained parameter's bytes: a frozen one is read forward and back
+QUANTISED_SHARE = (
+    20 / 16
+)  # more where it is kept in few bits: the same page has 79 ms more for 7B parameters, 191 for 13B
+PARAMETER_REUSE = 16  # how often a sample uses a parameter of a network of which nothing else is known
+PARAMETERS_PER_OUTPUT = 256  # parameters to an output of such a network's layers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleCost:
+    """One sample's forward pass, and the factor the truth should lie within. `convolves`: 32 bits run on TF32 units."""
+
+    gmacs: float
+    mega_activations: float
+    factor: float = 1.0
+    because: str = ""
+    layers: int = 0
+    is_convolutional: bool = False
+
+
+def step_work(training: TrainingSetup, *, text: bool = False) -> tuple[StepWork, SampleCost]:
+    """Of one GPU's batch, and what it rests on. `text`: an unknown model reads the sequence."""
+    sized = _sample_cost(training, text=text)
+    adapted = bool(training.adapters)
+    wide = "tf32" if sized.is_convolutional else "fp32"
+    half = "bf16" if training.precision == "fp8" else training.precision
+    packed = training.adapters in ("qlora", "lora-8bit")
+    share = ADAPTER_SHARE + FROZEN_SHARE + packed * QUANTISED_SHARE if adapted else 1.0
+    work = StepWork(
+        batch=training.batch,
+        gmacs=sized.gmacs,
+        mega_activations=sized.mega_activations,
+        mega_parameters=training.parameters * share / MILLION,
+        precision=half if training.is_half_precision else wide,
+        passes=TRAINING_PASSES
+        - adapted
+        + training.recomputes,  # frozen matrices need no gradient of their own
+        min_s=sized.layers * (ADAPTER_LAYER_S if adapted else LAYER_S),
+    )
+    return work, sized
+
+
+def _sample_cost(training: TrainingSetup, *, text: bool) -> SampleCost:
+    shape = training.shape
+    if shape is not None:
+        return _BY_KIND[shape.kind](shape, training)
+    if text:
+        return _typical_transformer(training)
+    return _unknown_image(training) if training.pixels else _unknown_model(training)
+
+
+def _text(shape: ModelShape, training: TrainingSetup) -> SampleCost:
+    """The head that says the next word is as wide as the vocabulary."""
+    words = shape.vocab * shape.hidden if shape.kind in ("decoder", "gated") else 0
+    return _transformer(shape, training.sequence, body=_body(shape), head=words)
+
+
+def _body(shape: ModelShape) -> float:
+    """Multiplications a token. Shared keys and values have fewer than full attention: the parameters say so."""
+    matrices = 3 if shape.kind == "gated" else 2
+    full = shape.layers * (4 * shape.hidden**2 + matrices * shape.hidden * shape.inner)
+    without_words = shape.parameters - shape.vocab * shape.hidden
+    return without_words if 0.7 * full <= without_words < full else full
+
+
+def _vision_transformer(shape: ModelShape, training: TrainingSetup) -> SampleCost:
+    tokens = _pixels(shape, training) // shape.vocab**2 + 1  # `vocab` holds the patch
+    body = shape.layers * (4 * shape.hidden**2 + 2 * shape.hidden * shape.inner)
+    return _transformer(shape, tokens, body=body, head=3 * shape.vocab**2 * shape.hidden)
+
+
+def _transformer(shape: ModelShape, tokens: int, *, body: float, head: float) -> SampleCost:
+    scores = shape.layers * 2 * tokens * shape.hidden
+    wide = 2 if shape.kind == "gated" else 1
+    outputs = shape.layers * (6 * shape.hidden + wide * shape.inner)  # scores of pairs are fused away today
+    return SampleCost(
+        gmacs=(body + scores + head) * tokens / 1e9,
+        mega_activations=outputs * tokens / MILLION,
+        layers=shape.layers,
+    )
+
+
+def _typical_transformer(training: TrainingSetup) -> SampleCost:
+    """A layer for every 64 units of width, each with 12 matrices of it."""
+    parameters, tokens = training.parameters, training.sequence
+    units = max(1.0, (parameters * WIDTH_PER_LAYER / 12) ** (1 / 3))
+    layers = parameters / (12 * units**2)
+    return SampleCost(
+        gmacs=(parameters + layers * 2 * tokens * units) * tokens / 1e9,
+        mega_activations=layers * 10 * units * tokens / MILLION,
+        factor=1.5,
+        because="its shape is taken to be usual",
+        layers=round(layers),
+    )
+
+
+def _image(shape: ModelShape, training: TrainingSetup) -> SampleCost:
+    larger = _pixels(shape, training) / shape.size**2
+    counted = bool(shape.gmacs)
+    return SampleCost(
+        gmacs=(shape.gmacs or _gmacs_by_rule(shape)) * larger,
+        mega_activations=shape.activations * larger,
+        factor=1.0 if counted else 2.1,
+        because="" if counted else "its multiplications by a rule",
+        is_convolutional=True,
+    )
+
+
+def _gmacs_by_rule(shape: ModelShape) -> float:
+    """Least squares over the logarithms of timm's table, at 224 x 224."""
+    larger = shape.size**2 / IMAGE_PIXELS
+    millions = shape.parameters / MILLION
+    return float(0.078 * (shape.activations / larger) ** 0.465 * millions**0.819 * larger)
+
+
+def _detector(shape: ModelShape, training: TrainingSetup) -> SampleCost:
+    depth = 101 if "101" in shape.name else 50
+    heads: activations.DetectionHead = "one-stage" if "retina" in shape.name else "two-stage"
+    pixels = training.pixels or DETECTION_PIXELS
+    kept = (
+        activations.detector_activations(depth, pixels, heads, NumberFormat(element_bytes=1))
+        / activations.BATCH_NORM_COPIES
+    )
+    return SampleCost(
+        gmacs=shape.gmacs * pixels / DETECTION_PIXELS,
+        mega_activations=kept / MILLION,
+        factor=1.5,
+        because="its pictures differ in size",
+        is_convolutional=True,
+    )
+
+
+def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
+    """339 for Stable Diffusion 1's UNet (Kim et al., BK-SDM, 2023), and the picture's way into it, forward only."""
+    larger = _pixels(shape, training) / 512**2 * sqrt(shape.parameters / 1.07e9)
+    return SampleCost(
+        gmacs=530 * larger,
+        mega_activations=350 * larger,
+        factor=2.0,
+        because="diffusion models by their size",
+        is_convolutional=True,
+    )
+
+
+def _unknown_image(training: TrainingSetup) -> SampleCost:
+    """What is usual in timm's table for so many parameters."""
+    larger, millions = training.pixels / IMAGE_PIXELS, training.parameters / MILLION
+    return SampleCost(
+        gmacs=0.174 * millions * larger,
+        mega_activations=2.9 * sqrt(millions) * larger,
+        factor=4.0,
+        because="only its parameters are known",
+        is_convolutional=True,
+    )
+
+
+def _unknown_model(training: TrainingSetup) -> SampleCost:
+    uses = training.parameters * PARAMETER_REUSE
+    return SampleCost(
+        gmacs=uses / 1e9,
+        mega_activations=uses / PARAMETERS_PER_OUTPUT / MILLION,
+        factor=4.0,
+        because="only its parameters are known",
+    )
+
+
+def _pixels(shape: ModelShape, training: TrainingSetup) -> int:
+    return training.pixels or shape.size**2
+
+
+_BY_KIND: dict[str, Callable[[ModelShape, TrainingSetup], SampleCost]] = {
+    "encoder": _text,
+    "decoder": _text,
+    "gated": _text,
+    "vit": _vision_transformer,
+    "conv": _image,
+    "yolo": _image,
+    "detector": _detector,
+    "diffusion": _diffusion,
+}

@@ -1,0 +1,1 @@
+"""Decide between spot and on-demand machines for a job with a deadline."""
