@@ -12,7 +12,10 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingEntry:
-    """One billed thing. `by_rule_microusd` is what it costs; `billed_microusd` what the provider says it costs."""
+    """The bill of an instance or address.
+
+    `by_rule_microusd` is the cost by the billing rule, `billed_microusd` the amount that the provider reports.
+    """
 
     kind: str  # machine | address
     vendor: str
@@ -34,16 +37,16 @@ class BillingEntry:
 
 
 def cost_microusd(price_microusd_per_hour: int, billed_s: int) -> int:
-    """To the nearest micro-dollar, half up."""
+    """Return the cost, rounded half up to a micro-dollar."""
     return (price_microusd_per_hour * billed_s + HOUR_S // 2) // HOUR_S
 
 
 class CloudBilling:
-    """Computed from what happened, so they cannot drift from it."""
+    """Computes bills from the recorded times of instances and addresses."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self.meter_factor = 1.0  # of the billed amount: a meter that is wrong on request
+        self.meter_factor = 1.0  # of the billed amount; other than 1.0 simulates a wrong meter
 
     def entries(
         self, instances: Iterable[Instance], addresses: Iterable[PublicAddress]
@@ -88,7 +91,7 @@ class CloudBilling:
         )
 
     def _used_s(self, start_ms: int, end_ms: int | None) -> int:
-        """Whole seconds by the timestamps a customer is shown, which have no fractions."""
+        """Return the used time in whole seconds, since the timestamps that customers see have no fractions."""
         return (self._now_ms() if end_ms is None else end_ms) // 1000 - start_ms // 1000
 
     def _entry(self, *, price_microusd_per_hour: int, billed_s: int, **rest: Any) -> BillingEntry:
@@ -103,7 +106,7 @@ class CloudBilling:
 
 
 def billing_end_ms(instance: Instance) -> int | None:
-    """A machine that is merely off bills until its customer ends it."""
+    """Return when billing ends. A machine that is only switched off is billed until it is terminated."""
     still_billed = (
         instance.cause is StopCause.HALT and (instance.order.on_halt or instance.vendor.on_halt) == "off"
     )

@@ -1,4 +1,4 @@
-"""The simulator's clock: real time, plus whatever a test has moved it forward."""
+"""The simulator's clock: real time plus an offset that `advance` increases."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class SimClock:
-    """Everything timed in the simulator goes by this clock, so `advance` makes hours pass at once."""
+    """The clock of all timers in the simulator."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
@@ -26,7 +26,7 @@ class SimClock:
         return int(self.now_s() * 1000)
 
     def advance(self, seconds: float) -> None:
-        """Time passes now; whatever falls due is done, in order, before this returns."""
+        """Move the clock forward, and run the timers that fall due in order before returning."""
         end = self.now_s() + seconds
         while self._timers and self._timers[0][0] <= end:
             self._offset_s += max(0.0, self._timers[0][0] - self.now_s())
@@ -51,15 +51,14 @@ class SimClock:
             heapq.heappop(self._timers)[2]()
 
     async def run(self) -> None:
-        """Calls what falls due, until cancelled."""
+        """Run timers when they fall due, until cancelled."""
         while True:
             self._changed.clear()
             self.run_due()
             wait_s = self._timers[0][0] - self.now_s() if self._timers else None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(
-                    wait_s
-                ):  # unlike wait_for, this starts the wait also when it is due
+                # Unlike wait_for, asyncio.timeout starts the wait even if the timer is due already.
+                async with asyncio.timeout(wait_s):
                     await self._changed.wait()
 
     def start(self) -> None:

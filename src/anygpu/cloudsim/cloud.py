@@ -1,7 +1,7 @@
-"""The simulated cloud itself: everything the dialects sell, in no vendor's words.
+"""The simulated cloud, independent of any vendor: instances, keys, addresses, disks, faults and bills.
 
-A dialect's handler says who calls and what for (`admit`), does its work through the verbs below, and lets a
-`Refusal` rise to be put in the vendor's words. All times are by `clock`.
+An API handler calls `authorize` first, then the methods below. A `CloudError` that they raise is translated to the
+vendor's own error response. All times are by `clock`.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from anygpu.cloudsim.faults import FaultContext, FaultKind, FaultRegistry
 from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState, MachineRuntime, StopCause
 from anygpu.cloudsim.lifecycle import CloudTiming, InstanceLifecycle
 from anygpu.cloudsim.market import SimSpotMarket
-from anygpu.cloudsim.resources import AddressStore, DiskStore, KeyStore, PublicAddress, SimDisk
+from anygpu.cloudsim.resources import AddressStore, DiskStore, KeyStore
 from anygpu.cloudsim.vendor import MachineType, SimVendor
 
 
 @dataclass(slots=True)
 class SimulatedCall:
-    """The request being answered; the HTTP edge reads it to know which answers to lose."""
+    """The current request, so that the HTTP layer knows which response a fault should drop."""
 
     vendor: str = ""
     operations: tuple[str, ...] = ()
@@ -35,14 +35,14 @@ CURRENT_CALL: ContextVar[SimulatedCall] = ContextVar("simulated_call")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLimits:
-    """How much there is. A capacity is named by type, or by type@zone; what is not named is unlimited."""
+    """Limits by machine type or `type@zone`, and vCPU quotas by vendor. Types without an entry are unlimited."""
 
     capacity: Mapping[str, int] = field(default_factory=dict)
-    vcpus: Mapping[str, int] = field(default_factory=dict)  # by vendor; else as the vendor has it
+    vcpus: Mapping[str, int] = field(default_factory=dict)  # by vendor; default: the vendor's own limit
 
 
 class Cloud:
-    """Rents, lists and ends machines; keeps keys, addresses, disks, faults and the books."""
+    """Launches, lists and terminates instances; holds keys, addresses, disks, faults and bills."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Cloud:
         ssh_port: int = 22,
     ) -> None:
         self.clock = clock
-        self.ssh_port = ssh_port  # of every machine
+        self.ssh_port = ssh_port  # of all machines
         self.market = market or SimSpotMarket()
         self.limits = limits or CapacityLimits()
         self.faults = FaultRegistry(clock.now_ms)
@@ -65,42 +65,48 @@ class Cloud:
         self.keys = KeyStore(clock.now_ms)
         self.addresses = AddressStore(clock.now_ms, take_ip, self.new_id)
         self.disks = DiskStore(clock.now_ms, self.new_id)
-        self.lifecycle = InstanceLifecycle(self, make_machine, timing or CloudTiming(), seed)
-        self.credentials: dict[str, dict[str, str]] = {}  # added to those the vendors know
         self.instances: dict[str, Instance] = {}
+        self.lifecycle = InstanceLifecycle(
+            clock,
+            self.instances,
+            self.addresses,
+            self.disks,
+            self.faults,
+            self.market,
+            make_machine,
+            timing or CloudTiming(),
+        )
         self._by_token: dict[tuple[str, str, str], Instance] = {}
         self._salt = secrets.token_hex(8) if seed is None else str(seed)
         self._count = itertools.count(1)
 
-    # Who may call
+    # Authorization
 
     def authorize(self, vendor: SimVendor, *operations: str, credential: str, region: str = "") -> None:
-        """First thing in every handler. `operations`: the neutral name (launch, list, end, …), and the vendor's own."""
+        """Check the credential; every handler calls this first.
+
+        `operations` are the vendor-independent name (launch, list, end, …) and the vendor's own name of the call.
+        """
         if (call := CURRENT_CALL.get(None)) is not None:
             call.vendor, call.operations = vendor.name, operations
         context = FaultContext(vendor=vendor.name, operations=operations, region=region)
-        if credential not in self.known_credentials(vendor) or self.faults.trigger(
-            FaultKind.BAD_CREDENTIALS, context
-        ):
+        known = credential in vendor.credentials
+        if not known or self.faults.trigger(FaultKind.BAD_CREDENTIALS, context):
             raise CloudError(
                 ErrorReason.BAD_CREDENTIALS, "The credentials are not valid.", subject=credential
             )
         if self.faults.trigger(FaultKind.THROTTLE, context):
             raise CloudError(ErrorReason.THROTTLED, "Request limit exceeded.")
 
-    def known_credentials(self, vendor: SimVendor) -> Mapping[str, str]:
-        """Id -> secret; a vendor with mere tokens has them as ids."""
-        return {**vendor.credentials, **self.credentials.get(vendor.name, {})}
-
     def new_id(self, prefix: str, digits: int = 17) -> str:
-        """An id that looks random; with a seed, the same history gives the same ids."""
+        """Return an id that looks random. With a seed, ids are reproducible."""
         text = f"{self._salt}:{prefix}:{next(self._count)}"
         return prefix + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:digits]
 
     # Machines
 
     def launch(self, order: InstanceOrder, *, id: str = "") -> Instance:
-        """A new machine, which boots by itself; or the one this client token was used for."""
+        """Launch an instance, or return the one that was launched with the same client token."""
         token = (order.vendor.name, order.region, order.client_token)
         if order.client_token and token in self._by_token:
             return _check_same_request(self._by_token[token], order)
@@ -124,7 +130,7 @@ class Cloud:
         return instance
 
     def find_instance(self, vendor: SimVendor, id: str) -> Instance:
-        """As it really is: no lag."""
+        """Return the current state of an instance, without listing lag."""
         instance = self.instances.get(id)
         if instance is None or instance.vendor.name != vendor.name:
             raise CloudError(ErrorReason.NOT_FOUND, f"There is no machine {id}.", subject=id)
@@ -133,7 +139,7 @@ class Cloud:
     def list_instances(
         self, vendor: SimVendor, *, region: str = "", forget_s: float = 3600
     ) -> list[Instance]:
-        """What the provider lists: lagging when that fault stands; ended machines until `forget_s` have passed."""
+        """List instances. Ended ones are listed for `forget_s`; the list lags if that fault is active."""
         context = FaultContext(vendor=vendor.name, operations=("list",), region=region)
         fault = self.faults.trigger(FaultKind.LISTING_LAG, context)
         seen_at_ms = self.clock.now_ms() - round(1000 * fault.seconds if fault else 0)
@@ -147,14 +153,14 @@ class Cloud:
         ]
 
     def terminate(self, instance: Instance) -> None:
-        """Through the API, by its customer. Twice is the same as once."""
+        """Terminate an instance on request of its owner. Idempotent."""
         self.lifecycle.end(instance, StopCause.USER)
 
     def preempt(self, id: str, notice_s: float | None = None) -> None:
-        """Take a machine back after its notice; None: the usual one."""
+        """Preempt an instance after a notice (None: the configured notice)."""
         self.lifecycle.preempt(self.instances[id], notice_s)
 
-    # What things cost
+    # Prices and capacity
 
     def price(self, machine_type: MachineType, zone: str, *, spot: bool) -> int:
         return (
@@ -164,7 +170,7 @@ class Cloud:
         )
 
     def has_capacity(self, vendor: SimVendor, machine_type: MachineType, zone: str, *, spot: bool) -> bool:
-        """Whether the type's listing should show it as available."""
+        """Check whether the type is available in the zone."""
         remaining = [
             limit - self._count_active(vendor, machine_type, zone if "@" in name else "")
             for name, limit in self.limits.capacity.items()
@@ -174,35 +180,9 @@ class Cloud:
         return up and all(number > 0 for number in remaining)
 
     def billing_entries(self, vendor: SimVendor | None = None) -> list[BillingEntry]:
-        """The books."""
+        """Return the bills of one vendor, or of all."""
         entries = self.billing.entries(self.instances.values(), self.addresses.ever_allocated())
         return [entry for entry in entries if vendor is None or entry.vendor == vendor.name]
-
-    # Addresses that are rented by themselves
-
-    async def associate(self, address: PublicAddress, instance: Instance) -> None:
-        """From now on the machine answers there."""
-        if instance.state.is_ended:
-            raise CloudError(
-                ErrorReason.CONFLICT, f"The machine {instance.id} has ended.", subject=instance.id
-            )
-        address.instance = instance.id
-        instance.address = address.ip
-        if instance.machine is not None:
-            await instance.machine.listen(address.ip)
-
-    async def disassociate(self, address: PublicAddress) -> None:
-        instance = self.instances.get(address.instance)
-        address.instance = ""
-        if instance is not None and instance.address == address.ip:
-            instance.address = ""
-            if instance.machine is not None:
-                await instance.machine.stop_listening(address.ip)
-
-    def disks_of(self, vendor: SimVendor) -> list[SimDisk]:
-        return self.disks.all(vendor)
-
-    # Inside
 
     def _find_type(self, order: InstanceOrder) -> MachineType:
         machine_type = order.vendor.find_type(order.type)
@@ -215,7 +195,7 @@ class Cloud:
         return machine_type
 
     def _choose_zone(self, order: InstanceOrder, machine_type: MachineType) -> str:
-        """The zone that was asked for, or the first that has some; refuses for capacity and quota."""
+        """Return the requested zone, or the first with capacity. Raises `CloudError` for capacity and quota."""
         context = FaultContext(
             vendor=order.vendor.name,
             operations=("launch",),
@@ -270,7 +250,7 @@ def _check_same_request(instance: Instance, order: InstanceOrder) -> Instance:
 
 
 def _lagging_view(instance: Instance, seen_at_ms: int) -> Instance:
-    """The instance as a list that lags shows it."""
+    """Return the instance as a lagging list shows it."""
     if instance.stopped_at_ms is not None and instance.stopped_at_ms > seen_at_ms:
         return replace(
             instance, state=InstanceState.RUNNING, cause=StopCause.NONE, stopped_at_ms=None, ended_at_ms=None

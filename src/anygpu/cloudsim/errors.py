@@ -10,12 +10,12 @@ class ErrorReason(StrEnum):
     BAD_CREDENTIALS = "bad_credentials"
     NOT_FOUND = "not_found"
     MISMATCH = "mismatch"  # the same client token with other parameters
-    CONFLICT = "conflict"  # in use, exists already
+    CONFLICT = "conflict"  # in use, or already exists
     INVALID = "invalid"
 
 
 class CloudError(Exception):
-    """The simulated provider refuses. `subject` names the resource: an id, a type, a region."""
+    """A request that the simulated provider rejects. `subject` is the id, type or region it is about."""
 
     def __init__(self, reason: ErrorReason, message: str, *, subject: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Faults on request: what is to go wrong, where, and how often."""
+"""Faults that can be injected into the simulator: kind, scope and number of times."""
 
 import itertools
 from collections.abc import Callable
@@ -10,24 +10,24 @@ class FaultKind(StrEnum):
     NO_CAPACITY = "no_capacity"
     QUOTA = "quota"
     THROTTLE = "throttle"
-    LOST_ANSWER = "lost_answer"  # the call is done, its answer never comes: cut, or held for `seconds`
-    LISTING_LAG = "listing_lag"  # for `seconds`, lists lack new machines and show ended ones as they were
+    LOST_ANSWER = "lost_answer"  # the call is executed; its connection is cut without a response
+    LISTING_LAG = "listing_lag"  # lists show the state of `seconds` ago
     BAD_CREDENTIALS = "bad_credentials"
-    BOOT_HANGS = "boot_hangs"  # the machine runs, and bills, but is never ready
+    BOOT_HANGS = "boot_hangs"  # the machine runs and is billed, but is never ready
     SSH_REFUSED = "ssh_refused"  # the machine boots, its SSH port is closed
     DISK_FULL = "disk_full"  # no file on the machine grows beyond `bytes`
 
 
 @dataclass(slots=True, kw_only=True)
 class InjectedFault:
-    """An empty field matches everything. `times` counts down; None lasts until it is lifted or `until_ms`."""
+    """A fault and its scope; empty fields match everything. It ends after `times`, at `until_ms`, or when removed."""
 
     id: str = ""
     kind: FaultKind
     vendor: str = ""
     region: str = ""
     type: str = ""
-    operation: str = ""  # launch | list | end | …, or the vendor's own name of a call
+    operation: str = ""  # launch, list, end, …, or the vendor's name of the call
     spot: bool | None = None
     times: int | None = None
     until_ms: int | None = None
@@ -37,7 +37,7 @@ class InjectedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """Something a fault may strike."""
+    """An operation that a fault can affect."""
 
     vendor: str
     operations: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class FaultContext:
 
 
 class FaultRegistry:
-    """The faults that are asked for now."""
+    """The injected faults that are active."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -60,7 +60,7 @@ class FaultRegistry:
         return fault.id
 
     def clear(self, fault_id: str = "") -> None:
-        """Without an id: all of them."""
+        """Remove one fault, or all without an id."""
         if fault_id:
             self._faults.pop(fault_id, None)
         else:
@@ -74,7 +74,7 @@ class FaultRegistry:
         return list(self._faults.values())
 
     def trigger(self, kind: FaultKind, context: FaultContext) -> InjectedFault | None:
-        """The fault that strikes here, if any; one more of its times is used up."""
+        """Return a fault of this kind that matches, if any, and count its use."""
         for fault in self.active():
             if fault.kind is kind and _matches(fault, context):
                 if fault.times is not None:

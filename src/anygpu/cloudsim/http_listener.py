@@ -14,11 +14,11 @@ from anygpu.cloudsim.cloud import CURRENT_CALL, Cloud, SimulatedCall
 from anygpu.cloudsim.faults import FaultContext, FaultKind, InjectedFault
 
 BACKLOG = 512
-KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that none is closed under a request
+KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that none is closed during a request
 
 
 class HttpListener:
-    """Listens where it is told. A listener costs one socket; the application tells them apart by `scope["server"]`."""
+    """Serves one application on several addresses. The application distinguishes them by `scope["server"]`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._config = uvicorn.Config(
@@ -36,7 +36,7 @@ class HttpListener:
         self._servers: dict[str, asyncio.Server] = {}
 
     async def listen(self, host: str, port: int) -> int:
-        """The port it listens on, which is another one when 0 was asked for."""
+        """Listen on an address and return the port (a free one if `port` is 0)."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._protocol, host, port, backlog=BACKLOG)
         self._servers[host] = server
@@ -44,14 +44,14 @@ class HttpListener:
         return bound
 
     def stop_listening(self, host: str) -> None:
-        """Stops listening there and breaks its connections."""
+        """Stop listening on an address and abort its connections."""
         if (server := self._servers.pop(host, None)) is not None:
             server.close()
         for connection in self._connections(server=host):
             connection.transport.abort()
 
     def drop_connection(self, scope: Scope) -> None:
-        """The connection of this request ends without an answer."""
+        """Abort the connection of this request."""
         for connection in self._connections(client=tuple(scope["client"] or ())):
             connection.transport.abort()
 
@@ -77,11 +77,11 @@ class HttpListener:
         ]
 
 
-ORIGINAL_PATH = "anygpu.full_path"  # in a scope: the path as it was sent, which is what a client has signed
+ORIGINAL_PATH = "anygpu.full_path"  # scope key of the path as sent, which the client has signed
 
 
 def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
-    """`/ec2/…` goes to the application named ec2, which sees `/…`; a bare `/ec2` is its `/`."""
+    """Route `/ec2/…` to the application named ec2, which sees the path `/…`."""
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix("/").partition("/")
@@ -99,7 +99,7 @@ def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class ResponseDropper:
-    """The call is done; whether its answer arrives is another matter."""
+    """Executes each call, then drops its response if a fault says so."""
 
     def __init__(self, app: ASGIApp, cloud: Cloud, cut: Callable[[Scope], None]) -> None:
         self._app = app

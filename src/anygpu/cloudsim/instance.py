@@ -1,4 +1,4 @@
-"""A rented machine as its provider knows it, and what was ordered."""
+"""A rented machine as its provider sees it, and the order it was created from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from anygpu.cloudsim.vendor import MachineType, OnHalt, SimVendor
 class InstanceState(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
-    STOPPED = "stopped"  # halted where a halt only stops it
+    STOPPED = "stopped"  # shut down, where a shutdown does not terminate
     ENDING = "ending"
     ENDED = "ended"
 
@@ -25,18 +25,18 @@ class InstanceState(StrEnum):
 
 
 class StopCause(StrEnum):
-    """Why a machine is no longer running."""
+    """The reason why a machine no longer runs."""
 
-    USER = "user"  # ended through the API
+    USER = "user"  # terminated through the API
     HALT = "halt"  # it shut itself down
     PREEMPTED = "preempted"
-    EXPIRED = "expired"  # its provider-side maximum life was over
+    EXPIRED = "expired"  # its maximum lifetime at the provider was over
     NONE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceOrder:
-    """A machine to be rented. Only these `public_keys` may log in."""
+    """A request for an instance. Only the `public_keys` may log in."""
 
     vendor: SimVendor
     type: str
@@ -45,64 +45,62 @@ class InstanceOrder:
     name: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     spot: bool = False
-    client_token: str = ""  # the same token again is the same machine; empty: every order is a new one
-    parameters: str = (
-        ""  # everything else that was asked, canonical: another text with one token is a mismatch
-    )
-    user_data: bytes = b""  # a script when it begins with #!, or cloud-config
+    client_token: str = ""  # orders with the same token return the same instance; empty: always a new one
+    parameters: str = ""  # the other parameters in canonical form; must match if a token is used again
+    user_data: bytes = b""  # a script (#!) or cloud-config
     public_keys: tuple[str, ...] = ()
-    on_halt: OnHalt | None = None  # None: as the vendor has it
+    on_halt: OnHalt | None = None  # None: the vendor's default
     max_life_s: float | None = None
     disk_gib: int = 0
-    keep_disk: bool = False  # its disk outlives it
-    public_address: bool = True  # False: it has none until one is associated
-    env: Mapping[str, str] = field(default_factory=dict)  # for every process on the machine
-    native: Mapping[str, Any] = field(default_factory=dict)  # what only the dialect understands
+    keep_disk: bool = False  # the disk is kept when the instance ends
+    public_address: bool = True  # False: none until one is associated
+    env: Mapping[str, str] = field(default_factory=dict)  # environment of all processes on the machine
+    native: Mapping[str, Any] = field(default_factory=dict)  # data that only the vendor's API uses
 
 
 class MachineRuntime(Protocol):
-    """The machine behind an instance: what really runs."""
+    """The machine behind an instance."""
 
     @property
     def host_key(self) -> str:
-        """OpenSSH public key line; empty before it has booted."""
+        """Return the public host key line; empty before boot."""
         ...
 
     @property
     def console(self) -> str: ...
 
     async def boot(self) -> None:
-        """Returns when it can be logged in to."""
+        """Boot, and return when login is possible."""
         ...
 
     async def halt(self) -> None:
-        """Kills every process, breaks every connection. Twice is the same as once."""
+        """Kill all processes and abort all connections. Idempotent."""
         ...
 
     async def erase_disk(self) -> None:
-        """Its disk is gone. What its console showed can still be read."""
+        """Delete the disk. The console output remains readable."""
         ...
 
     async def listen(self, address: str) -> None:
-        """Answers on one more address."""
+        """Listen on one more address."""
         ...
 
     async def stop_listening(self, address: str) -> None:
-        """No longer answers there; its connections break."""
+        """Stop listening on an address and abort its connections."""
         ...
 
     def set_connected(self, connected: bool) -> None:
-        """While cut, nothing goes in or out, and nothing is told of it."""
+        """Connect or cut the network. While cut, data is held back and no connection is closed."""
         ...
 
     def limit_file_size(self, file_bytes: int | None) -> None:
-        """The disk is full: no file grows beyond this."""
+        """Limit the size of each file, to simulate a full disk."""
         ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Instance:
-    """One machine. Times are milliseconds by the simulator's clock; None: not yet."""
+    """A launched instance. Times are milliseconds of the simulator's clock; None: not yet."""
 
     id: str
     order: InstanceOrder
@@ -112,17 +110,15 @@ class Instance:
     state: InstanceState = InstanceState.PENDING
     created_at_ms: int
     running_at_ms: int | None = None
-    booted_at_ms: int | None = None  # it can be logged in to
-    stopped_at_ms: int | None = None  # it no longer runs (and, unless only `off`, no longer bills)
-    ended_at_ms: int | None = None  # the provider has cleaned up
-    address: str = ""  # where its SSH server answers; empty while it has none
-    internal_ip: (
-        str  # its own loopback address: metadata, and the public address too unless that is rented apart
-    )
+    booted_at_ms: int | None = None  # login is possible
+    stopped_at_ms: int | None = None  # it no longer runs (and, unless only switched off, is no longer billed)
+    ended_at_ms: int | None = None  # its resources are released
+    address: str = ""  # address of its SSH server; empty while it has none
+    internal_ip: str  # its own loopback address: metadata, and SSH unless a public address is associated
     cause: StopCause = StopCause.NONE
-    notice_at_ms: int | None = None  # when it was told that it will be taken
-    preempt_at_ms: int | None = None  # when it will be
-    shutdown_at_ms: int | None = None  # when a `shutdown +N` falls due
+    notice_at_ms: int | None = None  # when the preemption notice was given
+    preempt_at_ms: int | None = None  # when it will be preempted
+    shutdown_at_ms: int | None = None  # when a `shutdown +N` takes effect
     machine: MachineRuntime | None = None
     tags: dict[str, str] = field(default_factory=dict)
     disks: list[str] = field(default_factory=list)

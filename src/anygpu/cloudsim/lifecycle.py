@@ -1,20 +1,20 @@
-"""From order to end: boot, notice, halt, end. Nothing here knows a vendor."""
+"""The states of an instance, from launch to termination: boot, preemption notice, halt, end."""
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from anygpu.cloudsim.faults import FaultContext, FaultKind, InjectedFault
+from anygpu.cloudsim.clock import SimClock
+from anygpu.cloudsim.errors import CloudError, ErrorReason
+from anygpu.cloudsim.faults import FaultContext, FaultKind, FaultRegistry, InjectedFault
 from anygpu.cloudsim.instance import Instance, InstanceState, MachineRuntime, StopCause
-
-if TYPE_CHECKING:
-    from anygpu.cloudsim.cloud import Cloud
+from anygpu.cloudsim.market import SimSpotMarket
+from anygpu.cloudsim.resources import AddressStore, DiskStore, PublicAddress
 
 log = logging.getLogger("anygpu.cloud-sim")
-PENDING_SHARE = 0.25  # of the boot delay; then the provider calls it running, and it still has to boot
+PENDING_SHARE = 0.25  # share of the boot delay in which the provider reports it as pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,26 +22,32 @@ class CloudTiming:
     """Delays of the simulated provider, in seconds by its clock."""
 
     boot_s: float = 2
-    boot_jitter: float = 0  # up to this share longer, by the seed
-    ending_s: float = 0.5  # from shutting down to gone
+    ending_s: float = 0.5  # from ending to ended
     notice_s: float = 120
 
 
 class InstanceLifecycle:
-    """Moves instances through their states."""
+    """Changes the states of instances."""
 
     def __init__(
         self,
-        cloud: "Cloud",
+        clock: SimClock,
+        instances: Mapping[str, Instance],
+        addresses: AddressStore,
+        disks: DiskStore,
+        faults: FaultRegistry,
+        market: SimSpotMarket,
         make_machine: Callable[[Instance], MachineRuntime],
         timing: CloudTiming,
-        seed: int | None,
     ) -> None:
-        self._cloud = cloud
-        self._clock = cloud.clock
+        self._clock = clock
+        self._instances = instances
+        self._addresses = addresses
+        self._disks = disks
+        self._faults = faults
+        self._market = market
         self._make_machine = make_machine
         self.timing = timing
-        self._rng = random.Random(seed)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching_market = False
 
@@ -54,7 +60,7 @@ class InstanceLifecycle:
             self._schedule_market_check()
 
     def end(self, instance: Instance, cause: StopCause) -> None:
-        """Stops it at once; it is gone a little later."""
+        """Stop an instance at once; it is ended a little later."""
         if instance.state.is_ended:
             return
         instance.cause = instance.cause or cause
@@ -63,7 +69,7 @@ class InstanceLifecycle:
         self._run_in_background(self._clean_up(instance), f"end-{instance.id}")
 
     def preempt(self, instance: Instance, notice_s: float | None = None) -> None:
-        """Tells the machine, and takes it when the notice is over."""
+        """Give the preemption notice, and end the instance when it is over."""
         if instance.state.is_ended or instance.preempt_at_ms is not None:
             return
         wait_s = self.timing.notice_s if notice_s is None else notice_s
@@ -75,7 +81,7 @@ class InstanceLifecycle:
             self._clock.call_after(wait_s, lambda: self.end(instance, StopCause.PREEMPTED))
 
     def schedule_shutdown(self, instance: Instance, after_s: float) -> None:
-        """`shutdown +N` on the machine; a later one replaces it."""
+        """Schedule a shutdown; a later call replaces it."""
         due_ms = self._clock.now_ms() + round(1000 * after_s)
         instance.shutdown_at_ms = due_ms
 
@@ -89,7 +95,7 @@ class InstanceLifecycle:
         instance.shutdown_at_ms = None
 
     def disconnect(self, instance: Instance, for_s: float | None = None) -> None:
-        """Nothing goes to or from the machine, and nobody is told; None: until `reconnect`."""
+        """Cut the machine's network without closing connections, for `for_s` or until `reconnect`."""
         assert instance.machine is not None
         instance.machine.set_connected(connected=False)
         if for_s is not None:
@@ -100,33 +106,52 @@ class InstanceLifecycle:
         instance.machine.set_connected(connected=True)
 
     async def refuse_ssh(self, instance: Instance, for_s: float | None = None) -> None:
-        """Its port is closed and its connections break; None: for the rest of its life."""
+        """Close the SSH port and abort its connections, for `for_s` or for good."""
         assert instance.machine is not None
         await instance.machine.stop_listening(instance.address)
         if for_s is not None:
-            back = instance.machine.listen
+            listen = instance.machine.listen
             self._clock.call_after(
-                for_s, lambda: self._run_in_background(back(instance.address), f"listen-{instance.id}")
+                for_s, lambda: self._run_in_background(listen(instance.address), f"listen-{instance.id}")
             )
 
     def fill_disk(self, instance: Instance, file_bytes: int | None = 0) -> None:
-        """No file on the machine grows beyond this; None: there is room again."""
+        """Limit the size of each file on the machine; None removes the limit."""
         assert instance.machine is not None
         instance.machine.limit_file_size(file_bytes)
 
+    async def associate(self, address: PublicAddress, instance: Instance) -> None:
+        """Let the instance listen on the address."""
+        if instance.state.is_ended:
+            raise CloudError(
+                ErrorReason.CONFLICT, f"The machine {instance.id} has ended.", subject=instance.id
+            )
+        address.instance = instance.id
+        instance.address = address.ip
+        if instance.machine is not None:
+            await instance.machine.listen(address.ip)
+
+    async def disassociate(self, address: PublicAddress) -> None:
+        instance = self._instances.get(address.instance)
+        address.instance = ""
+        if instance is not None and instance.address == address.ip:
+            instance.address = ""
+            if instance.machine is not None:
+                await instance.machine.stop_listening(address.ip)
+
     async def stop(self) -> None:
-        """Every machine is halted, whatever it was doing."""
+        """Halt all machines."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        bodies = [each.machine for each in self._cloud.instances.values() if each.machine is not None]
-        for body in bodies:
-            body.set_connected(connected=True)  # behind a cut cable a connection would outlive the simulator
-        await asyncio.gather(*(body.halt() for body in bodies))
+        machines = [each.machine for each in self._instances.values() if each.machine is not None]
+        for machine in machines:
+            machine.set_connected(connected=True)  # a cut connection would outlive the simulator
+        await asyncio.gather(*(machine.halt() for machine in machines))
 
     async def _boot(self, instance: Instance) -> None:
         assert instance.machine is not None
-        boot_s = self.timing.boot_s * (1 + self._rng.random() * self.timing.boot_jitter)
+        boot_s = self.timing.boot_s
         await self._clock.sleep(boot_s * PENDING_SHARE)
         if instance.state is not InstanceState.PENDING:
             return
@@ -146,7 +171,7 @@ class InstanceLifecycle:
     async def _finish_boot(self, instance: Instance) -> None:
         assert instance.machine is not None
         if instance.state is not InstanceState.RUNNING:
-            await instance.machine.halt()  # it ended while it booted
+            await instance.machine.halt()  # it was ended during its boot
             return
         if instance.address and not self._trigger_fault(FaultKind.SSH_REFUSED, instance):
             await instance.machine.listen(instance.address)
@@ -171,10 +196,10 @@ class InstanceLifecycle:
         await self._clock.sleep(self.timing.ending_s)
         instance.state = InstanceState.ENDED
         instance.ended_at_ms = self._clock.now_ms()
-        self._cloud.disks.detach(instance)
-        for address in self._cloud.addresses.all(instance.vendor):
+        self._disks.detach(instance)
+        for address in self._addresses.all(instance.vendor):
             if address.instance == instance.id:
-                await self._cloud.disassociate(address)
+                await self.disassociate(address)
 
     def _trigger_fault(self, kind: FaultKind, instance: Instance) -> InjectedFault | None:
         context = FaultContext(
@@ -184,20 +209,20 @@ class InstanceLifecycle:
             type=instance.type.name,
             spot=instance.order.spot,
         )
-        return self._cloud.faults.trigger(kind, context)
+        return self._faults.trigger(kind, context)
 
     def _schedule_market_check(self) -> None:
-        """At every tick of the traces, spot machines without capacity get their notice."""
-        due_s = self._cloud.market.next_change_s(self._clock.now_s())
+        """Check spot capacity at the next tick of the traces, and preempt instances without capacity."""
+        due_s = self._market.next_change_s(self._clock.now_s())
         self._watching_market = due_s is not None
         if due_s is not None:
             self._clock.call_at(due_s, self._check_market)
 
     def _check_market(self) -> None:
         now_s = self._clock.now_s()
-        for instance in list(self._cloud.instances.values()):
-            doubtful = instance.order.spot and instance.state.is_active
-            if doubtful and not self._cloud.market.is_available(instance.type, instance.zone, now_s):
+        for instance in list(self._instances.values()):
+            runs_on_spot = instance.order.spot and instance.state.is_active
+            if runs_on_spot and not self._market.is_available(instance.type, instance.zone, now_s):
                 self.preempt(instance)
         self._schedule_market_check()
 

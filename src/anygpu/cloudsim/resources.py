@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from anygpu.cloudsim.errors import CloudError, ErrorReason
 from anygpu.cloudsim.instance import Instance
@@ -25,14 +24,14 @@ class LoginKey:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PublicAddress:
-    """A public address; it bills from its allocation to its release, in use or not."""
+    """A public address, billed from allocation to release."""
 
     id: str
     vendor: SimVendor
     region: str
     ip: str
     name: str = ""
-    instance: str = ""  # id of the machine that answers there
+    instance: str = ""  # id of the associated instance
     allocated_at_ms: int = 0
     released_at_ms: int | None = None
     tags: dict[str, str] = field(default_factory=dict)
@@ -40,7 +39,7 @@ class PublicAddress:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimDisk:
-    """A disk; one that outlives its machine is a leftover."""
+    """A disk of an instance. It may be kept when the instance ends."""
 
     id: str
     vendor: SimVendor
@@ -52,11 +51,10 @@ class SimDisk:
     delete_with_instance: bool = True
     created_at_ms: int = 0
     tags: dict[str, str] = field(default_factory=dict)
-    native: dict[str, Any] = field(default_factory=dict)
 
 
 class KeyStore:
-    """Registered login keys, by vendor, region and name; a vendor whose keys are global uses region ''."""
+    """Login keys by vendor, region and name. A vendor with global keys uses region ''."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -82,7 +80,7 @@ class KeyStore:
         return self._keys[at]
 
     def find(self, vendor: SimVendor, region: str, name: str) -> LoginKey:
-        """By name or by id."""
+        """Find a key by name or id."""
         for key in self.all(vendor, region):
             if name in (key.name, key.id):
                 return key
@@ -97,7 +95,7 @@ class KeyStore:
 
 
 class AddressStore:
-    """Public addresses rented apart from machines. Released ones stay in the books."""
+    """Public addresses. Released ones are kept for billing."""
 
     def __init__(
         self, now_ms: Callable[[], int], take_ip: Callable[[], str], new_id: Callable[[str], str]
@@ -133,7 +131,7 @@ class AddressStore:
         raise CloudError(ErrorReason.NOT_FOUND, f"There is no address {id}.", subject=id)
 
     def release(self, address: PublicAddress) -> None:
-        """Refused while a machine answers there."""
+        """Release an address that is not associated."""
         if address.instance:
             raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)
         address.released_at_ms = self._now_ms()
@@ -143,7 +141,7 @@ class AddressStore:
 
 
 class DiskStore:
-    """Disks made with machines; those that do not go with them are left behind."""
+    """The disks of instances, including those kept after an instance ended."""
 
     def __init__(self, now_ms: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self._now_ms = now_ms
@@ -184,7 +182,7 @@ class DiskStore:
         del self._disks[id]
 
     def detach(self, instance: Instance) -> None:
-        """The machine has ended."""
+        """Detach the disks of an ended instance, and delete those that end with it."""
         for disk in [self._disks[id] for id in instance.disks if id in self._disks]:
             disk.instance = ""
             if disk.delete_with_instance:

@@ -17,7 +17,7 @@ from anygpu.cloudsim.faults import FaultKind, InjectedFault
 from anygpu.cloudsim.http_listener import HttpListener, ResponseDropper, route_by_prefix
 from anygpu.cloudsim.instance import Instance, MachineRuntime
 from anygpu.cloudsim.lifecycle import CloudTiming
-from anygpu.cloudsim.machine.directory import MachineHost
+from anygpu.cloudsim.machine.directory import METADATA_PORT, MachineHost
 from anygpu.cloudsim.machine.metadata import SimMetadataService
 from anygpu.cloudsim.machine.network import AddressPool
 from anygpu.cloudsim.machine.processes import ProcessReaper
@@ -29,24 +29,21 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimOptions:
-    """How the simulator behaves. `speed` is that of the market alone: traces and prices."""
+    """Options of the simulator. `speed` applies to spot traces and prices only."""
 
     port: int = 0
     ssh_port: int = 2222
-    metadata_port: int = 1338
     seed: int | None = None
     traces: Sequence[CapacityTrace] = ()
-    named_traces: Mapping[str, CapacityTrace] = field(default_factory=dict)  # by type@zone, type or zone
     speed: float = 1
     timing: CloudTiming = field(default_factory=CloudTiming)
     limits: CapacityLimits = field(default_factory=CapacityLimits)
-    directory: Path | None = None  # None: a temporary one, removed at the end
-    machine_env: Mapping[str, str] = field(default_factory=dict)
-    sshd: str = ""  # path of OpenSSH's sshd; empty: the server in this process, which lets in any user name
+    directory: Path | None = None  # None: a temporary directory
+    sshd: str = ""  # path of OpenSSH's sshd; empty: the built-in server, which accepts any user name
 
 
 class CloudSim:
-    """`async with CloudSim() as sim:` rents machines at `sim.url("ec2")`."""
+    """A running simulator: `async with CloudSim() as sim:` serves EC2 at `sim.url("ec2")`."""
 
     def __init__(
         self,
@@ -89,7 +86,7 @@ class CloudSim:
         self.clock.start()
 
     async def stop(self) -> None:
-        """Every machine is halted and every process on them is gone when this returns."""
+        """Halt all machines, and return when all their processes have ended."""
         await self._listener.close()
         await self.cloud.lifecycle.stop()
         await self._metadata_listener.close()
@@ -99,13 +96,13 @@ class CloudSim:
             await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     def url(self, vendor: str = "") -> str:
-        """The endpoint to give to a client of this vendor."""
+        """Return the endpoint URL for clients of this vendor."""
         return f"http://{HOST}:{self.port}/{vendor}".rstrip("/")
 
-    # What goes wrong
+    # Faults
 
     def inject_fault(self, kind: str, **where: object) -> str:
-        """`fault("no_capacity", vendor="ec2", times=1)`; the fields are those of `Fault`. Returns its id."""
+        """Inject a fault, for example `("no_capacity", vendor="ec2", times=1)` (see `InjectedFault`); return its id."""
         return self.cloud.faults.add(InjectedFault(kind=FaultKind(kind), **where))  # type: ignore[arg-type]
 
     def clear_faults(self, fault_id: str = "") -> None:
@@ -126,13 +123,10 @@ class CloudSim:
     def fill_disk(self, id: str, file_bytes: int | None = 0) -> None:
         self.cloud.lifecycle.fill_disk(self.instances[id], file_bytes)
 
-    def set_meter_factor(self, factor: float) -> None:
-        self.cloud.billing.meter_factor = factor
-
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    # What is true
+    # State
 
     @property
     def instances(self) -> Mapping[str, Instance]:
@@ -148,8 +142,6 @@ class CloudSim:
         host = MachineHost(
             directory=self.directory,
             ssh_port=self.options.ssh_port,
-            metadata_port=self.options.metadata_port,
-            env=self.options.machine_env,
         )
         host.prepare()
         return host
@@ -167,14 +159,13 @@ class CloudSim:
 
     async def _open_metadata(self, instance: Instance) -> None:
         self._metadata.register(instance)
-        await self._metadata_listener.listen(instance.internal_ip, self.options.metadata_port)
+        await self._metadata_listener.listen(instance.internal_ip, METADATA_PORT)
 
     def _new_cloud(self) -> Cloud:
         options = self.options
         market = SimSpotMarket(
             seed=options.seed,
             traces=options.traces,
-            named=options.named_traces,
             speed=options.speed,
             start_s=self.clock.now_s(),
         )

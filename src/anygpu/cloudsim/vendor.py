@@ -1,15 +1,15 @@
-"""What a simulated provider rents out, and how it counts."""
+"""What a simulated vendor offers: regions, machine types, prices and its billing rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-OnHalt = Literal["end", "stop", "off"]  # off: the machine is down, and billed on
+OnHalt = Literal["end", "stop", "off"]  # off: the machine is down but still billed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineType:
-    """A machine that can be rented. Prices are micro-dollars per hour for the whole machine."""
+    """A machine type. Prices are micro-dollars per hour for the whole machine."""
 
     name: str
     price_microusd_per_hour: int
@@ -25,7 +25,7 @@ class MachineType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimBillingRule:
-    """How a provider counts time: in started steps of `step_s`, at least `minimum_s`."""
+    """Billed time: started steps of `step_s`, at least `minimum_s`."""
 
     step_s: int = 1
     minimum_s: int = 0
@@ -37,15 +37,15 @@ class SimBillingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimVendor:
-    """One provider: places, machines, its way of counting, and what its machines can read about their end."""
+    """One vendor: regions, machine types, billing rule, metadata format."""
 
     name: str
-    regions: Mapping[str, tuple[str, ...]]  # region -> its zones; a provider without zones names none
+    regions: Mapping[str, tuple[str, ...]]  # zones by region; empty for a vendor without zones
     types: tuple[MachineType, ...]
     billing_rule: SimBillingRule = SimBillingRule()
-    metadata_format: str = ""  # aws | gcp | azure | "": the metadata its machines can read
+    metadata_format: str = ""  # aws, gcp, azure, or empty for none
     on_halt: OnHalt = "end"
-    credentials: Mapping[str, str] = field(default_factory=dict)  # those that are known; id -> secret or ""
+    credentials: Mapping[str, str] = field(default_factory=dict)  # secrets by key id; plain tokens are ids
     address_microusd_per_hour: int = 0
     vcpu_limit: int = 4096
 

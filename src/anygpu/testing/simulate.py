@@ -22,7 +22,7 @@ from anygpu.testing.simulation.world import SimWorld, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What came of one scenario."""
+    """The result of one scenario."""
 
     seed: str
     violations: tuple[Violation, ...]
@@ -30,8 +30,8 @@ class History:
     faults: Counter[Fault]
     trace_hash: str
     trace: tuple[str, ...]
-    events: tuple[Event, ...]  # of every job, in the order in which they were written
-    charged_microusd: int  # by the providers' own books
+    events: tuple[Event, ...]  # of all jobs, in commit order
+    charged_microusd: int  # by the providers' own records
     lasted_s: float
     steps: int
     writes: int  # of the first process
@@ -46,7 +46,7 @@ class History:
 
 
 def play(scenario: Scenario, store: Store = "memory") -> History:
-    """One history from its first step to the verdict."""
+    """Run one history and check the invariants."""
     loop = VirtualLoop()
     world = SimWorld(scenario, loop, store)
     found: list[Violation] = []
@@ -75,13 +75,13 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
 
 @dataclass(slots=True)
 class HistoriesSummary:
-    """What came of many."""
+    """The totals of many histories."""
 
     histories: int = 0
     steps: int = 0
     faults: Counter[Fault] = field(default_factory=Counter)
-    preemptions: int = 0  # how often the queue stopped a job for another
-    migrations: int = 0  # how often a job left its machine for a better place
+    preemptions: int = 0  # jobs stopped for another job
+    migrations: int = 0  # jobs moved to a better offer
     failed: list[History] = field(default_factory=list)
 
     def add(self, history: History) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingProcess:
-    """What to train; each run of it is a new process. `python` has the framework installed."""
+    """A training to run in new processes. `python` must have the framework installed."""
 
     trainer: str
     dataset: Path | None
@@ -23,7 +23,7 @@ class TrainingProcess:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, output: Path, *, resume: bool = False) -> dict[str, Any]:
-        """To the end; what is in its result.json."""
+        """Run to the end; return the content of result.json."""
         process = self._start(output, resume)
         steps = [step for step, _ in _steps(process)]
         self._check(process, output)
@@ -31,7 +31,7 @@ class TrainingProcess:
         return {**result, "first_step": steps[0] if steps else None}
 
     def run_until(self, output: Path, step: int, *, resume: bool = False) -> int:
-        """SIGKILL as soon as it has reported this step; the last step it was seen at."""
+        """Kill the process as soon as it reports this step; return the last reported step."""
         process = self._start(output, resume)
         seen = 0
         for seen, _ in _steps(process):
@@ -42,7 +42,7 @@ class TrainingProcess:
             raise AssertionError(f"the training ended at step {seen}, before {step}")
         process.send_signal(signal.SIGKILL)
         process.wait()
-        _close(process)  # its data loaders may hold the other end for seconds more
+        _close(process)  # data loaders may keep the pipe open for some seconds
         return seen
 
     def _start(self, output: Path, resume: bool) -> "subprocess.Popen[bytes]":

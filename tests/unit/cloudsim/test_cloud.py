@@ -94,7 +94,7 @@ async def test_an_ended_machine_stops_at_once_and_is_gone_a_little_later() -> No
         StopCause.USER,
     )
     assert (paper(instance).up, paper(instance).erased) == (False, True)
-    assert world.cloud.disks_of(VENDOR) == []
+    assert world.cloud.disks.all(VENDOR) == []
 
 
 async def test_a_machine_ended_while_it_boots_never_comes_up() -> None:
@@ -263,7 +263,7 @@ async def test_an_address_rented_by_itself_is_answered_once_it_is_associated() -
     instance = await world.booted(public_address=False)
     assert (instance.address, paper(instance).listens_on) == ("", set())
     address = world.cloud.addresses.allocate(VENDOR, "r")
-    await world.cloud.associate(address, instance)
+    await world.cloud.lifecycle.associate(address, instance)
     assert paper(instance).listens_on == {address.ip} == {instance.address}
     with pytest.raises(CloudError):
         world.cloud.addresses.release(address)
@@ -277,14 +277,14 @@ async def test_an_address_rented_by_itself_is_answered_once_it_is_associated() -
 async def test_a_disk_that_is_kept_is_left_behind() -> None:
     world = World()
     instance = await world.booted(keep_disk=True)
-    [disk] = world.cloud.disks_of(VENDOR)
+    [disk] = world.cloud.disks.all(VENDOR)
     with pytest.raises(CloudError):
         world.cloud.disks.remove(VENDOR, disk.id)
     world.cloud.terminate(instance)
     await world.pass_s(1)
     assert not paper(instance).erased
     world.cloud.disks.remove(VENDOR, disk.id)
-    assert world.cloud.disks_of(VENDOR) == []
+    assert world.cloud.disks.all(VENDOR) == []
 
 
 async def test_the_books_follow_the_clock() -> None:

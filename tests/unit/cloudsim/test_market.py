@@ -41,12 +41,6 @@ def test_at_the_moment_of_a_tick_the_new_tick_counts() -> None:
     assert not market.is_available(KIND, "z", due_s)
 
 
-def test_a_trace_can_be_given_to_a_type_a_zone_or_both() -> None:
-    down = CapacityTrace(600, (False,))
-    market = SimSpotMarket(named={"a@z1": down})
-    assert [market.is_available(KIND, zone, 0) for zone in ("z1", "z2")] == [False, True]
-
-
 def test_a_seed_gives_the_same_ups_and_downs_again_and_another_seed_others() -> None:
     assert random_trace("1") == random_trace("1") != random_trace("2")
     assert 0.4 < sum(random_trace("1").ticks) / len(random_trace("1").ticks) < 0.95

@@ -20,13 +20,13 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 def bearer_token(request: Request) -> str:
-    """The token of `Authorization: Bearer …`; empty when there is none."""
+    """Return the token of `Authorization: Bearer …`; empty if there is none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def bearer_or_basic_key(request: Request) -> str:
-    """A key may also be the user of basic authentication, with an empty password."""
+    """Return the API key, sent as bearer token or as the user name of basic authentication."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return bearer_token(request)
@@ -38,7 +38,7 @@ def bearer_or_basic_key(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonApi:
-    """One vendor's HTTP face. `refused` finds the vendor's words and status code for a refusal."""
+    """Builds the routes of one vendor's JSON API. `error_response` translates a `CloudError`."""
 
     cloud: Cloud
     vendor: SimVendor
@@ -46,7 +46,7 @@ class JsonApi:
     credential: Callable[[Request], str] = bearer_token
 
     def route(self, verb: str, path: str, operation: str, handler: Handler) -> Route:
-        """`operation` is the neutral name faults are asked for by; the handler answers with plain data."""
+        """Make a route whose handler returns plain data. Faults refer to `operation`."""
 
         async def answer(request: Request) -> Response:
             names = (operation, f"{verb} {path}")
@@ -61,7 +61,7 @@ class JsonApi:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """The JSON object in the body."""
+    """Read the JSON object in the request body."""
     try:
         found = json.loads(await request.body() or b"{}")
     except ValueError as error:
@@ -72,7 +72,7 @@ async def json_body(request: Request) -> dict[str, Any]:
 
 
 def required_text(given: Mapping[str, Any], name: str) -> str:
-    """A field that must be there and be a text."""
+    """Return a required text field."""
     value = given.get(name)
     if not isinstance(value, str) or not value:
         raise CloudError(ErrorReason.INVALID, f"{name} is required", subject=name)
@@ -80,20 +80,20 @@ def required_text(given: Mapping[str, Any], name: str) -> str:
 
 
 def iso_time(at_ms: int | None, timespec: str = "milliseconds", zone: str = "Z") -> str | None:
-    """A time as a vendor writes it; None stays None."""
+    """Format a time as ISO 8601; None stays None."""
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec=timespec) + zone
 
 
 def as_uuid(digits: str) -> str:
-    """32 hexadecimal digits in the usual groups."""
+    """Format 32 hexadecimal digits as a UUID."""
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
 def new_key_pair() -> tuple[str, str]:
-    """A new private key and its public line, for vendors that make keys themselves."""
-    import asyncssh  # slow to import, and few callers let the vendor make their key
+    """Generate a private key and its public key line, for vendors that can generate keys."""
+    import asyncssh  # slow to import, and rarely needed
 
     key = asyncssh.generate_private_key("ssh-ed25519")
     return key.export_private_key().decode(), key.export_public_key().decode().strip()

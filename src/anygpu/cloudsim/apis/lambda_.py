@@ -1,4 +1,4 @@
-"""Lambda Cloud's API v1 (docs-api.lambda.ai): keys that must exist, no client token, names that are only labels."""
+"""Lambda Cloud's API v1 (docs-api.lambda.ai). It has no client tokens, and instance names are not unique."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +55,7 @@ VENDOR = SimVendor(
         _type("gpu_8x_h100_sxm5", "H100", 8, 3192, 208, 1800, 22528),
     ),
     billing_rule=SimBillingRule(step_s=60),
-    on_halt="off",  # one that shuts itself down is billed on until it is terminated
+    on_halt="off",  # an instance that shuts itself down is billed until it is terminated
     credentials={"sim-lambda-key": ""},
 )
 
@@ -81,7 +81,7 @@ SUGGESTIONS = {
 def error_response(refusal: CloudError) -> Response:
     if (
         refusal.reason is ErrorReason.THROTTLED
-    ):  # the limit is kept by what stands in front of Lambda, which sends no JSON
+    ):  # Lambda's gateway enforces the limit, and its response is not JSON
         return PlainTextResponse("error code: 1015", 429, {"Retry-After": str(LAUNCH_EVERY_S)})
     status, code, message = ERRORS.get(refusal.reason, ERRORS[ErrorReason.INVALID])
     error = {"code": code, "message": message or refusal.message}
@@ -148,7 +148,7 @@ class SimulatedLambda:
         ids = (await json_body(request)).get("instance_ids")
         if not isinstance(ids, list) or not ids:
             raise CloudError(ErrorReason.INVALID, "instance_ids must name at least one instance.")
-        found = [self._find(id) for id in ids]  # all of them, before any is ended
+        found = [self._find(id) for id in ids]  # check all ids before terminating any
         for instance in found:
             self._cloud.terminate(instance)
         return {"data": {"terminated_instances": [_instance_json(each) for each in found]}}

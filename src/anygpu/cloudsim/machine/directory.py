@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from anygpu.cloudsim.instance import Instance
 from anygpu.cloudsim.machine.processes import MACHINE_VARIABLE
 from anygpu.cloudsim.machine.shutdown import COMMANDS
 
-# What a machine's image has from where the simulator runs: language, certificates, where packages come from, and
-# the switches that keep tests off the network. No credential is among them.
+# Variables that machines inherit from the simulator: language, certificates, package indexes, and
+# switches that keep tests off the network. None is a credential.
 INHERITED = (
     "LANG",
     "LC_ALL",
@@ -23,9 +22,10 @@ INHERITED = (
     "DO_NOT_TRACK",
 )
 INHERITED_PREFIXES = ("PIP_", "UV_")
+METADATA_PORT = 1338  # of each machine's internal address
 
 
-PublicKey = tuple[str, ...]  # its kind and its body
+PublicKey = tuple[str, ...]  # key type and key data
 
 
 def public_key(connection: str) -> PublicKey:
@@ -34,15 +34,13 @@ def public_key(connection: str) -> PublicKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineHost:
-    """Where machines live: what all of them share."""
+    """The directory, ports and environment that all machines share."""
 
     directory: Path
     ssh_port: int
-    metadata_port: int
-    env: Mapping[str, str]
 
     def prepare(self) -> None:
-        """Commands every machine finds first on its PATH."""
+        """Write the commands that machines find first on their PATH."""
         self.commands.mkdir(parents=True, exist_ok=True)
         for name, text in COMMANDS.items():
             (self.commands / name).write_text(text)
@@ -54,21 +52,19 @@ class MachineHost:
 
 
 class MachineDirectory:
-    """One machine's own directory: home, temporary files, log of its start."""
+    """A machine's directory: home, temporary files, boot log."""
 
     def __init__(self, host: MachineHost, instance: Instance) -> None:
         self.host = host
         self.path = host.directory / "machines" / instance.id
         self.home = self.path / "home"
         self.log = self.path / "cloud-init-output.log"
-        self.file_size_limit = (
-            self.path / "limit"
-        )  # KiB a file may have, for shells that this process does not start
+        self.file_size_limit = self.path / "limit"  # in KiB, read by sshd's login script
         self.authorized_keys = self.home / ".ssh" / "authorized_keys"
         self._instance = instance
 
     def read_authorized_keys(self) -> set[PublicKey]:
-        """The file is read at each login, so a key added on the machine counts too."""
+        """Read the authorized keys. Called at each login, so that keys added on the machine are accepted."""
         lines = self.authorized_keys.read_text().splitlines()
         return {
             public_key(connection)
@@ -83,7 +79,7 @@ class MachineDirectory:
         self.authorized_keys.chmod(0o600)
 
     def env(self, user: str = "root") -> dict[str, str]:
-        metadata = f"{self._instance.internal_ip}:{self.host.metadata_port}"
+        metadata = f"{self._instance.internal_ip}:{METADATA_PORT}"
         path = [str(self.host.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
         return {
             **_inherited_variables(),
@@ -98,7 +94,6 @@ class MachineDirectory:
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{metadata}",
             "GCE_METADATA_HOST": metadata,
             "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{metadata}",
-            **self.host.env,
             **self._instance.order.env,
         }
 

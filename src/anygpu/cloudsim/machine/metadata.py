@@ -23,7 +23,7 @@ REBALANCE_AT = "events/recommendations/rebalance"
 
 
 class SimMetadataService:
-    """One application for every machine: the address that is asked says which one asks."""
+    """One application for all machines. The address of a request identifies the machine."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -99,7 +99,7 @@ class SimMetadataService:
         return self._text_response("")
 
     async def _wait_for_change(self, instance: Instance, asked: Mapping[str, str]) -> None:
-        """Returns when the value is another than the one the asker has seen, or its patience is over."""
+        """Return when the value differs from the one the caller has seen, or after the requested timeout."""
         seen = asked.get("last_etag") or _etag(instance)
         looks = min(float(asked.get("timeout_sec") or MAX_WAIT_S), MAX_WAIT_S) / POLL_INTERVAL_S
         for _ in range(round(looks)):

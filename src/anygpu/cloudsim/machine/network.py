@@ -10,7 +10,7 @@ BACKLOG = 128
 
 
 class MachineNetwork:
-    """All connections of one machine. Listens on any number of its addresses."""
+    """All listeners and connections of one machine."""
 
     def __init__(self) -> None:
         self.connected = True
@@ -24,7 +24,7 @@ class MachineNetwork:
         return server
 
     def stop_listening(self, host: str) -> None:
-        """No longer listens there, and breaks what was connected there."""
+        """Stop listening on an address and abort its connections."""
         if (server := self._servers.pop(host, None)) is not None:
             server.close()
         for line in list(self._connections):
@@ -38,7 +38,7 @@ class MachineNetwork:
             line.abort()
 
     def set_connected(self, connected: bool) -> None:
-        """False: from now on nothing passes, and nobody is told. True: what was held back flows."""
+        """False holds back all data without closing connections; True sends what was held back."""
         self.connected = connected
         for line in list(self._connections):
             line.apply_state()
@@ -51,7 +51,7 @@ class MachineNetwork:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: passes everything on while the gate is open."""
+    """One connection, which holds data back while the network is cut."""
 
     def __init__(self, gate: MachineNetwork, inner: asyncio.Protocol) -> None:
         self._network = gate
@@ -62,7 +62,9 @@ class _Connection(asyncio.Protocol):
         self.host = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by inheritance
+        self.transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transports do not inherit from asyncio's
         self.host = str((transport.get_extra_info("sockname") or ("",))[0])
         self._network.add(self)
         self._inner.connection_made(_BufferingTransport(self))
@@ -85,7 +87,7 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def apply_state(self) -> None:
-        """Do as the gate does."""
+        """Pause or resume to match the state of the network."""
         if not self._network.connected:
             self.transport.pause_reading()
             return
@@ -103,7 +105,7 @@ class _Connection(asyncio.Protocol):
             self._buffered.append(bytes(data))
 
     def close_with(self, how: Callable[[], None]) -> None:
-        """Behind a cut cable nobody hears that a connection ends."""
+        """Close now, or after reconnection if the network is cut."""
         if self._network.connected:
             how()
         else:
@@ -118,7 +120,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _BufferingTransport(asyncio.Transport):
-    """The transport as the server inside sees it."""
+    """The transport that the server sees."""
 
     def __init__(self, line: _Connection) -> None:
         super().__init__()
@@ -164,12 +166,12 @@ class _BufferingTransport(asyncio.Transport):
         self._connection.transport.set_write_buffer_limits(high, low)
 
 
-CLAIM_PORT = 1337  # bound, never listened on, at the first address of a block: the block is taken
+CLAIM_PORT = 1337  # bound (not listening) at the first address of a block to claim the block
 PREFIX = "127.77"
 
 
 class AddressPool:
-    """Claims blocks of 254 addresses as they are needed, and gives each address once."""
+    """Claims blocks of 254 loopback addresses as needed, so that no two machines or simulators share one."""
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []

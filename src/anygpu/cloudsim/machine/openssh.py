@@ -15,7 +15,7 @@ from anygpu.cloudsim.machine.network import MachineNetwork
 from anygpu.cloudsim.machine.processes import exit_code
 from anygpu.cloudsim.machine.sessions import SshSessions
 
-# sshd starts commands in the home directory of the computer's user; the machine's own is elsewhere.
+# sshd starts commands in the user's home directory; the machine has its own.
 LOGIN_SCRIPT = """#!/bin/sh
 cd "$HOME"
 [ -s "{limit}" ] && {{ trap "" XFSZ; ulimit -S -f "$(cat "{limit}")"; }}
@@ -25,7 +25,7 @@ exec {shell} -c "$SSH_ORIGINAL_COMMAND"
 
 
 class OpenSshServer:
-    """Starts an sshd for each connection, so that an idle machine costs nothing."""
+    """Starts an sshd process for each connection."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OpenSshServer:
 
 
 class _SshdConnection(asyncio.Protocol):
-    """Between the gate and an sshd of its own."""
+    """Copies data between a connection and its sshd process."""
 
     def __init__(self, server: OpenSshServer) -> None:
         self._server = server
@@ -129,7 +129,7 @@ class _SshdOutput(asyncio.Protocol):
 
 
 async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport | None) -> None:
-    """sshd leaves when its connection does; what it started lives on, as on any machine."""
+    """End sshd with its connection. Processes that it started continue, as on any machine."""
     if inner is not None:
         inner.close()
     with contextlib.suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-MACHINE_VARIABLE = "ANYGPU_SIM_MACHINE"  # its value is the machine's directory, which no two simulators share
+MACHINE_VARIABLE = "ANYGPU_SIM_MACHINE"  # value: the machine's directory, which is unique
 PROC = Path("/proc")
 Stream = int | IO[bytes] | None
 
@@ -27,7 +27,7 @@ def spawn(
     stdout: Stream = subprocess.DEVNULL,
     stderr: Stream = subprocess.DEVNULL,
 ) -> "subprocess.Popen[bytes]":
-    """In a session of its own, without a buffer on its pipes."""
+    """Start a process in a new session, with unbuffered pipes."""
     return subprocess.Popen(
         argv,
         env=dict(env),
@@ -41,7 +41,7 @@ def spawn(
 
 
 async def exit_code(process: "subprocess.Popen[bytes]") -> int:
-    """Waits without a thread where the kernel can tell us; one that was waited for already has no number left."""
+    """Wait for a process, without a thread where the kernel supports pidfds."""
     if process.poll() is not None:
         return process.returncode
     if not hasattr(os, "pidfd_open"):
@@ -59,7 +59,7 @@ async def exit_code(process: "subprocess.Popen[bytes]") -> int:
 
 
 def find_processes(machines: Iterable[Path]) -> dict[Path, list[int]]:
-    """Living processes of machines, by each machine's directory."""
+    """Find the running processes of machines, by the machine's directory."""
     wanted = {str(machine): machine for machine in machines}
     found: dict[Path, list[int]] = {}
     for entry in PROC.iterdir():
@@ -73,7 +73,7 @@ def find_processes(machines: Iterable[Path]) -> dict[Path, list[int]]:
 def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
     try:
         if b") Z " in (entry / "stat").read_bytes():
-            return None  # a zombie runs nothing
+            return None  # a zombie is not running
         for field in (entry / "environ").read_bytes().split(b"\0"):
             name, _, value = field.partition(b"=")
             if name == MACHINE_VARIABLE.encode():
@@ -87,14 +87,14 @@ def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
 
 
 class ProcessReaper:
-    """Ends everything on machines. Those that end together are looked for together: one look costs as much as many."""
+    """Kills all processes of machines. One scan of /proc serves all machines that are ending."""
 
     def __init__(self) -> None:
         self._machines: set[Path] = set()
         self._round: asyncio.Task[None] | None = None
 
     async def kill(self, machine: Path) -> None:
-        """Returns when nothing of the machine is left."""
+        """Kill the machine's processes, and return when none is left."""
         self._machines.add(machine)
         while machine in self._machines:
             if self._round is None or self._round.done():
@@ -102,7 +102,7 @@ class ProcessReaper:
             await asyncio.shield(self._round)
 
     async def _kill_round(self) -> None:
-        """A machine is done when a look finds none of its processes; what forks meanwhile is found by the next."""
+        """Scan once. A machine is done when the scan finds none of its processes; forks are found by the next scan."""
         wanted = set(self._machines)
         left = await asyncio.to_thread(_kill_found, wanted)
         self._machines -= wanted - left

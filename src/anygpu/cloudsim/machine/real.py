@@ -31,7 +31,7 @@ def kernel_lines(now_ms: int) -> str:
 
 
 def host_key_block(public_key: str, host: str) -> str:
-    """The two blocks in the form of cloud-init's `write-ssh-key-fingerprints`."""
+    """Format the host key as cloud-init's `write-ssh-key-fingerprints` does."""
     kind, body, *_ = public_key.split()
     digest = base64.b64encode(hashlib.sha256(base64.b64decode(body)).digest()).decode().rstrip("=")
     name = kind.removeprefix("ssh-").upper()
@@ -48,11 +48,11 @@ def host_key_block(public_key: str, host: str) -> str:
     return "".join(f"{connection}\r\n" for connection in lines)
 
 
-CONSOLE_BYTES = 64 * 1024  # as much as EC2 keeps
+CONSOLE_BYTES = 64 * 1024  # EC2 keeps as much
 
 
 class RealMachine:
-    """The body of an instance. `metadata` opens and shuts its metadata address."""
+    """A machine with real processes."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RealMachine:
         self._close_metadata(self._instance.internal_ip)
         if self._sessions.started:
             await self._reaper.kill(self._directory.path)
-        await asyncio.gather(*self._background)  # scripts that were killed are waited for
+        await asyncio.gather(*self._background)  # wait for the killed scripts
         await asyncio.to_thread(shutil.rmtree, self._directory.path / "tmp", ignore_errors=True)
 
     async def erase_disk(self) -> None:
@@ -139,7 +139,7 @@ class RealMachine:
         return AsyncsshServer(self._directory, self._network, self._sessions, private)
 
     async def _run_scripts(self, scripts: tuple[str, ...]) -> None:
-        """One after the other; one that fails does not keep the next from running."""
+        """Run the scripts one after the other. A failing script does not stop the next."""
         for number, script in enumerate(scripts):
             if not self._up:
                 return

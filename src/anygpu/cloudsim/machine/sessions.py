@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import asyncssh
 
 KIB = 1024
-# A session leader that opens a terminal gets it as its own; the size is that of the person's window.
+# A session leader that opens a terminal gets it as its controlling terminal.
 ON_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec "$@"'
-# A write beyond the limit then fails, as on a full disk, instead of killing the writer.
+# Ignoring SIGXFSZ lets a write beyond the limit fail, as on a full disk, instead of killing the writer.
 WITH_LIMIT = 'trap "" XFSZ; ulimit -S -f "$1"; shift; exec "$@"'
 
 
 class SshSessions:
-    """Starts what people and programs ask for over SSH, and counts what was started."""
+    """Starts the commands and shells of SSH sessions, and counts them."""
 
     def __init__(self, place: MachineDirectory) -> None:
         self._directory = place
@@ -31,7 +31,7 @@ class SshSessions:
         self.file_bytes: int | None = None
 
     async def serve(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
-        """One command or shell from beginning to end."""
+        """Run one command or shell to its end."""
         env = {**self._directory.env(process.get_extra_info("username")), **_client_variables(process)}
         try:
             if process.term_type:
@@ -49,7 +49,7 @@ class SshSessions:
         return spawn(argv, env=env, cwd=self._directory.home, **streams)
 
     def limit_file_size(self, file_bytes: int | None) -> None:
-        """For what runs already and for what will be started: no file grows beyond this. None: no limit again."""
+        """Limit the size of each file, for running and future processes; None removes the limit."""
         self.file_bytes = file_bytes
         self._directory.path.mkdir(parents=True, exist_ok=True)
         self._directory.file_size_limit.write_text("" if file_bytes is None else str(file_bytes // KIB))
@@ -63,7 +63,7 @@ class SshSessions:
         pipe = subprocess.PIPE
         child = self.start(_argv(process.command), env, stdin=pipe, stdout=pipe, stderr=pipe)
         ended = asyncio.create_task(exit_code(child))
-        # Without `send_eof`: the first of its two outputs that ends would end the other.
+        # With `send_eof`, the first of the two outputs to end would end the other too.
         await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr, send_eof=False)
         code = await ended
         await process.stdout.drain()
@@ -80,7 +80,7 @@ class SshSessions:
             stdin=os.fdopen(os.dup(ours), "wb", buffering=0), stdout=terminal, send_eof=False
         )
         code = await ended
-        os.close(theirs)  # what is still on its way ends with the terminal's last holder
+        os.close(theirs)  # the remaining output ends when the terminal's last holder closes it
         await process.stdout.drain()
         return code
 
@@ -97,5 +97,5 @@ def _argv(command: str | None) -> list[str]:
 
 
 def _client_variables(process: "asyncssh.SSHServerProcess[bytes]") -> dict[str, str]:
-    """Variables the client may set, as in OpenSSH's own default."""
+    """Return the variables that the client may set, as in OpenSSH's default configuration."""
     return {name: value for name, value in process.env.items() if name == "LANG" or name.startswith("LC_")}

@@ -36,7 +36,7 @@ request = urllib.request.Request(os.environ["ANYGPU_SIM_METADATA"] + path, metho
 print(urllib.request.urlopen(request, timeout=10).read().decode(), end="")
 '''
 
-# Nobody needs to become another user on a simulated machine: sudo runs the command as it is.
+# Simulated machines have one user: sudo runs the command unchanged.
 _SUDO = """#!/bin/sh
 while [ $# -gt 0 ]; do
   case "$1" in

@@ -18,7 +18,7 @@ LOGIN_TIMEOUT_S = 30
 
 
 class _ListenerFactory:
-    """Asks asyncssh for its protocol and puts the gate before it."""
+    """Makes asyncssh listen through a `MachineNetwork`."""
 
     def __init__(self, network: MachineNetwork) -> None:
         self._network = network
@@ -30,7 +30,7 @@ class _ListenerFactory:
 
 
 class AsyncsshServer:
-    """Lets in whoever holds a key of the machine's authorized_keys, under any user name."""
+    """Accepts any user name with a key of the machine's authorized_keys."""
 
     def __init__(
         self, directory: MachineDirectory, network: MachineNetwork, sessions: SshSessions, host_key: str
@@ -59,7 +59,7 @@ class AsyncsshServer:
 
 
 class KeyLogin(asyncssh.SSHServer):
-    """Lets in the keys that are known at that moment, and forwards both ways."""
+    """Accepts the currently authorized keys, and port forwarding in both directions."""
 
     def __init__(self, known: Callable[[], set[PublicKey]]) -> None:
         self._read_keys = known
@@ -81,12 +81,12 @@ class KeyLogin(asyncssh.SSHServer):
         return True
 
     async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
-        """Whatever was asked for, it listens on loopback, as OpenSSH does without GatewayPorts."""
+        """Listen on loopback whatever address was requested, as OpenSSH does without GatewayPorts."""
         return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
 
 
 class _MachineFiles(asyncssh.SFTPServer):
-    """Files of the machine: relative paths begin at its home, as with OpenSSH."""
+    """Files of the machine. Relative paths start at its home directory, as with OpenSSH."""
 
     def __init__(
         self, channel: "asyncssh.SSHServerChannel[bytes]", directory: MachineDirectory, sessions: SshSessions
@@ -99,7 +99,7 @@ class _MachineFiles(asyncssh.SFTPServer):
         return os.path.join(self._home, path)  # noqa: PTH118 - bytes
 
     def exit(self) -> None:
-        """OpenSSH's scp takes a session without an exit status for a failure."""
+        """Send an exit status: OpenSSH's scp treats a session without one as failed."""
         self.channel.exit(0)
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
@@ -110,7 +110,7 @@ class _MachineFiles(asyncssh.SFTPServer):
 
 
 def new_host_key(comment: str) -> tuple[str, str]:
-    """Private and public, both as OpenSSH writes them."""
+    """Generate a host key; return private and public key in OpenSSH's format."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

@@ -15,14 +15,14 @@ GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class ParsedUserData:
-    """What a machine does when it boots: scripts in their order, keys that may log in."""
+    """The scripts to run at boot, in order, and the keys that may log in."""
 
     scripts: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
 
 def parse_user_data(data: bytes) -> ParsedUserData:
-    """Anything else than the three kinds is ignored, as cloud-init does."""
+    """Parse user data. Other formats are ignored, as cloud-init does."""
     starts = [_parse_part(part) for part in _parts(gzip.decompress(data) if data.startswith(GZIP) else data)]
     return ParsedUserData(
         tuple(script for start in starts for script in start.scripts),

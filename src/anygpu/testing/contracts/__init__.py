@@ -1,1 +1,1 @@
-"""One suite for every seam, which every adapter passes: subclass it and give the fixture it names."""
+"""One contract suite for each interface. An adapter's tests subclass it and provide its fixture."""

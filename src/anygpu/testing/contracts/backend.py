@@ -17,7 +17,7 @@ BUSY = (State.PENDING, State.RUNNING)
 
 
 class BackendUnderTest(Protocol):
-    """A backend under test, where every attempt runs until it is ended."""
+    """A backend under test whose attempts run until they are terminated."""
 
     @property
     def backend(self) -> Backend: ...
@@ -25,12 +25,12 @@ class BackendUnderTest(Protocol):
     def agent_url(self) -> str: ...
 
     def count_agents(self) -> int:
-        """How many agents have claimed work."""
+        """Return how many agents have claimed work."""
         ...
 
 
 def new_launch(place: BackendUnderTest, number: int = 1) -> Launch:
-    """Suites run beside each other on one machine: each place has names of its own, as every job has."""
+    """Make a launch with a name that is unique to this backend, since suites run in parallel on one machine."""
     name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
     return Launch(
         name=name,
@@ -69,7 +69,7 @@ async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
 
 
 class BackendContract:
-    """Four verbs, idempotent by name."""
+    """The contract of `Backend`: offers, launch, probe, terminate, all idempotent by name."""
 
     async def test_an_offer_names_its_backend_and_never_has_a_negative_price(
         self, place: BackendUnderTest

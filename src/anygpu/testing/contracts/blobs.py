@@ -26,7 +26,7 @@ BAD_KEYS += ["line\nbreak", "back\\slash", "dot.", "a#1", "x" * 241, "y/" * 500 
 
 
 class BlobsContract:
-    """Put, get, head, list, delete."""
+    """The contract of `Blobs`: put, get, head, list, delete."""
 
     async def test_what_was_put_is_got(self, blobs: Blobs) -> None:
         before = await blobs.put("folder/a", b"hello")
@@ -154,7 +154,7 @@ class BlobsContract:
 
 
 class BlobPagesContract:
-    """For stores that list in pages of at most a thousand."""
+    """The contract for stores that list in pages of at most a thousand keys."""
 
     async def test_a_list_longer_than_a_page_is_whole(self, blobs: Blobs) -> None:
         names = [f"many/{number:04}" for number in range(1005)]

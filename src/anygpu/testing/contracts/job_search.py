@@ -18,7 +18,7 @@ from anygpu.testing.samples.jobs import (
 
 
 async def search(journal: Journal, **filters: object) -> list[int]:
-    """The numbers of the jobs on the first page."""
+    """Search, and return the numbers of the jobs on the first page."""
     page = await journal.find(LAB, JobQuery(**filters))  # type: ignore[arg-type]
     return [(job.submitted_at_ms - START_MS) // 1000 for job in page.jobs]
 

@@ -17,7 +17,7 @@ MANIFEST = manifest_of(file_of("ckpt/last.pt", LARGE, b"tail"), file_of("ckpt/op
 
 
 class PublishingContract:
-    """What an agent uploads through signed URLs is what the next one downloads, or it is refused."""
+    """An attempt downloads exactly what the previous one uploaded; incomplete uploads are rejected."""
 
     async def test_what_one_attempt_uploads_the_next_one_downloads(self, blobs: Blobs) -> None:
         checkpoints = Checkpoints(blobs)

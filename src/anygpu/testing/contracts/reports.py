@@ -22,7 +22,7 @@ def points(*values: float, name: str = "loss", first_step: int = 0) -> list[Poin
 async def report(
     store: Evidence, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
 ) -> AttemptRow:
-    """A batch of one frame: logs and points are given without their sequence number."""
+    """Send a batch of one frame; logs and points are given without sequence numbers."""
     framed = {key: [(seq, value)] for key, value in fields.items() if key != "progress"}
     if "progress" in fields:
         framed["progress"] = fields["progress"]  # type: ignore[assignment]
@@ -52,7 +52,7 @@ async def whole_log(store: Evidence, *, attempt: int = 1, page: int = 1000) -> b
 
 
 def same(a: Sequence[Point], b: Sequence[Point]) -> bool:
-    """Equal, NaN counting as itself."""
+    """Compare points; NaN equals NaN."""
     return repr(list(a)) == repr(list(b))
 
 

@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 class SignedUrlsContract:
-    """Whoever holds a URL can do just what it says, until it expires."""
+    """A signed URL allows exactly its operation on its key, until it expires."""
 
     @pytest.mark.parametrize("key", KEYS)
     async def test_a_signed_get_gives_the_bytes(self, blobs: Blobs, key: str) -> None:
@@ -67,7 +67,7 @@ class SignedUrlsContract:
 
 
 class PrivateBlobsContract:
-    """Who holds no URL can do nothing. (Not for LocalStack, which lets unsigned requests through.)"""
+    """Unsigned requests are rejected. (Not for LocalStack, which accepts them.)"""
 
     async def test_without_a_signature_nothing_is_given_or_taken(self, blobs: Blobs) -> None:
         await blobs.put("mine", b"hello")
@@ -83,7 +83,7 @@ async def fetch(method: str, url: str, body: bytes | None = None) -> tuple[int, 
 
 async def is_refused(method: str, url: str, body: bytes | None = None) -> bool:
     status, _ = await fetch(method, url, body)
-    return status in (400, 401, 403, 404)  # Azurite hides what may not be seen
+    return status in (400, 401, 403, 404)  # Azurite answers 404 for what may not be read
 
 
 def _fetch(method: str, url: str, body: bytes | None) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""2: one attempt commits, one process leads, one agent trains. 12: no agent that is well is declared dead."""
+"""2: one attempt commits, one process leads, one agent trains. 12: no healthy agent is declared lost."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from anygpu.testing.simulation.provider import SimMachine
 from anygpu.testing.simulation.records import CONTROL_FACTS, AgentRecord
 from anygpu.testing.simulation.world import SimWorld
 
-IN_FLIGHT_S = 3.0  # an answer this fresh may have crossed the decision
+IN_FLIGHT_S = 3.0  # an answer this recent may have crossed the decision
 
 
 def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
@@ -52,7 +52,7 @@ def _leaders(world: SimWorld) -> Iterator[Violation]:
 
 
 def _overlaps(world: SimWorld) -> Iterator[Violation]:
-    """No two agents train a job at once, unless a machine stood still and could not know better."""
+    """Check that no two agents train a job at once, except on machines that were paused."""
     by_job: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for record in world.environment.records:
         if record.trained_from is not None and not record.was_paused:
@@ -65,7 +65,7 @@ def _overlaps(world: SimWorld) -> Iterator[Violation]:
 
 
 def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:
-    """An agent that was answered a moment ago, on the one machine that is there, is not lost."""
+    """Check that no attempt was declared lost while its agent, on its only machine, had just been answered."""
     books = [machine for provider in world.providers for machine in provider.machines]
     names = Counter(machine.name for machine in books)
     machines = {machine.name: machine for machine in books if names[machine.name] == 1}

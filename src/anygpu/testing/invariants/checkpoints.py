@@ -1,4 +1,4 @@
-"""6: an attempt resumes from the newest valid checkpoint, and never from one that was not fully published."""
+"""6: an attempt resumes from the newest valid checkpoint, never from one that was not fully published."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,9 +8,7 @@ from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.records import Commit
 from anygpu.testing.simulation.world import SimWorld
 
-READING_S = (
-    5.0  # between reading a checkpoint back and writing the intent, unless the process stands still then
-)
+READING_S = 5.0  # between verifying a checkpoint and writing the intent, while the process runs
 
 
 def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Violation]:

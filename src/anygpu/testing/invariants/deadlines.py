@@ -1,4 +1,4 @@
-"""9: a deadline that on-demand from the start could meet is met."""
+"""9: a deadline that on-demand machines could meet from the start is met."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +10,11 @@ from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
 DEATHS = (Fault.KILLED_BEFORE_WRITE, Fault.KILLED_AFTER_WRITE)
-OUTAGE_S = (
-    200.0  # each death: nobody decides until another process leads, and agents that wait too long start again
-)
+OUTAGE_S = 200.0  # per crash: no decisions until another process leads, and some agents start again
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Only where on-demand keeps its promises, by a clock that nobody sets."""
+    """Check histories with a reliable on-demand backend and without clock jumps."""
     steady = any(backend.steady for backend in world.scenario.backends)
     if not steady or world.faults.counts[Fault.CLOCK_JUMPED]:
         return

@@ -1,4 +1,4 @@
-"""1: every accepted job has exactly one end, the right one. 7: one key, one job. 11: nobody starves."""
+"""1: every accepted job has exactly one correct end. 7: one idempotency key, one job. 11: no job starves."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,7 +21,7 @@ from anygpu.testing.simulation.training import SimScript
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
-STARTING_S = 60.0  # for the machines of others to end
+STARTING_S = 60.0  # time for other jobs' machines to end
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
@@ -54,7 +54,7 @@ def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
 
 
 def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
-    """The end is the one that the script and the spec ask for."""
+    """Check that the job ended as its script and spec require."""
     view = world.recorder.views[timeline.job_id]
     script = SimScript.read(view.spec.env)
     for failed in timeline.events(JobFailed):
@@ -91,7 +91,7 @@ def _keys(world: SimWorld) -> Iterator[Violation]:
 
 
 def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """A job that waits among others that keep coming, and that some would always overtake."""
+    """Check that the patient job got a machine although other jobs kept coming."""
     policy = world.scenario.policy
     for record in (client.record for client in world.clients):
         if record.key != PATIENT_KEY or not record.job_ids or record.job_ids[0] not in timelines:

@@ -1,4 +1,4 @@
-"""3: every machine is owned by a live attempt or ended soon, and terminal means that nothing is billed."""
+"""3: every machine belongs to a live attempt or ends soon; after a terminal state nothing is billed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violatio
 from anygpu.testing.simulation.provider import SimMachine
 from anygpu.testing.simulation.world import SimWorld
 
-ORPHAN_S = 200.0  # a machine nobody owns is ended within this, once the faults are over
-LATE_EFFECT_S = 40.0  # lists lag: what was launched this shortly before cannot be seen yet
+ORPHAN_S = 200.0  # orphaned machines are ended within this time, once the faults are over
+LATE_EFFECT_S = 40.0  # lists lag: machines launched this recently may not be listed yet
 
 
 @dataclass(frozen=True, slots=True)
 class MachineOwner:
-    """The attempt a machine is named after."""
+    """The attempt that a machine belongs to, by its name."""
 
     story: JobTimeline
     intent: TimedEvent[AttemptLaunching]
@@ -65,7 +65,7 @@ def _machine(world: SimWorld, machine: SimMachine, owner: MachineOwner) -> Itera
     if ended > max(over, machine.launched_at, world.scenario.faults_until) + ORPHAN_S:
         yield Violation(3, f"{machine.id} ({machine.name}) was not ended; its attempt was over at {over:.0f}")
     if machine.launched_at > over - LATE_EFFECT_S:
-        return  # it came to be when nobody could know of it any more: the sweeper's work
+        return  # launched too late for the attempt to know of it: the sweeper ends it
     for at, what in owner.release_times():
         if ended > at:
             yield Violation(3, f"{machine.id} ({machine.name}) was still billed at {what}")

@@ -32,7 +32,7 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 def _check_target(
     timeline: JobTimeline, stop: TimedEvent[StopRequested], left: Sequence[TimedEvent[StopRequested]]
 ) -> Iterator[Violation]:
-    """Not to the place it is at, nor to one it has moved away from."""
+    """Check that the job had a checkpoint, and that the target is not an offer it is on or has left."""
     number = stop.event.attempt
     if not any(
         entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)

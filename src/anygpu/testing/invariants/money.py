@@ -1,4 +1,4 @@
-"""4: the ledger never goes down and equals the provider's meter. 5: no budget or limit is exceeded."""
+"""4: the ledger never decreases and equals the provider's meter. 5: no budget or limit is exceeded."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,9 +11,9 @@ from anygpu.testing.simulation.provider import SimMachine, SimProvider
 from anygpu.testing.simulation.world import SimWorld
 
 Stories = Mapping[str, JobTimeline]
-OBSERVATION_S = 1.0  # how long a look takes
-CALM_S = 30.0  # from the limit to the machine's end, while everything answers
-STORM_S = 300.0  # and while calls time out, processes die, and terminates are forgotten
+OBSERVATION_S = 1.0  # duration of one observation
+CALM_S = 30.0  # from reaching the limit to the machine's end, without faults
+STORM_S = 300.0  # the same, with faults
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
@@ -34,7 +34,7 @@ def machines_of(world: SimWorld, name: str) -> Iterator[tuple[SimProvider, SimMa
 
 
 def _ledger(world: SimWorld, timeline: JobTimeline, attempt: AttemptView) -> Iterator[Violation]:
-    """Exact by the provider's own timestamps. What it listed too late is the sweeper's, who may die over it."""
+    """Compare the ledger with the provider's charges, exactly for machines listed before the release."""
     release = _release(timeline, attempt.number)
     if release is None or _is_guess(attempt):
         return
@@ -57,7 +57,7 @@ def _is_guess(attempt: AttemptView) -> bool:
 
 
 def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[Violation]:
-    """A wall clock that jumps makes every sum of running costs wrong; nothing can be promised then."""
+    """Check the budget. Skipped after clock jumps, which make estimates of running costs wrong."""
     limit = view.spec.limits.max_cost_microusd
     if limit is None or world.faults.counts[Fault.CLOCK_JUMPED]:
         return
@@ -77,13 +77,13 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
 
 
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:
-    """What `seconds` more of one machine cost by its rule: the bound that docs/money.md computes."""
+    """Return the cost of one machine for `seconds` more: the bound of docs/money.md."""
     step_s = max((max(p.tariff.step_s, p.tariff.minimum_s) for p, _ in bills), default=0)
     return round(price * (seconds + step_s) / 3600)
 
 
 def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    """Launches count from their intent on, machines until they are confirmed gone: by the journal and by the books."""
+    """Check the number of concurrent paid attempts, by the journal and by the provider's records."""
     most = world.scenario.policy.paid_attempts
     spans: list[tuple[float, float]] = []
     rented: list[tuple[float, float]] = []
@@ -102,7 +102,7 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
 
 
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:
-    """One for each name: twins, and what was not listed before the release, are the sweeper's."""
+    """Return the first machine of a name, if it was listed before the release. The sweeper handles the others."""
     return [(p, m) for p, m in machines_of(world, name) if m.listed_from < until - OBSERVATION_S][:1]
 
 

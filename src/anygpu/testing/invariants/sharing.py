@@ -1,4 +1,4 @@
-"""5: no quota is exceeded, launches in flight included. 11: nobody who cannot go on is stopped for another."""
+"""5: no quota is exceeded, pending launches included. 11: only resumable jobs are stopped for others."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -44,7 +44,7 @@ def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterato
 
 
 def _frames(record: AgentRecord, log: bytes, points: Sequence[Point]) -> Iterator[Violation]:
-    """Everything acknowledged is there, once, in order; more may be, when only the answer was lost."""
+    """Check that all acknowledged frames are stored once and in order. More may be stored if a response was lost."""
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):
         yield Violation(8, f"the log of {record.name} is not what was acknowledged")

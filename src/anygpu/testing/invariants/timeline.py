@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invariant that did not hold, by its number in the design; 12 and 13 are in docs/simulation.md."""
+    """A broken invariant, by its number in docs/simulation.md."""
 
     invariant: int
     text: str
@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class TimedEvent(Generic[E]):
-    """An event and when it was written."""
+    """An event with the time of its commit."""
 
     at: float
     event: E

@@ -9,7 +9,7 @@ from anygpu.store.objects.keys import checked_key, checked_prefix, signable_key
 
 
 class MemoryBlobs:
-    """The blob seam with no disk, no network and, given a clock, no time of its own."""
+    """An in-memory `Blobs`."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms

@@ -40,7 +40,7 @@ class _Lease:
 
 
 class MemoryJournal:
-    """A `Journal`. `now_s` is the clock leases run by."""
+    """An in-memory `Journal`. Leases use the clock `now_s`."""
 
     def __init__(
         self, *, now_s: Callable[[], float] = time.monotonic, on_commit: OnCommit | None = None

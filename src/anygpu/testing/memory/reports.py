@@ -23,7 +23,7 @@ from anygpu.store.sampling import evenly, pick
 
 @dataclass(slots=True)
 class _Log:
-    """The first bytes, then (after a hole, once the quota is used up) the newest."""
+    """A log that keeps its first and, beyond the quota, its newest bytes."""
 
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)

@@ -28,7 +28,7 @@ STRANGER = Scope(organisation="other", project="vision", person="bob")
 
 
 def job_id(number: int) -> str:
-    """A UUIDv7: the time of submission (one second apart), and the number as its chance part."""
+    """Return a UUIDv7 with submission times one second apart, and the number in place of random bits."""
     at_ms = START_MS + number * 1000
     return str(UUID(int=at_ms << 80 | 0x7 << 76 | 0x2 << 62 | number))
 
@@ -47,7 +47,7 @@ def attempt_launching(attempt: int = 1, backend: str = "local") -> AttemptLaunch
 
 
 def attempt_training(attempt: int = 1, backend: str = "local") -> list[Event]:
-    """From the intent to the user's process running."""
+    """Return the events from the launch to the running user process."""
     return [
         attempt_launching(attempt, backend),
         AttemptLaunched(attempt=attempt, handle=Handle(name=f"anygpu-{attempt}", native={"pid": 7})),
@@ -77,7 +77,7 @@ def recovery_started(attempt: int = 1) -> RecoveryStarted:
 
 
 def interrupted_job() -> list[Event]:
-    """Everything after submission of a job that was interrupted once and then completed."""
+    """Return all events after submission of a job that was interrupted once and then completed."""
     first = [
         *attempt_training(1),
         checkpoint_saved(100),

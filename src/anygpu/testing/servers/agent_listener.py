@@ -12,11 +12,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """An agent that is killed while it waits for an answer is no error here."""
+        """Ignore agents that are killed while they wait for a response."""
 
 
 class AgentListener:
-    """Every agent that claims gets the same work. `claims` and `ends` say what arrived."""
+    """Gives every agent the same work, and records claims, ends and output."""
 
     def __init__(self, work: dict[str, Any]) -> None:
         self.work = {**NO_WORK, **work}
@@ -90,7 +90,7 @@ class AgentListener:
             do_GET = do_POST
 
             def log_message(self, format: str, *args: object) -> None:
-                """Tests speak for themselves."""
+                """Log nothing."""
 
         return Handler
 

@@ -5,12 +5,12 @@ import contextlib
 
 
 class CuttableProxy:
-    """A network between us and a box, which can be cut, also after a number of bytes, and mended."""
+    """Forwards connections to a port until it is cut."""
 
     def __init__(self, port: int) -> None:
         self.target = port
         self.port = 0
-        self.bytes_left: int | None = None  # of what goes to the box, until the wire cuts itself
+        self.bytes_left: int | None = None  # bytes to the target until the proxy cuts all connections
         self.connections = self.refused = 0
         self._down = False
         self._frozen: set[asyncio.StreamWriter] = set()
@@ -27,14 +27,14 @@ class CuttableProxy:
         self._down = True
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was aborted is closed in the loop's next rounds
+        await asyncio.sleep(0.01)  # aborted transports close in the next iterations of the event loop
 
     def cut(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
 
     def freeze(self) -> None:
-        """Nothing more passes on what is open now, and neither end is told: as when a laptop is closed."""
+        """Hold all data of open connections without closing them, as when a laptop is suspended."""
         self._frozen |= self._writers
 
     def take_down(self) -> None:

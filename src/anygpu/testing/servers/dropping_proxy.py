@@ -12,9 +12,9 @@ ACKED = re.compile(rb'"acked": ?(\d+)')
 
 
 class DroppingProxy:
-    """Passes bytes between clients and a server that may come and go; drops a share of the answers, seeded.
+    """Forwards bytes between clients and a server, and drops a random share of the responses.
 
-    `acked` holds, per (job, attempt), the highest acknowledgement an agent really received.
+    `acked` holds the highest acknowledgement that each agent received, by (job, attempt).
     """
 
     def __init__(self, target_port: int, *, seed: int, drop: float) -> None:

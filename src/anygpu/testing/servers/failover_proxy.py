@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 class FailoverProxy:
-    """Passes each connection on to the server connected now; connections of the one before are cut."""
+    """Forwards connections to the current server; `connect` changes it and cuts the old connections."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)

@@ -27,7 +27,7 @@ SSH_SERVERS = ("asyncssh", "openssh") if SSHD else ("asyncssh",)
 
 
 class SshTestHost(ABC):
-    """Where it is and who may log in. `path` is what its commands find on their PATH."""
+    """A host with an SSH server. `path` is the PATH of its commands."""
 
     def __init__(self, home: Path, *, path: Sequence[str] = ()) -> None:
         self.home = home
@@ -59,7 +59,7 @@ class SshTestHost(ABC):
 
 
 class AsyncsshTestHost(SshTestHost):
-    """Each command is a process of its own, as on any machine, and may outlive its connection."""
+    """A host with an asyncssh server. Each command is a process that may outlive its connection."""
 
     _server: asyncssh.SSHAcceptor
 
@@ -140,7 +140,7 @@ class _Door(asyncssh.SSHServer):
 
 
 class OpenSshTestHost(SshTestHost):
-    """`sshd` as whoever runs the tests, with a configuration of its own."""
+    """A host with OpenSSH's `sshd`, run as the current user with its own configuration."""
 
     _sshd: "subprocess.Popen[bytes]"
 
@@ -154,7 +154,7 @@ class OpenSshTestHost(SshTestHost):
 
     def _start(self, folder: Path) -> "subprocess.Popen[bytes]":
         if os.getuid() == 0:
-            Path("/run/sshd").mkdir(exist_ok=True)  # sshd will not start as root without it
+            Path("/run/sshd").mkdir(exist_ok=True)  # sshd does not start as root without it
         (folder / "keys").write_text(self.key.public_openssh + "\n")
         (folder / "host").write_text(self.host_key.private_openssh)
         (folder / "host").chmod(0o600)

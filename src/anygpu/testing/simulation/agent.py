@@ -31,7 +31,7 @@ CLAIM_FOR_S = 300.0
 
 
 class SimAgent:
-    """A `Guest`. Claims, trains, reports, saves, ends; stops by itself when its lease is over."""
+    """A simulated agent: claims, trains, reports, saves, ends. Stops itself when its lease expires."""
 
     def __init__(
         self, machine: SimMachine, launch: Launch, environment: AgentEnvironment, provider: SimProvider
@@ -43,7 +43,7 @@ class SimAgent:
         self.token = ""
         self.work: dict[str, Any] = {}
         self.grace_s = 0.0
-        self.stopping: str = ""  # the outcome this will have, once something asks us to stop
+        self.stopping: str = ""  # the outcome to report, once a stop was requested
         self.rejected = False
         self._dead = False
         self._delivering = False
@@ -56,7 +56,7 @@ class SimAgent:
         self._tasks: list[asyncio.Task[None]] = []
         environment.records.append(self.record)
 
-    # -- what the machine does to us ---------------------------------------------------------------------------
+    # -- called by the machine ---------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._start_task(self._run())
@@ -68,12 +68,12 @@ class SimAgent:
             task.cancel()
 
     def notice(self) -> None:
-        """Some machines tell their agent; of others only the provider's list knows."""
+        """Stop on a preemption notice, which only half of the machines pass on to their agent."""
         if self.work and self.environment.faults.random.random() < 0.5:
             self.stop("stopped")
 
     def deliver(self) -> None:
-        """A courier leaves at once when the agent still holds its lock."""
+        """Deliver the reports of a dead agent. Does nothing while the agent is alive."""
         if self._dead and self.work and not self._delivering:
             self._delivering = True
             self.environment.loop.create_task(self._deliver())
@@ -86,7 +86,7 @@ class SimAgent:
                 self.provider.maybe_interrupt(self.machine, "cancelling", 4.0)
             self.trainer_wake.set("stop")
 
-    # -- the story ---------------------------------------------------------------------------------------------
+    # -- main flow ---------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         if await self._claim():
@@ -143,7 +143,7 @@ class SimAgent:
         try:
             await self.call(lambda p: p.agent_service.end(self.key(p), body))
         except ReportGap:
-            await self.sleep(1)  # the sender delivers what is missing
+            await self.sleep(1)  # the sender sends the missing frames
         except REJECTIONS:
             self.environment.faults.record(Fault.ZOMBIE, f"{self.record.name} end")
             return True
@@ -157,7 +157,7 @@ class SimAgent:
         return False
 
     async def _deliver(self) -> None:
-        """What a courier does with the spool of a dead agent: evidence only, nothing is committed."""
+        """Send the remaining reports of a dead agent, then its end. Nothing is committed."""
         until = self.now() + DELIVER_S
         while self.now() < until and not self.rejected and self.record.end_acked is None:
             if self.record.acked >= len(self.record.frames):
@@ -205,7 +205,7 @@ class SimAgent:
         self.environment.maybe_disturb(self)
 
     def _frames_to_skip(self) -> int:
-        """Frames that overtake others on their way: the server must ask for those in between."""
+        """Return how many frames to skip, to simulate reordering. The server then requests the missing ones."""
         waiting = len(self.record.frames) - self.record.acked
         return 1 if waiting > 1 and self.environment.faults.occurs(Fault.REORDERED) else 0
 
@@ -232,13 +232,13 @@ class SimAgent:
         self.environment.trace(f"{self.record.name} lost its lease")
         self.stop("lease_lost")
 
-    # -- small things ------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------
 
     def key(self, process: ControlProcess) -> Any:
         return process.agent_service.authenticate(self.token)
 
     def now(self) -> float:
-        """By the machine's own clock, which does not run while the machine stands still."""
+        """Return the machine's own time, which does not advance while the machine is paused."""
         return self.environment.loop.time() - self.machine.frozen_s
 
     async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:

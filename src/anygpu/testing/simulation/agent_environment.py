@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class MachineUser(Protocol):
-    """Who lives on the machine."""
+    """An agent with its machine and its record."""
 
     machine: SimMachine
     record: AgentRecord
@@ -26,7 +26,7 @@ class MachineUser(Protocol):
 
 @dataclass(slots=True)
 class AgentEnvironment:
-    """Shared by every agent of a world."""
+    """The network, blob store and faults that all agents of a world share."""
 
     loop: VirtualLoop
     faults: FaultInjector
@@ -46,7 +46,7 @@ class AgentEnvironment:
         return await self.network.call(connection, invoke)
 
     def maybe_disturb(self, agent: MachineUser) -> None:
-        """Now and then the machine is cut off, stands still, or is taken away."""
+        """Perhaps cut off the machine's network, or pause the machine."""
         machine, now = agent.machine, self.loop.time()
         if self.faults.occurs(Fault.PARTITIONED):
             machine.cut_off_until = now + self.faults.uniform(10, 150)
@@ -57,7 +57,7 @@ class AgentEnvironment:
             agent.record.was_paused = True
 
     async def put(self, machine: SimMachine, url: str, data: bytes) -> None:
-        """A PUT straight to the store. What arrives may be cut short or changed."""
+        """Upload to the blob store. The data may be truncated or corrupted."""
         if self.loop.time() < machine.cut_off_until or self.faults.occurs(Fault.REQUEST_LOST):
             raise ServerUnreachable("the upload broke off")
         if self.faults.occurs(Fault.UPLOAD_TORN):

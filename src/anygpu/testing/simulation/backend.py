@@ -15,7 +15,7 @@ BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNC
 
 
 class SimBackend:
-    """A `Backend` that also lists."""
+    """A backend that rents from a `SimProvider` and lists its machines."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SimBackend:
         for machine in [] if lost else self._provider.listed_machines(handle.name):
             self._provider.end_soon(machine)
         if lost and self._faults.random.random() < 0.5:
-            return  # accepted, answered, forgotten
+            return  # accepted, but never executed
         if lost or self._faults.occurs(Fault.TERMINATE_TIMED_OUT):
             await self._time_out()
 
@@ -123,7 +123,7 @@ class SimBackend:
 
 
 class SimHostBackend(SimBackend):
-    """A place of one's own: what an agent wrote to disk before it died can still be read there."""
+    """A backend of the user's own host, where the reports of a dead agent remain readable."""
 
     async def deliver(self, handle: Handle) -> None:
         await self._send_request()
@@ -135,9 +135,9 @@ class SimHostBackend(SimBackend):
 
 
 class SimCloudBackend(SimBackend):
-    """A place that charges: it has a meter, and machines leave things behind."""
+    """A backend that charges. It has a meter, and machines may leave addresses behind."""
 
-    meter_factor = 1.0  # a meter that is wrong on request
+    meter_factor = 1.0  # other than 1.0 simulates a wrong meter
 
     async def leftovers(self) -> Sequence[Leftover]:
         await self._send_request()
@@ -166,7 +166,7 @@ def charged_microusd(provider: SimProvider, machine: SimMachine) -> int:
 
 
 def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observation:
-    """What the provider's list shows for one name. Where a twin may be hidden, an ended machine proves nothing."""
+    """Return what the provider lists for one name. If a twin may be hidden, an ended machine proves nothing."""
     there = [machine for machine in machines if provider.is_listed(machine)]
     certain = provider.lists_completely(machines[0].name)
     first, *twins = (_interval(provider, machine) for machine in machines)

@@ -19,7 +19,7 @@ SCOPE = Scope(organisation="lab", project="vision", person="ada")
 
 
 class SimClient:
-    """Asks for one job. Without an idempotency key it does not repeat what may have been heard."""
+    """A user who submits one job. Without an idempotency key, it does not retry a submission."""
 
     def __init__(self, asked: SimJob, network: SimNetwork, loop: VirtualLoop) -> None:
         self.record = ClientRecord(asked.key)
@@ -85,7 +85,7 @@ class SimClient:
 
 
 class SimFollower:
-    """Reads the project's stream from a cursor; what it was shown must stay true."""
+    """Reads the project's event stream from a cursor and keeps what it received."""
 
     def __init__(self, network: SimNetwork) -> None:
         self.received: list[Recorded] = []
@@ -98,7 +98,7 @@ class SimFollower:
             await self.catch_up(most=7)
 
     async def catch_up(self, most: int) -> bool:
-        """True when there was something new."""
+        """Read new events; return whether there were any."""
         after = self.received[-1].position if self.received else 0
         try:
             new: Sequence[Recorded] = await self._network.call(

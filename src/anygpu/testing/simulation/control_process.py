@@ -29,7 +29,7 @@ SECRET = b"simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """What outlives every process."""
+    """The stores, backends and clock that all control processes share and that outlive them."""
 
     loop: VirtualLoop
     clock: VirtualClock
@@ -44,7 +44,7 @@ class SharedServices:
 
 
 class ControlProcess:
-    """API and supervisor in one process, from its start to its death."""
+    """A process with API and supervisor, from its start to its crash."""
 
     def __init__(self, shared: SharedServices, life: ProcessLife) -> None:
         self.life = life
@@ -141,7 +141,7 @@ class _NoSecrets:
 
 
 def _new_wake(shared: SharedServices, life: ProcessLife) -> SimWake:
-    """Wake-ups from inside the process; some get lost, and a dead process hears none."""
+    """Make the wake-up of a process. Some wake-ups are lost, and a dead process receives none."""
     wake = _LossyWake(shared.loop)
     wake.faults = shared.faults
     gated: Any = crashable(wake, life, wait="call")

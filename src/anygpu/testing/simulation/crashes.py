@@ -16,14 +16,14 @@ CallKind = Literal["read", "write", "act", "call"]
 
 @dataclass(frozen=True, slots=True)
 class CrashPoint:
-    """Die at the n-th write, just before it takes effect or just after."""
+    """Crash at the n-th write, just before or just after it takes effect."""
 
     write: int
     before: bool
 
 
 class ProcessLife:
-    """One process: alive until it is killed, and perhaps standing still for a while."""
+    """The life of one process, which may stall and crash."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ProcessLife:
         self._stalls: list[tuple[float, float]] = []
 
     def running_s(self, since: float, until: float) -> float:
-        """How much of that time it did not stand still."""
+        """Return how long the process was not stalled in this period."""
         awake, at = 0.0, since
         for began, ended in sorted(self._stalls):
             awake += max(0.0, min(began, until) - at)
@@ -59,14 +59,14 @@ class ProcessLife:
             self._on_death()
 
     async def wait_until_running(self) -> None:
-        """Go on only if the process does."""
+        """Wait while the process is stalled; hang forever if it is dead."""
         if self.alive and self._loop.time() < self._stalled_until:
             await asyncio.sleep(self._stalled_until - self._loop.time())
         if not self.alive:
             await self._loop.create_future()
 
     async def call(self, kind: CallKind, call: Callable[[], Awaitable[T]]) -> T:
-        """One call through a seam. Stores take their time, so that others come in between."""
+        """Make one call of the process. Store calls have latency, so that calls of others interleave."""
         if self._latency_s and kind in ("read", "write"):
             await asyncio.sleep(self._faults.uniform(0, self._latency_s))
         if not self._is_running():
@@ -117,11 +117,11 @@ class ProcessLife:
 
 
 class _Proxy:
-    """Stands for a seam; its attributes are the seam's, gated by a life."""
+    """An object whose methods are those of the wrapped object, called through a `ProcessLife`."""
 
 
 def crashable(inner: T, life: ProcessLife, **kinds: CallKind) -> T:
-    """The same seam, as seen from inside a process that may die. `kinds` names what each verb is."""
+    """Wrap an object so that its calls crash and stall with the process. `kinds` gives the kind of each method."""
     outer = _Proxy()
     for name in (name for name in dir(inner) if not name.startswith("_")):
         verb = getattr(inner, name)

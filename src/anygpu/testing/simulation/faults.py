@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """Each kind is counted; the suite asserts that every one of them happened."""
+    """The kinds of fault. Each is counted, and the suite asserts that every kind occurred."""
 
     KILLED_BEFORE_WRITE = "process killed before a write"
     KILLED_AFTER_WRITE = "process killed after a write"
@@ -59,7 +59,7 @@ class Fault(StrEnum):
     CHECKPOINT_ROTTED = "published checkpoint damaged at rest"
 
 
-# Chances for one opportunity, in a history in which the kind occurs at all.
+# Probability per opportunity, in histories in which the kind occurs.
 RATES: Mapping[Fault, float] = {
     Fault.KILLED_BEFORE_WRITE: 0.006,
     Fault.KILLED_AFTER_WRITE: 0.006,
@@ -106,7 +106,7 @@ RATES: Mapping[Fault, float] = {
 
 
 class FaultInjector:
-    """Rolls the dice, keeps the count. After `until` the world behaves, so that it can come to rest."""
+    """Decides by its seed when a fault occurs, and counts. After `until` no fault occurs."""
 
     def __init__(
         self,
@@ -143,6 +143,6 @@ class FaultInjector:
 
 
 def random_rates(rng: random.Random) -> dict[Fault, float]:
-    """Which kinds occur in this history, and how strongly: a few at a time shows more than all at once."""
+    """Choose which kinds occur in a history, and their rates. Few kinds at a time show more than all at once."""
     share = rng.choice([0.0, 0.15, 0.3, 0.3, 0.6, 1.0])
     return {fault: rate * rng.uniform(0.3, 1.2) for fault, rate in RATES.items() if rng.random() < share}

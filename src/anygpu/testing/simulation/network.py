@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(eq=False, slots=True)
 class SimConnection:
-    """One caller's connection."""
+    """The connection of one caller."""
 
     name: str
     is_cut_off: Callable[[], bool] = lambda: False
@@ -26,7 +26,7 @@ class SimConnection:
 
 
 class SimNetwork:
-    """Delivers calls to whichever process is up."""
+    """Delivers calls to a control process that is alive."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SimNetwork:
         self._problem = problem
 
     async def call(self, line: SimConnection, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
-        """The answer, the server's error, or ServerUnreachable: then nobody knows what happened."""
+        """Return the response or raise the server's error; `ServerUnreachable` leaves the outcome unknown."""
         answer = self._loop.create_future()
         timer = self._loop.call_later(TIMEOUT_S, _fail, answer, ServerUnreachable("no answer"))
         line.sent += 1
@@ -99,4 +99,4 @@ def _succeed(answer: "asyncio.Future[Any]", value: Any) -> None:
 def _fail(answer: "asyncio.Future[Any]", error: BaseException) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # whoever asked may be dead by now, and nobody else wants to know
+        answer.exception()  # marks it as retrieved: the caller may be dead

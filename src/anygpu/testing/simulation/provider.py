@@ -17,12 +17,12 @@ from anygpu.testing.simulation.virtual_time import START_MS, VirtualLoop
 
 @dataclass(slots=True)
 class SimTariff:
-    """Dollars by the hour, counted in steps and with a minimum. The price may change; a machine keeps its own."""
+    """The hourly price and billing rule. The price may change; a machine keeps the price of its launch."""
 
-    price: int = 0  # micro-dollars an hour
+    price: int = 0  # micro-dollars per hour
     step_s: int = 1
     minimum_s: int = 0
-    base_price: int = 0  # the price around which it goes up and down
+    base_price: int = 0  # the price that changes are relative to
 
     def __post_init__(self) -> None:
         self.base_price = self.price
@@ -31,18 +31,18 @@ class SimTariff:
         self.price = round(self.base_price * factor)
 
     def charge(self, price: int, launched: float, ended: float) -> int:
-        """To the nearest micro-dollar, for the whole seconds that the customer is shown."""
+        """Return the charge, rounded to a micro-dollar, by the whole seconds of the customer's timestamps."""
         seconds = provider_time_ms(ended) // 1000 - provider_time_ms(launched) // 1000
         counted = max(self.minimum_s, ceil(Fraction(seconds, self.step_s)) * self.step_s)
         return floor(Fraction(price * counted, 3600) + Fraction(1, 2))
 
 
 def provider_time_ms(at: float) -> int:
-    """By the provider's clock, which never jumps."""
+    """Return the time of the provider's clock, which never jumps."""
     return START_MS + round(at * 1000)
 
 
-LAG_S = 35.0  # how far lists may lag at most
+LAG_S = 35.0  # maximum lag of lists
 NOTICES = ((Fault.PREEMPTED_0, 0.0), (Fault.PREEMPTED_30, 30.0), (Fault.PREEMPTED_120, 120.0))
 MOMENTS = {
     "provisioning": Fault.PREEMPTED_PROVISIONING,
@@ -52,14 +52,14 @@ MOMENTS = {
 
 
 class SimGuest(Protocol):
-    """What runs on a machine once it has booted."""
+    """The program that runs on a booted machine."""
 
     def start(self) -> None: ...
 
     def kill(self) -> None: ...
 
     def notice(self) -> None:
-        """The machine will be taken back soon."""
+        """Tell the guest that the machine will be preempted soon."""
         ...
 
     def deliver(self) -> None:
@@ -69,7 +69,7 @@ class SimGuest(Protocol):
 
 @dataclass(eq=False, slots=True)
 class SimMachine:
-    """One line of the provider's books. Billed from `launched` to `ended`."""
+    """A machine in the provider's records, billed from `launched_at` to `ended_at`."""
 
     id: str
     name: str
@@ -78,22 +78,22 @@ class SimMachine:
     listed_from: float
     price: int = 0
     ended_at: float | None = None
-    listed_until: float = 0.0  # an ended one may be listed as running until then
+    listed_until: float = 0.0  # an ended machine may be listed as running until then
     ending: bool = False
     preempted: bool = False
     noticed: bool = False
     exited: bool = False
-    broken_from: float | None = None  # a step of setting it up has failed for good
+    broken_from: float | None = None  # from then on its setup has failed
     spool_lost: bool = False
     paused_until: float = 0.0
-    frozen_s: float = 0.0  # how long it stood still in all: its own clock lags by this
+    frozen_s: float = 0.0  # total time paused, by which its own clock lags
     cut_off_until: float = 0.0
     guest: SimGuest | None = None
 
 
 @dataclass(eq=False, slots=True)
 class SimAddress:
-    """Another line: it belongs to a machine, and may outlive it."""
+    """An address of a machine, which may outlive it."""
 
     id: str
     machine: SimMachine
@@ -102,7 +102,7 @@ class SimAddress:
 
 @dataclass(slots=True)
 class SimProvider:
-    """Rents out machines. What its books say is the truth the invariants are checked against."""
+    """Rents out machines. The invariants are checked against its records."""
 
     name: str
     loop: VirtualLoop
@@ -111,13 +111,13 @@ class SimProvider:
     new_guest: Callable[[SimMachine, Launch], SimGuest]
     tariff: SimTariff
     capacity: int | None = None
-    idempotent: bool = True  # by name; otherwise a launch that timed out may leave a twin
-    quota: int | None = None  # machines at a time
-    max_run_s: float | None = None  # it ends machines that are older
+    idempotent: bool = True  # by name; if not, a launch that timed out may leave a second machine
+    quota: int | None = None  # concurrent machines
+    max_run_s: float | None = None  # older machines are ended
     has_addresses: bool = False
     machines: list[SimMachine] = field(default_factory=list)
     addresses: list[SimAddress] = field(default_factory=list)
-    pending_launches: int = 0  # launches on their way
+    pending_launches: int = 0  # launches not yet executed
 
     def active_machines(self) -> list[SimMachine]:
         return [machine for machine in self.machines if machine.ended_at is None]
@@ -132,12 +132,12 @@ class SimProvider:
         return [machine for machine in self.machines_named(name) if machine.listed_from <= self.loop.time()]
 
     def is_listed(self, machine: SimMachine) -> bool:
-        """Whether its lists show the machine as being there; those that lag show what has ended, too."""
+        """Check whether lists show the machine as running. Lagging lists also show ended machines."""
         now = self.loop.time()
         return machine.listed_from <= now and (machine.ended_at is None or now < machine.listed_until)
 
     def lists_completely(self, name: str) -> bool:
-        """Whether nothing of this name can be hidden from its lists: names are unique, or the last one is old."""
+        """Check that lists show every machine of this name: names are unique, or the newest machine is old enough."""
         newest = max((machine.launched_at for machine in self.machines_named(name)), default=0.0)
         return self.idempotent or newest + LAG_S < self.loop.time()
 
@@ -147,7 +147,7 @@ class SimProvider:
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
     def create(self, launch: Launch, *, look: bool = True) -> SimMachine:
-        """Without idempotency keys a caller looks first, and may see too little or too early."""
+        """Create a machine unless one of this name exists. Without idempotency, only listed machines are seen."""
         seen = not_ended(self.listed_machines(launch.name)) if look else []
         known = self.machines_named(launch.name) if self.idempotent else seen
         if known:
@@ -200,7 +200,7 @@ class SimProvider:
             self.end(machine)
 
     def maybe_interrupt(self, machine: SimMachine, what: str, factor: float = 1.0) -> None:
-        """A moment at which the machine may be taken back, or die."""
+        """Perhaps preempt the machine, or let the machine or its agent die."""
         if machine.ended_at is not None or machine.noticed:
             return
         for fault, notice_s in NOTICES:
@@ -210,12 +210,12 @@ class SimProvider:
                 self._take_back(machine, notice_s)
                 return
         if self.faults.occurs(Fault.MACHINE_DIED, factor) and machine.guest is not None:
-            machine.guest.kill()  # the books still show it, and it is still billed
+            machine.guest.kill()  # it stays in the records and is still billed
         elif what != "provisioning" and self.faults.occurs(Fault.AGENT_DIED, factor):
             self.agent_exited(machine)
 
     def agent_exited(self, machine: SimMachine) -> None:
-        """Nothing runs on it any more; it is billed until somebody ends it."""
+        """Mark the machine as idle. It is billed until it is ended."""
         if machine.guest is not None:
             machine.guest.kill()
         machine.exited = True

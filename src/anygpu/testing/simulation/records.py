@@ -45,7 +45,7 @@ class SimFrame:
 
 @dataclass(slots=True)
 class AgentRecord:
-    """One agent's own story."""
+    """What one agent did and what was acknowledged to it."""
 
     name: str  # of the attempt
     machine: str
@@ -53,14 +53,14 @@ class AgentRecord:
     attempt: int = 0
     claimed_at: float | None = None
     resume: Mapping[str, Any] | None = None
-    restored_step: int | None = None  # what the restored bytes say, not what we were told
+    restored_step: int | None = None  # read from the restored bytes, not from the assignment
     frames: list[SimFrame] = field(default_factory=list)
     acked: int = 0
-    went_back_to: int | None = None  # the server asked for frames it had acknowledged
+    went_back_to: int | None = None  # the server requested frames that it had acknowledged
     trained_from: float | None = None
     trained_until: float | None = None
     was_paused: bool = False
-    answered_at: list[float] = field(default_factory=list)  # every answer it got
+    answered_at: list[float] = field(default_factory=list)  # times of all responses
     saved: list[tuple[int, str]] = field(default_factory=list)  # acknowledged checkpoints: step, id
     end_acked: str | None = None
 
@@ -86,7 +86,7 @@ class AgentRecord:
 
 @dataclass(slots=True)
 class ClientRecord:
-    """One person's dealings with one job."""
+    """What was acknowledged to one client."""
 
     key: str | None
     job_ids: list[str] = field(default_factory=list)  # of every acknowledged submission
@@ -94,7 +94,7 @@ class ClientRecord:
     cancel_acked: bool = False
 
 
-# Facts that only the leading control process may write.
+# Events that only the leading control process may write.
 CONTROL_FACTS = (
     JobPlanned,
     JobWaited,
@@ -117,7 +117,7 @@ CONTROL_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One event, with the virtual time at which it was written and by whom."""
+    """A committed event with its time, its writer and the leader at that time."""
 
     at: float
     process: str
@@ -132,7 +132,7 @@ class CommitRecorder:
     on_commit: Callable[[Commit], None]
     commits: list[Commit] = field(default_factory=list)
     views: dict[str, JobView] = field(default_factory=dict)
-    decreased_ledgers: list[str] = field(default_factory=list)  # jobs whose ledger went down
+    decreased_ledgers: list[str] = field(default_factory=list)  # jobs whose ledger decreased
     leader: str = ""
 
     def wrap(self, journal: Journal, process: str) -> Journal:
@@ -158,7 +158,7 @@ class CommitRecorder:
 
 
 class _RecordingJournal:
-    """A `Journal` that tells a witness. Stores without threads commit before they return, so the order is true."""
+    """A journal that reports its writes to a recorder. Stores without threads commit before they return, in order."""
 
     def __init__(self, journal: Journal, process: str, witness: CommitRecorder) -> None:
         self._journal, self._process, self._recorder = journal, process, witness

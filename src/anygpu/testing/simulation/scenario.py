@@ -14,7 +14,7 @@ from anygpu.testing.simulation.crashes import CrashPoint
 from anygpu.testing.simulation.faults import Fault, random_rates
 from anygpu.testing.simulation.training import SimScript
 
-# The product's numbers, some scaled down so that a history needs fewer steps. Their order is the same.
+# The product's defaults, some scaled down so that a history needs fewer steps.
 POLICY = Policy(
     lease_s=30,
     grace_s=5,
@@ -51,9 +51,9 @@ POLICY = Policy(
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT_KEY = "patient"
-BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: some minutes of what places cost here
+BUDGETS = (30_000, 50_000, 90_000)  # micro-dollars: the cost of some minutes
 CROWD_SIZE = 15
-ON_DEMAND_OVERHEAD_S = 60.0  # what on-demand that answers needs beside the work: placing, booting, reporting
+ON_DEMAND_OVERHEAD_S = 60.0  # what on-demand machines need besides training: scheduling, boot, reports
 SPOT_RATES = {
     Fault.PREEMPTED_0: 0.08,
     Fault.PREEMPTED_30: 0.08,
@@ -72,27 +72,27 @@ SETTLE_S = 1200.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimJob:
-    """One job somebody submits."""
+    """A job that a client submits, and the client's later requests."""
 
     at: float
     script: SimScript = field(default_factory=SimScript)
     key: str | None = None
-    again_at: float | None = None  # submitted a second time, with the same key
+    again_at: float | None = None  # submitted again with the same key
     cancel_at: float | None = None
     priority: int = 0
     units: int = 1
     keep: int = 3
     timeout_s: float | None = None
-    resumable: bool = False  # says how it resumes, so that it may run where it can be interrupted
+    resumable: bool = False  # declares checkpoints, so that it may run on interruptible machines
     max_cost: int | None = None  # micro-dollars
-    hold_s: float = 0  # keep the machine of a failed script this long
-    release_at: float | None = None  # and let it go before that
+    hold_s: float = 0  # hold the machine of a failed script for this time
+    release_at: float | None = None  # release the held machine then
     migrate_at: float | None = None
     migrate_to: str = ""
     fallbacks: tuple[str, ...] = ()
     project: str = "vision"
     deadline_s: float | None = None  # from its submission
-    expected_s: float | None = None  # how long it says that it trains
+    expected_s: float | None = None  # expected training time
 
     def spec(self) -> JobSpec:
         fields: dict[str, Any] = {
@@ -122,21 +122,21 @@ class SimJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioBackend:
-    """A backend of the world."""
+    """A backend of the scenario."""
 
     name: str
     price: int
     capacity: int | None = None
     idempotent: bool = True
-    dead: bool = False  # never answers: what lies elsewhere must go on
+    dead: bool = False  # never answers; other backends must keep working
     interruptible: bool = False
-    step_s: int = 1  # how it counts what it charges
+    step_s: int = 1  # billing step
     minimum_s: int = 0
     quota: int | None = None
     max_run_s: float | None = None
     lease_s: float = 0
-    opens_at: float = 0  # offers nothing before
-    steady: bool = False  # whatever happens elsewhere, it starts what it is asked to and takes nothing back
+    opens_at: float = 0  # no offers before this time
+    steady: bool = False  # reliable: no faults on this backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +148,12 @@ class Scenario:
     latency_s: float = 0.0
     rates: Mapping[Fault, float] = field(default_factory=dict)
     faults_until: float = FAULTS_UNTIL_S
-    crash: CrashPoint | None = None  # of the first process, in scripted histories
+    crash: CrashPoint | None = None  # of the first process
     policy: Policy = POLICY
 
 
 def scenario_for_seed(seed: int) -> Scenario:
-    """The history a seed stands for."""
+    """Return the scenario of a seed."""
     rng = random.Random(f"projects:{seed}")
     if rng.random() < 0.08:
         return _two_projects(rng, str(seed))
@@ -169,7 +169,7 @@ def scenario_for_seed(seed: int) -> Scenario:
 
 
 def _two_projects(rng: random.Random, seed: str) -> Scenario:
-    """Two projects and too few slots: long jobs of one make room for those of the other, in all weathers."""
+    """Two projects with too few slots: long jobs of one are preempted for jobs of the other."""
     box = ScenarioBackend(name="box", price=0, capacity=rng.choice([1, 2]), idempotent=rng.random() < 0.5)
     quotas = rng.choice([{}, {}, {"speech": 1}, {"vision": 1, "speech": 1}])
     sharing = replace(POLICY.sharing, quotas=quotas, may_borrow=rng.random() < 0.5)
@@ -199,7 +199,7 @@ def _project_job(rng: random.Random, number: int) -> SimJob:
 
 
 def _better_offers(rng: random.Random, seed: str) -> Scenario:
-    """Long jobs on machines that cost, and better places that open while they run; some jobs never save."""
+    """Long jobs on paid machines, and better offers that appear while they run; some jobs never save."""
     dear = ScenarioBackend(name="dear", price=3_000_000, idempotent=rng.random() < 0.5)
     cheap = ScenarioBackend(
         name="cheap",
@@ -259,7 +259,7 @@ def _one_project(seed: int) -> Scenario:
 
 
 def _with_stalling_leader(scenario: Scenario) -> Scenario:
-    """The one that leads often stands still, until the other has taken over and it has not noticed yet."""
+    """Stall the leader often, so that the other process takes over before the leader notices."""
     return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 
 
@@ -268,13 +268,13 @@ def _with_short_patience(policy: Policy) -> Policy:
 
 
 def _with_deadline(asked: SimJob, rng: random.Random) -> SimJob:
-    """With a deadline, which nobody can promise to keep where everything may fail."""
+    """Add a deadline, which need not be met in a history with faults."""
     work_s = asked.script.steps * asked.script.step_s
     return replace(asked, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
 
 
 def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
-    """Spot that comes and goes beside on-demand that is always there, and a deadline that on-demand can meet."""
+    """Unreliable spot backends, a reliable on-demand backend, and a deadline that on-demand can meet."""
     spot = ScenarioBackend(name="spot", price=300_000, interruptible=True, idempotent=rng.random() < 0.5)
     other = ScenarioBackend(name="other", price=250_000, interruptible=True, quota=rng.choice([None, 0]))
     cloud = ScenarioBackend(name="cloud", price=1_000_000, steady=True)
@@ -305,7 +305,7 @@ def _random_job(rng: random.Random, number: int, places: tuple[ScenarioBackend, 
     at = rng.uniform(0, 120)
     script = _random_script(rng)
     max_cost = rng.choice(BUDGETS) if rng.random() < 0.25 else None
-    paid = all(place.price for place in places)  # a budget ends only what costs
+    paid = all(place.price for place in places)  # a budget ends only paid attempts
     if max_cost and paid and rng.random() < 0.6:
         script, max_cost = replace(script, ends=False, fails_at=0), BUDGETS[0]
     keyed = not script.ends or rng.random() < 0.7
@@ -376,7 +376,7 @@ def _random_backends(rng: random.Random) -> tuple[ScenarioBackend, ...]:
 
 
 def _crowd_of_jobs(rng: random.Random) -> tuple[SimJob, ...]:
-    """A full house: one patient job that is large or unimportant, and others that keep coming."""
+    """One patient job that is large or of low priority, and other jobs that keep coming."""
     script = SimScript(steps=2, step_s=rng.choice([15.0, 20.0]), save_every=2)
     large = rng.random() < 0.5
     patient = SimJob(

@@ -15,7 +15,7 @@ CHUNK_BYTES = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimScript:
-    """What a simulated job does. It travels in the job's environment variables."""
+    """The behaviour of a simulated job, passed in its environment variables."""
 
     steps: int = 4
     step_s: float = 8.0
@@ -23,7 +23,7 @@ class SimScript:
     fails_at: int = 0  # exit 1 at this step
     killed_at: int = 0  # SIGKILL at this step, in the first attempt only
     ends: bool = True
-    tells: bool = False  # how many steps there are, so that its first ones predict the rest
+    tells: bool = False  # reports the total number of steps, which allows predictions
 
     def env(self) -> dict[str, str]:
         return {f"SIM_{name.upper()}": repr(getattr(self, name)) for name in self.__slots__}
@@ -44,7 +44,7 @@ class SimScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingEnd:
-    """How the user's process ended."""
+    """The end of the user's process."""
 
     outcome: str
     exit_code: int | None = None
@@ -63,7 +63,7 @@ class TrainingEnd:
 
 
 class SimTrainer:
-    """Runs one script from where its checkpoint left off."""
+    """Runs a script from its checkpoint."""
 
     def __init__(self, agent: "SimAgent") -> None:
         self._agent = agent
@@ -116,7 +116,7 @@ class SimTrainer:
         return bool(self._agent.stopping)
 
     async def _stop(self) -> TrainingEnd:
-        """Politely: save first. At once: SIGTERM, and SIGKILL at the latest when the grace is over."""
+        """End the script within the grace period, after a last checkpoint unless it was cancelled."""
         outcome = self._agent.stopping
         if outcome in ("stopped", "timeout") and self._step:
             self._agent.uploader.save(self._step)
@@ -124,7 +124,7 @@ class SimTrainer:
         return TrainingEnd(outcome=outcome, step=self._step)
 
     async def _restore(self) -> None:
-        """A checkpoint that arrives damaged is as good as none."""
+        """Download the checkpoint; start from the beginning if it is damaged."""
         resume = self._agent.work["resume"]
         while resume is not None and not self._agent.stopping:
             try:
@@ -145,7 +145,7 @@ class SimTrainer:
 
 
 def checkpoint_bytes(job_id: str, attempt: int, step: int) -> bytes:
-    """Pieces of `PIECE` bytes, no two alike, so that damage to one checkpoint leaves the others whole."""
+    """Return three distinct chunks of `CHUNK_BYTES`, so that damage to one checkpoint does not affect others."""
     pieces = (f"{step}|{attempt}|{number}|{job_id[-9:]}".ljust(CHUNK_BYTES, ".") for number in range(3))
     return "".join(pieces).encode()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SimUploader:
-    """Works in the background, one checkpoint at a time, in order."""
+    """Uploads checkpoints in the background, one at a time and in order."""
 
     def __init__(self, agent: "SimAgent") -> None:
         self._agent = agent

@@ -14,14 +14,14 @@ START_MS = 1_763_000_000_000
 
 
 class Deadlock(RuntimeError):
-    """Every task waits for something that can no longer happen."""
+    """No task can continue, and no timer is set."""
 
 
-_Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods a simulation needs a dozen
+_Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods, the simulation needs a dozen
 
 
 class VirtualCall:
-    """Something to be done; lighter than asyncio's own handle, of which a history needs thousands."""
+    """A scheduled callback. Cheaper than asyncio's handle, since a history needs thousands."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
@@ -41,7 +41,7 @@ class VirtualCall:
 
 
 class VirtualLoop(_Loop):  # type: ignore[misc]
-    """Runs what is ready in order; when nothing is, time jumps to the next timer. No threads, no sockets."""
+    """An event loop without threads and sockets. When nothing is ready, time jumps to the next timer."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -50,7 +50,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
         self._made = 0
         self._running = False
         self.steps = 0
-        self.tasks: list[asyncio.Task[Any]] = []  # kept, so that nothing is finalised behind our back
+        self.tasks: list[asyncio.Task[Any]] = []  # kept, so that no task is garbage-collected
         self.problems: list[str] = []
 
     def time(self) -> float:
@@ -118,7 +118,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
         return call
 
     def finish(self) -> None:
-        """End what is left, so that no pending task outlives its history."""
+        """Cancel the remaining tasks."""
         for _ in range(20):
             pending = [task for task in self.tasks if not task.done()]
             if not pending:
@@ -144,7 +144,7 @@ class VirtualLoop(_Loop):  # type: ignore[misc]
 
 
 class VirtualClock:
-    """A `Clock`. The wall clock may jump; the monotonic one never does."""
+    """A clock in virtual time. The wall clock may jump; the monotonic clock does not."""
 
     def __init__(self, loop: VirtualLoop, start_ms: int = START_MS) -> None:
         self._loop = loop
@@ -162,7 +162,7 @@ class VirtualClock:
 
 
 class SeededRandomness:
-    """A `Chance` that is the same every time."""
+    """Randomness from a seed."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
@@ -175,7 +175,7 @@ class SeededRandomness:
 
 
 class SimWake:
-    """A `Wake` inside one simulated process."""
+    """The wake-up of one simulated process."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

@@ -28,11 +28,11 @@ from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualCloc
 
 Store = Literal["memory", "sql"]
 CHECK_INTERVAL_S = 10.0
-REST_S = 90.0  # late requests and sleeping agents still have their say after everything has ended
+REST_S = 90.0  # late requests and paused agents may still act after everything has ended
 
 
 class SimWorld:
-    """Stores, providers, processes, agents and people of one history."""
+    """The stores, providers, processes, agents and clients of one history."""
 
     def __init__(self, scenario: Scenario, loop: VirtualLoop, store: Store = "memory") -> None:
         self.scenario = scenario
@@ -46,10 +46,8 @@ class SimWorld:
         self._no_faults = FaultInjector(f"steady:{scenario.seed}", {}, 0.0, loop.time, self.trace)
         self.recorder = CommitRecorder(loop, self.trace, self._on_commit)
         self.blobs = SimBlobs(self.clock.wall_ms)
-        self.damaged: dict[str, float] = {}  # manifests of checkpoints that were damaged at rest, and when
-        self.resumed_damaged: set[str] = (
-            set()
-        )  # attempts whose checkpoint was damaged as their intent was written
+        self.damaged: dict[str, float] = {}  # when each manifest was damaged
+        self.resumed_damaged: set[str] = set()  # attempts launched with a damaged checkpoint
         self._open_stores(store)
         self.network = SimNetwork(loop, self.faults, self._alive, self.problems.append)
         self.environment = self._new_environment()
@@ -59,7 +57,7 @@ class SimWorld:
         self.follower = SimFollower(self.network)
         self._shared = self._new_shared_services()
 
-    # -- the story ---------------------------------------------------------------------------------------------
+    # -- main flow ---------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         if self.scenario.processes > 1:
@@ -93,7 +91,7 @@ class SimWorld:
         return max((job.at for job in self.scenario.jobs), default=0.0)
 
     async def _disturb(self) -> None:
-        """Wall clocks are set, forwards and back; prices go up and down."""
+        """Change wall clocks and prices now and then."""
         while self.faults.active:
             await asyncio.sleep(5)
             for tariff in (provider.tariff for provider in self.providers if provider.tariff.price):
@@ -114,7 +112,7 @@ class SimWorld:
         self.processes.append(process)
         process.start()
 
-    # -- what happens ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------
 
     def trace(self, connection: str) -> None:
         self.lines.append(f"{self.loop.time():.4f} {connection}")
@@ -150,7 +148,7 @@ class SimWorld:
         if not expected:
             self.problems.append(f"{process}: {what}: {error!r}")
 
-    # -- building ----------------------------------------------------------------------------------------------
+    # -- construction ------------------------------------------------------------------------------------------
 
     def _open_stores(self, store: Store) -> None:
         self.new_journal: Callable[[], Journal]
@@ -222,11 +220,11 @@ class SimWorld:
 
 
 def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Evidence]]:
-    """The real SQL on SQLite in memory. Each process has a journal of its own, with its own cache of views."""
+    """Open the SQL stores on SQLite in memory. Each process has its own journal with its own cache of views."""
     from anygpu.store.sql.evidence import SqlEvidence
     from anygpu.store.sql.inline import InlineDatabase
     from anygpu.store.sql.journal import SqlJournal
 
-    # A database's own clock: a server's wall clock that jumps must not end a lease.
+    # The database has its own clock: a jump of a server's wall clock must not end a lease.
     database = InlineDatabase(now_ms=lambda: round(clock.monotonic() * 1000))
     return lambda: SqlJournal(database), lambda: SqlEvidence(database)

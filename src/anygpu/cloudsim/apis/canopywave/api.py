@@ -9,8 +9,6 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from anygpu.cloudsim.apis.canopywave.flavors import (
-    CPU_IMAGES,
-    GPU_IMAGES,
     PROJECT,
     VENDOR,
     find_flavor,
@@ -55,11 +53,8 @@ class SimulatedCanopyWave:
             [
                 route("GET", "/api/v1/projects", "projects", self.projects),
                 route("GET", "/api/v1/regions", "regions", self.regions),
-                route("GET", "/api/v1/images", "images", self.images),
                 route("GET", "/api/v1/instance-types", "types", self.types),
-                route("GET", "/api/v1/flavor-availability", "types", self.availability),
                 route("GET", "/api/v1/instances", "list", self.list),
-                route("GET", "/api/v1/instances/running", "list", self.running),
                 route("GET", "/api/v1/instances/{id}", "get", self.get),
                 route("POST", "/api/v1/instance-operations/launch", "launch", self.launch),
                 route("POST", "/api/v1/instance-operations/terminate", "end", self.terminate),
@@ -74,7 +69,7 @@ class SimulatedCanopyWave:
             ]
         )
 
-    # What there is
+    # Catalog
 
     async def projects(self, _: Request) -> Any:
         return {"data": [PROJECT]}
@@ -83,18 +78,8 @@ class SimulatedCanopyWave:
         _check_project(request.query_params)
         return {"data": list(VENDOR.regions)}
 
-    async def images(self, _: Request) -> Any:
-        return {"data": [*CPU_IMAGES, *GPU_IMAGES]}
-
     async def types(self, _: Request) -> Any:
         return {"data": [flavor_json(machine_type) for machine_type in VENDOR.types]}
-
-    async def availability(self, request: Request) -> Any:
-        region, machine_type = (
-            _checked_region(request.query_params),
-            find_flavor(required_text(request.query_params, "flavor")),
-        )
-        return {"data": {"available": self._cloud.has_capacity(VENDOR, machine_type, region, spot=False)}}
 
     # Machines
 
@@ -102,10 +87,6 @@ class SimulatedCanopyWave:
         _check_project(request.query_params)
         found = self._cloud.list_instances(VENDOR, region=request.query_params.get("region", ""), forget_s=0)
         return {"data": [_instance_json(each) for each in found]}
-
-    async def running(self, request: Request) -> Any:
-        found = self._cloud.list_instances(VENDOR, region=_checked_region(request.query_params), forget_s=0)
-        return {"data": [_instance_json(each) for each in found if vm_state(each) == "active"]}
 
     async def get(self, request: Request) -> Any:
         _checked_region(request.query_params)
@@ -134,7 +115,7 @@ class SimulatedCanopyWave:
             )
         keypair = body.get("keypair")
         keys = (self._cloud.keys.find(VENDOR, region, keypair),) if keypair else ()
-        # Names are not checked to be unique: OpenStack does not, so that two launches are two machines.
+        # OpenStack does not require unique names, so two launches with one name are two machines.
         return InstanceOrder(
             vendor=VENDOR,
             type=machine_type.name,
@@ -169,7 +150,7 @@ class SimulatedCanopyWave:
         self._cloud.keys.remove(VENDOR, _checked_region(request.query_params), name)
         return {"data": {"name": name}}
 
-    # Addresses: they bill from their allocation until they are released, whatever becomes of the machine
+    # Addresses are billed from allocation to release, with or without a machine
 
     async def ips(self, request: Request) -> Any:
         region = _checked_region(request.query_params)
@@ -186,13 +167,13 @@ class SimulatedCanopyWave:
         _checked_region(body)
         address = self._cloud.addresses.find(VENDOR, request.path_params["id"])
         instance = self._find(required_text(body, "instanceId"))
-        await self._cloud.associate(address, instance)
+        await self._cloud.lifecycle.associate(address, instance)
         port = as_uuid(instance.id.replace("-", "")[::-1])
         return {"data": {"instanceId": instance.id, "ipId": address.id, "portId": port}}
 
     async def disassociate(self, request: Request) -> Any:
         address = self._address(request)
-        await self._cloud.disassociate(address)
+        await self._cloud.lifecycle.disassociate(address)
         return {"data": {"id": address.id}}
 
     async def release(self, request: Request) -> Any:
@@ -222,7 +203,7 @@ def _check_project(body: Mapping[str, Any]) -> None:
 
 
 def _checked_region(body: Mapping[str, Any]) -> str:
-    """The region, once project and region are known to be right."""
+    """Check project and region, and return the region."""
     _check_project(body)
     if (region := required_text(body, "region")) not in VENDOR.regions:
         raise CloudError(ErrorReason.INVALID, f"Region {region} does not exist", subject=region)

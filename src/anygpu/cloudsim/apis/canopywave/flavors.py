@@ -34,7 +34,7 @@ VENDOR = SimVendor(
         ),
     ),
     billing_rule=SimBillingRule(step_s=3600),
-    on_halt="off",  # a server that is shut off keeps its host, and its bill
+    on_halt="off",  # a server that is shut off stays on its host and is still billed
     credentials={"sim-canopywave-key": ""},
     address_microusd_per_hour=5_000,
 )

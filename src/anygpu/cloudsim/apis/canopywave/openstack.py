@@ -9,7 +9,7 @@ STATUS = {"building": "BUILD", "active": "ACTIVE", "stopped": "SHUTOFF", "delete
 
 
 def vm_state(instance: Instance) -> str:
-    """A server that is being deleted stays `active` until it is gone; only its task says so."""
+    """Return Nova's `vm_state`. A server that is being deleted stays `active`; only its task state changes."""
     match instance.state:
         case InstanceState.PENDING:
             return "building"
@@ -52,7 +52,7 @@ def _task(instance: Instance) -> str | None:
 
 
 def _addresses(instance: Instance, project: str) -> dict[str, Any]:
-    """Only the private one, also when a public address is associated."""
+    """Return the private address; Nova's details do not show an associated public address."""
     if instance.running_at_ms is None:
         return {}
     private = "172.16." + ".".join(instance.internal_ip.split(".")[2:])

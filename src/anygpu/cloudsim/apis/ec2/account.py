@@ -1,4 +1,4 @@
-"""What an AWS account has beside machines, region by region: groups, networks, spot requests."""
+"""The state of the AWS account apart from instances: regions, security groups, subnets, reservations."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from anygpu.cloudsim.cloud import Cloud
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimSecurityGroup:
-    """A security group and the permissions it was given, as they were sent."""
+    """A security group with its ingress permissions as they were sent."""
 
     id: str
     name: str
@@ -22,7 +22,7 @@ class SimSecurityGroup:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimReservation:
-    """Capacity that is paid for already."""
+    """A capacity reservation."""
 
     id: str
     type: str
@@ -49,11 +49,11 @@ class AwsRegion:
         self.reservations: dict[str, SimReservation] = {}
         self.rendered_instances: dict[
             str, tuple[tuple[object, ...], RenderedXml]
-        ] = {}  # instances, as last listed
+        ] = {}  # cached XML of instances, with the state it was made from
 
 
 class AwsAccount:
-    """Every region of the one account there is."""
+    """The only account, with all regions."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud

@@ -23,7 +23,6 @@ Action = Callable[[AwsRegion, Fields], Awaitable[Fields]]
 ACTIONS: Mapping[str, Action] = {
     "RunInstances": instances.run_instances,
     "DescribeInstances": instances.describe_instances,
-    "DescribeInstanceStatus": instances.describe_instance_status,
     "TerminateInstances": instances.terminate_instances,
     "GetConsoleOutput": instances.get_console_output,
     "DescribeImages": images.describe_images,
@@ -47,11 +46,9 @@ ACTIONS: Mapping[str, Action] = {
     "DescribeVolumes": resources.describe_volumes,
     "DeleteVolume": resources.delete_volume,
     "DescribeSpotInstanceRequests": resources.describe_spot_instance_requests,
-    "CancelSpotInstanceRequests": resources.cancel_spot_instance_requests,
     "CreateCapacityReservation": resources.create_capacity_reservation,
     "DescribeCapacityReservations": resources.describe_capacity_reservations,
     "DescribeReservedInstances": resources.describe_reserved_instances,
-    "CreateTags": resources.create_tags,
 }
 
 OPERATIONS = {"RunInstances": "launch", "DescribeInstances": "list", "TerminateInstances": "end"}
@@ -60,7 +57,7 @@ JSON = "application/x-amz-json-1.1"
 
 
 class AwsCaller(NamedTuple):
-    """Who calls which service in which region."""
+    """The key id, region and service of a signed request."""
 
     key_id: str
     region: str
@@ -133,18 +130,18 @@ def _authorize(account: AwsAccount, action: str, caller: AwsCaller) -> None:
 
 
 def _for_service(failure: Ec2Error, caller: AwsCaller) -> Ec2Error:
-    """STS has its own words for a key it does not know."""
+    """Return the error in the wording of the service: STS has its own code for an unknown key."""
     if failure.code == "AuthFailure" and caller.service == "sts":
         return Ec2Error("InvalidClientTokenId", "The security token included in the request is invalid.")
     return failure
 
 
 async def _identify_caller(account: AwsAccount, request: Request) -> AwsCaller:
-    """Whoever signed; an empty key id when the signature does not hold."""
+    """Identify the signer. The key id is empty if the signature is not valid."""
     signed = signature.parse_header(request.headers.get("authorization", ""))
     if signed is None:
         return AwsCaller("", "", "ec2")
-    secret = account.cloud.known_credentials(VENDOR).get(signed.key_id)
+    secret = VENDOR.credentials.get(signed.key_id)
     path, query = request.scope.get(ORIGINAL_PATH, request.url.path), request.url.query
     holds = secret is not None and signature.is_valid(
         signed, secret, request.method, path, query, request.headers, await request.body()

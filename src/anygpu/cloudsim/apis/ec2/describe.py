@@ -87,7 +87,7 @@ def describe_instance(region: AwsRegion, instance: Instance) -> Fields:
 
 
 def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str, str | Iterable[str]]:
-    """What DescribeInstances can be filtered by."""
+    """Return the values that filters of DescribeInstances are compared with."""
     fields = instance.order.native["fields"]
     return {
         "instance-id": instance.id,
@@ -110,7 +110,7 @@ def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str
 
 
 def transition_reason(instance: Instance) -> str:
-    """Empty while nothing happened, and for a machine that halted by itself."""
+    """Return the reason with its time; empty for a running instance and for one that shut itself down."""
     said = TRANSITION_REASONS.get(instance.cause)
     if said is None or instance.stopped_at_ms is None:
         return ""

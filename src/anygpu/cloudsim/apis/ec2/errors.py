@@ -14,7 +14,7 @@ DENIED = "AWS was not able to validate the provided access credentials"
 
 
 class Ec2Error(Exception):
-    """An error as EC2 answers it."""
+    """An error response of EC2."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class Ec2Error(Exception):
 
 
 def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
-    """A refusal of the core, as a call that is not about one kind of resource says it."""
+    """Translate an error that is not specific to one kind of resource."""
     if refusal.reason is ErrorReason.BAD_CREDENTIALS:
         return Ec2Error("AuthFailure", DENIED)
     if refusal.reason is ErrorReason.THROTTLED:

@@ -1,4 +1,4 @@
-"""The machine images there are."""
+"""The machine images (AMIs) of the simulated EC2."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Ec2Image:
     id: str
     name: str
     owner: str  # an account number
-    alias: str  # what an owner may be asked for by
+    alias: str  # alias of the owner that requests may use
     created: str
 
 

@@ -1,4 +1,4 @@
-"""Running, describing and terminating instances."""
+"""Actions on instances: run, describe, terminate, console output."""
 
 import base64
 import json
@@ -53,7 +53,7 @@ async def describe_instances(region: AwsRegion, fields: Fields) -> Fields:
 
 
 def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.RenderedXml:
-    """As it was written for the last list, unless something that changes has changed."""
+    """Return the cached XML of the last list, or render it again if the instance has changed."""
     changes = (instance.state, instance.address, instance.cause, instance.stopped_at_ms)
     version = (*changes, *instance.tags.items(), *instance.disks)
     known = region.rendered_instances.get(instance.id)
@@ -63,7 +63,7 @@ def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.Rendere
 
 
 async def terminate_instances(region: AwsRegion, fields: Fields) -> Fields:
-    """All or none: one unknown id, and nothing is terminated."""
+    """Terminate all instances, or none if one id is unknown."""
     instances = [find_instance(region, id) for id in fields.get("InstanceId", [])]
     before = [state_name(each) for each in instances]
     for instance in instances:
@@ -74,21 +74,6 @@ async def terminate_instances(region: AwsRegion, fields: Fields) -> Fields:
             for each, was in zip(instances, before, strict=True)
         ]
     }
-
-
-async def describe_instance_status(region: AwsRegion, fields: Fields) -> Fields:
-    everything = is_true(fields.get("IncludeAllInstances"))
-    wanted = fields.get("InstanceId", [])
-    listed = region.cloud.list_instances(VENDOR, region=region.name, forget_s=VISIBLE_AFTER_END_S)
-    chosen = [
-        each
-        for each in listed
-        if (not wanted or each.id in wanted) and (everything or state_name(each) == "running")
-    ]
-    some, token = wire.page(
-        apply_filters(chosen, fields, lambda each: instance_filter_values(region, each)), fields
-    )
-    return {"instanceStatusSet": [_status(each) for each in some], "nextToken": token}
 
 
 async def get_console_output(region: AwsRegion, fields: Fields) -> Fields:
@@ -149,7 +134,7 @@ def _check_request(region: AwsRegion, fields: Fields) -> None:
 
 
 def _groups(fields: Fields) -> list[str]:
-    """Named at the instance or at its network interface."""
+    """Return the security groups of the instance and of its network interfaces."""
     interfaces = fields.get("NetworkInterface", [])
     return [
         *fields.get("SecurityGroupId", []),
@@ -221,15 +206,3 @@ def _reservation(region: AwsRegion, instance: Instance) -> Fields:
 
 def _state(name: str) -> Fields:
     return {"code": STATE_CODES[name], "name": name}
-
-
-def _status(instance: Instance) -> Fields:
-    up = instance.booted_at_ms is not None
-    health = {"status": "ok" if up else "initializing"}
-    return {
-        "instanceId": instance.id,
-        "availabilityZone": instance.zone,
-        "instanceState": _state(state_name(instance)),
-        "instanceStatus": health,
-        "systemStatus": health,
-    }

@@ -1,4 +1,4 @@
-"""Networks, security groups and addresses."""
+"""Actions on VPCs, subnets, security groups and addresses."""
 
 from collections.abc import Mapping
 

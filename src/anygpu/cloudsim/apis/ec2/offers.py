@@ -1,4 +1,4 @@
-"""What there is to rent, where, and for how much."""
+"""Actions on regions, zones, instance types and spot prices."""
 
 from anygpu.cloudsim.apis.ec2 import wire
 from anygpu.cloudsim.apis.ec2.account import AwsRegion
@@ -80,7 +80,7 @@ async def describe_instance_type_offerings(region: AwsRegion, fields: Fields) ->
 
 
 async def describe_spot_price_history(region: AwsRegion, fields: Fields) -> Fields:
-    """The price that stands now: one entry for each type and zone."""
+    """Return the current price, one entry for each type and zone."""
     wanted = fields.get("InstanceType", [])
     only_zone = fields.get("AvailabilityZone", "")
     products = fields.get("ProductDescription", [PRODUCT])

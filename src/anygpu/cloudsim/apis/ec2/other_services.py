@@ -155,10 +155,6 @@ def get_service_quota(region: AwsRegion, asked: dict[str, Any]) -> dict[str, Any
     return {"Quota": _quota(region, code)}
 
 
-def list_service_quotas(region: AwsRegion, asked: dict[str, Any]) -> dict[str, Any]:
-    return {"Quotas": [_quota(region, code) for code in QUOTAS] if asked.get("ServiceCode") == "ec2" else []}
-
-
 def _quota(region: AwsRegion, code: str) -> dict[str, Any]:
     return {
         "ServiceCode": "ec2",
@@ -175,6 +171,5 @@ def _quota(region: AwsRegion, code: str) -> dict[str, Any]:
 
 JSON_TARGETS: Mapping[str, Callable[[AwsRegion, dict[str, Any]], dict[str, Any]]] = {
     "GetServiceQuota": get_service_quota,
-    "ListServiceQuotas": list_service_quotas,
     "GetCostAndUsage": get_cost_and_usage,
 }

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import hashlib
-from collections.abc import MutableMapping
 
 from anygpu.cloudsim.apis.ec2 import wire
 from anygpu.cloudsim.apis.ec2.account import AwsRegion, SimReservation
@@ -62,7 +61,7 @@ async def describe_key_pairs(region: AwsRegion, fields: Fields) -> Fields:
 
 
 async def delete_key_pair(region: AwsRegion, fields: Fields) -> Fields:
-    """Succeeds for a key that is not there, as EC2 does."""
+    """Delete a key pair. As in EC2, deleting an unknown key succeeds."""
     try:
         key = region.cloud.keys.find(
             VENDOR, region.name, fields.get("KeyName") or fields.get("KeyPairId", "")
@@ -106,11 +105,6 @@ async def describe_spot_instance_requests(region: AwsRegion, fields: Fields) -> 
     return {"spotInstanceRequestSet": [_describe_request(each) for each in some], "nextToken": token}
 
 
-async def cancel_spot_instance_requests(region: AwsRegion, fields: Fields) -> Fields:
-    ids = fields.get("SpotInstanceRequestId", [])
-    return {"spotInstanceRequestSet": [{"spotInstanceRequestId": id, "state": "cancelled"} for id in ids]}
-
-
 async def create_capacity_reservation(region: AwsRegion, fields: Fields) -> Fields:
     reservation = SimReservation(
         id=region.cloud.new_id("cr-"),
@@ -140,27 +134,8 @@ async def describe_capacity_reservations(region: AwsRegion, fields: Fields) -> F
 
 
 async def describe_reserved_instances(region: AwsRegion, fields: Fields) -> Fields:
-    """Nobody has committed to anything here."""
+    """Return an empty list: the account has no reserved instances."""
     return {"reservedInstancesSet": []}
-
-
-async def create_tags(region: AwsRegion, fields: Fields) -> Fields:
-    tags = {tag["Key"]: tag.get("Value", "") for tag in fields.get("Tag", [])}
-    for id in fields.get("ResourceId", []):
-        _tags_of(region, id).update(tags)
-    return {"return": True}
-
-
-def _tags_of(region: AwsRegion, id: str) -> MutableMapping[str, str]:
-    if id in region.cloud.instances:
-        return region.cloud.instances[id].tags
-    if id in region.groups:
-        return region.groups[id].tags
-    found = [disk.tags for disk in region.cloud.disks.all(VENDOR) if disk.id == id]
-    found += [key.tags for key in region.cloud.keys.all(VENDOR, region.name) if key.id == id]
-    if found:
-        return found[0]
-    raise Ec2Error("InvalidID", f"The ID '{id}' is not valid")
 
 
 def _fingerprint(key: LoginKey) -> str:
@@ -232,7 +207,7 @@ def _describe_request(instance: Instance) -> Fields:
 
 
 def _request_state(instance: Instance) -> tuple[str, str, str]:
-    """State, code and message, as "Spot request status" in EC2's user guide has them."""
+    """Return state, code and message as listed under "Spot request status" in EC2's user guide."""
     if not instance.state.is_ended:
         if instance.notice_at_ms is None:
             return "active", "fulfilled", "Your spot request is fulfilled."

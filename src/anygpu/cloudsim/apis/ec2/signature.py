@@ -1,4 +1,4 @@
-"""Signature version 4, checked as AWS checks it: a wrong secret is found out, not only a wrong key id.
+"""Signature version 4, checked as AWS does: a wrong secret is detected, not only an unknown key id.
 
 The steps are those of "Create a signed AWS API request" in the IAM user guide.
 """
@@ -29,7 +29,7 @@ class SignatureHeader:
 
 
 def parse_header(header: str) -> SignatureHeader | None:
-    """None when there is no signature, or one that cannot be read."""
+    """Parse an Authorization header. None if it has no valid signature format."""
     found = HEADER.fullmatch(header)
     if found is None:
         return None
@@ -52,7 +52,7 @@ def is_valid(
     headers: Mapping[str, str],
     body: bytes,
 ) -> bool:
-    """Whether the holder of the secret signed this request."""
+    """Check that the request was signed with this secret."""
     canonical = "\n".join(
         (
             method,

@@ -27,7 +27,7 @@ def read_form(body: bytes) -> Fields:
 
 
 def _lists_for_numbers(node: Any) -> Any:
-    """A level whose names are all numbers is a list."""
+    """Replace each dict whose keys are all numbers by a list."""
     if not isinstance(node, dict):
         return node
     if all(name.isdigit() for name in node):
@@ -36,7 +36,7 @@ def _lists_for_numbers(node: Any) -> Any:
 
 
 class RenderedXml(str):
-    """XML already: a thousand instances that did not change are not written anew for every list."""
+    """Text that is XML already, so that it is not escaped. Lets unchanged instances be cached."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ def render(value: Fields) -> RenderedXml:
 
 
 def xml(name: str, value: Any) -> str:
-    """Lists become `<item>`s; None is left out; booleans are lower case."""
+    """Render an element. Lists become `<item>` elements, None is omitted, booleans are lower case."""
     if value is None:
         return ""
     return f"<{name}>{_content(value)}</{name}>"
@@ -55,7 +55,7 @@ def xml(name: str, value: Any) -> str:
 def _content(value: Any) -> str:
     if isinstance(value, str):
         return value if isinstance(value, RenderedXml) else escape(value)
-    if isinstance(value, dict | Mapping):  # a dict by itself, since asking an abstract class is slow
+    if isinstance(value, dict | Mapping):  # dict first, because isinstance with an abstract class is slow
         return "".join(xml(key, inner) for key, inner in value.items())
     if isinstance(value, bool):
         return str(value).lower()
@@ -75,12 +75,12 @@ def error(code: str, message: str, request_id: str) -> str:
 
 
 def timestamp(at_ms: int | None) -> str | None:
-    """EC2's timestamps have milliseconds that are always zero."""
+    """Format a timestamp as EC2 does, with milliseconds that are always zero."""
     return None if at_ms is None else _utc(at_ms).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def reason_time(at_ms: int) -> str:
-    """As in a state transition reason."""
+    """Format a time as in a state transition reason."""
     return _utc(at_ms).strftime("%Y-%m-%d %H:%M:%S GMT")
 
 
@@ -93,7 +93,7 @@ def tag_set(tags: Mapping[str, str]) -> list[Fields] | None:
 
 
 def tags_for(fields: Fields, resource: str) -> dict[str, str]:
-    """The tags a request's TagSpecifications have for this kind of resource."""
+    """Return the tags in a request's TagSpecifications for one resource type."""
     wanted = (each for each in fields.get("TagSpecification", []) if each.get("ResourceType") == resource)
     return {tag["Key"]: tag.get("Value", "") for each in wanted for tag in each.get("Tag", [])}
 
@@ -107,7 +107,7 @@ def filters(fields: Fields) -> dict[str, list[str]]:
 
 
 def page(items: Iterable[Any], fields: Fields, default: int = 1000) -> tuple[list[Any], str | None]:
-    """One page of a list, and the token of the next."""
+    """Return one page of a list and the token of the next page."""
     everything = list(items)
     start = int(fields.get("NextToken") or 0)
     end = start + int(fields.get("MaxResults") or default)
@@ -123,7 +123,7 @@ def apply_filters(
     facts: Callable[[Item], Mapping[str, str | Iterable[str]]],
     tags: Callable[[Item], Mapping[str, str]] = lambda item: {},
 ) -> list[Item]:
-    """Those that pass the request's filters; a filter that is not among the facts is refused by name."""
+    """Return the items that pass the request's filters. A filter without a value in `facts` is an error."""
     wanted = filters(fields)
     return [
         item

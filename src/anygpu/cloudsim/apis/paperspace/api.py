@@ -82,7 +82,7 @@ class SimulatedPaperspace:
             ]
         )
 
-    # What there is
+    # Catalog
 
     async def session(self, _: Request) -> Any:
         team = {"id": "tsim000001", "namespace": "anygpu-sim", "maxMachines": VENDOR.vcpu_limit}
@@ -120,7 +120,7 @@ class SimulatedPaperspace:
         instance = self._cloud.launch(self._order(body), id=self._cloud.new_id("ps", 10))
         if body.get("publicIpType") == "static":
             address = self._cloud.addresses.allocate(VENDOR, instance.region, name=instance.name)
-            await self._cloud.associate(address, instance)
+            await self._cloud.lifecycle.associate(address, instance)
         if body.get("autoShutdownEnabled"):
             self._schedule_auto_shutdown(instance, float(body.get("autoShutdownTimeout") or 0) * HOUR_S)
         return {"event": self._add_event("create", instance), "data": machine_json(instance)}
@@ -189,7 +189,7 @@ class SimulatedPaperspace:
         self._events[event["id"]] = {**event, **times}
         return {**event, **times, "state": "new", "dtStarted": None, "dtFinished": None}
 
-    # Public addresses: a static one stays claimed, and billed, when its machine is deleted
+    # Public addresses: a static one stays allocated and billed when its machine is deleted
 
     async def ips(self, request: Request) -> Any:
         return page(self._cloud.addresses.all(VENDOR), request, _address_json)
@@ -202,9 +202,9 @@ class SimulatedPaperspace:
     async def assign(self, request: Request) -> Any:
         address = self._cloud.addresses.find(VENDOR, request.path_params["ip"])
         if (machine := (await json_body(request)).get("machineId")) is None:
-            await self._cloud.disassociate(address)
+            await self._cloud.lifecycle.disassociate(address)
         else:
-            await self._cloud.associate(address, self._find(machine))
+            await self._cloud.lifecycle.associate(address, self._find(machine))
         return _address_json(address)
 
     async def release(self, request: Request) -> Any:

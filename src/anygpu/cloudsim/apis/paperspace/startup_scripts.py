@@ -18,7 +18,7 @@ MAX_SCRIPT_BYTES = 16 * 1024  # docs.paperspace.com/core/api-reference/scripts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupScript:
-    """It belongs to the team, and may be given to any number of machines."""
+    """A startup script of the team, usable by any number of machines."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class StartupScripts:
         self._scripts: dict[str, StartupScript] = {}
 
     def boot_script(self, id: str | None) -> str:
-        """What a machine runs at boot. Its user's home is not at the usual place here, so that is looked up."""
+        """Return the script to run at boot, with the home directory `/home/paperspace` replaced by `$HOME`."""
         if not id:
             return ""
         script = self._find(id).script
@@ -72,7 +72,7 @@ class StartupScripts:
         return found
 
     def _json(self, script: StartupScript) -> dict[str, Any]:
-        """Without its text: the vendor does not give it out again."""
+        """Return the script's JSON, which does not include its text (as in the real API)."""
         machines = [
             each.id
             for each in self._cloud.instances.values()
@@ -91,7 +91,7 @@ class StartupScripts:
 
 
 def page(found: Sequence[T], request: Request, shape: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
-    """Up to `limit` of them after the cursor `after`, which is where the last page ended."""
+    """Return one page: at most `limit` items after the cursor `after`."""
     query = request.query_params
     start, limit = int(query.get("after") or 0), int(query.get("limit") or PAGE_SIZE)
     end = start + min(limit, PAGE_SIZE)

@@ -43,7 +43,7 @@ TITLES = {
     422: "Unprocessable Entity",
     429: "Too Many Requests",
 }
-# No capacity has no code of its own: only its words tell it from another request that could not be placed.
+# "No capacity" has no error code: only the message distinguishes it from other rejected requests.
 ERRORS: Mapping[ErrorReason, tuple[int, str]] = {
     ErrorReason.BAD_CREDENTIALS: (401, "invalid api key"),
     ErrorReason.THROTTLED: (429, "rate limit exceeded for the minute window"),
@@ -107,7 +107,7 @@ class SimulatedRunPod:
         return {"gpus": [gpu_json(gpu) | (self._stock(gpu, query) if wants_stock else {}) for gpu in GPUS]}
 
     def _stock(self, gpu: RunPodGpu, query: Mapping[str, str]) -> dict[str, Any]:
-        """A type too large for one pod, or not in this cloud, is nowhere."""
+        """Return the availability by data center; NONE for a count or cloud that is not offered."""
         count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
         machine_type = VENDOR.find_type(type_name(gpu.id, count, cloud))
         stocked = {
@@ -145,7 +145,7 @@ class SimulatedRunPod:
         if action == "terminate":
             self._terminate(instance)
             return Response(status_code=204)
-        # Stopped by the API, it is no longer billed.
+        # A pod stopped through the API is no longer billed.
         instance.order = dataclasses.replace(instance.order, on_halt="stop")
         self._cloud.lifecycle.schedule_shutdown(instance, 0)
         return self._pod_json(instance)
@@ -155,7 +155,7 @@ class SimulatedRunPod:
         self._cloud.terminate(instance)
 
     def _launch(self, body: Mapping[str, Any], id: str) -> Instance:
-        """In the first data center that has one."""
+        """Launch in the first data center that has capacity."""
         refusal = CloudError(ErrorReason.NO_CAPACITY, "")
         for data_center in body.get("dataCenterIds") or DATA_CENTERS:
             try:
@@ -180,7 +180,7 @@ class SimulatedRunPod:
     # Money
 
     async def billing(self, request: Request) -> Any:
-        """One record a pod, in the bucket in which it began."""
+        """Return one record for each pod, in the bucket of its start."""
         query = request.query_params
         step_ms = 1000 * BUCKETS_S.get(query.get("bucketSize", "day"), DAY_S)
         records = [

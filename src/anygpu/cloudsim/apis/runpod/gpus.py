@@ -11,7 +11,7 @@ COUNTS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class RunPodGpu:
-    """One GPU type; prices are cents an hour for one, 0 where that cloud has none."""
+    """A GPU type. Prices are cents per hour for one GPU; 0 if that cloud does not offer it."""
 
     id: str
     title: str
@@ -34,7 +34,7 @@ DATA_CENTERS = ("EU-RO-1", "US-KS-2", "CA-MTL-1")
 
 
 def type_name(gpu_id: str, count: int, cloud: str) -> str:
-    """`NVIDIA A40`, `2x NVIDIA A40`, `NVIDIA A40 (community)`."""
+    """Name a machine type: `NVIDIA A40`, `2x NVIDIA A40`, `NVIDIA A40 (community)`."""
     several = f"{count}x " if count > 1 else ""
     return several + gpu_id + (" (community)" if cloud == COMMUNITY else "")
 
@@ -64,13 +64,13 @@ VENDOR = SimVendor(
         for gpu in GPUS
         for kind in (*_types(gpu, SECURE, gpu.secure_cents), *_types(gpu, COMMUNITY, gpu.community_cents))
     ),
-    on_halt="off",  # a container cannot power its machine down: it is billed on
+    on_halt="off",  # a container cannot shut down its host: the pod is still billed
     credentials={"sim-runpod-key": ""},
 )
 
 
 def gpu_json(gpu: RunPodGpu) -> dict[str, Any]:
-    """The catalog names a price also for a cloud that has none: only `secure` and `community` tell."""
+    """Return the catalog entry. It has a price even for a cloud without this GPU; see `secure` and `community`."""
     most = COUNTS[-1]
     return {
         "id": gpu.id,

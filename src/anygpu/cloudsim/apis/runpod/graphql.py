@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[_A-Za-z]\w*|\$\w+|\.\.\.|[{}()\[\]:!=]')
-IGNORED = re.compile(r"#[^\n]*")  # comments; blanks and commas match no token and fall away
+IGNORED = re.compile(r"#[^\n]*")  # comments; TOKEN does not match blanks and commas, so they are skipped
 LITERALS = {"true": True, "false": False, "null": None}
 
 
 class GraphqlError(Exception):
-    """The server refuses the query; the message is what a GraphQL server says."""
+    """An invalid query, with the message that a GraphQL server returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class GraphqlField:
 
 
 def execute(query: str, variables: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """What was selected of `root`, whose values may be functions of a field's arguments."""
+    """Return the selected fields of `root`. Its values may be functions of a field's arguments."""
     return _project(GraphqlParser(query, variables).document(), root, "Query")
 
 
@@ -50,7 +50,7 @@ def _value(value: Any, wanted: GraphqlField) -> Any:
 
 
 class GraphqlParser:
-    """Recursive descent over the tokens of one document."""
+    """A recursive-descent parser for one document."""
 
     def __init__(self, query: str, variables: Mapping[str, Any]) -> None:
         self._tokens = TOKEN.findall(IGNORED.sub("", query))

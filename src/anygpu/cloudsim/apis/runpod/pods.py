@@ -10,7 +10,7 @@ from anygpu.cloudsim.errors import CloudError, ErrorReason
 from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState
 
 SSH = "22/tcp"
-START = "/start.sh"  # the images' own command: it starts the SSH server when there is a PUBLIC_KEY
+START = "/start.sh"  # the default command of RunPod's images; it starts the SSH server if PUBLIC_KEY is set
 ACTIONS = {
     "PROVISIONING": ["stop", "terminate"],
     "STARTING": ["stop", "terminate"],
@@ -43,7 +43,7 @@ def order_of(body: Mapping[str, Any], data_center: str, id: str) -> InstanceOrde
 
 
 def status(instance: Instance) -> str:
-    """A pod whose container is down but that nobody stopped counts as running, and costs as much."""
+    """Return the pod's status. A pod whose container exited but was not stopped counts as running and is billed."""
     if instance.state is InstanceState.PENDING:
         return "PROVISIONING"
     if instance.state.is_ended or (
