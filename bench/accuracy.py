@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.predict.accuracy import interval_score
 from anygpu.plan.predict.first_steps import CONFIDENT_STEPS, StepTimes, combine_estimates, forecast_duration

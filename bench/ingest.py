@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from anygpu.control.tickets import Tickets
+from anygpu.control.agents.tickets import Tickets
 from anygpu.wiring import Keys
 from bench.peers import python_with
 from bench.server import BenchServer, Figure, quantile_ms

@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,

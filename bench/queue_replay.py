@@ -152,7 +152,7 @@ def _advance(pool: Pool, until_s: float, done: dict[str, float]) -> None:
     pool.now_s = until_s
     for name, gpu_s in used.items():
         tenant = pool.tenants[name]
-        pool.tenants[name] = replace(tenant, usage=tenant.usage.plus(gpu_s, until_s))
+        pool.tenants[name] = replace(tenant, usage=tenant.usage.add(gpu_s, until_s))
 
 
 def _obey(pool: Pool, chosen: Collection[str], restart_s: float) -> None:

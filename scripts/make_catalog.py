@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from anygpu.events.facts import MICROUSD
+from anygpu.events.offers import MICROUSD
 from anygpu.plan.catalog.tables import PriceRow, table_cells
 from anygpu.plan.hardware import gpus
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from anygpu import __version__
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import Comparing
+from anygpu.control.agents.tickets import Tickets
 from anygpu.control.jobs import Jobs
-from anygpu.control.outcome import PastRuns, Recorder
-from anygpu.control.quotes import Quotes
+from anygpu.control.outcomes import OutcomeRecorder, PastRuns
+from anygpu.control.schedule.compare import OfferComparer
+from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.control.supervisor import Supervisor
-from anygpu.control.tickets import Tickets
 from anygpu.errors import Unauthorized
 from anygpu.events.fold import Recorded
 from anygpu.server.agent_app import build_agent_app
@@ -77,7 +77,7 @@ class Parts:
     retention: Retention
     backends: Backends
     recording: OutcomeWriter
-    recorder: Recorder
+    recorder: OutcomeRecorder
 
 
 @asynccontextmanager
@@ -154,7 +154,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         ),
         planner=JobPlanner(
             backends,
-            Quotes(backends, world.clock, policy),
+            OfferCache(backends, world.clock, policy),
             prices,
             reader,
             past_runs,
@@ -171,7 +171,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         check_ready=_ready(stores.journal),
     )
     leader = state.leader_name(settings.state, alone=settings.embedded)
-    comparing = Comparing(reader, plans, world.clock, past_runs, conditions_at)
+    comparing = OfferComparer(reader, plans, world.clock, past_runs, conditions_at)
     leading = supervisor(stores, backends, comparing, tickets, world, policy, agents_go_to, leader)
     return Parts(
         services=services,
@@ -179,7 +179,7 @@ async def _assembled(settings: Settings, agent_url: str, stack: AsyncExitStack) 
         retention=retention,
         backends=backends,
         recording=recording,
-        recorder=Recorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
+        recorder=OutcomeRecorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
     )
 
 

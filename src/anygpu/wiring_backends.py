@@ -13,7 +13,7 @@ from anygpu.backends.configured import Backends, Table
 from anygpu.backends.contract import Backend
 from anygpu.backends.local import LocalBackend
 from anygpu.backends.registry import Around
-from anygpu.control.seams import Wake
+from anygpu.control.clock import Wake
 from anygpu.errors import AnygpuError
 from anygpu.server.jobs.resolve import uuid_prefix
 from anygpu.server.process import log

@@ -5,15 +5,14 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import Comparing, Conditions, ConditionsAt
-from anygpu.control.desk import Desk
-from anygpu.control.keeper import Keeper
-from anygpu.control.placing import Placing
-from anygpu.control.policy import Policy
-from anygpu.control.sharing import Sharing, parsed_quotas
+from anygpu.control.agents.service import AgentService
+from anygpu.control.agents.tickets import Tickets
+from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
+from anygpu.control.reconcile.attempt import AttemptReconciler
+from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer
+from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
-from anygpu.control.tickets import Tickets
 from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
 from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
 from anygpu.server.jobs.planning import CatalogOffers
@@ -33,8 +32,8 @@ class World:
     wake: LoopWake
 
 
-def desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk:
-    return Desk(
+def desk(stores: Stores, tickets: Tickets, world: World, policy: ControlPolicy) -> AgentService:
+    return AgentService(
         stores.journal,
         stores.evidence,
         stores.checkpoints,
@@ -50,24 +49,24 @@ def desk(stores: Stores, tickets: Tickets, world: World, policy: Policy) -> Desk
 def supervisor(
     stores: Stores,
     backends: Backends,
-    comparing: Comparing,
+    comparer: OfferComparer,
     tickets: Tickets,
     world: World,
-    policy: Policy,
+    policy: ControlPolicy,
     agent_url: str,
     leader: str,
 ) -> Supervisor:
     journal, clock = stores.journal, world.clock
 
-    def new_keeper() -> Keeper:
-        return Keeper(
+    def new_keeper() -> AttemptReconciler:
+        return AttemptReconciler(
             journal, stores.evidence, backends, tickets, clock, world.chance, policy, lambda: agent_url
         )
 
     return Supervisor(
         journal,
         new_keeper,
-        Placing(journal, backends, stores.checkpoints, comparing, tickets, clock, policy, backends.visible),
+        Scheduler(journal, backends, stores.checkpoints, comparer, tickets, clock, policy, backends.visible),
         Sweeper(backends, clock, policy, log.failure),
         clock,
         world.wake,
@@ -105,11 +104,11 @@ def conditions_by_backend(policy: CatalogPolicy, backends: Backends) -> Conditio
     return conditions_at
 
 
-def policy_of(settings: Settings) -> Policy:
+def policy_of(settings: Settings) -> ControlPolicy:
     agent, control = settings.agent, settings.control
     # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
     poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
-    return Policy(
+    return ControlPolicy(
         lease_s=agent.lease_s,
         grace_s=agent.cancel_grace_s,
         heartbeat_s=agent.heartbeat_s,
@@ -118,16 +117,16 @@ def policy_of(settings: Settings) -> Policy:
         probe_every_s=control.safety_net_s,
         leader_ttl_s=control.leader_ttl_s,
         paid_timeout_s=control.paid_timeout_s,
-        paid_attempts=control.paid_attempts,
+        max_paid_attempts=control.paid_attempts,
         claim_limit_s=control.claim_limit_s,
-        spot_tick_s=control.spot_tick_s,
-        useful_s=control.useful_s,
+        spot_check_every_s=control.spot_tick_s,
+        min_useful_s=control.useful_s,
         stop_allowance_s=control.stop_allowance_s,
         end_allowance_s=control.end_allowance_s,
         poll_s=poll_s,
         sweep_every_s=control.sweep_every_s,
         sharing=_sharing(settings.queue),
-        moving=_moving(control.move),
+        migration=_moving(control.move),
     )
 
 
@@ -138,12 +137,12 @@ def _moving(wanted: str) -> MigrationPolicy:
     return MigrationPolicy(mode=modes[wanted])
 
 
-def _sharing(queue: QueueSettings) -> Sharing:
-    return Sharing(
-        quotas=parsed_quotas(queue.quotas),
+def _sharing(queue: QueueSettings) -> SharingPolicy:
+    return SharingPolicy(
+        quotas=parse_quotas(queue.quotas),
         may_borrow=queue.may_borrow,
         preempt=queue.preempt,
         bands_slot_s=(queue.short_gpu_hours * 3600, queue.long_gpu_hours * 3600),
-        runs_at_least_s=queue.runs_at_least_s,
-        starved_s=queue.starved_s,
+        min_run_s=queue.runs_at_least_s,
+        starvation_s=queue.starved_s,
     )

@@ -10,31 +10,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.control import (
-    budget,
-    deadlines,
-    death,
-    decide,
-    desk,
-    elsewhere,
-    money,
-    placing,
-    pool,
-    sweep,
-    verdict,
-)
-from anygpu.control.desk import Desk
-from anygpu.control.endings import read_ending
+from anygpu.control import money, sweep
+from anygpu.control.agents import service
+from anygpu.control.agents.service import AgentService, parse_end
+from anygpu.control.ids import attempt_name
 from anygpu.control.jobs import Jobs
-from anygpu.control.keeper import Keeper
-from anygpu.control.placing import Placing
-from anygpu.control.pool import Standing
-from anygpu.control.seams import attempt_name
-from anygpu.control.supervisor import Supervisor
+from anygpu.control.reconcile import decide, liveness, verdict
+from anygpu.control.reconcile.attempt import AttemptReconciler
+from anygpu.control.schedule import candidates, deadline, migration, queue, scheduler
+from anygpu.control.schedule.queue import QueueState
+from anygpu.control.schedule.scheduler import Scheduler
+from anygpu.control.supervisor import LeaderTerm, Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.errors import AnygpuError
 from anygpu.events import fold
-from anygpu.events.facts import Billing, Blame, CheckpointRef, Failure, Phase
+from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
+from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptClaimed, AttemptReleased
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
 from anygpu.store.layout import read_manifest_key
@@ -78,18 +69,18 @@ def planted(*caught_by: int) -> Callable[[Callable[[], list[Patch]]], Callable[[
 
 @planted(2)
 def the_lease_guards_no_write() -> list[Patch]:
-    look, place = Keeper.look, Placing.run
+    look, place = AttemptReconciler.reconcile, Scheduler.run
     return [
-        (Keeper, "look", lambda self, job_id, guard: look(self, job_id, NOT_GUARDED)),
-        (Placing, "run", lambda self, views, ready, guard: place(self, views, ready, NOT_GUARDED)),
+        (AttemptReconciler, "reconcile", lambda self, job_id, guard: look(self, job_id, NOT_GUARDED)),
+        (Scheduler, "run", lambda self, views, ready, guard: place(self, views, ready, NOT_GUARDED)),
     ]
 
 
 @planted(3)
 def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
-    right = Placing._settle
+    right = Scheduler._record_plan
 
-    async def settle(self: Placing, view: Any, plan: Any, compared: Any, guard: Any) -> Any:
+    async def settle(self: Scheduler, view: Any, plan: Any, compared: Any, guard: Any) -> Any:
         if plan.choice is not None:
             number = len(view.attempts) + 1
             launch = Launch(
@@ -100,38 +91,38 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
                 agent_url="",
                 resources=view.spec.resources,
             )
-            await self._quotes._backends[plan.choice.backend].launch(launch, plan.choice)
+            await self._offer_cache._backends[plan.choice.backend].launch(launch, plan.choice)
         return await right(self, view, plan, compared, guard)
 
-    return [(Placing, "_settle", settle)]
+    return [(Scheduler, "_record_plan", settle)]
 
 
 @planted(2)
 def the_next_attempt_starts_before_the_lease_has_run_out() -> list[Patch]:
-    right = death._silent_death
+    right = liveness._loss_by_silence
 
     def soon(attempt: Any, seen: Any, policy: Any) -> Failure | None:
         return right(attempt, seen, replace(policy, lease_s=1, grace_s=0, probes_before_lost=1))
 
     return [
-        (death, "_silent_death", soon),
-        (Supervisor, "_may_start", lambda self, led, keeper, view: True),
+        (liveness, "_loss_by_silence", soon),
+        (Supervisor, "_can_start", lambda self, term, reconciler, view: True),
     ]
 
 
 @planted(2)
 def any_agent_may_claim() -> list[Patch]:
-    async def claim(self: Desk, ticket: str, claimant: str, host: Any) -> Any:
+    async def claim(self: AgentService, ticket: str, claimant: str, host: Any) -> Any:
         job_id, number = self._tickets.read_ticket(ticket)
 
         def anyone(view: Any) -> list[Any]:
-            attempt = desk._live(view, number)
+            attempt = service._require_live(view, number)
             return [] if attempt.claimant else [AttemptClaimed(attempt=number, claimant=claimant)]
 
         view = await self._commit(job_id, anyone)
-        return await self._assignment(view, view.attempts[number - 1], claimant)
+        return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
 
-    return [(Desk, "claim", claim)]
+    return [(AgentService, "claim", claim)]
 
 
 # -- ending -----------------------------------------------------------------------------------------------------
@@ -139,21 +130,21 @@ def any_agent_may_claim() -> list[Patch]:
 
 @planted(1, 3)
 def terminate_is_called_only_once() -> list[Patch]:
-    right = Keeper._probe
+    right = AttemptReconciler._probe
 
-    async def probe(self: Keeper, backend: Any, attempt: Any, memory: Any) -> None:
-        terminated = memory.terminated
-        await right(self, backend, attempt, memory)
-        memory.terminated = terminated
+    async def probe(self: AttemptReconciler, backend: Any, attempt: Any, tracker: Any) -> None:
+        terminated = tracker.terminated
+        await right(self, backend, attempt, tracker)
+        tracker.terminated = terminated
 
-    return [(Keeper, "_probe", probe)]
+    return [(AttemptReconciler, "_probe", probe)]
 
 
 @planted(3)
 def released_without_looking() -> list[Patch]:
     return [
         (decide, "_is_gone", lambda seen, policy: seen.terminated),
-        (decide, "_released", lambda attempt, seen, now_ms: AttemptReleased(attempt=attempt.number)),
+        (decide, "_release", lambda attempt, seen, now_ms: AttemptReleased(attempt=attempt.number)),
     ]
 
 
@@ -167,7 +158,7 @@ def jobs_end_while_machines_are_left() -> list[Patch]:
     def ended(event: Any, view: Any, at_ms: int, status: Any) -> Any:
         return replace(view, status=status, phase=Phase.ENDED, ended_at_ms=at_ms)
 
-    return [(decide, "_after_attempt", after), (fold, "_ended", ended)]
+    return [(decide, "_after_attempt", after), (fold, "_end_job", ended)]
 
 
 @planted(3)
@@ -185,7 +176,7 @@ def lost_at_the_first_silent_look() -> list[Patch]:
             return None
         return Failure(code="silent", message="did not speak", blame=Blame.INFRASTRUCTURE)
 
-    return [(death, "_silent_death", silent)]
+    return [(liveness, "_loss_by_silence", silent)]
 
 
 @planted(1)
@@ -200,7 +191,7 @@ def a_cancel_during_recovery_is_forgotten() -> list[Patch]:
 
 @planted(1)
 def user_errors_are_retried() -> list[Patch]:
-    right = verdict.why
+    right = verdict.failure_of
 
     def why(attempt: Any) -> Failure | None:
         failure = right(attempt)
@@ -208,12 +199,12 @@ def user_errors_are_retried() -> list[Patch]:
             return replace(failure, blame=Blame.INFRASTRUCTURE)
         return failure
 
-    return [(verdict, "why", why)]
+    return [(verdict, "failure_of", why)]
 
 
 @planted(1)
 def every_exit_is_a_success() -> list[Patch]:
-    return [(verdict, "_exit", lambda attempt: None)]
+    return [(verdict, "_exit_failure", lambda attempt: None)]
 
 
 # -- money ------------------------------------------------------------------------------------------------------
@@ -226,7 +217,7 @@ def minimums_and_steps_are_not_charged() -> list[Patch]:
 
 @planted(4)
 def the_ledger_goes_by_our_own_clock() -> list[Patch]:
-    return [(money, "_began_ms", lambda attempt, observation: attempt.launching_at_ms)]
+    return [(money, "_billing_start_ms", lambda attempt, observation: attempt.launching_at_ms)]
 
 
 @planted(4)
@@ -250,7 +241,7 @@ def budgets_are_not_kept() -> list[Patch]:
     def never(view: Any, billed_s: Any, ahead_s: float) -> bool:
         return False
 
-    return [(budget, "is_over_budget", never), (decide, "is_over_budget", never)]
+    return [(money, "is_over_budget", never), (decide, "is_over_budget", never)]
 
 
 @planted(5)
@@ -258,28 +249,28 @@ def only_released_machines_count_against_the_budget() -> list[Patch]:
     def released_only(view: Any, billed_s: Any, *, ahead_s: float = 0) -> int:
         return int(view.cost_microusd)
 
-    return [(budget, "spent", released_only)]
+    return [(money, "cost_so_far", released_only)]
 
 
 @planted(5)
 def launches_in_flight_are_not_counted() -> list[Patch]:
-    right = placing._paid_in_flight
+    right = candidates._paid_in_flight
 
     def launched(views: Any) -> Any:
         kept = [replace(v, attempts=tuple(a for a in v.attempts if a.handle is not None)) for v in views]
         return right(kept)
 
-    return [(placing, "_paid_in_flight", launched)]
+    return [(candidates, "_paid_in_flight", launched)]
 
 
 @planted(5)
 def machines_that_are_ending_are_not_counted() -> list[Patch]:
-    right = placing._paid_in_flight
+    right = candidates._paid_in_flight
 
     def live(views: Any) -> Any:
-        return right([replace(v, attempts=tuple(a for a in v.attempts if not a.over)) for v in views])
+        return right([replace(v, attempts=tuple(a for a in v.attempts if not a.is_over)) for v in views])
 
-    return [(placing, "_paid_in_flight", live)]
+    return [(candidates, "_paid_in_flight", live)]
 
 
 @planted(3)
@@ -287,7 +278,7 @@ def addresses_are_not_swept() -> list[Patch]:
     async def none(backend: Any, now_ms: int) -> list[Any]:
         return []
 
-    return [(sweep, "_leftovers", none)]
+    return [(sweep, "_list_leftovers", none)]
 
 
 # -- committing -------------------------------------------------------------------------------------------------
@@ -296,14 +287,14 @@ def addresses_are_not_swept() -> list[Patch]:
 @planted(2)
 def only_metrics_are_fenced() -> list[Patch]:
     return [
-        (desk, "_owned", lambda view, key: None),
+        (service, "_require_owner", lambda view, key: None),
         (fold, "_require_live", lambda event, number, view: view.attempts[number - 1]),
     ]
 
 
 @planted(6)
 def an_unpublished_checkpoint_is_resumed() -> list[Patch]:
-    async def newest_manifest(self: Placing, view: Any) -> Any:
+    async def newest_manifest(self: Scheduler, view: Any) -> Any:
         found: list[CheckpointRef] = []
         async for blob in self._checkpoints._blobs.list(f"org/{view.organisation}/jobs/{view.id}"):
             named = read_manifest_key(blob.key)
@@ -315,41 +306,41 @@ def an_unpublished_checkpoint_is_resumed() -> list[Patch]:
                 ))  # fmt: skip
         return max(found, key=lambda c: (c.attempt, c.step), default=None), []
 
-    return [(Placing, "_resume_point", newest_manifest)]
+    return [(Scheduler, "_resume_point", newest_manifest)]
 
 
 @planted(6)
 def the_oldest_checkpoint_is_resumed() -> list[Patch]:
-    async def oldest(self: Placing, view: Any) -> Any:
+    async def oldest(self: Scheduler, view: Any) -> Any:
         return (view.checkpoints[0] if view.checkpoints else None), []
 
-    return [(Placing, "_resume_point", oldest)]
+    return [(Scheduler, "_resume_point", oldest)]
 
 
 @planted(6)
 def checkpoints_are_resumed_unread() -> list[Patch]:
-    async def unread(self: Placing, view: Any) -> Any:
+    async def unread(self: Scheduler, view: Any) -> Any:
         return view.newest_checkpoint, []
 
-    return [(Placing, "_resume_point", unread)]
+    return [(Scheduler, "_resume_point", unread)]
 
 
 @planted(8)
 def the_end_is_recorded_before_the_frames() -> list[Patch]:
-    async def end(self: Desk, key: Any, body: Any) -> Any:
+    async def end(self: AgentService, key: Any, body: Any) -> Any:
         row = await self._evidence.attempt(key.job_id, key.attempt)
-        ending = read_ending(body)
+        ending = parse_end(body)
 
         def fact(view: Any) -> list[Any]:
-            if desk._ended_already(view, key):
+            if service._has_ended(view, key):
                 return []
-            desk._owned(view, key)
-            return [ending.event(key.attempt, row)]
+            service._require_owner(view, key)
+            return [ending.to_event(key.attempt, row)]
 
         await self._commit(key.job_id, fact)
         return {"ok": True}
 
-    return [(Desk, "end", end)]
+    return [(AgentService, "end", end)]
 
 
 # -- taking in --------------------------------------------------------------------------------------------------
@@ -388,26 +379,26 @@ def gaps_are_accepted() -> list[Patch]:
 
 @planted(8)
 def reports_are_acknowledged_before_they_are_durable() -> list[Patch]:
-    right = Desk.report
+    right = AgentService.report
 
-    async def report(self: Desk, key: Any, batch: Any) -> Any:
+    async def report(self: AgentService, key: Any, batch: Any) -> Any:
         try:
             return await right(self, key, batch)
         except AnygpuError:
             return {"acked": batch.last, "lease_s": self._policy.lease_s, "orders": []}
 
-    return [(Desk, "report", report)]
+    return [(AgentService, "report", report)]
 
 
 @planted(10)
 def the_view_remembers_what_the_events_do_not_say() -> list[Patch]:
-    right = fold._keeping
+    right = fold._with_checkpoints
 
     def keeping(view: Any, checkpoints: Any) -> Any:
         SEEN.append(view.id)
         return replace(right(view, checkpoints), work_lost_s=float(len(SEEN)))
 
-    return [(fold, "_keeping", keeping)]
+    return [(fold, "_with_checkpoints", keeping)]
 
 
 SEEN: list[str] = []
@@ -425,7 +416,7 @@ def spot_is_waited_for_whatever_the_deadline() -> list[Patch]:
             MachineChoice("spot", asked.at.available[0]) if asked.at.available else WAIT, "greedy"
         )
 
-    return [(deadlines, "answer", answer)]
+    return [(deadline, "decide_spot", answer)]
 
 
 # -- moving -----------------------------------------------------------------------------------------------------
@@ -434,22 +425,22 @@ def spot_is_waited_for_whatever_the_deadline() -> list[Patch]:
 @planted(13)
 def jobs_that_cannot_resume_are_moved() -> list[Patch]:
     return [
-        (elsewhere, "resumes", lambda view, attempt: True),
-        (elsewhere, "is_fresh", lambda view, now_ms: True),
+        (migration, "has_own_checkpoint", lambda view, attempt: True),
+        (migration, "has_fresh_checkpoint", lambda view, now_ms: True),
     ]
 
 
 @planted(13)
 def a_job_is_moved_to_and_fro() -> list[Patch]:
     return [
-        (elsewhere, "is_worth_moving", lambda option, strategy, policy, preference_gain: True),
-        (elsewhere, "moves", lambda view: []),
+        (migration, "is_worth_moving", lambda option, strategy, policy, preference_gain: True),
+        (migration, "past_migrations", lambda view: []),
     ]
 
 
 @planted(13)
 def advice_is_taken_for_an_order() -> list[Patch]:
-    return [(elsewhere, "mode_of", lambda spec, rules: "act")]
+    return [(migration, "migration_mode", lambda spec, rules: "act")]
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------
@@ -460,41 +451,44 @@ def the_newest_job_is_always_first() -> list[Patch]:
     def in_turn(jobs: Any, now: Any) -> Any:
         return sorted(jobs, key=lambda job: (-job.priority, -job.submitted_s))
 
-    return [(placing, "in_turn", in_turn), (placing, "is_impatient", lambda view, now_ms, policy: False)]
+    return [
+        (scheduler, "in_queue_order", in_turn),
+        (scheduler, "has_waited_too_long", lambda view, now_ms, policy: False),
+    ]
 
 
 @planted(5)
 def a_quota_is_only_a_wish() -> list[Patch]:
-    return [(Standing, "over_quota", lambda self, job: "")]
+    return [(QueueState, "over_quota", lambda self, job: "")]
 
 
 @planted(11)
 def jobs_that_cannot_go_on_are_stopped_for_others() -> list[Patch]:
-    return [(pool, "_can_be_stopped", lambda view: True)]
+    return [(queue, "_is_preemptible", lambda view: True)]
 
 
 @planted(1)
 def there_is_no_net_under_the_wake_ups() -> list[Patch]:
-    right = Supervisor._list
+    right = Supervisor._reload_jobs
 
-    async def only_once(self: Supervisor, led: Any) -> None:
-        if led.listed_at < 0:
-            await right(self, led)
+    async def only_once(self: Supervisor, term: LeaderTerm) -> None:
+        if term.reloaded_at < 0:
+            await right(self, term)
 
-    return [(Supervisor, "_list", only_once)]
+    return [(Supervisor, "_reload_jobs", only_once)]
 
 
 @planted(1, 3)
 def a_failed_look_is_the_last_one() -> list[Patch]:
-    right = Supervisor._look
+    right = Supervisor._reconcile
 
-    async def look(self: Supervisor, led: Any, keeper: Any, job_id: str) -> None:
+    async def look(self: Supervisor, term: LeaderTerm, reconciler: AttemptReconciler, job_id: str) -> None:
         try:
             view = await self._journal.view(SYSTEM, job_id)
-            await keeper.look(view.id, led.guard)
+            await reconciler.reconcile(view.id, term.guard)
         except AnygpuError:
-            led.looking[job_id] = asyncio.create_task(asyncio.sleep(0))
+            term.reconciling[job_id] = asyncio.create_task(asyncio.sleep(0))
             return
-        await right(self, led, keeper, job_id)
+        await right(self, term, reconciler, job_id)
 
-    return [(Supervisor, "_look", look)]
+    return [(Supervisor, "_reconcile", look)]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from anygpu.control.sharing import Sharing
+from anygpu.control.policy import SharingPolicy
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.scenario import POLICY, Scenario, ScenarioBackend, SimJob
 from anygpu.testing.simulation.training import SimScript
@@ -45,5 +45,5 @@ SCRIPTED = [
               processes=2),
     _scenario("makes room for another project's", _job(SimScript(steps=7, step_s=3.0, save_every=2), resumable=True),
               _job(key="two", at=12.0, project="speech"), backends=(ScenarioBackend(name="box", price=0, capacity=1),),
-              policy=replace(POLICY, sharing=Sharing(bands_slot_s=(12.0,), runs_at_least_s=6))),
+              policy=replace(POLICY, sharing=SharingPolicy(bands_slot_s=(12.0,), min_run_s=6))),
 ]  # fmt: skip

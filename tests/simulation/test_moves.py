@@ -28,7 +28,7 @@ def told(
     *places: ScenarioBackend, mode: MigrationMode = "act", script: SimScript = SCRIPT, **job: object
 ) -> History:
     asked = SimJob(**{"at": 1.0, "key": "one", "script": script, "resumable": True, **job})  # type: ignore[arg-type]
-    policy = replace(POLICY, moving=replace(POLICY.moving, mode=mode))
+    policy = replace(POLICY, migration=replace(POLICY.migration, mode=mode))
     history = play(Scenario(seed="moves", jobs=(asked,), backends=places, policy=policy, faults_until=2500.0))
     assert str(history).endswith("held")
     assert of(history, JobCompleted)

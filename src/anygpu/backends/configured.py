@@ -11,7 +11,7 @@ from anygpu.backends import registry
 from anygpu.backends.contract import Backend, Launch, Observation
 from anygpu.backends.registry import Around, Kind
 from anygpu.errors import BackendNotOpen
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 from anygpu.store.profiles import Profile, Profiles
 

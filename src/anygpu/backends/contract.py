@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from anygpu.events.facts import Failure, Handle, Offer
+from anygpu.events.facts import Failure
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 

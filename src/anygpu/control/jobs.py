@@ -1,68 +1,92 @@
-"""What people do to jobs: submit, cancel, migrate, resume. The fact is written first; the loop then acts on it."""
+"""Submit, cancel, migrate, resume and release jobs. Each writes an event; the supervisor then acts on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anygpu.control.promises import require_keepable
-from anygpu.control.seams import Chance, Clock, Wake, new_job_id
-from anygpu.errors import Conflict, NotFound
+from anygpu.control.clock import Clock, Randomness, Wake
+from anygpu.control.ids import new_job_id
+from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
 from anygpu.events.view import JobView
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
+from anygpu.spec.training import training_problems
 from anygpu.store.journal import Decide, Journal, Written
 from anygpu.store.scope import Scope
+
+
+def require_supported(spec: JobSpec) -> None:
+    problems = [*_unsupported(spec), *training_problems(spec)]
+    if problems:
+        raise InvalidSpec(problems)
+
+
+def _unsupported(spec: JobSpec) -> Iterator[Problem]:
+    if spec.dataset is not None and spec.dataset.kind == "name":
+        yield Problem(
+            "dataset", spec.dataset.name, "this server keeps no named datasets", "give a path or a URL"
+        )
+    if spec.notify:
+        to = ", ".join(notify.to for notify in spec.notify)
+        yield Problem(
+            "notify", to, "this server sends no notices", "follow `anygpu events -f`, or the stream"
+        )
+    for tracker in ("mlflow", "wandb", "tensorboard"):
+        wanted = getattr(spec.track, tracker)
+        if wanted and spec.trainer is None:
+            said = "is told by trainers only; this job has a script of its own"
+            yield Problem(f"track.{tracker}", wanted, said, "log to the tracker from the script")
 
 
 class Jobs:
     """Never waits for a provider: accept, journal, wake the loop."""
 
-    def __init__(self, journal: Journal, clock: Clock, chance: Chance, wake: Wake) -> None:
+    def __init__(self, journal: Journal, clock: Clock, randomness: Randomness, wake: Wake) -> None:
         self._journal = journal
         self._clock = clock
-        self._chance = chance
+        self._randomness = randomness
         self._wake = wake
 
     async def submit(self, scope: Scope, spec: JobSpec) -> Written:
         """Accept a job. `recorded` is empty when its idempotency key was known and the first job is the answer."""
         event = JobSubmitted(spec=spec, person=scope.person)
         if spec.resume_from is not None:
-            event = await self._resuming(scope, spec, spec.resume_from)
+            event = await self._resume_event(scope, spec, spec.resume_from)
         return await self._submit(scope, event)
 
     async def cancel(self, scope: Scope, job_id: str) -> JobView:
         """Ask for a job's end. Asking twice is the same as once; a finished job stays as it is."""
 
         def decide(view: JobView) -> list[Event]:
-            done = view.terminal or view.cancel_requested
+            done = view.is_terminal or view.cancel_requested
             return [] if done else [CancelRequested(person=scope.person)]
 
-        return await self._asked(scope, job_id, decide)
+        return await self._transact(scope, job_id, decide)
 
     async def migrate(self, scope: Scope, job_id: str, to: str) -> JobView:
         """Ask for a job to save, stop and go on at another backend. Where that cannot take it now, its plan decides."""
 
         def decide(view: JobView) -> list[Event]:
-            if view.migrate_to == to and not view.terminal:
+            if view.migrate_to == to and not view.is_terminal:
                 return []
-            require_movable(view, to)
+            require_migratable(view, to)
             return [MigrateRequested(to=to, person=scope.person)]
 
-        return await self._asked(scope, job_id, decide)
+        return await self._transact(scope, job_id, decide)
 
     async def release(self, scope: Scope, job_id: str) -> JobView:
         """Give up the machine that is kept after a failure. Twice is the same as once."""
 
         def decide(view: JobView) -> list[Event]:
-            held = [a.number for a in view.attempts if a.held]
+            held = [a.number for a in view.attempts if a.is_held]
             if not held and not any(a.hold_ended for a in view.attempts):
                 raise Conflict(f"job {view.name or view.id} holds no machine; it is {view.phase}")
             return [HoldEnded(attempt=number, reason="release", person=scope.person) for number in held]
 
-        return await self._asked(scope, job_id, decide)
+        return await self._transact(scope, job_id, decide)
 
-    async def _asked(self, scope: Scope, job_id: str, decide: Decide) -> JobView:
+    async def _transact(self, scope: Scope, job_id: str, decide: Decide) -> JobView:
         written = await self._journal.transact(scope, job_id, decide, at_ms=self._clock.wall_ms())
         self._wake.set(job_id)
         return written.view
@@ -70,7 +94,7 @@ class Jobs:
     async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> Written:
         """A new job that goes on from the newest checkpoint of an ended one."""
         old = await self._journal.view(scope, job_id)
-        if not old.terminal:
+        if not old.is_terminal:
             raise Conflict(
                 f"job {old.name or old.id} is still {old.status}", hint="Cancel it first, or wait."
             )
@@ -83,25 +107,25 @@ class Jobs:
         )
         return await self._submit(scope, event)
 
-    async def _resuming(self, scope: Scope, spec: JobSpec, reference: str) -> JobSubmitted:
+    async def _resume_event(self, scope: Scope, spec: JobSpec, reference: str) -> JobSubmitted:
         job_id, _, step = reference.partition("@")
         old = await self._journal.view(scope, job_id)
         checkpoint = _checkpoint(old, step)
         return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 
     async def _submit(self, scope: Scope, event: JobSubmitted) -> Written:
-        require_keepable(event.spec)
-        job_id = new_job_id(self._clock, self._chance)
+        require_supported(event.spec)
+        job_id = new_job_id(self._clock, self._randomness)
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())
         self._wake.set(written.view.id)
         return written
 
 
-def require_movable(view: JobView, to: str) -> None:
+def require_migratable(view: JobView, to: str) -> None:
     """Conflict, with the reason, when the job cannot go on at `to`."""
     name, placement = view.name or view.id, view.spec.placement
-    if view.terminal or view.cancel_requested:
-        doing = view.status if view.terminal else "being cancelled"
+    if view.is_terminal or view.cancel_requested:
+        doing = view.status if view.is_terminal else "being cancelled"
         raise Conflict(f"job {name} is {doing}", hint="Resume it as a new job: `anygpu resume`.")
     live, found = view.live_attempt, view.better
     better = found is not None and found.offer.backend == to

@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from anygpu.backends.contract import Backend, ReadsMeter
-from anygpu.control.agenda import Agenda
-from anygpu.control.policy import Policy
-from anygpu.control.seams import Clock
+from anygpu.control.clock import Clock
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.timers import TimerQueue
 from anygpu.errors import MeterDiffers
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 from anygpu.events.types import Event, MeterDiffered
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 
 Key = tuple[str, int]
-REMEMBERED = 10_000
+MAX_DONE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Due:
+class _MeterCheck:
     backend: str
     handle: Handle
     pause_s: float
@@ -27,7 +27,7 @@ class _Due:
     doubted: bool = False  # it differed when it was read last
 
 
-class Meters:
+class MeterChecker:
     """Asks once for each released attempt, again later while the provider does not say. Forgets with its process.
 
     A provider that charges more is asked once more before that is an alarm: a machine that turned up late is on its
@@ -35,53 +35,53 @@ class Meters:
     """
 
     def __init__(
-        self, journal: Journal, backends: Mapping[str, Backend], clock: Clock, policy: Policy
+        self, journal: Journal, backends: Mapping[str, Backend], clock: Clock, policy: ControlPolicy
     ) -> None:
         self._journal = journal
         self._backends = backends
         self._clock = clock
         self._policy = policy
-        self._due: dict[Key, _Due] = {}
-        self._agenda: Agenda[Key] = Agenda()
+        self._due: dict[Key, _MeterCheck] = {}
+        self._timers: TimerQueue[Key] = TimerQueue()
         self._done: dict[Key, None] = {}
 
-    def note(self, view: JobView) -> None:
+    def update(self, view: JobView) -> None:
         """Take in a job's attempts; those that cost something are compared once they are released."""
         now = self._clock.monotonic()
-        for attempt in (a for a in view.attempts if a.released and a.usage is not None):
+        for attempt in (a for a in view.attempts if a.is_released and a.usage is not None):
             key = (view.id, attempt.number)
             known = key in self._done or key in self._due
             if not known and self._meter(attempt.offer.backend) is not None:
-                self._due[key] = _Due(
+                self._due[key] = _MeterCheck(
                     backend=attempt.offer.backend,
                     handle=attempt.handle or Handle(name=attempt.name),
                     pause_s=self._policy.meter_every_s,
                     until=now + self._policy.meter_for_s,
                 )
-                self._agenda.set(key, now)
+                self._timers.set(key, now)
 
     def next_at(self) -> float:
-        return self._agenda.next_at()
+        return self._timers.next_at()
 
     async def run(self, guard: Guard, report: Callable[[str, Exception], None]) -> None:
-        for key in self._agenda.due(self._clock.monotonic()):
-            await self._read(key, self._due[key], guard, report)
+        for key in self._timers.due(self._clock.monotonic()):
+            await self._check(key, self._due[key], guard, report)
 
-    async def _read(
-        self, key: Key, due: _Due, guard: Guard, report: Callable[[str, Exception], None]
+    async def _check(
+        self, key: Key, due: _MeterCheck, guard: Guard, report: Callable[[str, Exception], None]
     ) -> None:
-        theirs = await self._ask(due)
+        theirs = await self._read_meter(due)
         if theirs is None:
-            self._later(key, due)
+            self._check_later(key, due)
             return
         if not due.doubted and await self._charges_more(key, theirs):
             self._due[key] = replace(due, doubted=True)
-            self._agenda.set(key, self._clock.monotonic() + self._policy.swept_within_s)
+            self._timers.set(key, self._clock.monotonic() + self._policy.max_sweep_delay_s)
             return
         await self._compare(key, theirs, guard, report)
         self._close(key)
 
-    async def _ask(self, due: _Due) -> int | None:
+    async def _read_meter(self, due: _MeterCheck) -> int | None:
         meter = self._meter(due.backend)
         try:
             return None if meter is None else await meter.metered_microusd(due.handle)
@@ -92,20 +92,20 @@ class Meters:
         found: object = self._backends.get(backend)
         return found if isinstance(found, ReadsMeter) else None
 
-    def _later(self, key: Key, due: _Due) -> None:
+    def _check_later(self, key: Key, due: _MeterCheck) -> None:
         now = self._clock.monotonic()
         if now < due.until:
             self._due[key] = replace(due, pause_s=min(3600.0, due.pause_s * 2))
-            self._agenda.set(key, now + due.pause_s)
+            self._timers.set(key, now + due.pause_s)
         else:
             self._close(key)
 
     def _close(self, key: Key) -> None:
         """It is not asked again, however long its job lives."""
         self._due.pop(key, None)
-        self._agenda.drop(key)
+        self._timers.drop(key)
         self._done[key] = None
-        if len(self._done) > REMEMBERED:
+        if len(self._done) > MAX_DONE:
             self._done.pop(next(iter(self._done)))
 
     async def _charges_more(self, key: Key, theirs: int) -> bool:

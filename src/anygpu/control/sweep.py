@@ -11,9 +11,9 @@ from anygpu.backends.contract import (
     Observation,
     State,
 )
-from anygpu.control.policy import Policy
-from anygpu.control.seams import Clock
-from anygpu.events.facts import Handle
+from anygpu.control.clock import Clock
+from anygpu.control.policy import ControlPolicy
+from anygpu.events.offers import Handle
 from anygpu.events.view import JobView
 
 MACHINE = "machine"
@@ -21,7 +21,7 @@ Key = tuple[str, str, str]  # backend, kind, name and id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orphan:
+class OrphanResource:
     """Something at a provider that carries our name and belongs to no live attempt."""
 
     backend: str
@@ -37,7 +37,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class EndedOrphan:
     """A machine that was ended, and what its provider says of it now that it is gone."""
 
     name: str
@@ -51,52 +51,54 @@ class Sweeper:
         self,
         backends: Mapping[str, Backend],
         clock: Clock,
-        policy: Policy,
+        policy: ControlPolicy,
         report: Callable[[str, Exception], None],
     ) -> None:
         self._backends = backends
         self._clock = clock
         self._policy = policy
         self._report = report
-        self._unowned: dict[str, dict[Key, tuple[float, Orphan]]] = {}  # by backend: since when
+        self._unowned: dict[str, dict[Key, tuple[float, OrphanResource]]] = {}  # by backend: since when
         self._ending: dict[tuple[str, str], int] = {}  # backend, name: how often it was looked for
 
-    def orphans(self) -> list[Orphan]:
+    def orphans(self) -> list[OrphanResource]:
         """What the last sweeps found and is not known to be gone."""
         known = [orphan for found in self._unowned.values() for _, orphan in found.values()]
         return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
     async def run(self, live: Sequence[JobView]) -> None:
         """Each backend and each thing by itself: one that fails must not shield the others."""
-        owned = {attempt.name for view in live for attempt in view.attempts if not attempt.released}
+        owned = {attempt.name for view in live for attempt in view.attempts if not attempt.is_released}
         for backend in [*self._backends.values()]:
-            await self._tried(backend, f"listing {backend.name}", self._one(backend, owned))
+            await self._report_errors(backend, f"listing {backend.name}", self._sweep_backend(backend, owned))
 
-    async def swept(self) -> list[Swept]:
+    async def collect_ended(self) -> list[EndedOrphan]:
         """Machines ended by earlier sweeps that are gone now: what they cost belongs in the ledger."""
-        gone: list[Swept] = []
+        gone: list[EndedOrphan] = []
         for backend_name, name in [*self._ending]:
             backend = self._backends.get(backend_name)
             if backend is None:
                 self._ending.pop((backend_name, name))
             else:
-                await self._tried(backend, f"looking for {name}", self._look(backend, name, gone))
+                await self._report_errors(
+                    backend, f"looking for {name}", self._probe_ended(backend, name, gone)
+                )
         return gone
 
-    async def _one(self, backend: Backend, owned: set[str]) -> None:
+    async def _sweep_backend(self, backend: Backend, owned: set[str]) -> None:
         now, now_ms, known = (
             self._clock.monotonic(),
             self._clock.wall_ms(),
             self._unowned.get(backend.name, {}),
         )
-        things = [*await _machines(backend, now_ms), *await _leftovers(backend, now_ms)]
+        things = [*await _list_machines(backend, now_ms), *await _list_leftovers(backend, now_ms)]
         found = {thing.key: known.get(thing.key, (now, thing)) for thing in things if thing.name not in owned}
         self._unowned[backend.name] = found
         for since, orphan in found.values():
             if now - since >= self._policy.sweep_grace_s:
-                await self._tried(backend, f"ending {orphan.name}", self._end(backend, orphan))
+                await self._report_errors(backend, f"ending {orphan.name}", self._remove(backend, orphan))
 
-    async def _end(self, backend: Backend, orphan: Orphan) -> None:
+    async def _remove(self, backend: Backend, orphan: OrphanResource) -> None:
         if orphan.kind == MACHINE:
             self._ending.setdefault((backend.name, orphan.name), 0)
             await backend.terminate(Handle(name=orphan.name))
@@ -105,37 +107,37 @@ class Sweeper:
                 Leftover(kind=orphan.kind, id=orphan.id, name=orphan.name, region=orphan.region)
             )
 
-    async def _look(self, backend: Backend, name: str, gone: list[Swept]) -> None:
+    async def _probe_ended(self, backend: Backend, name: str, gone: list[EndedOrphan]) -> None:
         observation = await backend.probe(Handle(name=name))
         if observation.state is State.GONE:
-            gone.append(Swept(name=name, observation=observation))
+            gone.append(EndedOrphan(name=name, observation=observation))
         looks = self._ending.pop((backend.name, name)) + 1
-        if observation.state is not State.GONE and looks < LOOKS:
+        if observation.state is not State.GONE and looks < MAX_PROBES:
             self._ending[backend.name, name] = looks
 
-    async def _tried(self, backend: Backend, what: str, work: Awaitable[None]) -> None:
+    async def _report_errors(self, backend: Backend, what: str, work: Awaitable[None]) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001  whatever an adapter raises
             self._report(f"sweeping {backend.name}: {what} failed and will be tried again", error)
 
 
-LOOKS = 20
+MAX_PROBES = 20
 
 
-async def _machines(backend: Backend, now_ms: int) -> list[Orphan]:
+async def _list_machines(backend: Backend, now_ms: int) -> list[OrphanResource]:
     if not isinstance(backend, ListsResources):
         return []
     names = dict.fromkeys(handle.name for handle in await backend.inventory())
-    return [Orphan(backend=backend.name, kind=MACHINE, name=name, since_ms=now_ms) for name in names]
+    return [OrphanResource(backend=backend.name, kind=MACHINE, name=name, since_ms=now_ms) for name in names]
 
 
-async def _leftovers(backend: Backend, now_ms: int) -> list[Orphan]:
+async def _list_leftovers(backend: Backend, now_ms: int) -> list[OrphanResource]:
     """What carries no attempt's name is shared by all of them, and stays."""
     if not isinstance(backend, ListsLeftovers):
         return []
     return [
-        Orphan(
+        OrphanResource(
             backend=backend.name,
             kind=each.kind,
             name=each.name,

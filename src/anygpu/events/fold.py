@@ -47,7 +47,7 @@ from anygpu.events.view import AttemptView, JobView
 REMEMBERED = 50  # checkpoints that are no longer kept
 
 
-class OutOfTurn(Conflict):
+class InvalidEvent(Conflict):
     """An event does not fit the job's state. Look at the job again: it changed meanwhile."""
 
     code = "out_of_turn"
@@ -77,15 +77,15 @@ def step(view: JobView | None, recorded: Recorded) -> JobView:
     event = recorded.event
     if view is None:
         if not isinstance(event, JobSubmitted):
-            raise OutOfTurn(f"{type(event).__name__} before JobSubmitted")
-        return _submitted(event, recorded)
-    if view.terminal and not isinstance(event, AFTERWARDS):
-        raise OutOfTurn(f"{type(event).__name__} after the job {view.status}")
+            raise InvalidEvent(f"{type(event).__name__} before JobSubmitted")
+        return _new_view(event, recorded)
+    if view.is_terminal and not isinstance(event, AFTERWARDS):
+        raise InvalidEvent(f"{type(event).__name__} after the job {view.status}")
     after = _apply(event, view, recorded.at_ms)
     return replace(after, position=recorded.position, updated_at_ms=recorded.at_ms)
 
 
-def _submitted(event: JobSubmitted, recorded: Recorded) -> JobView:
+def _new_view(event: JobSubmitted, recorded: Recorded) -> JobView:
     inherited = (event.resume_checkpoint,) if event.resume_checkpoint else ()
     return JobView(
         id=recorded.job_id,
@@ -104,7 +104,7 @@ def _submitted(event: JobSubmitted, recorded: Recorded) -> JobView:
 
 @singledispatch
 def _apply(event: Event, view: JobView, at_ms: int) -> JobView:
-    raise OutOfTurn(f"{type(event).__name__} is not an event of a running job")
+    raise InvalidEvent(f"{type(event).__name__} is not an event of a running job")
 
 
 @_apply.register
@@ -122,11 +122,11 @@ def _(event: JobPlanned, view: JobView, at_ms: int) -> JobView:
         plan=event.plan or view.plan,
         predicted=view.predicted or beforehand,
         prediction=newest,
-        calibrated=_calibrated(event, view),
+        calibrated=_calibrated_attempt(event, view),
     )
 
 
-def _calibrated(event: JobPlanned, view: JobView) -> int:
+def _calibrated_attempt(event: JobPlanned, view: JobView) -> int:
     told, live = event.prediction, view.live_attempt
     if told is None:
         return view.calibrated
@@ -168,7 +168,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
 def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
     # A quick agent may have claimed, and even ended, before the launch call returned.
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and not attempt.released, event, "no such attempt to launch")
+    _require(attempt is not None and not attempt.is_released, event, "no such attempt to launch")
     _require(attempt is not None and attempt.handle is None, event, "already launched")
     return _with_attempt(view, event.attempt, lambda a: replace(a, handle=event.handle, launched_at_ms=at_ms))
 
@@ -176,7 +176,7 @@ def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: MachineStarted, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and not attempt.released, event, "no such attempt")
+    _require(attempt is not None and not attempt.is_released, event, "no such attempt")
     _require(attempt is not None and attempt.started_at_ms is None, event, "already started")
     price = event.price_microusd_per_hour
     return _with_attempt(
@@ -207,7 +207,7 @@ def _(event: TrainingStarted, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: CheckpointSaved, view: JobView, at_ms: int) -> JobView:
     _require_live(event, event.attempt, view)
-    return _keeping(view, (*view.checkpoints, event.checkpoint))
+    return _with_checkpoints(view, (*view.checkpoints, event.checkpoint))
 
 
 @_apply.register
@@ -288,7 +288,9 @@ def _(event: AttemptLost, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: HoldStarted, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.over and not attempt.released, event, "there is nothing to hold")
+    _require(
+        attempt is not None and attempt.is_over and not attempt.is_released, event, "there is nothing to hold"
+    )
     _require(attempt is not None and attempt.held_until_ms is None, event, "it was held already")
     view = replace(view, phase=Phase.HELD)
     return _with_attempt(view, event.attempt, lambda a: replace(a, held_until_ms=event.until_ms))
@@ -297,7 +299,7 @@ def _(event: HoldStarted, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: HoldEnded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.held, event, "it is not held")
+    _require(attempt is not None and attempt.is_held, event, "it is not held")
     view = replace(view, phase=Phase.FINISHING)
     return _with_attempt(view, event.attempt, lambda a: replace(a, hold_ended=True))
 
@@ -305,7 +307,7 @@ def _(event: HoldEnded, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: AttemptStranded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and not attempt.released, event, "the attempt is released")
+    _require(attempt is not None and not attempt.is_released, event, "the attempt is released")
     view = replace(view, reason=event.reason)
     return _with_attempt(view, event.attempt, lambda a: replace(a, stranded=event.reason))
 
@@ -313,8 +315,8 @@ def _(event: AttemptStranded, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: AttemptReleased, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.over, event, "the attempt is not over")
-    _require(attempt is not None and not attempt.released, event, "already released")
+    _require(attempt is not None and attempt.is_over, event, "the attempt is not over")
+    _require(attempt is not None and not attempt.is_released, event, "already released")
     cost = event.usage.cost_microusd if event.usage else 0
     view = replace(view, cost_microusd=view.cost_microusd + cost)
     return _with_attempt(view, event.attempt, lambda a: replace(a, released_at_ms=at_ms, usage=event.usage))
@@ -323,7 +325,7 @@ def _(event: AttemptReleased, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: OrphanEnded, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.released, event, "the attempt is not released")
+    _require(attempt is not None and attempt.is_released, event, "the attempt is not released")
     known = attempt is not None and event.usage in attempt.orphans
     _require(not known, event, "it is in the ledger already")
     view = replace(view, cost_microusd=view.cost_microusd + event.usage.cost_microusd)
@@ -333,15 +335,15 @@ def _(event: OrphanEnded, view: JobView, at_ms: int) -> JobView:
 @_apply.register
 def _(event: MeterDiffered, view: JobView, at_ms: int) -> JobView:
     attempt = _find(view, event.attempt)
-    _require(attempt is not None and attempt.released, event, "the attempt is not released")
+    _require(attempt is not None and attempt.is_released, event, "the attempt is not released")
     return _with_attempt(view, event.attempt, lambda a: replace(a, metered_microusd=event.theirs_microusd))
 
 
 @_apply.register
 def _(event: RecoveryStarted, view: JobView, at_ms: int) -> JobView:
-    newest = view.attempt
+    newest = view.newest_attempt
     _require(newest is not None and newest.number == event.attempt, event, "not the newest attempt")
-    _require(newest is not None and newest.over, event, "the attempt is not over")
+    _require(newest is not None and newest.is_over, event, "the attempt is not over")
     _require(view.recovering_since_ms is None, event, "already recovering")
     return replace(
         view,
@@ -356,27 +358,27 @@ def _(event: RecoveryStarted, view: JobView, at_ms: int) -> JobView:
 
 @_apply.register
 def _(event: JobCompleted, view: JobView, at_ms: int) -> JobView:
-    return _ended(event, view, at_ms, Status.COMPLETED)
+    return _end_job(event, view, at_ms, Status.COMPLETED)
 
 
 @_apply.register
 def _(event: JobFailed, view: JobView, at_ms: int) -> JobView:
-    return replace(_ended(event, view, at_ms, Status.FAILED), failure=event.failure)
+    return replace(_end_job(event, view, at_ms, Status.FAILED), failure=event.failure)
 
 
 @_apply.register
 def _(event: JobCancelled, view: JobView, at_ms: int) -> JobView:
-    return _ended(event, view, at_ms, Status.CANCELLED)
+    return _end_job(event, view, at_ms, Status.CANCELLED)
 
 
-def _ended(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:
+def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView:
     assert isinstance(event, TERMINAL)
-    left = [a.number for a in view.attempts if not a.released]
+    left = [a.number for a in view.attempts if not a.is_released]
     _require(not left, event, f"attempts {left} are not released")
     return replace(view, status=status, phase=Phase.ENDED, reason="", ended_at_ms=at_ms)
 
 
-def _keeping(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
+def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
     """The newest ones; of those that go the id stays for a while, so that a late repetition is known as one."""
     surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
     past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))
@@ -390,13 +392,13 @@ def _find(view: JobView, number: int) -> AttemptView | None:
 def _require_live(event: Event, number: int, view: JobView) -> AttemptView:
     live = view.live_attempt
     if live is None or live.number != number:
-        raise OutOfTurn(f"{type(event).__name__} refused: attempt {number} is not the live attempt")
+        raise InvalidEvent(f"{type(event).__name__} refused: attempt {number} is not the live attempt")
     return live
 
 
 def _require(holds: bool, event: Event, otherwise: str) -> None:
     if not holds:
-        raise OutOfTurn(f"{type(event).__name__} refused: {otherwise}")
+        raise InvalidEvent(f"{type(event).__name__} refused: {otherwise}")
 
 
 def _with_attempt(view: JobView, number: int, change: Callable[[AttemptView], AttemptView]) -> JobView:

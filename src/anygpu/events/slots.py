@@ -18,22 +18,22 @@ class SlotKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class SlotUsage:
     """Slot-seconds (of GPUs: GPU-seconds) somebody has used, of which half is forgotten every three days."""
 
     gpu_s: float = 0.0
     at_s: float = 0.0
 
-    def now(self, now_s: float) -> float:
+    def decayed(self, now_s: float) -> float:
         """Nothing is forgotten, and nothing added, while a clock that was set back catches up."""
         return float(self.gpu_s * 0.5 ** (max(0.0, now_s - self.at_s) / HALF_LIFE_S))
 
-    def plus(self, gpu_s: float, now_s: float) -> "Usage":
-        return Usage(self.now(now_s) + gpu_s, max(now_s, self.at_s))
+    def add(self, gpu_s: float, now_s: float) -> "SlotUsage":
+        return SlotUsage(self.decayed(now_s) + gpu_s, max(now_s, self.at_s))
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Tenant:
+class TenantKey:
     """Who shares machines with others: a project, by the kind of slot it takes."""
 
     organisation: str
@@ -41,19 +41,19 @@ class Tenant:
     kind: SlotKind
 
 
-def slots_of(need: Resources) -> tuple[SlotKind, int]:
+def needed_slots(need: Resources) -> tuple[SlotKind, int]:
     if need.gpu and need.gpu.count:
         return SlotKind.GPU, need.gpu.count
     return SlotKind.CPU, max(1, math.ceil(need.cpus or 1))
 
 
-def tenant_of(view: JobView) -> Tenant:
-    return Tenant(view.organisation, view.project, slots_of(view.spec.resources)[0])
+def tenant_of(view: JobView) -> TenantKey:
+    return TenantKey(view.organisation, view.project, needed_slots(view.spec.resources)[0])
 
 
-def is_own(attempt: AttemptView) -> bool:
+def uses_own_slots(attempt: AttemptView) -> bool:
     """On a machine that costs nothing and whose slots are counted: what a tenant takes there, others lack."""
-    return attempt.offer.free is not None and not attempt.offer.paid
+    return attempt.offer.free is not None and not attempt.offer.is_paid
 
 
 def held_s(attempt: AttemptView, now_ms: int) -> float:
@@ -62,9 +62,9 @@ def held_s(attempt: AttemptView, now_ms: int) -> float:
     return max(0, (now_ms if until_ms is None else until_ms) - attempt.launching_at_ms) / 1000
 
 
-def used_by(view: JobView, number: int) -> float:
+def used_slot_s(view: JobView, number: int) -> float:
     """Slot-seconds a released attempt took from others; nothing on machines that are rented."""
     attempt = view.attempts[number - 1]
-    if not is_own(attempt) or attempt.released_at_ms is None:
+    if not uses_own_slots(attempt) or attempt.released_at_ms is None:
         return 0.0
-    return held_s(attempt, attempt.released_at_ms) * slots_of(view.spec.resources)[1]
+    return held_s(attempt, attempt.released_at_ms) * needed_slots(view.spec.resources)[1]

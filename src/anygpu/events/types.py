@@ -6,17 +6,8 @@ A new field gets a default; a changed meaning gets a new `VERSION` and an upcast
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anygpu.events.facts import (
-    ArtifactRef,
-    BetterPlace,
-    CheckpointRef,
-    Failure,
-    Handle,
-    Marks,
-    Offer,
-    Prediction,
-    Usage,
-)
+from anygpu.events.facts import ArtifactRef, BetterPlace, CheckpointRef, Failure, Marks, Prediction, Usage
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import JobSpec
 
 

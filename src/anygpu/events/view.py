@@ -7,14 +7,13 @@ from anygpu.events.facts import (
     BetterPlace,
     CheckpointRef,
     Failure,
-    Handle,
     Marks,
-    Offer,
     Phase,
     Prediction,
     Status,
     Usage,
 )
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import JobSpec
 
 FOLD_VERSION = 4
@@ -57,20 +56,20 @@ class AttemptView:
     metered_microusd: int | None = None  # what the provider says it cost, where that differs
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """It will commit nothing more."""
         return self.ended_at_ms is not None
 
     @property
-    def released(self) -> bool:
+    def is_released(self) -> bool:
         return self.released_at_ms is not None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self.held_until_ms is not None and not self.hold_ended
 
     @property
-    def price(self) -> int:
+    def hourly_microusd(self) -> int:
         """Micro-dollars an hour."""
         known = self.price_microusd_per_hour
         return self.offer.price_microusd_per_hour if known is None else known
@@ -120,19 +119,19 @@ class JobView:
     better: BetterPlace | None = None  # where what is left of it should be done
 
     @property
-    def terminal(self) -> bool:
-        return self.status.terminal
+    def is_terminal(self) -> bool:
+        return self.status.is_terminal
 
     @property
-    def attempt(self) -> AttemptView | None:
+    def newest_attempt(self) -> AttemptView | None:
         """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
     @property
     def live_attempt(self) -> AttemptView | None:
         """The one attempt that may still commit."""
-        newest = self.attempt
-        return newest if newest is not None and not newest.over and not self.terminal else None
+        newest = self.newest_attempt
+        return newest if newest is not None and not newest.is_over and not self.is_terminal else None
 
     @property
     def newest_checkpoint(self) -> CheckpointRef | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anygpu.events.slots import HALF_LIFE_S as HALF_LIFE_S
-from anygpu.events.slots import Usage as Usage
+from anygpu.events.slots import SlotUsage
 
 HOUR_S = 3600.0
 BANDS_GPU_S = (1 * HOUR_S, 32 * HOUR_S)  # under 1 GPU-hour, under 32, and beyond
@@ -40,7 +40,7 @@ class PoolTenant:
     """Who shares the pool. The quota is always theirs; what others leave idle they may borrow."""
 
     quota_gpus: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: SlotUsage = field(default_factory=SlotUsage)
     may_borrow: bool = True
 
 
@@ -120,7 +120,7 @@ def sort_jobs(
     rules: FairShareRules = DEFAULT_RULES,
 ) -> list[PoolJob]:
     """Best first. Within a band what runs goes on: a tenant's usage decides who starts, not who stops."""
-    usage = {name: tenant.usage.now(now_s) for name, tenant in tenants.items()}
+    usage = {name: tenant.usage.decayed(now_s) for name, tenant in tenants.items()}
 
     def key(job: PoolJob) -> tuple[bool, int, int, bool, float, float, str]:
         used = usage.get(job.tenant, 0.0)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from anygpu.api import agent as protocol
 from anygpu.api.base import ApiModel
-from anygpu.control.tickets import AttemptKey
+from anygpu.control.agents.tickets import AttemptKey
 from anygpu.errors import AnygpuError, Internal, InvalidSpec, Problem, Unauthorized
 from anygpu.server.http import blobs
 from anygpu.server.http.blobs import with_absolute_urls

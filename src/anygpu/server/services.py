@@ -8,9 +8,9 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from anygpu.backends.configured import Backends
-from anygpu.control.desk import Desk
+from anygpu.control.agents.service import AgentService
+from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
-from anygpu.control.seams import Clock
 from anygpu.server.jobs.planning import JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.stream import StreamSources
@@ -35,7 +35,7 @@ class Services:
     journal: Journal
     reports: Evidence
     jobs: Jobs
-    agents: Desk
+    agents: AgentService
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads

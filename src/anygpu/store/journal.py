@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from anygpu.events.fold import Recorded
-from anygpu.events.slots import Tenant, Usage
+from anygpu.events.slots import SlotUsage, TenantKey
 from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store.scope import AnyScope, Scope
@@ -95,7 +95,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def usages(self) -> Mapping[Tenant, Usage]:
+    async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         """What every tenant has used of machines of one's own, written with each attempt's release."""
         ...
 

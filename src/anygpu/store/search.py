@@ -20,16 +20,16 @@ _HEX = re.compile(r"[0-9a-f]*")
 def terms(view: JobView) -> frozenset[str]:
     """Every term the job answers to, as it is now."""
     found = {f"status:{view.status}", f"phase:{view.phase}", *_fixed(view)}
-    if view.attempt is not None:
-        found.add(term("backend", view.attempt.offer.backend))
+    if view.newest_attempt is not None:
+        found.add(term("backend", view.newest_attempt.offer.backend))
     return frozenset(found)
 
 
 def changing(view: JobView) -> frozenset[str]:
     """The few terms that events change; the rest come from the spec and stay."""
     found = {f"status:{view.status}", f"phase:{view.phase}"}
-    if view.attempt is not None:
-        found.add(term("backend", view.attempt.offer.backend))
+    if view.newest_attempt is not None:
+        found.add(term("backend", view.newest_attempt.offer.backend))
     return frozenset(found)
 
 

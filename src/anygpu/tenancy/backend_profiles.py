@@ -13,7 +13,7 @@ from anygpu.backends.contract import Account, Backend, ChecksAccount
 from anygpu.backends.options import Given
 from anygpu.backends.registry import Kind
 from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.events.view import JobView
 from anygpu.spec.model import Gpu, Resources
 from anygpu.spec.nearest import did_you_mean
@@ -232,7 +232,7 @@ def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Prof
 async def _list_offers(backend: Backend) -> Sequence[Offer]:
     """Some backends offer no GPU to who needs none."""
     needs = Resources(), Resources(gpu=Gpu())
-    return [*{offer.place: offer for need in needs for offer in await backend.offers(need)}.values()]
+    return [*{offer.key: offer for need in needs for offer in await backend.offers(need)}.values()]
 
 
 async def _check_account(backend: Backend) -> Account:
@@ -242,7 +242,7 @@ async def _check_account(backend: Backend) -> Account:
 
 
 def _uses_backend(view: JobView, name: str) -> bool:
-    return any(attempt.offer.backend == name and not attempt.released for attempt in view.attempts)
+    return any(attempt.offer.backend == name and not attempt.is_released for attempt in view.attempts)
 
 
 def _describe_jobs(views: Sequence[JobView]) -> str:

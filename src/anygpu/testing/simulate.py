@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from anygpu.control.elsewhere import MOVE
+from anygpu.control.schedule.migration import MIGRATION_REASON
 from anygpu.events.types import Event, StopRequested
 from anygpu.testing.invariants import Violation, violations
 from anygpu.testing.simulation.backend import charged_microusd as charge
@@ -90,7 +90,7 @@ class HistoriesSummary:
         self.faults.update(history.faults)
         stops = [event for event in history.events if isinstance(event, StopRequested)]
         self.preemptions += sum(bool(stop.makes_room_for) for stop in stops)
-        self.migrations += sum(stop.reason == MOVE for stop in stops)
+        self.migrations += sum(stop.reason == MIGRATION_REASON for stop in stops)
         if history.failed:
             self.failed.append(history)
 

@@ -12,7 +12,7 @@ from anygpu.backends.clouds.http import OutcomeUnknown
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 
 NAME = "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1-5e4f3a2b"

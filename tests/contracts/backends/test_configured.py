@@ -13,7 +13,7 @@ from anygpu.backends import registry
 from anygpu.backends.configured import Backends, Entry, Source, Table
 from anygpu.backends.contract import ChecksAccount
 from anygpu.backends.registry import Around
-from anygpu.control.comparing import Conditions
+from anygpu.control.schedule.compare import Conditions
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
 from anygpu.plan.catalog import CatalogPolicy, terms
 from anygpu.server.process.clock import LoopWake

@@ -16,7 +16,7 @@ from anygpu.backends.vm.errors import CredentialsRefused
 from anygpu.backends.vm.provider import Machine, Meters, Power
 from anygpu.cloudsim import CloudSim
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.spec.model import Gpu, Resources
 
 ONE_GPU = Resources(gpu=Gpu(count=1))

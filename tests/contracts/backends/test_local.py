@@ -12,7 +12,7 @@ from anygpu.agent import box_processes
 from anygpu.backends.contract import State
 from anygpu.backends.local import LocalBackend
 from anygpu.errors import BackendUnavailable, NoCapacity
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 from anygpu.testing.contracts.backend import (
     BackendContract,
     first_free_offer,

@@ -17,7 +17,7 @@ from anygpu.backends.ssh.keys import KeyPair, attempt_key
 from anygpu.backends.ssh.login import SshTiming
 from anygpu.backends.ssh.pins import Pins
 from anygpu.errors import BackendUnavailable, NoCapacity
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 from anygpu.testing.contracts.backend import (
     BackendContract,
     first_free_offer,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection
 
-from anygpu.control.outcome import Recorder, past
+from anygpu.control.outcomes import OutcomeRecorder, as_past_run
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import JobCompleted, JobPlanned
 from anygpu.plan.predict.history import fingerprint
@@ -96,9 +96,9 @@ async def completed(database: Database, number: int) -> None:
     await append(journal, job_id(number), *attempt_ended(1), JobCompleted())
 
 
-def recorder(database: Database, told: list[str] | None = None) -> Recorder:
+def recorder(database: Database, told: list[str] | None = None) -> OutcomeRecorder:
     report = (told if told is not None else []).append
-    return Recorder(
+    return OutcomeRecorder(
         SqlJournal(database),
         SqlEvidence(database),
         Outcomes(database),
@@ -114,7 +114,7 @@ async def test_a_completed_job_is_recorded_once_whoever_asks(database: Database,
     (found,) = await outcomes.of_fingerprint("lab", fingerprint(job_spec()))
     assert (found.job_id, found.steps, found.step_s) == (job_id(1), 20, 0.5)
     assert found.predicted == SAID
-    assert past(found).training_s == found.training_s
+    assert as_past_run(found).training_s == found.training_s
     assert found.calibrated == replace(SAID, basis=FIRST_STEPS)
 
 

@@ -75,7 +75,7 @@ async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -
     assert await journal.refold_stale() == 0
     assert (await journal.find(LAB, JobQuery(status=("running",)))).jobs == (expected,)
     assert not (await journal.find(LAB, JobQuery(status=("queued",)))).jobs
-    assert (await append(journal, job_id(1), *interrupted_job()[4:])).terminal
+    assert (await append(journal, job_id(1), *interrupted_job()[4:])).is_terminal
 
 
 async def test_cached_views_equal_the_folded_events_of_every_job(database: Database) -> None:
@@ -113,8 +113,8 @@ async def test_two_journals_on_one_database_see_each_other(database: Database) -
     await submit(first, 1)
     await append(second, job_id(1), *attempt_training())
     assert (await first.view(LAB, job_id(1))).position == 5
-    assert (await append(first, job_id(1), *interrupted_job()[4:])).terminal
-    assert (await second.view(LAB, job_id(1))).terminal
+    assert (await append(first, job_id(1), *interrupted_job()[4:])).is_terminal
+    assert (await second.view(LAB, job_id(1))).is_terminal
 
 
 async def test_the_database_has_a_clock(database: Database) -> None:
@@ -189,7 +189,7 @@ async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(data
     assert await evidence.points(job_id(1), 1, after=0, limit=9) == ([], 2)
     assert await evidence.telemetry(job_id(2), 1, most=9) == [{"cpu": 1}]
     assert [series.last for series in await evidence.series(job_id(1), 1)] == [2.0]
-    assert (await journal.view(LAB, job_id(1))).terminal
+    assert (await journal.view(LAB, job_id(1))).is_terminal
     assert (await evidence.log(job_id(2), 1, offset=0, limit=9)).data == b"log"
 
 

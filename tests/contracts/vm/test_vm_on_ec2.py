@@ -17,7 +17,8 @@ from anygpu.backends.ssh.pins import Pins
 from anygpu.backends.vm.backend import VmBackend
 from anygpu.backends.vm.timing import VmTiming
 from anygpu.cloudsim import CloudSim
-from anygpu.events.facts import Blame, Handle, Offer
+from anygpu.events.facts import Blame
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.contracts.backend import (
     BackendContract,

@@ -11,7 +11,7 @@ from anygpu.backends.clouds.canopywave import TAKE_OVER_S, CanopyWave, Options, 
 from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.spec.model import Resources
 
 FLAVORS = [

@@ -9,7 +9,7 @@ from anygpu.backends.clouds.lambda_ import Lambda, Options
 from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.spec.model import Resources
 
 A10 = {

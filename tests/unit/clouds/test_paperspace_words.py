@@ -9,7 +9,7 @@ from anygpu.backends.clouds.paperspace import Options, Paperspace, hours
 from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused, NoCapacity
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.spec.model import Resources
 
 EVENT = {"id": "e1", "name": "create", "state": "new", "machineId": "psok2vd8"}

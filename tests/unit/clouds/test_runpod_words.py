@@ -8,7 +8,7 @@ from tests.unit.clouds.vendor import KEY, NAME, FarEnd, order
 from anygpu.backends.clouds.runpod import IMAGE, Options, RunPod
 from anygpu.backends.vm.provider import Machine, Meters, Power
 from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.spec.model import Gpu, Resources
 
 RTX = {

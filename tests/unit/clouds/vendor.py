@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from anygpu.backends.vm.provider import Order
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 
 NAME = "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampleOnly"

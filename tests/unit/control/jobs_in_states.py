@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from anygpu.events.facts import Blame, CheckpointRef, Failure, Handle, Offer
+from anygpu.events.facts import Blame, CheckpointRef, Failure
 from anygpu.events.fold import Recorded, fold
+from anygpu.events.offers import Handle, Offer
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from anygpu.events.facts import FIRST_STEPS, Blame, CheckpointRef, Failure, Handle, Offer, Prediction
+from anygpu.events.facts import FIRST_STEPS, Blame, CheckpointRef, Failure, Prediction
 from anygpu.events.fold import Recorded, fold
+from anygpu.events.offers import Handle, Offer
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from anygpu.backends.contract import Launch, Observation, State
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 

@@ -6,9 +6,10 @@ from tests.unit.control.jobs_in_states import ended, training
 from tests.unit.control.shelf import Shelf
 
 from anygpu.backends.contract import Observation, State
-from anygpu.control.meters import Meters
-from anygpu.control.policy import Policy
-from anygpu.events.facts import Handle, Usage
+from anygpu.control.meters import MeterChecker
+from anygpu.control.policy import ControlPolicy
+from anygpu.events.facts import Usage
+from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptReleased, JobCompleted, JobSubmitted, MeterDiffered
 from anygpu.spec.load import from_mapping
 from anygpu.store.scope import SYSTEM, Scope
@@ -43,12 +44,14 @@ def read(cloud: Metered, *pauses_s: float) -> tuple[list[MeterDiffered], list[st
         await journal.submit(LAB, "job", JobSubmitted(spec=from_mapping({"script": "t.py"})), at_ms=1)
         history = [*training(), ended(exit_code=0), AttemptReleased(attempt=1, usage=USAGE), JobCompleted()]
         written = await journal.transact(SYSTEM, "job", lambda _: history, at_ms=2)
-        meters = Meters(journal, {"cloud": cloud}, clock, Policy(meter_every_s=30, meter_for_s=1000))
+        meters = MeterChecker(
+            journal, {"cloud": cloud}, clock, ControlPolicy(meter_every_s=30, meter_for_s=1000)
+        )
         guard = await journal.acquire("control", "me", ttl_s=9999)
         assert guard is not None
         for pause_s in pauses_s:
             await asyncio.sleep(pause_s)
-            meters.note(written.view)
+            meters.update(written.view)
             await meters.run(guard, lambda what, error: reports.append(f"{what}: {error}"))
         events = [recorded.event for recorded in await journal.events(LAB, after=0, limit=99)]
         return [event for event in events if isinstance(event, MeterDiffered)]

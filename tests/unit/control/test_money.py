@@ -4,9 +4,18 @@ import pytest
 from tests.unit.control.jobs_in_states import ended, launched, launching, lost, recovering, training, view
 
 from anygpu.backends.contract import Interval, Observation, State
-from anygpu.control.budget import budget_failure, is_over_budget, left_microusd
-from anygpu.control.money import in_dollars, orphan_usage, spent, spent_at, usage_of
-from anygpu.events.facts import Billing, Usage
+from anygpu.control.money import (
+    budget_failure,
+    cost_at,
+    cost_so_far,
+    format_dollars,
+    is_over_budget,
+    orphan_usage,
+    remaining_budget,
+    usage_of,
+)
+from anygpu.events.facts import Usage
+from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptReleased, MachineStarted
 from anygpu.events.view import AttemptView, JobView
 
@@ -35,8 +44,8 @@ def test_a_cost_is_rounded_to_the_nearest_micro_dollar() -> None:
 
 
 def attempt_of(job: JobView) -> AttemptView:
-    assert job.attempt is not None
-    return job.attempt
+    assert job.newest_attempt is not None
+    return job.newest_attempt
 
 
 def seen(start_ms: int | None, end_ms: int | None, **more: object) -> Observation:
@@ -92,27 +101,27 @@ def test_what_is_spent_is_the_ledger_and_what_runs() -> None:
     usage = Usage(started_at_ms=0, ended_at_ms=1, cost_microusd=500)
     first = [*training(), lost(), AttemptReleased(attempt=1, usage=usage), recovering()]
     job = view(*first, *training(2))
-    assert spent(job, {2: 9.5}) == 500 + 10_000
-    assert spent(job, {2: 9.5}, ahead_s=10) == 500 + 20_000
-    assert spent_at(job, attempt_of(job).launching_at_ms + 9_500) == 500 + 10_000
+    assert cost_so_far(job, {2: 9.5}) == 500 + 10_000
+    assert cost_so_far(job, {2: 9.5}, ahead_s=10) == 500 + 20_000
+    assert cost_at(job, attempt_of(job).launching_at_ms + 9_500) == 500 + 10_000
 
 
 def test_a_budget_is_over_when_going_on_would_cost_more_than_it() -> None:
     job = view(*training(), limits={"max_cost_microusd": 100_000})
     assert not is_over_budget(job, {1: 79.5}, ahead_s=20)
     assert is_over_budget(job, {1: 80.5}, ahead_s=20)
-    assert left_microusd(job, attempt_of(job).launching_at_ms + 29_500) == 70_000
-    assert left_microusd(view(*training()), 0) is None
+    assert remaining_budget(job, attempt_of(job).launching_at_ms + 29_500) == 70_000
+    assert remaining_budget(view(*training()), 0) is None
 
 
 def test_an_hour_that_is_paid_for_may_be_used() -> None:
     hourly = view(*training(), limits={"max_cost_microusd": 3_600_000})
     attempt = attempt_of(hourly)
-    assert attempt.offer.billing.cost_microusd(attempt.price, 3600) == 3_600_000
+    assert attempt.offer.billing.cost_microusd(attempt.hourly_microusd, 3600) == 3_600_000
     assert not is_over_budget(hourly, {1: 3_478.0}, ahead_s=120)
 
 
 def test_a_used_up_budget_says_what_was_spent_of_what() -> None:
     job = view(*training(), ended(), limits={"max_cost_microusd": 2_500_000})
     assert budget_failure(job, 2_499_000).message == "the budget is used up: $2.50 of $2.50 spent"
-    assert (in_dollars(12_345), in_dollars(1_234_567_000_000)) == ("$0.0123", "$1,234,567.00")
+    assert (format_dollars(12_345), format_dollars(1_234_567_000_000)) == ("$0.0123", "$1,234,567.00")

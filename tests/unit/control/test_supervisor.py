@@ -5,13 +5,13 @@ from typing import Any
 
 from tests.unit.control.shelf import Shelf
 
-from anygpu.control.comparing import Comparing, nothing_read
-from anygpu.control.placing import Placing
-from anygpu.control.policy import Policy
-from anygpu.control.supervisor import EXPLAIN_AGAIN_S, Leadership, Supervisor
+from anygpu.control.agents.tickets import Tickets
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.schedule.compare import OfferComparer, no_analysis
+from anygpu.control.schedule.scheduler import Scheduler
+from anygpu.control.supervisor import EXPLAIN_RETRY_S, LeaderTerm, Supervisor
 from anygpu.control.sweep import Sweeper
-from anygpu.control.tickets import Tickets
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, JobPlanned, JobSubmitted
 from anygpu.spec.load import from_mapping
 from anygpu.store.checkpoints import Checkpoints
@@ -23,7 +23,7 @@ from anygpu.testing.simulation.virtual_time import SimWake, VirtualClock, Virtua
 
 LAB = Scope(organisation="lab", project="p")
 OWN = Offer(backend="own", name="box", free=1)
-POLICY = Policy(explain_after_s=2)
+POLICY = ControlPolicy(explain_after_s=2)
 
 
 class Unwritable(Plans):
@@ -43,28 +43,28 @@ def _never() -> Any:
     raise AssertionError
 
 
-async def _leading(loop: VirtualLoop, journal: MemoryJournal) -> tuple[Supervisor, Leadership, VirtualClock]:
+async def _leading(loop: VirtualLoop, journal: MemoryJournal) -> tuple[Supervisor, LeaderTerm, VirtualClock]:
     clock = VirtualClock(loop)
     blobs, backends = MemoryBlobs(clock.wall_ms), {"own": Shelf("own", OWN)}
-    comparing = Comparing(nothing_read, Unwritable(blobs), clock)
-    placing = Placing(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, POLICY)
+    comparing = OfferComparer(no_analysis, Unwritable(blobs), clock)
+    placing = Scheduler(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, POLICY)
     sweeper = Sweeper(backends, clock, POLICY, lambda what, error: None)
     leading = Supervisor(
         journal, _never, placing, sweeper, clock, SimWake(loop), POLICY, "me", lambda what, error: None
     )
     guard = await journal.acquire("control", "me", ttl_s=9999)
     assert guard is not None
-    return leading, Leadership(guard=guard, renewed_at=0), clock
+    return leading, LeaderTerm(guard=guard, renewed_at=0), clock
 
 
 def test_what_became_due_a_moment_ago_is_not_slept_over() -> None:
     async def story(loop: VirtualLoop) -> None:
         leading, led, clock = await _leading(loop, MemoryJournal(now_s=loop.time))
-        led.listed_at = clock.monotonic()
-        led.due.set("later", clock.monotonic() + 0.5)
-        assert leading._pause_s(led) == 0.5
-        led.due.set("due by now", clock.monotonic() - 0.001)
-        assert leading._pause_s(led) < 0.5
+        led.reloaded_at = clock.monotonic()
+        led.reconcile_timers.set("later", clock.monotonic() + 0.5)
+        assert leading._sleep_s(led) == 0.5
+        led.reconcile_timers.set("due by now", clock.monotonic() - 0.001)
+        assert leading._sleep_s(led) < 0.5
 
     run(story)
 
@@ -72,12 +72,12 @@ def test_what_became_due_a_moment_ago_is_not_slept_over() -> None:
 def test_a_comparison_that_became_due_a_moment_ago_is_not_slept_over() -> None:
     async def story(loop: VirtualLoop) -> None:
         leading, led, clock = await _leading(loop, MemoryJournal(now_s=loop.time))
-        led.listed_at = clock.monotonic()
-        led.due.set("later", clock.monotonic() + 5)
-        led.unexplained.set("due by now", clock.monotonic() - 0.001)
-        assert leading._pause_s(led) < 0.5
-        led.chores["comparing places"] = asyncio.create_task(asyncio.sleep(0))
-        assert leading._pause_s(led) == 5, "what is being done is not started again all the time"
+        led.reloaded_at = clock.monotonic()
+        led.reconcile_timers.set("later", clock.monotonic() + 5)
+        led.without_plan.set("due by now", clock.monotonic() - 0.001)
+        assert leading._sleep_s(led) < 0.5
+        led.tasks["comparing places"] = asyncio.create_task(asyncio.sleep(0))
+        assert leading._sleep_s(led) == 5, "what is being done is not started again all the time"
 
     run(story)
 
@@ -87,16 +87,16 @@ def test_a_job_that_cannot_be_explained_keeps_no_other_waiting_and_fills_no_jour
         journal = MemoryJournal(now_s=loop.time)
         leading, led, clock = await _leading(loop, journal)
         await _placed(journal, "a")
-        leading._know(led, await journal.view(SYSTEM, "a"))
+        leading._update(led, await journal.view(SYSTEM, "a"))
         await asyncio.sleep(POLICY.explain_after_s)
         tried_at = clock.monotonic()
-        assert led.unexplained.next_at() == tried_at
+        assert led.without_plan.next_at() == tried_at
         await leading._explain(led)
-        assert led.unexplained.next_at() == tried_at + EXPLAIN_AGAIN_S
+        assert led.without_plan.next_at() == tried_at + EXPLAIN_RETRY_S
 
         await _placed(journal, "b")
-        leading._know(led, await journal.view(SYSTEM, "b"))
-        assert led.unexplained.next_at() == clock.monotonic() + POLICY.explain_after_s
+        leading._update(led, await journal.view(SYSTEM, "b"))
+        assert led.without_plan.next_at() == clock.monotonic() + POLICY.explain_after_s
         events = await journal.events(LAB, after=0, limit=99)
         assert not any(isinstance(recorded.event, JobPlanned) for recorded in events)
 
@@ -109,28 +109,28 @@ def test_places_are_given_out_at_once_when_a_job_has_changed_and_soon_otherwise(
         leading, led, clock = await _leading(loop, journal)
         keeper: Any = None  # asked only for jobs that were tried before
         await journal.submit(LAB, "a", JobSubmitted(spec=from_mapping({"command": ["true"]})), at_ms=1)
-        leading._know(led, await journal.view(SYSTEM, "a"))
-        led.listed_at = clock.monotonic()
-        led.due.drop("a")
-        leading._place_or_soon(led, keeper)
-        await led.chores["placing"]
+        leading._update(led, await journal.view(SYSTEM, "a"))
+        led.reloaded_at = clock.monotonic()
+        led.reconcile_timers.drop("a")
+        leading._schedule_or_soon(led, keeper)
+        await led.tasks["placing"]
         assert (await journal.view(SYSTEM, "a")).live_attempt is not None
 
         await journal.submit(LAB, "b", JobSubmitted(spec=from_mapping({"command": ["true"]})), at_ms=2)
-        leading._know(led, await journal.view(SYSTEM, "b"))
-        led.due.drop("a")
-        led.due.drop("b")
-        leading._place_or_soon(led, keeper)  # a job has changed
-        await led.chores["placing"]
-        led.due.drop("b")
-        assert led.wanting == {"b"}, "the box has one slot"
+        leading._update(led, await journal.view(SYSTEM, "b"))
+        led.reconcile_timers.drop("a")
+        led.reconcile_timers.drop("b")
+        leading._schedule_or_soon(led, keeper)  # a job has changed
+        await led.tasks["placing"]
+        led.reconcile_timers.drop("b")
+        assert led.unscheduled == {"b"}, "the box has one slot"
 
-        led.news = False
-        leading._place_or_soon(led, keeper)
-        assert not led.chores, "nobody was asked for places again"
-        assert leading._pause_s(led) <= POLICY.hurry_s, "but will be"
-        await asyncio.sleep(POLICY.hurry_s)
-        leading._place_or_soon(led, keeper)
-        assert led.chores
+        led.changed = False
+        leading._schedule_or_soon(led, keeper)
+        assert not led.tasks, "nobody was asked for places again"
+        assert leading._sleep_s(led) <= POLICY.retry_interval_s, "but will be"
+        await asyncio.sleep(POLICY.retry_interval_s)
+        leading._schedule_or_soon(led, keeper)
+        assert led.tasks
 
     run(story)

@@ -6,12 +6,12 @@ from tests.unit.control.jobs_in_states import launched, view
 from tests.unit.control.shelf import Shelf
 
 from anygpu.backends.contract import Leftover, Observation, State
-from anygpu.control.policy import Policy
-from anygpu.control.sweep import Orphan, Sweeper, Swept
-from anygpu.events.facts import Handle
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.sweep import EndedOrphan, OrphanResource, Sweeper
+from anygpu.events.offers import Handle
 from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
-POLICY = Policy(sweep_grace_s=30)
+POLICY = ControlPolicy(sweep_grace_s=30)
 
 
 class Inventory(Shelf):
@@ -106,7 +106,7 @@ def test_what_machines_leave_behind_is_removed_unless_its_attempt_lives_or_all_s
 
 
 def test_orphans_are_shown_with_what_they_are_and_since_when() -> None:
-    async def story(loop: VirtualLoop) -> list[Orphan]:
+    async def story(loop: VirtualLoop) -> list[OrphanResource]:
         clock = VirtualClock(loop, start_ms=5_000)
         cloud = Landlord("cloud", "anygpu-other-1", left=ADDRESSES)
         sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
@@ -115,18 +115,18 @@ def test_orphans_are_shown_with_what_they_are_and_since_when() -> None:
 
     address, machine = run(story)
     assert (address.kind, address.id, address.name) == ("address", "a2", "anygpu-other-1")
-    assert machine == Orphan(backend="cloud", kind="machine", name="anygpu-other-1", since_ms=5_000)
+    assert machine == OrphanResource(backend="cloud", kind="machine", name="anygpu-other-1", since_ms=5_000)
 
 
 def test_a_machine_that_was_swept_is_looked_for_until_its_cost_is_known() -> None:
-    async def story(loop: VirtualLoop) -> list[list[Swept]]:
+    async def story(loop: VirtualLoop) -> list[list[EndedOrphan]]:
         clock = VirtualClock(loop)
         cloud = Landlord("cloud", "anygpu-other-1")
         sweeper = Sweeper({"cloud": cloud}, clock, POLICY, lambda what, error: None)
         told = []
         for _ in range(3):
             await sweeper.run([])
-            told.append(await sweeper.swept())
+            told.append(await sweeper.collect_ended())
             await clock.sleep(60)
             cloud.listed = [name for name in cloud.listed if name not in cloud.ended]
         return told

@@ -9,6 +9,7 @@ from bench.queue_replay import POLICIES, Submitted, completion_s
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anygpu.events.slots import SlotUsage
 from anygpu.plan.fair_share import (
     HALF_LIFE_S,
     MIN_RUN_S,
@@ -16,7 +17,6 @@ from anygpu.plan.fair_share import (
     Allocation,
     PoolJob,
     PoolTenant,
-    Usage,
     allocate,
     sort_jobs,
 )
@@ -55,15 +55,15 @@ def test_a_job_that_has_taken_little_goes_before_one_that_has_taken_much(little:
 
 
 def test_within_a_band_who_has_used_less_lately_goes_first() -> None:
-    heavy, light = PoolTenant(usage=Usage(9e6, NOW_S)), PoolTenant(usage=Usage(1e6, NOW_S))
+    heavy, light = PoolTenant(usage=SlotUsage(9e6, NOW_S)), PoolTenant(usage=SlotUsage(1e6, NOW_S))
     jobs = job("a", tenant="heavy", submitted_s=NOW_S - HOUR_S), job("b", tenant="light")
     assert orders(1, *jobs, heavy=heavy, light=light).start == ("b",)
 
 
 def test_half_of_the_usage_is_forgotten_in_three_days() -> None:
-    used = Usage(1000.0, 0.0)
-    assert used.now(HALF_LIFE_S) == pytest.approx(500)
-    assert used.plus(100, HALF_LIFE_S).now(2 * HALF_LIFE_S) == pytest.approx(300)
+    used = SlotUsage(1000.0, 0.0)
+    assert used.decayed(HALF_LIFE_S) == pytest.approx(500)
+    assert used.add(100, HALF_LIFE_S).decayed(2 * HALF_LIFE_S) == pytest.approx(300)
 
 
 def test_a_short_job_preempts_a_long_one_that_checkpoints() -> None:
@@ -85,7 +85,7 @@ def test_a_job_that_just_started_is_left_alone() -> None:
 
 
 def test_within_a_band_nothing_is_preempted() -> None:
-    heavy = PoolTenant(usage=Usage(9e9, NOW_S))
+    heavy = PoolTenant(usage=SlotUsage(9e9, NOW_S))
     found = orders(1, running("a", tenant="heavy"), job("b", tenant="light"), heavy=heavy)
     assert found.preempt == ()
 

@@ -14,7 +14,8 @@ from anygpu.backends.vm.backend import VmBackend
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power
 from anygpu.backends.vm.timing import VmTiming
-from anygpu.events.facts import Failure, Offer
+from anygpu.events.facts import Failure
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.simulation import virtual_time
 

@@ -14,7 +14,7 @@ from anygpu.backends.clouds.ec2_goods import Goods, Reservation, at_marginal_pri
 from anygpu.backends.clouds.ec2_prices import on_demand_microusd
 from anygpu.backends.clouds.ec2_words import Site, native_request
 from anygpu.backends.vm.provider import Order, Power
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Gpu, Resources
 
 REGION = "us-west-2"

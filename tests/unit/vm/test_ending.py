@@ -11,7 +11,7 @@ from anygpu.backends.ssh.link import LinkState
 from anygpu.backends.vm.owned import owner_mark
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import BackendUnavailable, NotFound
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 
 OFFER = replace(SMALL, backend="cloud")
 NAME = a_launch().name

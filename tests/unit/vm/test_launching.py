@@ -11,7 +11,7 @@ from anygpu.backends.contract import State
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Power
 from anygpu.errors import LaunchRefused, NoCapacity
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 
 OFFER = replace(SMALL, backend="cloud")
 

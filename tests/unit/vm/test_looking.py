@@ -14,7 +14,8 @@ from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.errors import BackendUnavailable
-from anygpu.events.facts import Blame, Failure, Handle
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import Handle
 
 OFFER = replace(SMALL, backend="cloud")
 

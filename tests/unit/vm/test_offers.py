@@ -9,7 +9,7 @@ from tests.unit.vm.rented import SMALL, MemoryProvider, a_launch, in_virtual_tim
 from anygpu.backends.vm.limits import allowed
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.timing import VmTiming
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 
 

@@ -8,7 +8,7 @@ from anygpu.backends.clouds.ec2_words import NAME_TAG
 from anygpu.backends.contract import Account
 from anygpu.backends.vm.provider import Machine
 from anygpu.errors import AnygpuError
-from anygpu.events.facts import MICROUSD
+from anygpu.events.offers import MICROUSD
 
 # Service Quotas counts vCPUs (service-quotas, service "ec2").
 QUOTAS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from anygpu.backends.clouds.ec2_api import Aws
 from anygpu.backends.clouds.ec2_prices import on_demand_microusd
-from anygpu.events.facts import MICROUSD, Billing, Offer
+from anygpu.events.offers import MICROUSD, Billing, Offer
 from anygpu.spec.model import Resources
 
 # Families with NVIDIA GPUs of today, on x86; fractions of a GPU (g6f) and metal are left out.

@@ -7,7 +7,7 @@ import csv
 from functools import cache
 from pathlib import Path
 
-from anygpu.events.facts import MICROUSD
+from anygpu.events.offers import MICROUSD
 
 TABLE = Path(__file__).with_name("ec2_prices.csv")
 

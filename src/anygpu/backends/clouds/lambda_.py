@@ -20,7 +20,7 @@ from anygpu.backends.vm.errors import NotThere
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import LaunchRefused
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.spec.model import Resources
 
 VENDOR = Vendor(

@@ -19,7 +19,7 @@ from anygpu.backends.local import host
 from anygpu.backends.local.spares import Spare, Spares, placeholder
 from anygpu.backends.local.watching import ExitWatch
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")

@@ -18,7 +18,7 @@ from anygpu.backends.ssh.offering import account, cpus_of, gpus_of, offer_of
 from anygpu.backends.ssh.options import Options, parted
 from anygpu.backends.ssh.pins import Pins
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from anygpu.backends.contract import Account
 from anygpu.backends.ssh.boxes import Box, Look
 from anygpu.backends.ssh.findings import lacking, summary
 from anygpu.backends.ssh.options import Options
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 
 

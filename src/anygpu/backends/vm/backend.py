@@ -25,7 +25,7 @@ from anygpu.backends.vm.startup import startup_script
 from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.backends.vm.watching import Watch
 from anygpu.errors import LaunchRefused, NoCapacity, NotFound
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 STALE_S = 15.0  # how much older than the slowest listing a listing may be before a look waits for another

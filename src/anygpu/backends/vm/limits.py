@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.timing import VmTiming
-from anygpu.events.facts import MICROUSD, Offer
+from anygpu.events.offers import MICROUSD, Offer
 
 
 def allowed(

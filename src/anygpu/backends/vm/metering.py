@@ -5,7 +5,7 @@ from collections.abc import Callable
 from anygpu.backends.vm.attempt import VmAttempt
 from anygpu.backends.vm.owned import OwnedMachines
 from anygpu.backends.vm.provider import Meters
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 
 
 class Meter:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 
 Ask = Callable[[Resources], Awaitable[Sequence[Offer]]]

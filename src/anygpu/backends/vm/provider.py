@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from anygpu.backends.contract import Account, Leftover
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.spec.model import Resources
 
 

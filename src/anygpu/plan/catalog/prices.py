@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
 from anygpu.plan.catalog.tables import PriceRow
 from anygpu.plan.catalog.terms import CloudTerms, terms

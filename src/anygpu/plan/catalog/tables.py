@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anygpu.errors import InvalidSpec, Problem
-from anygpu.events.facts import MICROUSD
+from anygpu.events.offers import MICROUSD
 from anygpu.plan.catalog.terms import terms
 from anygpu.plan.hardware import gpus
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from anygpu.events.facts import MICROUSD, Billing
+from anygpu.events.offers import MICROUSD, Billing
 
 TABLE = Path(__file__).with_name("terms.csv")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import ceil, exp, inf, sqrt
 
-from anygpu.events.facts import HOUR_S, Offer
+from anygpu.events.offers import HOUR_S, Offer
 
 CREDIT_WEIGHT = 0.5  # of a dollar: what a dollar of credit counts
 
@@ -160,7 +160,7 @@ def estimate_bill(offer: Offer, run: RunEstimate, overheads: Overheads) -> Bill:
 
 def run_time(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float) -> RunTime:
     """For so much training, with its checkpoints and what interruptions lose."""
-    around_s, longest_s = _overhead_s(run, overheads), offer.longest_s
+    around_s, longest_s = _overhead_s(run, overheads), offer.max_run_or_inf_s
     training_s = _training_s(offer, run, overheads, work_s)
     whole_s = around_s + training_s
     if whole_s <= longest_s or longest_s <= 0 or not run.resumes:

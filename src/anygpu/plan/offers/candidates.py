@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, overload
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +121,12 @@ _CLASS_FIELDS = attrgetter(
     "offer.gpu_count",
     "offer.gpu_memory_gib",
     "offer.interruptible",
-    "offer.paid",
+    "offer.is_paid",
     "offer.containers",
     "offer.refused",
     "offer.billing.step_s",
     "offer.billing.minimum_s",
-    "offer.longest_s",
+    "offer.max_run_or_inf_s",
     "offer.driver",
     "boot_s",
     "egress_microusd_per_gib",

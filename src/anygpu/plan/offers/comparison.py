@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, overload
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse.findings import Analysis, summary
 from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet

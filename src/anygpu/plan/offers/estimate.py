@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from anygpu.events.facts import MICROUSD, Offer
+from anygpu.events.offers import MICROUSD, Offer
 from anygpu.plan.analyse.findings import SURE, Analysis, WorkloadCharacteristics
 from anygpu.plan.hardware import gpus
 from anygpu.plan.hardware.torch_wheels import torch_mismatch
@@ -112,7 +112,7 @@ class Estimator:
         """A machine of one's own has what a job without requirements needs."""
         spec = self.spec
         given = spec.requirements or spec.setup or spec.image
-        return READY_S if candidate.configured and not candidate.offer.paid and not given else INSTALL_S
+        return READY_S if candidate.configured and not candidate.offer.is_paid and not given else INSTALL_S
 
     def unsuitable_reason(self, candidate: Candidate) -> str:
         """Why no place of its family will do, whatever its size and wherever it stands."""
@@ -125,7 +125,7 @@ class Estimator:
 
     def unsupported_gpu_reason(self, offer: Offer) -> str:
         """Why what the job is read to need and to install does not run on its GPU; empty when it does."""
-        gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.paid
+        gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.is_paid
         if gpu not in self._gpu_reasons:
             self._gpu_reasons[gpu] = (
                 self._missing_gpu_reason(offer)
@@ -147,7 +147,7 @@ class Estimator:
         there already.
         """
         spec, installs = self.spec, self.spec.requirements
-        framework = spec.trainer and offer.paid and not (installs or spec.python or spec.image)
+        framework = spec.trainer and offer.is_paid and not (installs or spec.python or spec.image)
         if framework or isinstance(installs, str):
             installs = self.analysis.requirements if self.analysis is not None else ()
         if not installs or not offer.gpu_count:
@@ -170,7 +170,7 @@ class Estimator:
 
     def max_run_reason(self, candidate: Candidate, wall_s: float, runs: int) -> str:
         """Why the longest run that is allowed there is too short; not by a doubtful prediction, nor of code unseen."""
-        longest_s = candidate.offer.longest_s
+        longest_s = candidate.offer.max_run_or_inf_s
         if (
             wall_s <= longest_s
             or runs > 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from anygpu.events.facts import MICROUSD, Offer, Place
+from anygpu.events.offers import MICROUSD, Offer, OfferKey
 from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.candidates import Location, location_of
 from anygpu.spec.model import Gpu, JobSpec, Resources
@@ -18,11 +18,11 @@ class JobConstraints:
     budget_left_microusd: int | None = None  # of its budget
     min_run_s: int = 0  # how much time a launch must be able to pay for
     preferred_backend: str = ""  # the backend it is to move to
-    preferred_offer: Place | None = None  # the very place it is to move to
+    preferred_offer: OfferKey | None = None  # the very place it is to move to
     paid_wait_reason: str = ""  # why it may take no paid place now
     own_wait_reason: str = ""  # why it may take no place of one's own now
-    avoided: frozenset[Place] = frozenset()  # took a machine back a moment ago: others first
-    cooldowns: tuple[tuple[Place, str], ...] = ()  # refused a launch a moment ago, and why
+    avoided: frozenset[OfferKey] = frozenset()  # took a machine back a moment ago: others first
+    cooldowns: tuple[tuple[OfferKey, str], ...] = ()  # refused a launch a moment ago, and why
 
 
 NO_CONSTRAINTS = JobConstraints()
@@ -82,16 +82,14 @@ def make_plan(
     spec: JobSpec,
     offers: Sequence[Offer],
     constraints: JobConstraints = NO_CONSTRAINTS,
-    worth: Mapping[Place, OfferScore] | None = None,
+    worth: Mapping[OfferKey, OfferScore] | None = None,
 ) -> Plan:
     """A free slot of one's own first, else the cheapest; ordered fallbacks when they are given.
 
     `worth`: from a comparison of whole bills; without it an offer counts by its price.
     """
     scores = worth or {}
-    ranked = sorted(
-        (fit(spec, offer, constraints, scores.get(offer.place)) for offer in offers), key=_sort_key
-    )
+    ranked = sorted((fit(spec, offer, constraints, scores.get(offer.key)) for offer in offers), key=_sort_key)
     return Plan(ranked=tuple(ranked))
 
 
@@ -114,20 +112,20 @@ def fit(
         wait_reason="" if why_not or too_dear else waits,
         full=full,
         unaffordable=bool(too_dear),
-        avoided=offer.place in constraints.avoided,
+        avoided=offer.key in constraints.avoided,
     )
 
 
 def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
-    if offer.paid and constraints.paid_wait_reason:
+    if offer.is_paid and constraints.paid_wait_reason:
         return constraints.paid_wait_reason
-    if constraints.own_wait_reason and not offer.paid and offer.free is not None:
+    if constraints.own_wait_reason and not offer.is_paid and offer.free is not None:
         return constraints.own_wait_reason
-    return next((reason for location, reason in constraints.cooldowns if location == offer.place), "")
+    return next((reason for location, reason in constraints.cooldowns if location == offer.key), "")
 
 
 def _over_budget_reason(offer: Offer, constraints: JobConstraints) -> str:
-    if constraints.budget_left_microusd is None or not offer.paid:
+    if constraints.budget_left_microusd is None or not offer.is_paid:
         return ""
     least = offer.billing.cost_microusd(offer.price_microusd_per_hour, constraints.min_run_s)
     if least <= constraints.budget_left_microusd:
@@ -153,7 +151,7 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -
         return "forbidden by the job"
     if offer.refused:
         return offer.refused
-    if offer.longest_s <= 0:
+    if offer.max_run_or_inf_s <= 0:
         return "has no time left for a run: what was reserved is about to end"
     if spec.image and not offer.containers:
         return "runs no container images"
@@ -191,7 +189,7 @@ def requested_names(spec: JobSpec) -> tuple[RequestedName, ...]:
 
 
 def _not_owned_reason(spec: JobSpec, offer: Offer) -> str:
-    waits = spec.placement.strategy == "queue" and offer.paid and offer.free is None
+    waits = spec.placement.strategy == "queue" and offer.is_paid and offer.free is None
     return "is rented; the strategy `queue` waits for machines of one's own" if waits else ""
 
 
@@ -245,7 +243,7 @@ def _is_gpu_kind(requested: str, offered: str) -> bool:
 
 def _preference(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> int:
     """Lower is better."""
-    if offer.place == constraints.preferred_offer:
+    if offer.key == constraints.preferred_offer:
         return -2
     if constraints.preferred_backend and offer.backend == constraints.preferred_backend:
         return -1

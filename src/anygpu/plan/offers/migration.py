@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import exp, sqrt
 from typing import Literal
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.bill import GIB_PER_S, RESTART_S, SPOT_LIFETIME_S, Span, expected_wall_s
 from anygpu.plan.offers.candidates import Candidate

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from math import floor, inf
 from typing import NamedTuple
 
-from anygpu.events.facts import HOUR_S
+from anygpu.events.offers import HOUR_S
 from anygpu.plan.offers.bill import RunTime, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateGroup, CandidateSet, PerformanceClass
 from anygpu.plan.offers.estimate import Estimator
@@ -133,8 +133,8 @@ class _RunCosts:
 
     def get(self, candidate: Candidate) -> RunCost:
         training_s, offer = self._estimator.predict_duration(candidate.offer).training_s, candidate.offer
-        rule = offer.billing.step_s, offer.billing.minimum_s, offer.longest_s
-        start = candidate.boot_s, candidate.configured, offer.paid, candidate.egress_microusd_per_gib
+        rule = offer.billing.step_s, offer.billing.minimum_s, offer.max_run_or_inf_s
+        start = candidate.boot_s, candidate.configured, offer.is_paid, candidate.egress_microusd_per_gib
         key = training_s.expected, offer.interruptible, *start, *rule
         if key not in self._cache:
             self._cache[key] = run_cost_of(
@@ -172,7 +172,7 @@ class Ranking:
     @cached_property
     def best(self) -> BestValues:
         paid = min(
-            (group.lowest_cost for group in self._groups if group.representative.offer.paid), default=0.0
+            (group.lowest_cost for group in self._groups if group.representative.offer.is_paid), default=0.0
         )
         return BestValues(self.fastest_s, _round_half_up(self.lowest_cost), _round_half_up(paid))
 

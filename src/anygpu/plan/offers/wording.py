@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from anygpu.events.facts import MICROUSD
+from anygpu.events.offers import MICROUSD
 from anygpu.plan.offers.bill import Bill, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate
 
@@ -21,19 +21,19 @@ def pros(candidate: Candidate, found: Bill, best: BestValues) -> tuple[str, ...]
     offer = candidate.offer
     credit = candidate.credit_microusd
     statements = (
-        (_out_of_pocket_text(found.cost_microusd, credit), offer.paid and credit > 0),
-        ("nothing to pay", not offer.paid),
-        ("cheapest to finish", offer.paid and found.cost_microusd.expected == best.cost_microusd),
+        (_out_of_pocket_text(found.cost_microusd, credit), offer.is_paid and credit > 0),
+        ("nothing to pay", not offer.is_paid),
+        ("cheapest to finish", offer.is_paid and found.cost_microusd.expected == best.cost_microusd),
         ("done first", found.wall_s.expected == best.wall_s),
         ("starts within seconds", candidate.boot_s <= FAST_START_S),
-        ("never interrupted", offer.paid and not offer.interruptible),
+        ("never interrupted", offer.is_paid and not offer.interruptible),
     )
     return tuple(text for text, true in statements if true)
 
 
 def cons(candidate: Candidate, found: Bill, best: BestValues, *, idle_gpus: bool) -> tuple[str, ...]:
     offer = candidate.offer
-    price_ratio = found.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.paid else 0.0
+    price_ratio = found.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
     slower = found.wall_s.expected / best.wall_s
     statements = (
         (
@@ -43,12 +43,13 @@ def cons(candidate: Candidate, found: Bill, best: BestValues, *, idle_gpus: bool
         (f"{price_ratio:.1f} times the price of the cheapest", price_ratio >= 1.5),
         (f"takes {slower:.1f} times as long as the fastest", slower >= 2),
         (
-            f"takes {found.runs} runs: one may last {describe_duration(offer.longest_s)} at most",
+            f"takes {found.runs} runs: one may last {describe_duration(offer.max_run_or_inf_s)} at most",
             found.runs > 1,
         ),
         (
-            f"a run may last {describe_duration(offer.longest_s)} at most, and nothing shows that the job can resume",
-            found.runs == 1 and found.wall_s.expected > offer.longest_s,
+            f"a run may last {describe_duration(offer.max_run_or_inf_s)} at most,"
+            " and nothing shows that the job can resume",
+            found.runs == 1 and found.wall_s.expected > offer.max_run_or_inf_s,
         ),
         (f"its price is {candidate.stale_days} days old", bool(candidate.stale_days)),
         ("pays for GPUs the code does not use", idle_gpus),

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import exp, log, sqrt
 from statistics import fmean
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse.findings import VAGUE, Analysis
 from anygpu.plan.analyse.workload import total_steps
 from anygpu.plan.hardware import gpus

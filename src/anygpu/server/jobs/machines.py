@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anygpu.backends.contract import Backend, Leftover, ListsLeftovers, ListsResources
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Journal
 from anygpu.store.scope import Scope
@@ -62,7 +62,7 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
         OwnedMachine(backend=a.offer.backend, view=view, attempt=a, listed=(a.offer.backend, a.name) in names)
         for view in live
         for a in view.attempts
-        if not a.released and a.offer.backend != LOCAL
+        if not a.is_released and a.offer.backend != LOCAL
     )
     mine = {(each.backend, each.attempt.name) for each in owned}
     return MachineInventory(

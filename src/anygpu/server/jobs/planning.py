@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.backends.configured import Backends
-from anygpu.control.comparing import ConditionsAt, Remembers, as_place
-from anygpu.control.quotes import Quotes
-from anygpu.control.seams import Clock
-from anygpu.events.facts import Offer
+from anygpu.control.clock import Clock
+from anygpu.control.schedule.compare import ConditionsAt, ReadPastRuns, as_candidate
+from anygpu.control.schedule.offer_cache import OfferCache
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse import Analysis
 from anygpu.plan.analyse.job import MAX_ARCHIVE_BYTES, analyse_job, read_archive
 from anygpu.plan.catalog import Catalog, CatalogLayers, CatalogPolicy, candidates_in, terms
@@ -128,10 +128,10 @@ class JobPlanner:
     def __init__(
         self,
         backends: Backends,
-        quotes: Quotes,
+        quotes: OfferCache,
         catalog: CatalogOffers,
         analyses: AnalysisReader,
-        remembers: Remembers,
+        remembers: ReadPastRuns,
         clock: Clock,
         conditions_at: ConditionsAt,
     ) -> None:
@@ -165,9 +165,11 @@ class JobPlanner:
     async def _configured_candidates(self, spec: JobSpec, organisation: str) -> list[Candidate]:
         offers = await self._quotes.offers(spec.resources)
         mine = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
-        return [as_place(self._with_own_price(offer), self._conditions_at(offer.backend)) for offer in mine]
+        return [
+            as_candidate(self._with_own_price(offer), self._conditions_at(offer.backend)) for offer in mine
+        ]
 
     def _with_own_price(self, offer: Offer) -> Offer:
         """A machine one owns costs what the organisation says it does."""
         own = self._catalog.policy.own_microusd_per_hour.get(offer.backend)
-        return offer if own is None or offer.paid else replace(offer, price_microusd_per_hour=own)
+        return offer if own is None or offer.is_paid else replace(offer, price_microusd_per_hour=own)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from anygpu.control.money import accrued, spent_at
+from anygpu.control.money import cost_at, running_cost
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
@@ -37,7 +37,7 @@ def render_job(
 
 def render_summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_ms: int) -> JsonObject:
     """A job in a list."""
-    newest = view.attempt
+    newest = view.newest_attempt
     return {
         "id": view.id,
         "name": view.name,
@@ -56,7 +56,7 @@ def render_summary(view: JobView, row: AttemptRow, *, queue_position: int | None
         "checkpoint": _render_checkpoint(view.newest_checkpoint),
         "artifacts": len(view.artifacts),
         "work_lost_s": view.work_lost_s,
-        "cost_microusd": spent_at(view, now_ms),
+        "cost_microusd": cost_at(view, now_ms),
         "retries_used": view.retries_used,
         "resumed_from": view.resumed_from,
         "cancel_requested": view.cancel_requested,
@@ -86,10 +86,10 @@ def render_better_offer(view: JobView) -> JsonObject | None:
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
     """By the ledger once it is released, else what it has come to by its provider's rule."""
-    if attempt.released:
+    if attempt.is_released:
         return attempt.cost_microusd
     began_ms = attempt.started_at_ms or attempt.launching_at_ms
-    return accrued(attempt, (now_ms - began_ms) / 1000)
+    return running_cost(attempt, (now_ms - began_ms) / 1000)
 
 
 def _render_attempt(attempt: AttemptView, now_ms: int) -> JsonObject:
@@ -116,9 +116,9 @@ def _render_attempt(attempt: AttemptView, now_ms: int) -> JsonObject:
 
 
 def attempt_phase(attempt: AttemptView) -> str:
-    if attempt.released:
+    if attempt.is_released:
         return "ended"
-    if attempt.over:
+    if attempt.is_over:
         return "finishing"
     if attempt.stop_reason:
         return "checkpointing"

@@ -183,7 +183,7 @@ class _JobFollower:
 
     @property
     def _is_finished(self) -> bool:
-        return self._view.terminal and self._drained and self._events.after >= self._view.position
+        return self._view.is_terminal and self._drained and self._events.after >= self._view.position
 
     @property
     def _has_unread_reports(self) -> bool:
@@ -225,10 +225,10 @@ class _JobFollower:
     def _advance_attempt(self) -> None:
         """The attempt has nothing more for now. When it is over, the next one is followed."""
         number, attempts = self._reports.attempt, self._view.attempts
-        if number < len(attempts) and attempts[number - 1].over:
+        if number < len(attempts) and attempts[number - 1].is_over:
             self._reports.start(number + 1)
             self._reset_report_position()
-        elif self._view.terminal:
+        elif self._view.is_terminal:
             self._drained = True
 
     async def _wait(self, seen: tuple[int, int]) -> MessageBatch:

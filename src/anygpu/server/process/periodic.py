@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
-from anygpu.control.outcome import AT_ONCE, Recorder
-from anygpu.control.seams import Clock
+from anygpu.control.clock import Clock
+from anygpu.control.outcomes import OUTCOME_BATCH, OutcomeRecorder
 from anygpu.events.fold import Recorded
 from anygpu.events.types import JobCompleted
 from anygpu.events.view import JobView
@@ -27,12 +27,12 @@ class OutcomeWriter:
         if any(isinstance(each.event, JobCompleted) for each in recorded):
             self._job_completed.set()
 
-    async def run(self, recorder: Recorder) -> None:
+    async def run(self, recorder: OutcomeRecorder) -> None:
         """Never returns; cancel it to stop."""
         while True:
             self._job_completed.clear()
             try:
-                while await recorder.run() >= AT_ONCE:
+                while await recorder.run() >= OUTCOME_BATCH:
                     pass
             except Exception as error:  # noqa: BLE001  the next pass goes on where this one failed
                 log.failure("writing the outcome of completed jobs failed and will be tried again", error)

@@ -18,7 +18,7 @@ from anygpu.api.backends import (
 )
 from anygpu.backends import options, registry
 from anygpu.backends.configured import Entry, Source
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.server.encoding import format_time
 from anygpu.server.http.route import JsonBody, api_router
 from anygpu.server.services import CallerDep, ServicesDep

@@ -51,8 +51,8 @@ async def get_task(
 
 async def _render_task(services: Services, view: JobView) -> CompatTask:
     row = AttemptRow()
-    if view.attempt is not None:
-        row = await services.reports.attempt(view.id, view.attempt.number)
+    if view.newest_attempt is not None:
+        row = await services.reports.attempt(view.id, view.newest_attempt.number)
     return CompatTask(
         task_id=view.id,
         status=str(view.status),

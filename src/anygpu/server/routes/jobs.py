@@ -165,7 +165,7 @@ async def submission_response(services: Services, written: Written) -> JsonRespo
     body = SubmittedJob(
         id=view.id,
         job_id=view.id,
-        execution_id=view.attempt.name if view.attempt else None,
+        execution_id=view.newest_attempt.name if view.newest_attempt else None,
         status=str(view.status),
         phase=str(view.phase),
         position=await services.queue.position(view),
@@ -178,9 +178,9 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
     """Everything about one job, as `JobDetails` describes it."""
     row = AttemptRow()
     series: tuple[SeriesSummary, ...] = ()
-    if view.attempt is not None:
-        row = await services.reports.attempt(view.id, view.attempt.number)
-        series = tuple(await services.reports.series(view.id, view.attempt.number))
+    if view.newest_attempt is not None:
+        row = await services.reports.attempt(view.id, view.newest_attempt.number)
+        series = tuple(await services.reports.series(view.id, view.newest_attempt.number))
     position = await services.queue.position(view)
     return render.render_job(view, row, series, queue_position=position, now_ms=services.clock.wall_ms())
 
@@ -188,7 +188,7 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
 async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list[render.JsonObject]:
     keys = [(view.id, len(view.attempts)) for view in views if view.attempts]
     rows = await services.reports.attempts(keys) if keys else {}
-    waiting = any(not view.terminal and view.live_attempt is None for view in views)
+    waiting = any(not view.is_terminal and view.live_attempt is None for view in views)
     positions = await services.queue.positions() if waiting else {}
     now_ms = services.clock.wall_ms()
     return [

@@ -11,7 +11,7 @@ from anygpu.api.jobs import JobDetails, MigrationRequest
 from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, ShellAccess, SweepReport
 from anygpu.backends.contract import Leftover, ListsLeftovers, OpensShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
-from anygpu.events.facts import Handle
+from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView
 from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import JsonResponse
@@ -131,7 +131,7 @@ async def require_member(caller: CallerDep) -> None:
 )
 async def get_shell(view: JobDep, services: ServicesDep) -> ShellAccess:
     """Show the address and key of the machine on which the job runs now."""
-    attempt = next((each for each in reversed(view.attempts) if not each.released), None)
+    attempt = next((each for each in reversed(view.attempts) if not each.is_released), None)
     if attempt is None:
         raise Conflict(f"job {view.name or view.id} has no machine now; it is {view.status}")
     shell = await _shell_backend(services, attempt).shell(attempt.handle or Handle(name=attempt.name))

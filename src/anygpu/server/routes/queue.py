@@ -1,9 +1,9 @@
 """The queue: waiting jobs, running jobs and free slots."""
 
 from anygpu.api.queue import BackendSlot, QueuedJob, QueueState, RunningJob, UnavailableSlot
-from anygpu.control.queue import waiting_since_ms
+from anygpu.control.schedule.queue import waiting_since_ms
 from anygpu.errors import AnygpuError
-from anygpu.events.facts import MICROUSD, Offer
+from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.view import JobView
 from anygpu.server.encoding import format_time
 from anygpu.server.http.route import api_router
@@ -48,7 +48,7 @@ def _render_waiting(view: JobView, place: QueuePosition, now_ms: int) -> QueuedJ
 
 
 def _render_running(view: JobView) -> RunningJob:
-    newest = view.attempt
+    newest = view.newest_attempt
     return RunningJob(
         id=view.id,
         name=view.name,
@@ -67,8 +67,8 @@ async def _list_slots(services: Services, scope: Scope) -> list[BackendSlot | Un
         except AnygpuError as error:
             slots.append(UnavailableSlot(backend=backend.name, name="", free=0, reason=str(error)))
             continue
-        slots += [_render_slot(offer) for offer in offers if not offer.paid]
-        slots += _render_cloud_slot([offer for offer in offers if offer.paid])
+        slots += [_render_slot(offer) for offer in offers if not offer.is_paid]
+        slots += _render_cloud_slot([offer for offer in offers if offer.is_paid])
     return slots
 
 

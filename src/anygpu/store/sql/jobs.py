@@ -226,7 +226,7 @@ def _cached(view: JobView) -> tuple[object, ...]:
         view.ended_at_ms,
         str(view.status),
         str(view.phase),
-        not view.terminal,
+        not view.is_terminal,
         FOLD_VERSION,
         encode_view(view).decode(),
     )

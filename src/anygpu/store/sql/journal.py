@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from anygpu.events.fold import Recorded, step
-from anygpu.events.slots import Tenant, Usage
+from anygpu.events.slots import SlotUsage, TenantKey
 from anygpu.events.types import JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
@@ -86,7 +86,7 @@ class SqlJournal:
 
         return await self._database.read(work)
 
-    async def usages(self) -> Mapping[Tenant, Usage]:
+    async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         return await self._database.read(usages.read)
 
     async def head(self, scope: Scope) -> int:

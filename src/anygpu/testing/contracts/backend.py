@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from anygpu.backends.contract import Backend, Launch, ListsResources, Observation, State
-from anygpu.events.facts import Handle, Offer
+from anygpu.events.offers import Handle, Offer
 from anygpu.spec.model import Resources
 
 NEED = Resources()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from anygpu.errors import Conflict, LeaseLost, NotFound
-from anygpu.events.facts import Offer
-from anygpu.events.fold import OutOfTurn, Recorded, fold
-from anygpu.events.slots import SlotKind, Tenant, Usage
+from anygpu.events.fold import InvalidEvent, Recorded, fold
+from anygpu.events.offers import Offer
+from anygpu.events.slots import SlotKind, SlotUsage, TenantKey
 from anygpu.events.types import (
     AttemptLaunching,
     CancelRequested,
@@ -76,7 +76,7 @@ class JournalContract:
         kept = await journal.view(LAB, job_id(1))
         history = await journal.events(LAB, after=0, limit=1000, job_id=job_id(1))
         assert fold(history) == kept
-        assert kept.terminal
+        assert kept.is_terminal
         assert [one.event for one in history[1:]] == interrupted_job()
         assert not await journal.live()
 
@@ -96,7 +96,7 @@ class JournalContract:
 
     async def test_an_event_out_of_turn_undoes_the_whole_decision(self, journal: Journal) -> None:
         before = await submit(journal, 1)
-        with pytest.raises(OutOfTurn):
+        with pytest.raises(InvalidEvent):
             await append(journal, job_id(1), attempt_launching(1), attempt_launching(2))
         assert await journal.view(LAB, job_id(1)) == before
         assert await journal.head(LAB) == 1
@@ -232,7 +232,7 @@ class JournalContract:
             ),
             return_exceptions=True,
         )
-        assert [isinstance(result, OutOfTurn) for result in results] == [True, False, False, True]
+        assert [isinstance(result, InvalidEvent) for result in results] == [True, False, False, True]
         assert await journal.head(LAB) == 4
 
     async def test_what_projects_use_of_their_own_machines_is_added_up_and_forgotten(
@@ -247,8 +247,12 @@ class JournalContract:
             await append(journal, job_id(number), starts, at_ms=began_ms)
             await append(journal, job_id(number), *attempt_ended(), JobCompleted(), at_ms=began_ms + 60_000)
         assert await journal.usages() == {
-            Tenant("lab", "vision", SlotKind.CPU): Usage(180.0, (START_MS + DAYS_3_MS + 60_000) / 1000),
-            Tenant("lab", "speech", SlotKind.CPU): Usage(120.0, (START_MS + 2 * DAYS_3_MS + 60_000) / 1000),
+            TenantKey("lab", "vision", SlotKind.CPU): SlotUsage(
+                180.0, (START_MS + DAYS_3_MS + 60_000) / 1000
+            ),
+            TenantKey("lab", "speech", SlotKind.CPU): SlotUsage(
+                120.0, (START_MS + 2 * DAYS_3_MS + 60_000) / 1000
+            ),
         }
 
     async def test_rented_machines_and_transactions_undone_are_not_added_up(self, journal: Journal) -> None:
@@ -260,7 +264,7 @@ class JournalContract:
             attempt=1, name="a-2", offer=Offer(backend="box", cpus=4, free=1), ticket_sha256=""
         )
         await append(journal, job_id(2), own)
-        with pytest.raises(OutOfTurn):
+        with pytest.raises(InvalidEvent):
             await append(journal, job_id(2), *attempt_ended(), *attempt_ended(), at_ms=START_MS + 60_000)
         assert not await journal.usages()
 

@@ -99,5 +99,5 @@ def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
         timeline = timelines[record.job_ids[0]]
         started = next((entry.at for entry in timeline.events(AttemptLaunching)), float("inf"))
         waited_s = started - timeline.commits[0].at
-        if waited_s > policy.patience_s + policy.sharing.starved_s + STARTING_S:
+        if waited_s > policy.reserve_after_s + policy.sharing.starvation_s + STARTING_S:
             yield Violation(11, f"job {timeline.job_id} waited {waited_s:.0f} s for a place")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from anygpu.control.elsewhere import MOVE, mode_of
-from anygpu.control.remaining import deadline_ms
+from anygpu.control.progress import deadline_ms
+from anygpu.control.schedule.migration import MIGRATION_REASON, migration_mode
 from anygpu.events.types import AttemptLaunching, BetterPlaceFound, CheckpointSaved, StopRequested
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
 from anygpu.testing.simulation.world import SimWorld
@@ -13,13 +13,13 @@ Stories = Mapping[str, JobTimeline]
 
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
-    rules = world.scenario.policy.moving
+    rules = world.scenario.policy.migration
     for job_id, timeline in timelines.items():
         view = world.recorder.views[job_id]
         if deadline_ms(view) is not None:
             continue
-        left = [entry for entry in timeline.events(StopRequested) if entry.event.reason == MOVE]
-        if left and mode_of(view.spec, rules) != "act":
+        left = [entry for entry in timeline.events(StopRequested) if entry.event.reason == MIGRATION_REASON]
+        if left and migration_mode(view.spec, rules) != "act":
             yield Violation(13, f"job {job_id} was moved, and nobody allowed that")
         if len(left) > rules.max_moves:
             yield Violation(13, f"job {job_id} was moved {len(left)} times")
@@ -41,7 +41,7 @@ def _check_target(
     found = [
         entry.event.better for entry in timeline.events(BetterPlaceFound) if entry.event.attempt == number
     ]
-    launched = {entry.event.attempt: entry.event.offer.place for entry in timeline.events(AttemptLaunching)}
+    launched = {entry.event.attempt: entry.event.offer.key for entry in timeline.events(AttemptLaunching)}
     been = {launched[each.event.attempt] for each in left}
-    if not found or found[-1] is None or found[-1].offer.place in been:
+    if not found or found[-1] is None or found[-1].offer.key in been:
         yield Violation(13, f"job {timeline.job_id} was moved to where it was before, or nowhere")

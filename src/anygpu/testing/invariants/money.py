@@ -68,7 +68,7 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
     if cost > limit + slack:
         yield Violation(5, f"job {view.id} cost {cost}, its budget is {limit} and the bound {limit + slack}")
     policy = world.scenario.policy
-    early = _slack(bills, dearest, within_s + policy.useful_s + policy.stop_allowance_s)
+    early = _slack(bills, dearest, within_s + policy.min_useful_s + policy.stop_allowance_s)
     for failed in timeline.events(JobFailed):
         if failed.event.failure.code == "budget" and cost + early < limit:
             yield Violation(
@@ -84,11 +84,11 @@ def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: flo
 
 def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     """Check the number of concurrent paid attempts, by the journal and by the provider's records."""
-    most = world.scenario.policy.paid_attempts
+    most = world.scenario.policy.max_paid_attempts
     spans: list[tuple[float, float]] = []
     rented: list[tuple[float, float]] = []
     for timeline in timelines.values():
-        for intent in (entry for entry in timeline.events(AttemptLaunching) if entry.event.offer.paid):
+        for intent in (entry for entry in timeline.events(AttemptLaunching) if entry.event.offer.is_paid):
             release = _release(timeline, intent.event.attempt)
             until = float("inf") if release is None else release.at
             spans.append((intent.at, until))

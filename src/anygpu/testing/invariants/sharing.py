@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from anygpu.events.slots import slots_of
+from anygpu.events.slots import needed_slots
 from anygpu.events.types import AttemptLaunching, AttemptReleased, CheckpointSaved, StopRequested
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.world import SimWorld
@@ -23,7 +23,7 @@ def _quotas(world: SimWorld) -> Iterator[Violation]:
     free = {place.name for place in world.scenario.backends if not place.price}
     for recorded in (commit.recorded for commit in world.recorder.commits):
         view, event = world.recorder.views[recorded.job_id], recorded.event
-        slots = slots_of(view.spec.resources)[1]
+        slots = needed_slots(view.spec.resources)[1]
         if isinstance(event, AttemptLaunching) and event.offer.backend in free:
             held[recorded.project] += slots
             if held[recorded.project] > sharing.quotas.get(recorded.project, held[recorded.project]):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from anygpu.errors import Conflict, LeaseLost, NotFound
 from anygpu.events.fold import Recorded, step
-from anygpu.events.slots import Tenant, Usage, tenant_of, used_by
+from anygpu.events.slots import SlotUsage, TenantKey, tenant_of, used_slot_s
 from anygpu.events.types import AttemptReleased, Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store import search
@@ -51,7 +51,7 @@ class MemoryJournal:
         self._jobs: dict[str, _Job] = {}
         self._live: dict[str, _Job] = {}
         self._leases: dict[str, _Lease] = {}
-        self._usages: dict[Tenant, Usage] = {}
+        self._usages: dict[TenantKey, SlotUsage] = {}
 
     async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
         project = self._projects.setdefault((scope.organisation, scope.project), _Project())
@@ -84,7 +84,7 @@ class MemoryJournal:
         job.events += recorded
         job.project.events += recorded
         self._add_usage(view, recorded)
-        if view.terminal:
+        if view.is_terminal:
             self._live.pop(job_id, None)
         return self._notify(Written(view=view, recorded=tuple(recorded)))
 
@@ -118,15 +118,15 @@ class MemoryJournal:
         start = bisect_right(events, after, key=lambda recorded: recorded.position)
         return events[start : start + limit]
 
-    async def usages(self) -> Mapping[Tenant, Usage]:
+    async def usages(self) -> Mapping[TenantKey, SlotUsage]:
         return dict(self._usages)
 
     def _add_usage(self, view: JobView, recorded: Sequence[Recorded]) -> None:
         for one in recorded:
-            used_s = used_by(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
+            used_s = used_slot_s(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
             if used_s:
-                known = self._usages.get(tenant_of(view), Usage())
-                self._usages[tenant_of(view)] = known.plus(used_s, one.at_ms / 1000)
+                known = self._usages.get(tenant_of(view), SlotUsage())
+                self._usages[tenant_of(view)] = known.add(used_s, one.at_ms / 1000)
 
     async def head(self, scope: Scope) -> int:
         project = self._projects.get((scope.organisation, scope.project))

@@ -3,7 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from anygpu.events.facts import Blame, CheckpointRef, Failure, Handle, Marks, Offer
+from anygpu.events.facts import Blame, CheckpointRef, Failure, Marks
+from anygpu.events.offers import Handle, Offer
 from anygpu.events.types import (
     AttemptClaimed,
     AttemptEnded,

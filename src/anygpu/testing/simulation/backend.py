@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from anygpu.backends.contract import Interval, Launch, Leftover, Observation, State
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
-from anygpu.events.facts import Billing, Blame, Failure, Handle, Offer
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import Billing, Handle, Offer
 from anygpu.spec.model import Resources
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.provider import SimMachine, SimProvider, provider_time_ms

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from anygpu.backends.contract import Backend
-from anygpu.control.comparing import Comparing, nothing_read
-from anygpu.control.desk import Desk
+from anygpu.control.agents.service import AgentService
+from anygpu.control.agents.tickets import Tickets
 from anygpu.control.jobs import Jobs
-from anygpu.control.keeper import Keeper
-from anygpu.control.placing import Placing
-from anygpu.control.policy import Policy
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.attempt import AttemptReconciler
+from anygpu.control.schedule.compare import OfferComparer, no_analysis
+from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
-from anygpu.control.tickets import Tickets
 from anygpu.store.blobs import Blobs
 from anygpu.store.checkpoints import Checkpoints
 from anygpu.store.evidence import Evidence
@@ -38,7 +38,7 @@ class SharedServices:
     evidence: Callable[[], Evidence]
     blobs: Blobs
     backends: Mapping[str, Backend]
-    policy: Policy
+    policy: ControlPolicy
     seed: str
     report: Callable[[str, str, Exception], None]
 
@@ -82,8 +82,8 @@ class ControlProcess:
     def start(self) -> None:
         self._shared.loop.create_task(self._new_supervisor().run(), name=self.name)
 
-    def _new_agent_service(self) -> Desk:
-        return Desk(
+    def _new_agent_service(self) -> AgentService:
+        return AgentService(
             self.journal,
             self._evidence,
             self._checkpoints,
@@ -97,11 +97,11 @@ class ControlProcess:
 
     def _new_supervisor(self) -> Supervisor:
         policy = self._shared.policy
-        placing = Placing(
+        scheduler = Scheduler(
             self.journal,
             self._backends,
             self._checkpoints,
-            Comparing(nothing_read, Plans(self._blobs), self._clock),
+            OfferComparer(no_analysis, Plans(self._blobs), self._clock),
             self._tickets,
             self._clock,
             policy,
@@ -110,7 +110,7 @@ class ControlProcess:
         return Supervisor(
             self.journal,
             self._new_reconciler,
-            placing,
+            scheduler,
             sweeper,
             self._clock,
             self._wake,
@@ -119,8 +119,8 @@ class ControlProcess:
             self._report,
         )
 
-    def _new_reconciler(self) -> Keeper:
-        return Keeper(
+    def _new_reconciler(self) -> AttemptReconciler:
+        return AttemptReconciler(
             self.journal,
             self._evidence,
             self._backends,

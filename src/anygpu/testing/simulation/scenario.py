@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anygpu.control.policy import Policy
-from anygpu.control.sharing import Sharing
+from anygpu.control.policy import ControlPolicy, SharingPolicy
 from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
@@ -15,39 +14,41 @@ from anygpu.testing.simulation.faults import Fault, random_rates
 from anygpu.testing.simulation.training import SimScript
 
 # The product's defaults, some scaled down so that a history needs fewer steps.
-POLICY = Policy(
+POLICY = ControlPolicy(
     lease_s=30,
     grace_s=5,
     heartbeat_s=8,
     report_every_s=1,
     telemetry_every_s=60,
     probe_every_s=10,
-    hurry_s=3,
+    retry_interval_s=3,
     probes_before_lost=3,
     claim_limit_s=120,
     cancel_limit_s=30,
     stop_limit_s=90,
     absence_s=40,
-    launch_tries=4,
+    max_launch_tries=4,
     retry_base_s=1,
-    retry_most_s=20,
-    patience_s=120,
-    sharing=Sharing(bands_slot_s=(30.0, 90.0), runs_at_least_s=20, starved_s=240),
+    retry_max_s=20,
+    reserve_after_s=120,
+    sharing=SharingPolicy(bands_slot_s=(30.0, 90.0), min_run_s=20, starvation_s=240),
     leader_ttl_s=15,
     poll_s=10,
     sweep_every_s=30,
     sweep_grace_s=20,
-    cool_base_s=2,
-    cool_most_s=20,
-    paid_attempts=2,
-    useful_s=15,
+    cooldown_base_s=2,
+    cooldown_max_s=20,
+    max_paid_attempts=2,
+    min_useful_s=15,
     stop_allowance_s=40,
     end_allowance_s=20,
     handover_s=30,
-    spot_tick_s=60,
+    spot_check_every_s=60,
     meter_every_s=15,
     meter_for_s=300,
-    moving=MigrationPolicy(min_saving_microusd=20_000, min_saving_s=60, min_interval_s=180, check_every_s=40),
+    migration=MigrationPolicy(
+        min_saving_microusd=20_000, min_saving_s=60, min_interval_s=180, check_every_s=40
+    ),
 )
 FAULTS_UNTIL_S = 400.0
 PATIENT_KEY = "patient"
@@ -149,7 +150,7 @@ class Scenario:
     rates: Mapping[Fault, float] = field(default_factory=dict)
     faults_until: float = FAULTS_UNTIL_S
     crash: CrashPoint | None = None  # of the first process
-    policy: Policy = POLICY
+    policy: ControlPolicy = POLICY
 
 
 def scenario_for_seed(seed: int) -> Scenario:
@@ -218,7 +219,9 @@ def _better_offers(rng: random.Random, seed: str) -> Scenario:
         latency_s=rng.choice([0.0, 0.05]),
         rates={fault: rate / 10 for fault, rate in random_rates(rng).items()} if rng.random() < 0.6 else {},
         faults_until=1200.0,
-        policy=replace(POLICY, moving=replace(POLICY.moving, mode=rng.choice(["act", "act", "advise"]))),
+        policy=replace(
+            POLICY, migration=replace(POLICY.migration, mode=rng.choice(["act", "act", "advise"]))
+        ),
     )
 
 
@@ -263,8 +266,8 @@ def _with_stalling_leader(scenario: Scenario) -> Scenario:
     return replace(scenario, rates={**scenario.rates, Fault.STALLED: 0.06})
 
 
-def _with_short_patience(policy: Policy) -> Policy:
-    return replace(policy, patience_s=60, sharing=replace(policy.sharing, starved_s=120))
+def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
+    return replace(policy, reserve_after_s=60, sharing=replace(policy.sharing, starvation_s=120))
 
 
 def _with_deadline(asked: SimJob, rng: random.Random) -> SimJob:

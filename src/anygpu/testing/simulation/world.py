@@ -84,7 +84,7 @@ class SimWorld:
     def _is_at_rest(self) -> bool:
         if any(p.pending_launches or p.active_machines() or p.unreleased_addresses() for p in self.providers):
             return False
-        ended = all(view.terminal for view in self.recorder.views.values())
+        ended = all(view.is_terminal for view in self.recorder.views.values())
         return ended and all(client.done for client in self.clients)
 
     def _last_submission(self) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.unit.plan.analyse.scoring import SCRIPTS
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.offers.estimate import Estimator

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.catalog.builders import TODAY, catalog, names, row
 
-from anygpu.events.facts import Billing
+from anygpu.events.offers import Billing
 from anygpu.plan.catalog import Catalog, PriceRow
 from anygpu.spec.model import Gpu, Resources
 

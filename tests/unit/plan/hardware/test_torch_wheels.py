@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse.job import analyse_job
 from anygpu.plan.hardware import gpus
 from anygpu.plan.hardware.torch_wheels import torch_mismatch

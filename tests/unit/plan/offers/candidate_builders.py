@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.plan.offers.candidates import Candidate
 
 KINDS = ("T4", "A100-40GB", "H100-SXM", "V100-16GB", "")

@@ -7,7 +7,7 @@ from math import inf, isclose, sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.plan.offers.bill import (
     Overheads,
     RunEstimate,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.offers.candidate_builders import strategies, various_places
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse import analyse
 from anygpu.plan.offers.bill import weighted_cost
 from anygpu.plan.offers.candidates import Candidate

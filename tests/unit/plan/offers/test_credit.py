@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.offers.bill import out_of_pocket_cost, weighted_cost
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import RankedOffer, offer_as_dict, rank

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse.findings import Analysis, CodeFinding
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.offers.candidates import Candidate

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.offers.fit import JobConstraints, fit, make_plan, unsuitable_reason
 from anygpu.spec.load import from_mapping
 from anygpu.spec.model import JobSpec
@@ -104,8 +104,8 @@ def test_a_job_that_may_be_interrupted_takes_a_place_of_its_own_all_the_same() -
 
 def test_a_closed_place_waits_and_an_avoided_one_comes_last() -> None:
     other = replace(A100, backend="other", price_microusd_per_hour=9_000_000)
-    closed = JobConstraints(cooldowns=((A100.place, "refused"),))
-    avoided = JobConstraints(avoided=frozenset({A100.place}))
+    closed = JobConstraints(cooldowns=((A100.key, "refused"),))
+    avoided = JobConstraints(avoided=frozenset({A100.key}))
     assert make_plan(spec(), [A100], closed).reason == "refused"
     assert make_plan(spec(), [A100, other], closed).choice == other
     assert make_plan(spec(), [A100, other], avoided).choice == other

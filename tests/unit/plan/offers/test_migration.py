@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.migration import (

@@ -10,7 +10,7 @@ from tests.unit.plan.catalog.builders import catalog, row
 from tests.unit.plan.offers.candidate_builders import strategies, various_places
 from tests.unit.plan.offers.test_comparison import READ, SCRIPT
 
-from anygpu.events.facts import Offer
+from anygpu.events.offers import Offer
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.catalog import candidates_in
 from anygpu.plan.offers.bill import Bill, Span, weighted_cost

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from anygpu.events.facts import Billing, Offer
+from anygpu.events.offers import Billing, Offer
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.offers.bill import HANDOVER_S, Overheads, RunEstimate, Span, estimate_bill
 from anygpu.plan.offers.candidates import Candidate

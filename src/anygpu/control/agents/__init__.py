@@ -1,0 +1,1 @@
+"""Serve the agents that run on machines: claims, assignments, reports, checkpoints, ends."""

@@ -1,0 +1,110 @@
+"""What an agent is told to do: the spec of its job, turned into the work order of the protocol."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.progress import used_time_s
+from anygpu.events.view import AttemptView, JobView
+from anygpu.spec.model import JobSpec
+
+LOCAL = "local"
+TRACKERS = ("mlflow", "wandb")  # what a trainer needs a package for, each an extra of its name
+LOG_LINE_LIMIT = 64 * 1024
+SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
+
+
+def build_assignment(
+    view: JobView,
+    attempt: AttemptView,
+    policy: ControlPolicy,
+    *,
+    secrets: Mapping[str, str],
+    archive: Mapping[str, Any] | None,
+    data: Sequence[Mapping[str, Any]] = (),
+    resume: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    spec = view.spec
+    return {
+        **_entry_point(spec),
+        "python": spec.python,
+        "image": spec.image,
+        "env": {**spec.env, **_tracker_env(spec)},
+        "secrets": dict(secrets),
+        "archive": archive,
+        "subdir": spec.workdir.subdir if spec.workdir else "",
+        "requirements": _requirements(spec, attempt),
+        "setup": list(spec.setup),
+        "dataset": _dataset(spec, data),
+        "outputs": list(spec.outputs),
+        "checkpoint": {
+            "paths": list(spec.checkpoint.paths),
+            "every_s": spec.checkpoint.every_s,
+            "keep": spec.checkpoint.keep,
+            "resume_args": list(spec.checkpoint.resume_args),
+        },
+        "resume": resume,
+        "timeout_s": _time_left_s(view, attempt, policy),
+        "grace_s": policy.grace_s,
+        "log_line_limit": LOG_LINE_LIMIT,
+        "spool_limit_bytes": SPOOL_LIMIT_BYTES,
+    }
+
+
+def _entry_point(spec: JobSpec) -> dict[str, Any]:
+    run: dict[str, Any] = {"argv": None, "shell": None, "code": None}
+    if spec.script is not None:
+        run["argv"] = ["python", spec.script, *spec.args]
+    elif isinstance(spec.command, str):
+        run["shell"] = spec.command
+    elif spec.command is not None:
+        run["argv"] = list(spec.command)
+    elif spec.trainer is not None:
+        run["argv"] = [
+            "python",
+            "-m",
+            "anygpu.trainers",
+            spec.trainer,
+            json.dumps(spec.config, sort_keys=True),
+        ]
+    else:
+        run["code"] = spec.code
+    return run
+
+
+def _tracker_env(spec: JobSpec) -> dict[str, str]:
+    """Which experiment trackers the trainer tells: it does so itself, where it runs."""
+    wanted = {name: value for name, value in spec.track.model_dump(mode="json").items() if value}
+    return {"ANYGPU_TRACK": json.dumps(wanted)} if wanted and spec.trainer is not None else {}
+
+
+def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
+    wanted = spec.requirements
+    if _needs_framework(spec, attempt):
+        from anygpu.trainers.extras import requirements_for, requirements_of
+
+        trackers = [each for name in TRACKERS if getattr(spec.track, name) for each in requirements_of(name)]
+        return [*requirements_for(str(spec.trainer), spec.config), *trackers]
+    return ["-r", wanted] if isinstance(wanted, str) else list(wanted)
+
+
+def _needs_framework(spec: JobSpec, attempt: AttemptView) -> bool:
+    """On other machines a trainer's framework is installed, unless the job says what there is."""
+    given = spec.requirements or spec.python or spec.image
+    return spec.trainer is not None and not given and attempt.offer.backend != LOCAL
+
+
+def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    dataset = spec.dataset
+    if dataset is None:
+        return None
+    return {"path": dataset.path, "url": dataset.url, "sha256": None, "parts": [dict(part) for part in parts]}
+
+
+def _time_left_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
+    """What earlier attempts, which are over, have left of the job's time limit."""
+    limit_s = policy.time_limit_s(view.spec, attempt.offer)
+    if limit_s is None:
+        return None
+    return max(1.0, limit_s - used_time_s(view.attempts[: attempt.number - 1], attempt.launching_at_ms))

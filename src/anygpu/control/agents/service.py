@@ -1,0 +1,350 @@
+"""The server's side of the agent protocol, without HTTP: claims, reports, checkpoints, ends.
+
+Reports are taken from any attempt, however late; only commits are refused once the attempt is superseded. A commit
+is one journal transaction that asks the fold, so there is no moment between the check and the write.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from anygpu.control.agents.assignment import build_assignment
+from anygpu.control.agents.tickets import AttemptKey, Tickets
+from anygpu.control.clock import Clock, Wake
+from anygpu.control.policy import ControlPolicy
+from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
+from anygpu.events.types import (
+    ArtifactSaved,
+    AttemptClaimed,
+    AttemptEnded,
+    CheckpointSaved,
+    Event,
+    TrainingStarted,
+)
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.evidence import AttemptRow, Batch, Evidence
+from anygpu.store.journal import Decide, Journal
+from anygpu.store.layout import Owner
+from anygpu.store.scope import SYSTEM
+from anygpu.store.uploads import Uploads
+
+OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
+REPORTS_ONLY = "agent_lost"  # a delivery after the agent's death: nothing to commit
+
+
+class AttemptEnd:
+    """An agent's last word, checked."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self.outcome = _text(body, "outcome")
+        self.exit_code = _integer(body, "exit_code")
+        self.signal = _integer(body, "signal")
+        self.step = _integer(body, "step")
+        self.message = _text(body, "message")[:4000]
+        self.last_seq = _integer(body, "last_seq") or 0
+
+    def to_event(self, attempt: int, row: AttemptRow) -> AttemptEnded:
+        return AttemptEnded(
+            attempt=attempt,
+            outcome=self.outcome,
+            exit_code=self.exit_code,
+            signal=self.signal,
+            message=self.message,
+            step=self.step,
+            marks=row.marks,
+        )
+
+
+def parse_end(body: Mapping[str, Any]) -> AttemptEnd:
+    ending = AttemptEnd(body)
+    if ending.outcome not in OUTCOMES | {REPORTS_ONLY}:
+        raise InvalidReport(f"{ending.outcome!r} is not an outcome")
+    if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
+        raise InvalidReport("an exit needs its code or its signal; a missing code is not a success")
+    return ending
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidReport(f"{name} must be text")
+    return value or ""
+
+
+def _integer(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    if value is not None and not whole:
+        raise InvalidReport(f"{name} must be a whole number")
+    return value
+
+
+ORDERS_AGE_S = 1.0
+
+
+class SecretReader(Protocol):
+    """Resolves a job's references to secrets."""
+
+    async def resolve(
+        self, organisation: str, project: str, names: Mapping[str, str]
+    ) -> Mapping[str, str]: ...
+
+
+class AgentService:
+    """Serves agents. Knows an attempt by its token and nothing else."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        evidence: Evidence,
+        checkpoints: Checkpoints,
+        uploads: Uploads,
+        secrets: SecretReader,
+        tickets: Tickets,
+        clock: Clock,
+        wake: Wake,
+        policy: ControlPolicy,
+    ) -> None:
+        self._journal = journal
+        self._evidence = evidence
+        self._checkpoints = checkpoints
+        self._uploads = uploads
+        self._secrets = secrets
+        self._tickets = tickets
+        self._clock = clock
+        self._wake = wake
+        self._policy = policy
+        self._recent: dict[str, tuple[float, JobView]] = {}
+
+    def authenticate(self, token: str) -> AttemptKey:
+        return self._tickets.read_token(token)
+
+    # -- claiming ---------------------------------------------------------------------------------------------
+
+    async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
+        """The first claimant owns the attempt; asking again gives the same answer."""
+        if not claimant.isalnum() or len(claimant) > 128:
+            raise InvalidReport("a claimant is at most 128 letters and digits")
+        job_id, number = self._tickets.read_ticket(ticket)
+
+        def decide(view: JobView) -> list[Event]:
+            attempt = _require_live(view, number)
+            if attempt.claimant == claimant:
+                return []
+            if attempt.claimant is not None:
+                raise AlreadyClaimed(f"attempt {number} of job {job_id} belongs to another agent")
+            return [AttemptClaimed(attempt=number, claimant=claimant, host=_host_facts(host))]
+
+        view = await self._commit(job_id, decide)
+        await self._evidence.beat(job_id, number, at_ms=self._clock.wall_ms())
+        try:
+            return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
+        except SecretMissing as missing:
+            await self._record_failed_start(AttemptKey(job_id, number, claimant), str(missing))
+            raise
+
+    async def _record_failed_start(self, key: AttemptKey, why: str) -> None:
+        """An agent that is refused its work only leaves. That looks like a lost machine, and would be tried again."""
+        row = await self._evidence.attempt(key.job_id, key.attempt)
+
+        def decide(view: JobView) -> list[Event]:
+            _require_owner(view, key)
+            ended = AttemptEnded(attempt=key.attempt, outcome="failed_to_start", message=why, marks=row.marks)
+            return [ended]
+
+        await self._commit(key.job_id, decide)
+
+    async def _build_claim_answer(self, view: JobView, attempt: AttemptView, claimant: str) -> dict[str, Any]:
+        work = build_assignment(
+            view,
+            attempt,
+            self._policy,
+            secrets=await self._secrets.resolve(view.organisation, view.project, view.spec.secrets),
+            archive=await self._archive(view),
+            data=await self._data(view),
+            resume=await self._resume(attempt),
+        )
+        return {
+            "protocol": 1,
+            "token": self._tickets.token(view.id, attempt.number, claimant),
+            "job_id": view.id,
+            "attempt": attempt.number,
+            "name": attempt.name,
+            "lease_s": self._policy.lease_for(attempt.offer),
+            "heartbeat_s": self._policy.heartbeat_s,
+            "report_every_s": self._policy.report_every_s,
+            "telemetry_every_s": self._policy.telemetry_every_s,
+            "work": work,
+        }
+
+    async def _archive(self, view: JobView) -> dict[str, Any] | None:
+        sha256 = view.spec.workdir.archive if view.spec.workdir else None
+        if sha256 is None:
+            return None
+        return {"url": await self._uploads.url(view.organisation, sha256), "sha256": sha256, "size": None}
+
+    async def _data(self, view: JobView) -> list[dict[str, Any]]:
+        parts = view.spec.dataset.parts if view.spec.dataset else ()
+        return [{"url": await self._uploads.url(view.organisation, part), "sha256": part} for part in parts]
+
+    async def _resume(self, attempt: AttemptView) -> dict[str, Any] | None:
+        if attempt.resume is None:
+            return None
+        return asdict(await self._checkpoints.download_plan(attempt.resume.manifest))
+
+    # -- evidence ---------------------------------------------------------------------------------------------
+
+    async def report(self, key: AttemptKey, batch: Batch) -> dict[str, Any]:
+        """Store what is new, durably, whoever the attempt is by now."""
+        row = await self._evidence.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
+        if any(phase == "training" for _, phase in batch.phases):
+            await self._record_training(key)
+        return await self._report_answer(key, row)
+
+    async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
+        row = await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        return await self._report_answer(key, row)
+
+    async def orders(self, key: AttemptKey) -> dict[str, Any]:
+        """What is wanted of the attempt now; the version changes when the orders do."""
+        await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        view = await self._journal.view(SYSTEM, key.job_id)
+        self._remember(view)
+        orders = orders_for(view, key)
+        return {"version": version_of(orders), "orders": orders, "lease_s": self._lease_s(view, key)}
+
+    async def _record_training(self, key: AttemptKey) -> None:
+        def decide(view: JobView) -> list[Event]:
+            live = view.live_attempt
+            fresh = live is not None and live.number == key.attempt and live.training_at_ms is None
+            return [TrainingStarted(attempt=key.attempt)] if fresh else []
+
+        await self._commit(key.job_id, decide)
+
+    async def _report_answer(self, key: AttemptKey, row: AttemptRow) -> dict[str, Any]:
+        view = await self._recent_view(key)
+        return {"acked": row.acked, "lease_s": self._lease_s(view, key), "orders": orders_for(view, key)}
+
+    def _lease_s(self, view: JobView, key: AttemptKey) -> float:
+        known = key.attempt <= len(view.attempts)
+        return self._policy.lease_for(view.attempts[key.attempt - 1].offer) if known else self._policy.lease_s
+
+    async def _recent_view(self, key: AttemptKey) -> JobView:
+        """The long poll brings orders at once; reports may answer from a view a second old that has their attempt."""
+        at, known = self._recent.get(key.job_id, (0.0, None))
+        fresh = self._clock.monotonic() - at < ORDERS_AGE_S
+        if known is not None and fresh and key.attempt <= len(known.attempts):
+            return known
+        view = await self._journal.view(SYSTEM, key.job_id)
+        self._remember(view)
+        return view
+
+    def _remember(self, view: JobView) -> None:
+        now = self._clock.monotonic()
+        if len(self._recent) > 10_000:
+            self._recent = {k: v for k, v in self._recent.items() if now - v[0] < ORDERS_AGE_S}
+        self._recent[view.id] = (now, view)
+
+    # -- commits ----------------------------------------------------------------------------------------------
+
+    async def begin_checkpoint(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        return asdict(await self._checkpoints.begin(await self._get_owner(key), body))
+
+    async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
+        """The server alone publishes: every chunk is checked, then the event is appended under the fence."""
+        verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
+        saved = verified.ref(self._clock.wall_ms())
+
+        def decide(view: JobView) -> list[Event]:
+            _require_owner(view, key)
+            if view.has_published(upload_id):
+                return []
+            return [CheckpointSaved(attempt=key.attempt, checkpoint=saved)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def begin_artifact(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        return asdict(await self._checkpoints.begin_artifact(await self._get_owner(key), body))
+
+    async def commit_artifact(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
+        artifact = await self._checkpoints.verify_artifact(await self._get_owner(key), upload_id)
+
+        def decide(view: JobView) -> list[Event]:
+            _require_owner(view, key)
+            known = artifact in view.artifacts
+            return [] if known else [ArtifactSaved(attempt=key.attempt, artifact=artifact)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The agent's last word. Refused while frames are missing, so the high-water marks are true."""
+        ending = parse_end(body)
+        row = await self._evidence.attempt(key.job_id, key.attempt)
+        if ending.last_seq > row.acked:
+            raise ReportGap("frames are missing before the end", expected=row.acked + 1)
+
+        def decide(view: JobView) -> list[Event]:
+            if ending.outcome == REPORTS_ONLY or _has_ended(view, key):
+                return []
+            _require_owner(view, key)
+            return [ending.to_event(key.attempt, row)]
+
+        await self._commit(key.job_id, decide)
+        return {"ok": True}
+
+    async def _get_owner(self, key: AttemptKey) -> Owner:
+        view = await self._journal.view(SYSTEM, key.job_id)
+        _require_owner(view, key)
+        return Owner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
+
+    async def _commit(self, job_id: str, decide: Decide) -> JobView:
+        at_ms = self._clock.wall_ms()
+        written = await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms)
+        self._remember(written.view)
+        if written.recorded:
+            self._wake.set(job_id)
+        return written.view
+
+
+def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
+    """The whole of what is wanted of this agent now. An agent that may commit nothing more shall stop."""
+    live = view.live_attempt
+    mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
+    if not mine or view.cancel_requested:
+        return [{"kind": "cancel"}]
+    assert live is not None
+    return [{"kind": "stop", "reason": live.stop_reason}] if live.stop_reason else []
+
+
+def version_of(orders: list[dict[str, str]]) -> int:
+    """Orders only ever grow sterner, so their kind is their version."""
+    kinds = {order["kind"] for order in orders}
+    return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
+
+
+def _require_live(view: JobView, number: int) -> AttemptView:
+    live = view.live_attempt
+    if live is None or live.number != number:
+        raise Superseded(f"attempt {number} of job {view.id} is over")
+    return live
+
+
+def _require_owner(view: JobView, key: AttemptKey) -> None:
+    if _require_live(view, key.attempt).claimant != key.claimant:
+        raise Unauthorized("this token belongs to an agent that never claimed the attempt")
+
+
+def _has_ended(view: JobView, key: AttemptKey) -> bool:
+    """The answer to the first time got lost; the second gets the same."""
+    if not 1 <= key.attempt <= len(view.attempts):
+        return False
+    attempt = view.attempts[key.attempt - 1]
+    return attempt.claimant == key.claimant and attempt.is_over and attempt.lost is None
+
+
+def _host_facts(host: Mapping[str, Any]) -> dict[str, str]:
+    """What the agent says of its machine: data for people, cut to size."""
+    return {str(name)[:50]: str(value)[:200] for name, value in [*host.items()][:20]}

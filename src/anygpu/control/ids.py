@@ -1,0 +1,27 @@
+"""Make and read the ids of jobs and the names of attempts."""
+
+import re
+
+from anygpu.control.clock import Clock, Randomness
+
+
+def new_job_id(clock: Clock, randomness: Randomness) -> str:
+    """A UUIDv7: sorts by time of submission (RFC 9562)."""
+    value = (clock.wall_ms() & (2**48 - 1)) << 80 | int(randomness.token(10), 16)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def attempt_name(job_id: str, number: int) -> str:
+    """The name every resource of the attempt carries at its provider."""
+    return f"anygpu-{job_id.replace('-', '')}-{number}"
+
+
+def read_attempt_name(name: str) -> tuple[str, int] | None:
+    """The job's id and the attempt's number; None when it is not such a name."""
+    found = re.fullmatch(
+        r"anygpu-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})-(\d{1,9})", name
+    )
+    return None if found is None else ("-".join(found.groups()[:5]), int(found[6]))

@@ -1,0 +1,242 @@
+"""Looks after one job at a time: sees how its attempts are, makes the calls that are due, records what follows."""
+
+from collections.abc import Callable, Mapping
+
+from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
+from anygpu.control.agents.tickets import Tickets
+from anygpu.control.clock import Clock, Randomness
+from anygpu.control.forecasts import Forecasts
+from anygpu.control.meters import MeterChecker
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.decide import events_due, should_hold
+from anygpu.control.reconcile.observation import AttemptObservation, AttemptTracker
+from anygpu.errors import LaunchError
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import Handle
+from anygpu.events.types import AttemptLaunched, Event
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.evidence import Evidence
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.scope import SYSTEM
+
+
+class AttemptReconciler:
+    """Level-triggered: every look starts from the journal, so a lost wake-up or a crash costs time, nothing else."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        evidence: Evidence,
+        backends: Mapping[str, Backend],
+        tickets: Tickets,
+        clock: Clock,
+        randomness: Randomness,
+        policy: ControlPolicy,
+        agent_url: Callable[[], str],
+    ) -> None:
+        self._journal = journal
+        self._evidence = evidence
+        self._backends = backends
+        self._tickets = tickets
+        self._clock = clock
+        self._randomness = randomness
+        self._policy = policy
+        self._agent_url = agent_url
+        self._trackers: dict[tuple[str, int], AttemptTracker] = {}
+        self._jitter: dict[str, float] = {}
+        self.meters = MeterChecker(journal, backends, clock, policy)
+        self.forecasts = Forecasts(journal, evidence, clock)
+
+    async def reconcile(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
+        """One look at a job: the view after it, and in how many seconds to look again.
+
+        What is known already is written first: the next attempt need not wait until the last machine has ended.
+        """
+        view, changed = await self._record(await self._refresh(job_id), guard)
+        if not changed:
+            began = self._clock.monotonic()
+            for attempt in _unreleased(view):
+                await self._act(view, attempt, guard)
+            # Provider calls take their time: take in what the agent said meanwhile, then decide.
+            meanwhile = self._clock.monotonic() - began > SLOW_CALL_S
+            view, changed = await self._record(await self._refresh(job_id, ask=meanwhile), guard)
+        return view, 0.0 if changed and not view.is_terminal else self._next_check_s(view)
+
+    def seconds_since_end(self, view: JobView) -> float:
+        """How long this process has known that the newest attempt is over."""
+        attempt = view.newest_attempt
+        tracker = self._trackers.get((view.id, attempt.number)) if attempt else None
+        if attempt is None or tracker is None or not attempt.is_over or not tracker.state[3]:
+            return 0.0
+        return self._clock.monotonic() - tracker.state_since
+
+    def forget(self, view: JobView) -> None:
+        self._jitter.pop(view.id, None)
+        for attempt in view.attempts:
+            self._trackers.pop((view.id, attempt.number), None)
+
+    async def _refresh(self, job_id: str, *, ask: bool = True) -> JobView:
+        """The job as it is now, with the evidence its agents left; that of a moment ago, where nobody asks again."""
+        view = await self._journal.view(SYSTEM, job_id)
+        for attempt in _unreleased(view):
+            key = (view.id, attempt.number)
+            known = self._trackers.get(key)
+            row = known.reports if known and not ask else await self._evidence.attempt(*key)
+            now = self._clock.monotonic()
+            tracker = self._trackers.setdefault(key, AttemptTracker.begin(attempt, row, now))
+            tracker.update(view, attempt, row, now, self._clock.wall_ms())
+        return view
+
+    async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
+        """The calls to the provider that are due, outside any transaction."""
+        tracker = self._trackers[view.id, attempt.number]
+        backend = self._backends.get(attempt.offer.backend)
+        tracker.set_unreachable(_unconfigured(attempt) if backend is None else "", self._clock.monotonic())
+        if backend is None:
+            tracker.record_probe(None, tracker.unreachable, self._clock.monotonic())
+        elif attempt.is_over and should_hold(view, attempt):
+            await self._probe(backend, attempt, tracker)
+        elif attempt.is_over:
+            await self._terminate(backend, attempt, tracker)
+        elif attempt.handle is None and attempt.claimant is None and not view.cancel_requested:
+            await self._launch(backend, view, attempt, tracker, guard)
+        elif self._probe_is_due(backend, tracker):
+            await self._probe(backend, attempt, tracker)
+
+    async def _launch(
+        self, backend: Backend, view: JobView, attempt: AttemptView, tracker: AttemptTracker, guard: Guard
+    ) -> None:
+        request = Launch(
+            name=attempt.name,
+            job_id=view.id,
+            attempt=attempt.number,
+            ticket=self._tickets.ticket(view.id, attempt.number),
+            agent_url=self._agent_url(),
+            resources=view.spec.resources,
+            max_run_s=_max_run_s(view, attempt, self._policy),
+            lease_s=self._policy.lease_for(attempt.offer),
+        )
+        try:
+            handle = await backend.launch(request, attempt.offer)
+        except LaunchError as error:
+            tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises, the outcome is unknown
+            tracker.launch_failures += 1
+            tracker.record_probe(None, _error_text(error), self._clock.monotonic())
+        else:
+            await self._record_launch(view.id, attempt.number, handle, guard)
+
+    async def _record_launch(self, job_id: str, number: int, handle: Handle, guard: Guard) -> None:
+        def decide(view: JobView) -> list[Event]:
+            attempt = view.attempts[number - 1]
+            fresh = attempt.handle is None and not attempt.is_released and not view.is_terminal
+            return [AttemptLaunched(attempt=number, handle=handle)] if fresh else []
+
+        at_ms = self._clock.wall_ms()
+        await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
+
+    async def _terminate(self, backend: Backend, attempt: AttemptView, tracker: AttemptTracker) -> None:
+        handle = _handle(attempt)
+        try:
+            if not tracker.terminated:
+                await backend.terminate(handle)
+                tracker.record_termination()
+        except Exception as error:  # noqa: BLE001
+            tracker.record_probe(None, _error_text(error), self._clock.monotonic())
+            return
+        if attempt.lost and isinstance(backend, DeliversLeftovers):
+            await self._deliver(backend, handle, tracker)
+        await self._probe(backend, attempt, tracker)
+
+    async def _deliver(self, backend: DeliversLeftovers, handle: Handle, tracker: AttemptTracker) -> None:
+        """Evidence that cannot be had must not keep the job from ending."""
+        if tracker.delivery_tries >= DELIVERY_TRIES:
+            return
+        try:
+            await backend.deliver(handle)
+            tracker.delivery_tries = DELIVERY_TRIES
+        except Exception:  # noqa: BLE001
+            tracker.delivery_tries += 1
+
+    async def _probe(self, backend: Backend, attempt: AttemptView, tracker: AttemptTracker) -> None:
+        observation: Observation | None = None
+        detail, asked = "", self._clock.monotonic()
+        try:
+            observation = await backend.probe(_handle(attempt))
+        except Exception as error:  # noqa: BLE001
+            detail = _error_text(error)
+        tracker.record_probe(observation, detail, self._clock.monotonic(), asked=asked)
+        if tracker.terminated and observation is not None and observation.state in STILL_THERE:
+            tracker.terminated = False  # it was not ended after all: ask again at the next look
+
+    def _probe_is_due(self, backend: Backend, tracker: AttemptTracker) -> bool:
+        last = tracker.probed_at if tracker.probed_at is not None else tracker.state_since
+        return self._clock.monotonic() - last >= backend.probe_every_s
+
+    async def _record(self, view: JobView, guard: Guard) -> tuple[JobView, bool]:
+        """Write the facts that follow from what was seen, if there are any."""
+        observed = self._observations(view)
+        jitter = self._jitter.setdefault(view.id, self._randomness.uniform(0, 1))
+        at_ms = self._clock.wall_ms()
+
+        def decide(fresh: JobView) -> list[Event]:
+            return events_due(fresh, observed, self._policy, jitter, at_ms)
+
+        if not decide(view):
+            return view, False
+        written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
+        return written.view, bool(written.recorded)
+
+    def _observations(self, view: JobView) -> dict[int, AttemptObservation]:
+        now = self._clock.monotonic()
+        trackers = {a.number: self._trackers.get((view.id, a.number)) for a in view.attempts}
+        return {number: tracker.observe(now) for number, tracker in trackers.items() if tracker}
+
+    def _next_check_s(self, view: JobView) -> float:
+        """When to look again if nothing wakes us before."""
+        live = view.live_attempt
+        if view.is_terminal:
+            return float("inf")
+        left = [a for a in view.attempts if not a.is_released and a is not live]
+        if left and all(a.is_held for a in left):
+            return self._policy.probe_every_s
+        if left:
+            return self._policy.retry_interval_s
+        if live is None:
+            return self._policy.poll_s
+        tracker = self._trackers.get((view.id, live.number))
+        if tracker is not None and live.handle is None and live.claimant is None:
+            return min(self._policy.probe_every_s, 0.5 * 2.0**tracker.launch_failures)
+        if view.cancel_requested or live.stop_reason:
+            return self._policy.retry_interval_s
+        return self._policy.probe_every_s
+
+
+DELIVERY_TRIES = 3
+SLOW_CALL_S = 0.02
+STILL_THERE = (State.PENDING, State.RUNNING, State.EXITED)
+
+
+def _unreleased(view: JobView) -> list[AttemptView]:
+    return [] if view.is_terminal else [a for a in view.attempts if not a.is_released]
+
+
+def _handle(attempt: AttemptView) -> Handle:
+    return attempt.handle or Handle(name=attempt.name)
+
+
+def _unconfigured(attempt: AttemptView) -> str:
+    return (
+        f"backend {attempt.offer.backend!r} is not configured any more, so nobody can look after {attempt.name};"
+        " configure it again, or end the machine there"
+    )
+
+
+def _max_run_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
+    """How long the machine may be wanted at most."""
+    limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _error_text(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,250 @@
+"""Decide which events follow from a job's view and the observations of its attempts. Pure."""
+
+from collections.abc import Iterator
+
+from anygpu.backends.contract import State
+from anygpu.control.money import budget_failure, cost_so_far, is_over_budget, usage_of
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.liveness import detect_loss, is_absent, is_unreachable, must_migrate
+from anygpu.control.reconcile.observation import NOT_OBSERVED, AttemptObservation
+from anygpu.control.reconcile.verdict import (
+    Cancelled,
+    Completed,
+    Failed,
+    Retry,
+    failure_of,
+    resume_point,
+    retry_delay_s,
+    verdict,
+    work_lost_s,
+)
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import Offer
+from anygpu.events.types import (
+    AttemptLost,
+    AttemptReleased,
+    AttemptStranded,
+    Event,
+    HoldEnded,
+    HoldStarted,
+    JobCancelled,
+    JobCompleted,
+    JobFailed,
+    MachineStarted,
+    RecoveryStarted,
+    StopRequested,
+)
+from anygpu.events.view import AttemptView, JobView
+
+
+def should_hold(view: JobView, attempt: AttemptView) -> bool:
+    """Whether the machine is to be kept now: the script failed by its own fault, and somebody asked for this."""
+    if not hold_s(view) or view.cancel_requested or attempt.hold_ended or attempt.is_released:
+        return False
+    if attempt.lost is not None or not attempt.is_over or not is_remote(attempt.offer):
+        return False
+    failure = failure_of(attempt)
+    return failure is not None and failure.blame is Blame.USER
+
+
+def hold_s(view: JobView) -> float:
+    return view.spec.placement.hold_on_failure_s or 0.0
+
+
+def is_remote(offer: Offer) -> bool:
+    """A machine one cannot simply walk up to: it costs, or its agent was given a lease of its own."""
+    return offer.is_paid or offer.lease_s > 0
+
+
+def events_due(
+    view: JobView,
+    observed: dict[int, AttemptObservation],
+    policy: ControlPolicy,
+    jitter: float,
+    now_ms: int = 0,
+) -> list[Event]:
+    """The facts that follow from what was seen. Evaluated inside the journal's transaction.
+
+    The wall clock (`now_ms`) is for what events say of time; it may end a hold sooner, and decides nothing else.
+    """
+    if view.is_terminal:
+        return []
+    live = view.live_attempt
+    over = [a for a in view.attempts if a.is_over and not a.is_released]
+    gone = [a for a in over if _is_gone(observed.get(a.number, NOT_OBSERVED), policy)]
+    released = [_release(a, observed[a.number], now_ms) for a in gone]
+    events: list[Event] = [*_machine_events(view, gone, observed, policy), *released]
+    if live is not None:
+        return [*events, *_live_events(view, live, observed, policy)]
+    all_released, cost = len(gone) == len(over), view.cost_microusd + sum(map(_cost, released))
+    after = _after_attempt(view, all_released=all_released, cost=cost, policy=policy, jitter=jitter)
+    return [*events, *_hold_events(view, gone, observed, policy, now_ms), *after]
+
+
+def _machine_events(
+    view: JobView, gone: list[AttemptView], observed: dict[int, AttemptObservation], policy: ControlPolicy
+) -> Iterator[Event]:
+    """What is worth remembering of machines that are still there."""
+    for attempt in (a for a in view.attempts if not a.is_released and a not in gone):
+        look = observed.get(attempt.number, NOT_OBSERVED)
+        yield from _billing_events(attempt, look)
+        if is_unreachable(look, policy) and attempt.stranded != look.unreachable:
+            yield AttemptStranded(attempt=attempt.number, reason=look.unreachable)
+
+
+def _billing_events(attempt: AttemptView, observed: AttemptObservation) -> Iterator[MachineStarted]:
+    books = observed.billing_observation
+    if not attempt.offer.is_paid or attempt.started_at_ms is not None or books is None:
+        return
+    if books.started_at_ms is not None:
+        price = books.price_microusd_per_hour
+        yield MachineStarted(
+            attempt=attempt.number,
+            started_at_ms=books.started_at_ms,
+            price_microusd_per_hour=None if price == attempt.offer.price_microusd_per_hour else price,
+        )
+
+
+def _hold_events(
+    view: JobView,
+    gone: list[AttemptView],
+    observed: dict[int, AttemptObservation],
+    policy: ControlPolicy,
+    now_ms: int,
+) -> Iterator[Event]:
+    newest = view.newest_attempt
+    if newest is None or newest in gone or not should_hold(view, newest):
+        return
+    look = observed.get(newest.number, NOT_OBSERVED)
+    observation = look.observation
+    if newest.held_until_ms is None:
+        yield HoldStarted(attempt=newest.number, until_ms=now_ms + round(hold_s(view) * 1000))
+    elif observation is not None and observation.state is State.GONE:
+        yield HoldEnded(attempt=newest.number, reason="gone")
+    elif is_over_budget(view, billed_seconds(observed), policy.end_allowance_s):
+        yield HoldEnded(attempt=newest.number, reason="budget")
+    elif look.held_s >= hold_s(view) or now_ms >= newest.held_until_ms:
+        yield HoldEnded(attempt=newest.number, reason="time")
+
+
+def _live_events(
+    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+) -> Iterator[Event]:
+    look = observed.get(attempt.number, NOT_OBSERVED)
+    failure = detect_loss(view, attempt, look, policy) or _budget_failure(view, attempt, observed, policy)
+    if failure is not None:
+        yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=look.marks)
+    elif attempt.stop_reason is None and (reason := _stop_reason(view, attempt, observed, policy)):
+        yield StopRequested(attempt=attempt.number, reason=reason)
+
+
+def _budget_failure(
+    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+) -> Failure | None:
+    """A machine that trains is asked to save first; at the very limit, or before it trains, it just ends."""
+    ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
+    if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observed), ahead_s):
+        return None
+    return budget_failure(view, cost_so_far(view, billed_seconds(observed)))
+
+
+def _stop_reason(
+    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+) -> str:
+    """Why the attempt shall save and stop; empty when it shall not."""
+    look = observed.get(attempt.number, NOT_OBSERVED)
+    if _is_over_time_limit(view, attempt, look, policy):
+        return "timeout"
+    if attempt.claimant is None:
+        return ""
+    if _is_being_preempted(look):
+        return "preempt"
+    if attempt.hourly_microusd and is_over_budget(view, billed_seconds(observed), policy.stop_allowance_s):
+        return "budget"
+    if must_migrate(view, attempt):
+        return "migrate"
+    return "handover" if _must_hand_over(attempt, look, policy) else ""
+
+
+def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy) -> bool:
+    """Its machine will soon have lived as long as machines there may."""
+    longest_s = attempt.offer.max_run_s
+    if longest_s is None:
+        return False
+    return observed.billed_s > longest_s - min(policy.handover_s, longest_s / 4)
+
+
+def _is_over_time_limit(
+    view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
+) -> bool:
+    """The agent keeps the time limit itself; this is the net under it."""
+    limit_s = policy.time_limit_s(view.spec, attempt.offer)
+    if limit_s is None or attempt.training_at_ms is None:
+        return False
+    return observed.training_s > limit_s + policy.silence_limit_for(attempt.offer)
+
+
+def _is_being_preempted(observed: AttemptObservation) -> bool:
+    """The provider will take the machine back: what was trained can still be saved."""
+    observation = observed.observation
+    return observation is not None and observation.preempted
+
+
+def _is_gone(observed: AttemptObservation, policy: ControlPolicy) -> bool:
+    observation = observed.observation
+    if observation is None or not observed.terminated:
+        return False
+    return observation.state is State.GONE or is_absent(observed, policy)
+
+
+def _release(attempt: AttemptView, observed: AttemptObservation, now_ms: int) -> AttemptReleased:
+    usage = usage_of(attempt, observed.billing_observation, now_ms - round(observed.absent_ago_s * 1000))
+    return AttemptReleased(attempt=attempt.number, evidence=observed.summary, usage=usage)
+
+
+def _cost(released: AttemptReleased) -> int:
+    return released.usage.cost_microusd if released.usage else 0
+
+
+def billed_seconds(observed: dict[int, AttemptObservation]) -> dict[int, float]:
+    return {number: look.billed_s for number, look in observed.items()}
+
+
+def _after_attempt(
+    view: JobView, *, all_released: bool, cost: int, policy: ControlPolicy, jitter: float
+) -> Iterator[Event]:
+    """No attempt is live: finish the job, or begin to recover it."""
+    newest = view.newest_attempt
+    if newest is None or view.cancel_requested:
+        if view.cancel_requested and all_released:
+            yield JobCancelled()
+        return
+    if view.recovering_since_ms is not None:
+        return
+    match verdict(view, newest):
+        case Retry() as retry:
+            yield _recovery(view, newest, retry, policy, jitter)
+        case Completed() if all_released:
+            yield JobCompleted()
+        case Failed(failure) if all_released:
+            yield JobFailed(failure=budget_failure(view, cost) if failure.code == "budget" else failure)
+        case Cancelled() if all_released:
+            yield JobCancelled()
+        case _:
+            return
+
+
+def _recovery(
+    view: JobView, attempt: AttemptView, retry: Retry, policy: ControlPolicy, jitter: float
+) -> RecoveryStarted:
+    lost_s = work_lost_s(view, attempt)
+    return RecoveryStarted(
+        attempt=attempt.number,
+        failure=retry.failure,
+        delay_s=retry_delay_s(view, retry.failure, policy, jitter),
+        work_lost_s=lost_s,
+        work_lost_microusd=round(lost_s * attempt.hourly_microusd / 3600),
+        resume=resume_point(view),
+        counts=retry.counts,
+        evidence=attempt.message or retry.failure.message,
+    )

@@ -1,0 +1,86 @@
+"""Whether an attempt is over without its agent's word: the provider's word, or time and a number of looks. Pure."""
+
+from anygpu.backends.contract import State
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.observation import AttemptObservation
+from anygpu.control.reconcile.verdict import blame_for_stop
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.view import AttemptView, JobView
+
+
+def detect_loss(
+    view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
+) -> Failure | None:
+    """Why the attempt counts as over without its agent's word, or None while it may be alive."""
+    if observed.refusal is not None:
+        return observed.refusal
+    if view.cancel_requested and (
+        attempt.claimant is None or observed.stop_requested_s > policy.cancel_limit_s
+    ):
+        return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
+    if attempt.claimant is None and must_migrate(view, attempt):
+        text = f"it is to go on at {view.migrate_to}"
+        return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
+    if is_unreachable(observed, policy) and attempt.handle is None and attempt.claimant is None:
+        return Failure(code="backend_missing", message=observed.unreachable, blame=Blame.LAUNCH)
+    if observed.launch_failures >= policy.max_launch_tries:
+        text = f"{observed.launch_failures} launch calls without an answer"
+        return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
+    return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
+
+
+def _loss_by_provider(
+    attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
+) -> Failure | None:
+    observation = observed.observation
+    if observation is None or (attempt.handle is None and attempt.claimant is None):
+        return None
+    if observation.failure is not None and attempt.claimant is None:
+        return observation.failure
+    # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
+    absent = is_absent(observed, policy) and observed.silent_s >= policy.absence_s
+    if observation.state not in (State.GONE, State.EXITED) and not absent:
+        return None
+    blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
+    code = "preempted" if observation.preempted else "machine_lost"
+    return Failure(
+        code=code, message=f"{observation.state}: {observation.detail or 'ended by itself'}", blame=blame
+    )
+
+
+def _loss_by_silence(
+    attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
+) -> Failure | None:
+    enough = observed.silent_probes >= policy.probes_before_lost
+    if attempt.claimant is None:
+        if attempt.handle is not None and observed.state_s > policy.claim_limit_s and enough:
+            text = f"no word from the agent in {observed.state_s:.0f} s after launch"
+            return Failure(code="never_started", message=text, blame=Blame.LAUNCH)
+        return None
+    if attempt.stop_reason is not None and observed.stop_requested_s > policy.stop_limit_for(
+        attempt.stop_reason
+    ):
+        text = f"asked to stop ({attempt.stop_reason}) {observed.stop_requested_s:.0f} s ago"
+        blame = blame_for_stop(attempt.stop_reason)
+        return Failure(code=attempt.stop_reason, message=text, blame=blame)
+    if observed.claimed and observed.silent_s > policy.silence_limit_for(attempt.offer) and enough:
+        text = f"silent for {observed.silent_s:.0f} s and {observed.silent_probes} probes; {observed.summary}"
+        return Failure(code="silent", message=text, blame=Blame.INFRASTRUCTURE)
+    return None
+
+
+def is_absent(observed: AttemptObservation, policy: ControlPolicy) -> bool:
+    """Lists lag, and leave things out now and then: it takes both time and a number of looks."""
+    return observed.absent_s >= policy.absence_s and observed.absent_probes >= policy.probes_before_lost
+
+
+def is_unreachable(observed: AttemptObservation, policy: ControlPolicy) -> bool:
+    """A backend that is not configured now may be in a moment: servers start, profiles are changed."""
+    return bool(observed.unreachable) and observed.unreachable_s >= policy.absence_s
+
+
+def must_migrate(view: JobView, attempt: AttemptView) -> bool:
+    """Within a backend only to the better place that was found there."""
+    wanted, found = view.migrate_to, view.better
+    here = wanted == attempt.offer.backend and (found is None or found.offer.backend != wanted)
+    return bool(wanted) and not here

@@ -1,0 +1,192 @@
+"""What this control process has observed of an attempt, by its own monotonic clock. Lost with the process."""
+
+from dataclasses import dataclass, field
+
+from anygpu.backends.contract import Observation, State
+from anygpu.events.facts import Failure, Marks
+from anygpu.events.view import AttemptView, JobView
+from anygpu.store.evidence import AttemptRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The newest look at an attempt through its provider."""
+
+    observation: Observation | None = None  # None: the look itself failed
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptObservation:
+    """What this control process has seen of one attempt, by its own monotonic clock."""
+
+    silent_s: float = 0  # since the last sign of life, or since we began to watch
+    silent_probes: int = 0  # looks since the last sign of life
+    claimed: bool = True  # whether it had an agent whose silence could be seen
+    probe: Probe | None = None
+    billing_observation: Observation | None = (
+        None  # the newest look in which the provider said since when it bills
+    )
+    absent_s: float = 0  # from the first to the newest of the looks that did not find it
+    absent_ago_s: float = 0  # since the first of them
+    absent_probes: int = 0  # in how many looks in a row
+    state_s: float = 0  # since the attempt's state was first seen as it is
+    stop_requested_s: float = 0  # since cancel or stop was first seen
+    training_s: float = 0
+    billed_s: float = 0  # since its machine may have begun to cost
+    held_s: float = 0  # since it was first seen to be held
+    launch_failures: int = 0  # calls whose outcome is unknown
+    refusal: Failure | None = None  # the provider definitely did not launch it
+    terminated: bool = False  # terminate was called and returned
+    unreachable: str = ""  # why nobody can look after it
+    unreachable_s: float = 0  # and for how long
+    marks: Marks = field(default_factory=Marks)
+
+    @property
+    def observation(self) -> Observation | None:
+        """What the provider said when it was last asked; None when it did not answer."""
+        return self.probe.observation if self.probe else None
+
+    @property
+    def summary(self) -> str:
+        if self.probe is None:
+            return "not probed"
+        if self.probe.observation is None:
+            return f"the last probe failed: {self.probe.detail}"
+        return f"the provider says {self.probe.observation.state}"
+
+
+NOT_OBSERVED = AttemptObservation()
+
+
+@dataclass(slots=True)
+class AttemptTracker:
+    """Everything here starts afresh when a control process does, which makes it patient, never hasty."""
+
+    heartbeat_at: float
+    reports: AttemptRow
+    state: tuple[bool, bool, bool, bool]
+    state_since: float
+    silent_probes: int = 0
+    probe: Probe | None = None
+    probed_at: float | None = None
+    billing_observation: Observation | None = None
+    absent_since: float | None = None
+    absent_probes: int = 0
+    stop_requested_since: float | None = None
+    training_since: float | None = None
+    launch_failures: int = 0
+    refusal: Failure | None = None
+    terminated: bool = False
+    delivery_tries: int = 0
+    unreachable: str = ""
+    unreachable_since: float | None = None
+    held_since: float | None = None
+    first_seen_at: float | None = None  # when it was seen before anything was launched
+    billing_start_ms: int | None = None
+    billed_since: float | None = None
+
+    @classmethod
+    def begin(cls, attempt: AttemptView, row: AttemptRow, now: float) -> "AttemptTracker":
+        state = _state(attempt)
+        return cls(
+            heartbeat_at=now,
+            reports=row,
+            state=state,
+            state_since=now,
+            first_seen_at=None if any(state) else now,
+        )
+
+    def update(self, view: JobView, attempt: AttemptView, row: AttemptRow, now: float, now_ms: int) -> None:
+        """Take in the view and the evidence as they are now."""
+        self._update_billing(attempt, now, now_ms)
+        if self.held_since is None and attempt.is_held:
+            self.held_since = now
+        if row.beats != self.reports.beats:
+            self.heartbeat_at, self.silent_probes = now, 0
+        self.reports = row
+        if _state(attempt) != self.state:
+            self.state, self.state_since = _state(attempt), now
+            self.heartbeat_at, self.silent_probes = (
+                now,
+                0,
+            )  # silence before a claim is not the agent's silence
+        if self.stop_requested_since is None and (view.cancel_requested or attempt.stop_reason):
+            self.stop_requested_since = now
+        if self.training_since is None and attempt.training_at_ms is not None:
+            self.training_since = now
+
+    def _update_billing(self, attempt: AttemptView, now: float, now_ms: int) -> None:
+        """Since when it costs, by our own clock; wall clocks are asked once, and may not say what cannot be."""
+        began_ms = attempt.launching_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
+        if began_ms != self.billing_start_ms:
+            self.billing_start_ms = began_ms
+            since = now - max(0, now_ms - began_ms) / 1000
+            self.billed_since = since if self.first_seen_at is None else max(since, self.first_seen_at)
+
+    def record_probe(
+        self, observation: Observation | None, detail: str, now: float, *, asked: float | None = None
+    ) -> None:
+        """An answer is as old as its question: while it was on its way, or this process stood still, things changed."""
+        self.probe, self.probed_at = (
+            Probe(observation=observation, detail=detail),
+            now if asked is None else asked,
+        )
+        self.silent_probes += 1
+        if observation is not None and observation.started_at_ms is not None:
+            self.billing_observation = observation
+        if observation is None or observation.state is not State.ABSENT:
+            self.absent_since, self.absent_probes = None, 0
+        else:
+            self.absent_since = now if self.absent_since is None else self.absent_since
+            self.absent_probes += 1
+
+    def set_unreachable(self, reason: str, now: float) -> None:
+        """Nobody can be asked about it now, for this reason; or somebody can again, for none."""
+        self.unreachable = reason
+        if not reason:
+            self.unreachable_since = None
+        elif self.unreachable_since is None:
+            self.unreachable_since = now
+
+    def record_termination(self) -> None:
+        """Terminate returned: what was not listed before tells nothing about what is left now."""
+        self.terminated = True
+        self.absent_since, self.absent_probes = None, 0
+
+    def observe(self, now: float) -> AttemptObservation:
+        return AttemptObservation(
+            silent_s=now - self.heartbeat_at,
+            silent_probes=self.silent_probes,
+            claimed=self.state[1],
+            probe=self.probe,
+            billing_observation=self.billing_observation,
+            # To when it was last asked for, not to now: while this process stood still nobody looked.
+            absent_s=max(0.0, _since(self.absent_since, self.probed_at or now)),
+            absent_ago_s=_since(self.absent_since, now),
+            absent_probes=self.absent_probes,
+            state_s=now - self.state_since,
+            stop_requested_s=_since(self.stop_requested_since, now),
+            training_s=_since(self.training_since, now),
+            launch_failures=self.launch_failures,
+            refusal=self.refusal,
+            terminated=self.terminated,
+            unreachable=self.unreachable,
+            unreachable_s=_since(self.unreachable_since, now),
+            billed_s=_since(self.billed_since, now),
+            held_s=_since(self.held_since, now),
+            marks=self.reports.marks,
+        )
+
+
+def _state(attempt: AttemptView) -> tuple[bool, bool, bool, bool]:
+    return (
+        attempt.handle is not None,
+        attempt.claimant is not None,
+        attempt.training_at_ms is not None,
+        attempt.is_over,
+    )
+
+
+def _since(start: float | None, now: float) -> float:
+    return 0.0 if start is None else now - start

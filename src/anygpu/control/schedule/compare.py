@@ -1,0 +1,233 @@
+"""Compare the offers that would take a job by the time and money each needs, and store the comparison."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
+from anygpu.control.clock import Clock
+from anygpu.control.progress import deadline_ms, trained_s
+from anygpu.events.facts import Prediction
+from anygpu.events.offers import Offer, OfferKey
+from anygpu.events.types import Event, JobPlanned
+from anygpu.events.view import JobView
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.offers import comparison as planner
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict
+from anygpu.plan.offers.fit import OfferScore, Plan, has_resume_path
+from anygpu.plan.predict.history import PastRun, past_durations
+from anygpu.spec.model import JobSpec
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.plans import Plans
+from anygpu.store.scope import SYSTEM
+
+ReadAnalysis = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
+ReadPastRuns = Callable[
+    [JobSpec, str], Awaitable[Sequence[PastRun]]
+]  # the organisation's runs of the same work
+ConditionsAt = Callable[[str], "Conditions"]  # by backend
+T = TypeVar("T")
+RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
+DOUBTFUL_SCORE = 1e30  # behind everything that is not in doubt
+
+
+class Conditions(NamedTuple):
+    """What holds where a backend rents, beside the price of an offer."""
+
+    credit_microusd: int = 0  # left to spend there before it costs money
+    egress_microusd_per_gib: int = 0
+
+
+def no_conditions(backend: str) -> Conditions:
+    """Where there is nothing but the price."""
+    return Conditions()
+
+
+async def no_analysis(spec: JobSpec, organisation: str) -> Analysis | None:
+    """Where nobody reads code."""
+    return None
+
+
+async def no_past_runs(spec: JobSpec, organisation: str) -> Sequence[PastRun]:
+    """Where no runs are kept."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobComparison:
+    """All places with their bills, and what was read of the job."""
+
+    comparison: Comparison
+    analysis: Analysis | None
+    ranked: Mapping[
+        OfferKey, RankedOffer
+    ]  # all of them, written out once: many jobs may share the comparison
+    plan_keys: dict[OfferKey, str] = field(default_factory=dict)  # where it is kept, by what was chosen
+
+    def scores(self, *, begun: bool = False) -> Mapping[OfferKey, OfferScore]:
+        """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it.
+
+        `begun`: it has trained already, and the prediction is of the whole: the places are only put in order.
+        """
+        return {place: _score(line, begun=begun) for place, line in self.ranked.items()}
+
+
+class OfferComparer:
+    """What is read of a job is read once; what it is compared with changes all the time."""
+
+    def __init__(
+        self,
+        read: ReadAnalysis,
+        plans: Plans,
+        clock: Clock,
+        remembers: ReadPastRuns = no_past_runs,
+        conditions_at: ConditionsAt = no_conditions,
+    ) -> None:
+        self._read_analysis, self._plans, self._clock = read, plans, clock
+        self._read_past_runs, self.conditions_at = remembers, conditions_at
+
+    async def compare(self, view: JobView, offers: Sequence[Offer]) -> JobComparison:
+        """Never fails: what cannot be read of the job is not known of it."""
+        read = await self.analysis(view)
+        past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
+        duration = past_durations(view.spec, read, past or ())
+        places = [as_candidate(offer, self.conditions_at(offer.backend)) for offer in offers]
+        left_s = deadline_left_s(view, self._clock.wall_ms())
+        planned = planner.rank(view.spec, read, places, deadline_s=left_s, duration=duration)
+        if left_s is not None and not planned.ranked:  # better late than never
+            planned = planner.rank(view.spec, read, places, duration=duration)
+        lines = {line.candidate.offer.key: line for line in (*planned.rejected, *planned.ranked)}
+        return JobComparison(comparison=planned, analysis=read, ranked=lines)
+
+    async def analysis(self, view: JobView) -> Analysis | None:
+        return await _none_on_error(self._read_analysis(view.spec, view.organisation))
+
+    async def store_plan(self, view: JobView, compared: JobComparison, chosen: Offer) -> JobPlanned:
+        """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
+        line = compared.ranked.get(chosen.key)
+        if chosen.key not in compared.plan_keys:
+            told = comparison_as_dict(compared.comparison, compared.analysis)
+            told["choice"] = None if line is None else offer_as_dict(line)
+            compared.plan_keys[chosen.key] = await self._store(view.organisation, told)
+        known = line is not None and line.basis != "nothing"
+        return JobPlanned(
+            plan=compared.plan_keys[chosen.key], prediction=prediction_of(line) if line and known else None
+        )
+
+    async def _store(self, organisation: str, told: dict[str, Any]) -> str:
+        try:
+            return await self._plans.keep(organisation, told)
+        except Exception:  # noqa: BLE001
+            return ""
+
+
+async def _none_on_error(asked: Awaitable[T]) -> T | None:
+    """A store that cannot be read now must not keep the job from running."""
+    try:
+        return await asked
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+    """Whether comparing can change where the job goes: a free machine of one's own is taken as it is."""
+    if len(offers) < 2:
+        return False
+    quick = spec.placement.strategy in ("fastest", "balanced")
+    return quick or not any(not offer.is_paid and offer.free != 0 for offer in offers)
+
+
+def work_key(view: JobView) -> object:
+    """The same for jobs between which a comparison makes no difference."""
+    spec = view.spec
+    what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
+    needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
+    where = spec.resources, spec.placement, has_resume_path(spec)
+    return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
+
+
+def as_candidate(offer: Offer, conditions: Conditions) -> Candidate:
+    usual_s = RENTED_BOOT_S if offer.is_paid and offer.free is None else OWN_BOOT_S
+    boot_s = offer.expected_wait_s or usual_s
+    return Candidate(offer=offer, boot_s=boot_s, configured=True, **conditions._asdict())
+
+
+def deadline_left_s(view: JobView, now_ms: int) -> float | None:
+    """The time there is for the whole job: until the deadline, and what its newest checkpoint holds already."""
+    by_ms = deadline_ms(view)
+    return None if by_ms is None else (by_ms - now_ms) / 1000 + trained_s(view, view.newest_checkpoint)
+
+
+def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
+    """The job with what the comparison says of its first firm place, until something better is known."""
+    firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
+    line = compared.ranked.get(offer.key) if compared is not None and (offer := next(firm, None)) else None
+    if view.prediction is not None or line is None or line.basis == "nothing":
+        return view
+    return replace(view, prediction=prediction_of(line))
+
+
+def prediction_of(line: RankedOffer) -> Prediction:
+    wall, cost = line.bill.wall_s, line.bill.cost_microusd
+    return Prediction(
+        wall_s=wall.expected,
+        wall_low_s=wall.low,
+        wall_high_s=wall.high,
+        cost_microusd=round(cost.expected),
+        cost_low_microusd=round(cost.low),
+        cost_high_microusd=round(cost.high),
+        basis=line.basis,
+        confidence=line.confidence,
+    )
+
+
+def _score(line: RankedOffer, *, begun: bool) -> OfferScore:
+    if not line.rejection:
+        return OfferScore(score=line.score)
+    doubtful = line.confidence == "low" and not line.certain
+    return OfferScore(score=DOUBTFUL_SCORE, rejection="" if begun or doubtful else line.rejection)
+
+
+OffersFor = Callable[[JobView], Awaitable[list[Offer]]]
+EXPLAIN_PAUSE_S = 0.05  # between two: nobody waits for it, and others do for the loop
+EXPLAIN_BATCH = 50
+
+
+def lacks_plan(view: JobView) -> bool:
+    """It has a place, and nothing says why that one."""
+    return view.live_attempt is not None and not view.plan and view.predicted is None
+
+
+class PlanExplainer:
+    """Beside the rounds, and never in a hurry."""
+
+    def __init__(self, journal: Journal, offers: OffersFor, comparer: OfferComparer, clock: Clock) -> None:
+        self._journal, self._offers = journal, offers
+        self._comparer, self._clock = comparer, clock
+
+    async def run(self, views: Sequence[JobView], guard: Guard) -> list[JobView]:
+        """The jobs that changed. Jobs that are the same work are compared once."""
+        known: dict[object, JobComparison] = {}
+        changed = []
+        for view in views:
+            key = view.organisation, work_key(view)
+            if key not in known:
+                known[key] = await self._comparer.compare(view, await self._offers(view))
+            changed += await self._explain(view, known[key], guard)
+            await self._clock.sleep(EXPLAIN_PAUSE_S)
+        return changed
+
+    async def _explain(self, view: JobView, compared: JobComparison, guard: Guard) -> list[JobView]:
+        live = view.live_attempt
+        if live is None:
+            return []
+        told = await self._comparer.store_plan(view, compared, live.offer)
+        if not told.plan and told.prediction is None:
+            return []
+
+        def explain(fresh: JobView) -> list[Event]:
+            return [told] if lacks_plan(fresh) else []
+
+        at_ms = self._clock.wall_ms()
+        written = await self._journal.transact(SYSTEM, view.id, explain, at_ms=at_ms, guard=guard)
+        return [written.view] if written.recorded else []

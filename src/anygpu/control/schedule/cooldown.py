@@ -1,0 +1,71 @@
+"""Places that failed a moment ago are left alone for a while, so that the next one is tried at once."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from anygpu.control.clock import Clock
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import OfferKey
+from anygpu.events.view import AttemptView, JobView
+
+
+class Cooldown:
+    """Learns from attempts as they end. What a new process does not know it learns from the newest attempts."""
+
+    def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
+        self._clock = clock
+        self._policy = policy
+        self._counted: set[tuple[str, int, bool]] = set()
+        self._failures: Counter[OfferKey] = Counter()  # in a row
+        self._until: dict[OfferKey, tuple[float, str]] = {}
+        self._preempted: dict[OfferKey, float] = {}
+
+    def observe(self, views: Iterable[JobView]) -> None:
+        """Every live job, at every pass: each attempt counts once when it starts and once when it is over."""
+        attempts = [(v.id, v.newest_attempt) for v in views if v.newest_attempt is not None]
+        newest = {(job_id, each.number, each.is_over): each for job_id, each in attempts}
+        for key in sorted(newest.keys() - self._counted):
+            self._count(newest[key])
+        self._counted = set(newest)
+
+    def blocked(self) -> dict[OfferKey, str]:
+        """Not to be tried now, and why."""
+        now = self._clock.monotonic()
+        self._until = {place: known for place, known in self._until.items() if known[0] > now}
+        return {place: reason for place, (_, reason) in self._until.items()}
+
+    def next_at(self) -> float:
+        """When the first of the closed places may be tried again."""
+        return min((until for until, _ in self._until.values()), default=float("inf"))
+
+    def recently_preempted(self) -> frozenset[OfferKey]:
+        """Took a machine back a moment ago: others first."""
+        now = self._clock.monotonic()
+        self._preempted = {place: until for place, until in self._preempted.items() if until > now}
+        return frozenset(self._preempted)
+
+    def _count(self, attempt: AttemptView) -> None:
+        place = attempt.offer.key
+        if attempt.claimant is not None:
+            self._failures.pop(place, None)
+        failure = failure_of(attempt) if attempt.is_over else None
+        if failure is None or failure.code in PLANNED_STOPS or attempt.makes_room_for:
+            return
+        if failure.blame is Blame.LAUNCH:
+            self._block(place, failure, times=0)
+        elif failure.blame is Blame.PREEMPTION:
+            self._preempted[place] = self._clock.monotonic() + self._policy.cooldown_max_s
+            self._block(place, failure, times=1)
+
+    def _block(self, place: OfferKey, failure: Failure, *, times: int) -> None:
+        """Twice as long with each failure in a row, after the first `times`."""
+        self._failures[place] += 1
+        beyond = self._failures[place] - times
+        if beyond > 0:
+            pause_s = min(
+                self._policy.cooldown_max_s, self._policy.cooldown_base_s * 2.0 ** min(beyond - 1, 16)
+            )
+            where = " ".join(part for part in (place[0], place[3], place[1]) if part)
+            self._until[place] = (self._clock.monotonic() + pause_s, f"{where}: {failure.message}")

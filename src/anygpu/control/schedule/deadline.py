@@ -1,0 +1,410 @@
+"""Choose between spot and on-demand for jobs with a deadline, when they start and while they run.
+
+`DeadlineTracker` remembers how spot has been for each job; the functions are pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from anygpu.control.clock import Clock
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.progress import (
+    checkpoint_interval_s,
+    deadline_ms,
+    expected_training_s,
+    remaining_s,
+    startup_s,
+    unsaved_s,
+)
+from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.offers import MICROUSD, Offer
+from anygpu.events.types import AttemptLost, Event, StopRequested
+from anygpu.events.view import JobView
+from anygpu.plan.hardware import gpus
+from anygpu.plan.offers.fit import FitResult, Plan, has_resume_path
+from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
+from anygpu.plan.spot.availability import AvailabilityInterval, SpotAvailability
+from anygpu.plan.spot.policy import (
+    ON_DEMAND,
+    WAIT,
+    MachineChoice,
+    SpotDecision,
+    SpotJob,
+    TickState,
+    choose_machine,
+    slack_s,
+)
+
+FAILED_BY_PLACE = (Blame.LAUNCH, Blame.PREEMPTION)
+MAX_BLOCKED_TICKS = 16.0
+FRESH_S = 60.0  # a job leaves a machine it need not leave only so soon after a checkpoint
+MoveReason = Literal["deadline", "cheaper"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotChoices:
+    """What there is to choose from: spot by zone, and the on-demand place the deadline counts on."""
+
+    spot: Mapping[str, FitResult]
+    on_demand: FitResult
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        return tuple(
+            zone for zone, ranked in self.spot.items() if not ranked.wait_reason and not ranked.avoided
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotSituation:
+    """One job at one moment, as the policy is asked about it."""
+
+    job: SpotJob
+    at: TickState
+    deadline_at_ms: int  # the deadline
+    now_ms: int
+
+    @property
+    def spare_s(self) -> float:
+        return slack_s(self.job, self.at)
+
+    @property
+    def latest_ms(self) -> int:
+        """Until then there is time to wait, and to try spot after that."""
+        return self.now_ms + round((self.spare_s - self.at.tick_s - _trial_s(self.job, self.at)) * 1000)
+
+
+def has_deadline(view: JobView) -> bool:
+    """Whether spot or not is a question of time for this job, and not of the price alone."""
+    limits = view.spec.limits
+    timed = limits.deadline_s is not None or limits.deadline_at is not None
+    return timed and view.spec.placement.interruptible != "no"
+
+
+def spot_choices(plan: Plan) -> SpotChoices | None:
+    """None when nothing but spot fits: nothing can then protect the deadline. Spot that is no cheaper or is slower
+    than on-demand is left out.
+    """
+    fitting = [ranked for ranked in plan.ranked if not ranked.rejection]
+    lasting = [ranked for ranked in fitting if not ranked.offer.interruptible]
+    if not lasting:
+        return None
+    on_demand = next((ranked for ranked in lasting if not ranked.wait_reason), lasting[0])
+    spot: dict[str, FitResult] = {}
+    for ranked in fitting:
+        if ranked.offer.interruptible and _beats_on_demand(ranked.offer, on_demand.offer):
+            spot.setdefault(zone_name(ranked.offer), ranked)
+    return SpotChoices(spot=spot, on_demand=on_demand)
+
+
+def zone_name(offer: Offer) -> str:
+    return " ".join(part for part in (offer.backend, offer.zone or offer.region, offer.name) if part)
+
+
+def spot_situation(
+    view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy
+) -> SpotSituation | str:
+    """What to ask the policy; or why it is not asked, so that the deadline is not gambled with."""
+    by_ms, whole_s = deadline_ms(view), expected_training_s(view)
+    if by_ms is None or whole_s is None:
+        return "nothing says how long it takes, and it has a deadline; give placement.expected_duration"
+    if not (has_resume_path(view.spec) or view.checkpoints or view.past_checkpoints):
+        return "nothing shows that it can resume, and it has a deadline; give checkpoint.paths"
+    unsaved = unsaved_s(view, now_ms)
+    again_s = max(checkpoint_interval_s(view), unsaved)
+    restart_s = startup_s(view, policy) + again_s
+    job = SpotJob(
+        work_s=whole_s,
+        deadline_s=(by_ms - view.submitted_at_ms) / 1000,
+        restart_s=restart_s,
+        on_demand_usd_per_hour=_on_demand_price(view, among),
+        spot_usd_per_hour=_spot_prices(view, among),
+        detection_s=max_recovery_s(among.on_demand.offer, policy),
+    )
+    running = running_on(view)
+    at = TickState(
+        now_s=(now_ms - view.submitted_at_ms) / 1000,
+        work_left_s=max(0.0, remaining_s(view, whole_s) - unsaved),
+        available=available_zones(view, among, now_ms, policy),
+        running=running,
+        starting_s=_starting_s(view, now_ms, policy),
+        tick_s=policy.max_decision_delay_s if running.kind == "spot" else _tick_s(restart_s, policy),
+    )
+    return SpotSituation(job=job, at=at, deadline_at_ms=by_ms, now_ms=now_ms)
+
+
+def decide_spot(asked: SpotSituation, weather: SpotAvailability) -> SpotDecision:
+    """What the policy says; but nobody waits for spot that could not be tried any more when it comes."""
+    said = choose_machine(asked.job, asked.at, with_new_zones(weather, asked.at.available))
+    if said.choice == WAIT and asked.latest_ms < asked.now_ms:
+        return SpotDecision(ON_DEMAND, "no time is left to try spot")
+    return said
+
+
+def with_new_zones(weather: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
+    """What came up since the last look counts as seen once."""
+    came = {
+        zone: observed.observe(continues=True)
+        for zone, observed in weather.zones.items()
+        if zone in available and not observed.age
+    }
+    return replace(weather, zones={**weather.zones, **came}) if came else weather
+
+
+def apply_decision(plan: Plan, among: SpotChoices, said: SpotDecision, asked: SpotSituation | None) -> Plan:
+    """The plan as the policy wants it: the place it names first, or every place waiting."""
+    if said.choice.kind == "spot":
+        chosen = among.spot[said.choice.zone]
+        return Plan(ranked=(chosen, *(ranked for ranked in plan.ranked if ranked is not chosen)))
+    if said.choice == ON_DEMAND or asked is None:
+        if among.on_demand.wait_reason:
+            return plan  # better spot than nothing
+        return Plan(
+            ranked=tuple(
+                _with_wait_reason(r, said.reason) if r.offer.interruptible else r for r in plan.ranked
+            )
+        )
+    until = f"waits for spot until {_clock(asked.latest_ms, asked.now_ms)} at the latest; then on-demand"
+    return Plan(ranked=tuple(_with_wait_reason(ranked, until) for ranked in plan.ranked))
+
+
+def move_reason(view: JobView, among: SpotChoices, said: SpotDecision, now_ms: int) -> MoveReason | None:
+    """Whether a job that runs shall go elsewhere, and why."""
+    live = view.live_attempt
+    if live is None or live.stop_reason is not None or view.cancel_requested or view.migrate_to:
+        return None
+    if live.offer.interruptible:
+        return "deadline" if said.choice == ON_DEMAND and not among.on_demand.wait_reason else None
+    return "cheaper" if said.choice.kind == "spot" and has_fresh_checkpoint(view, now_ms) else None
+
+
+def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
+    """Hardly anything would have to be done again."""
+    live, newest = view.live_attempt, view.newest_checkpoint
+    own = live is not None and newest is not None and newest.attempt == live.number
+    return own and unsaved_s(view, now_ms) <= FRESH_S
+
+
+def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
+    """It saves and stops; one that has not begun is given up. Evaluated inside the journal's transaction."""
+    live = view.live_attempt
+    if live is None or live.number != number or live.stop_reason is not None or view.cancel_requested:
+        return []
+    if live.claimant is not None:
+        return [StopRequested(attempt=number, reason=reason)]
+    text = "it has not begun, and its deadline needs a machine that is not taken back"
+    failure = Failure(code=reason, message=text, blame=Blame.PREEMPTION)
+    return [AttemptLost(attempt=number, evidence=text, failure=failure)]
+
+
+def next_check_s(asked: SpotSituation, policy: ControlPolicy) -> float:
+    """When to look again at a job that runs: a tick, or sooner when the safety net may be reached by then."""
+    if asked.at.running.kind != "spot":
+        return policy.spot_check_every_s
+    return min(policy.spot_check_every_s, max(policy.retry_interval_s, asked.spare_s - asked.job.detection_s))
+
+
+def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
+    """From a machine's unseen death to the next launch: one look, its stop, its fence and a backoff."""
+    # The provider says that it is gone, or its lease has run out, whichever is sooner.
+    fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))
+    return policy.max_decision_delay_s + policy.stop_allowance_s + fence_s + policy.retry_max_s
+
+
+def running_on(view: JobView) -> MachineChoice:
+    live = view.live_attempt
+    if live is None:
+        return WAIT
+    return MachineChoice("spot", zone_name(live.offer)) if live.offer.interruptible else ON_DEMAND
+
+
+def available_zones(view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy) -> tuple[str, ...]:
+    """Zones that offer spot and have not just failed this job, and the one it runs in."""
+    here = running_on(view)
+    firm = here == ON_DEMAND
+    shut = {
+        zone
+        for zone, (since_ms, until_ms) in _blocked_zones(view, policy, firm=firm).items()
+        if since_ms <= now_ms <= until_ms  # what a clock that was set back has yet to see shuts nothing
+    }
+    return tuple(sorted({zone for zone in among.available if zone not in shut} | {here.zone} - {""}))
+
+
+def _blocked_zones(view: JobView, policy: ControlPolicy, *, firm: bool) -> dict[str, tuple[int, float]]:
+    """A zone that failed the job counts as gone for a tick. Before a firm machine is left for one that fails again
+    and again, twice as long each time.
+    """
+    times: dict[str, tuple[int, float]] = {}
+    streaks: Counter[str] = Counter()
+    for attempt in view.attempts:
+        zone, failure = zone_name(attempt.offer), failure_of(attempt) if attempt.is_over else None
+        if attempt.training_at_ms is not None:
+            streaks[zone] = 0
+        if failure is None or failure.code in PLANNED_STOPS or failure.blame not in FAILED_BY_PLACE:
+            continue
+        streaks[zone] += 1
+        ticks = min(MAX_BLOCKED_TICKS, 2.0 ** streaks[zone]) if firm else 1.0
+        since_ms = attempt.ended_at_ms or 0
+        times[zone] = since_ms, since_ms + ticks * policy.spot_check_every_s * 1000
+    return times
+
+
+def _starting_s(view: JobView, now_ms: int, policy: ControlPolicy) -> float:
+    live = view.live_attempt
+    if live is None or live.training_at_ms is not None:
+        return 0.0
+    return max(0.0, startup_s(view, policy) - (now_ms - live.launching_at_ms) / 1000)
+
+
+def _tick_s(restart_s: float, policy: ControlPolicy) -> float:
+    return min(policy.spot_check_every_s, max(policy.max_decision_delay_s, restart_s))
+
+
+def _trial_s(job: SpotJob, at: TickState) -> float:
+    return min(at.tick_s, job.restart_s) + job.detection_s
+
+
+def _with_wait_reason(ranked: FitResult, why_not: str) -> FitResult:
+    return ranked if ranked.rejection or ranked.wait_reason else replace(ranked, wait_reason=why_not)
+
+
+def _beats_on_demand(spot: Offer, on_demand: Offer) -> bool:
+    return spot.price_microusd_per_hour < on_demand.price_microusd_per_hour and _is_as_fast(spot, on_demand)
+
+
+def _is_as_fast(one: Offer, other: Offer) -> bool:
+    """A slower machine would fall behind the clock while it runs."""
+    if gpus.canonical_name(one.gpu_kind) == gpus.canonical_name(other.gpu_kind):
+        return one.gpu_count >= other.gpu_count and (one.gpu_count > 0 or one.cpus >= other.cpus)
+    here = gpus.spec(one.gpu_kind, memory_gib=one.gpu_memory_gib)
+    there = gpus.spec(other.gpu_kind, memory_gib=other.gpu_memory_gib)
+    if here is None or there is None:
+        return False
+    longer = (
+        gpu_slowdown(here, there)
+        * multi_gpu_speedup(max(1, other.gpu_count))
+        / multi_gpu_speedup(max(1, one.gpu_count))
+    )
+    return longer <= 1
+
+
+def _on_demand_price(view: JobView, among: SpotChoices) -> float:
+    """Of the machine it runs on, if that is one."""
+    live = view.live_attempt
+    paid = None if live is None or live.offer.interruptible else live.hourly_microusd
+    return _usd(among.on_demand.offer) if paid is None else paid / MICROUSD
+
+
+def _spot_prices(view: JobView, among: SpotChoices) -> dict[str, float]:
+    live = view.live_attempt
+    here = (
+        {zone_name(live.offer): live.hourly_microusd / MICROUSD}
+        if live is not None and live.offer.interruptible
+        else {}
+    )
+    return {zone: _usd(ranked.offer) for zone, ranked in among.spot.items()} | here
+
+
+def _usd(offer: Offer) -> float:
+    return offer.price_microusd_per_hour / MICROUSD
+
+
+def _clock(at_ms: int, now_ms: int) -> str:
+    at, now = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (at_ms, now_ms))
+    return at.strftime("%H:%M UTC" if at.date() == now.date() else "%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(slots=True)
+class _SpotHistory:
+    """Of one job."""
+
+    availability: SpotAvailability
+    observed_at: float = float("-inf")
+    due_at: float = float("-inf")  # when to look at it again while it runs
+    stage: object = None  # at the last look: what changes at once how much time is to spare
+    wants_spot: bool = False  # as soon as it has a fresh checkpoint
+
+
+class DeadlineTracker:
+    """For jobs that wait, a plan as the policy wants it; for those that run, whether they shall move."""
+
+    def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
+        self._clock = clock
+        self._policy = policy
+        self._histories: dict[str, _SpotHistory] = {}
+
+    def apply_policy(self, view: JobView, plan: Plan) -> Plan:
+        """A job with a deadline that has nothing to choose from keeps its plan."""
+        among = spot_choices(plan)
+        if among is None or not among.spot or plan.choice is None or view.migrate_to:
+            return plan
+        now_ms = self._clock.wall_ms()
+        asked = spot_situation(view, among, now_ms, self._policy)
+        if isinstance(asked, str):
+            return apply_decision(plan, among, SpotDecision(ON_DEMAND, asked), None)
+        return apply_decision(plan, among, self._decide(view, among, asked), asked)
+
+    def check_move(self, view: JobView, plan: Plan) -> MoveReason | None:
+        """Whether a job that runs shall save, stop, and go on elsewhere."""
+        tracker, among = self._history(view), spot_choices(plan)
+        tracker.due_at, tracker.wants_spot = self._clock.monotonic() + self._policy.spot_check_every_s, False
+        tracker.stage = _stage(view)
+        if among is None:
+            return None
+        now_ms = self._clock.wall_ms()
+        asked = spot_situation(view, among, now_ms, self._policy)
+        if isinstance(asked, str):
+            return None
+        tracker.due_at = self._clock.monotonic() + next_check_s(asked, self._policy)
+        said = self._decide(view, among, asked)
+        tracker.wants_spot = asked.at.running == ON_DEMAND and said.choice.kind == "spot"
+        return move_reason(view, among, said, now_ms)
+
+    def next_at(self, views: Iterable[JobView]) -> float:
+        """When the first of these, which have deadlines, is to be looked at."""
+        return min((self._due(view) for view in views), default=float("inf"))
+
+    def due(self, views: Iterable[JobView]) -> list[JobView]:
+        now = self._clock.monotonic()
+        return [view for view in views if self._due(view) <= now]
+
+    def keep_only(self, live: Set[str]) -> None:
+        for job_id in [*self._histories.keys() - live]:
+            del self._histories[job_id]
+
+    def _due(self, view: JobView) -> float:
+        live = view.live_attempt
+        if live is None or live.stop_reason is not None:
+            return float("inf")
+        tracker = self._history(view)
+        fresh = tracker.wants_spot and has_fresh_checkpoint(view, self._clock.wall_ms())
+        return float("-inf") if fresh or tracker.stage != _stage(view) else tracker.due_at
+
+    def _decide(self, view: JobView, among: SpotChoices, asked: SpotSituation) -> SpotDecision:
+        tracker = self._history(view)
+        zones = {
+            zone: AvailabilityInterval()
+            for zone in asked.job.spot_usd_per_hour
+            if zone not in tracker.availability.zones
+        }
+        if zones:
+            tracker.availability = replace(
+                tracker.availability, zones={**tracker.availability.zones, **zones}
+            )
+        if self._clock.monotonic() - tracker.observed_at >= self._policy.spot_check_every_s:
+            tracker.observed_at = self._clock.monotonic()
+            tracker.availability = tracker.availability.observe(asked.at.available)
+        return decide_spot(asked, tracker.availability)
+
+    def _history(self, view: JobView) -> _SpotHistory:
+        unknown = SpotAvailability.initial((), self._policy.spot_check_every_s)
+        return self._histories.setdefault(view.id, _SpotHistory(availability=unknown))
+
+
+def _stage(view: JobView) -> object:
+    live = view.live_attempt
+    return live and (live.number, live.training_at_ms), view.prediction

@@ -1,0 +1,360 @@
+"""Decide whether to migrate a running job to a better offer. docs/planning.md has the rules.
+
+Only for jobs that run on a machine that costs, have shown their pace there, can go on from a checkpoint of this
+attempt, and have no deadline: those have a policy of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from math import inf
+
+from anygpu.control.clock import Clock
+from anygpu.control.forecasts import TEARDOWN_PAID_S, with_interruptions
+from anygpu.control.money import format_dollars, remaining_budget
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.progress import checkpoint_interval_s, deadline_ms, startup_s, unsaved_s, used_time_s
+from anygpu.control.schedule.compare import Conditions, ConditionsAt, as_candidate
+from anygpu.control.schedule.deadline import has_fresh_checkpoint
+from anygpu.control.timers import TimerQueue
+from anygpu.events.facts import FIRST_STEPS, BetterPlace
+from anygpu.events.offers import Offer
+from anygpu.events.types import BetterPlaceFound, Event, StopRequested
+from anygpu.events.view import AttemptView, JobView
+from anygpu.plan.analyse.findings import BLIND, Analysis
+from anygpu.plan.offers.bill import Span
+from anygpu.plan.offers.estimate import GB_PER_GIB, Estimator
+from anygpu.plan.offers.fit import Plan
+from anygpu.plan.offers.migration import (
+    CurrentRun,
+    MigrationMode,
+    MigrationOption,
+    MigrationPolicy,
+    RemainingWork,
+    evaluate_migration,
+    is_worth_moving,
+    machine_speed,
+    savings_share,
+    slowdown,
+)
+from anygpu.plan.predict.step_time import StepWork
+from anygpu.spec.model import JobSpec
+
+MIGRATION_REASON = "cheaper"  # as a job with a deadline that leaves on-demand for spot
+MAX_CANDIDATES = 50  # places that promise most: the rest is not worked out
+A_GIB = 2**30
+MIN_CHANGE = 0.25  # by what share a gain must have changed to be told again
+
+
+def migration_mode(spec: JobSpec, rules: MigrationPolicy) -> MigrationMode:
+    """The job's own word, else the server's."""
+    return spec.placement.move or rules.mode
+
+
+def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | None:
+    """The attempt, when all is known that a move has to be weighed by and nothing speaks against one."""
+    live, told = view.live_attempt, view.prediction
+    if (
+        live is None
+        or not live.hourly_microusd
+        or live.training_at_ms is None
+        or live.stop_reason is not None
+    ):
+        return None
+    if view.cancel_requested or view.migrate_to or deadline_ms(view) is not None:
+        return None
+    if migration_mode(view.spec, rules) == "never" or view.spec.placement.strategy == "queue":
+        return None
+    known = told is not None and told.basis == FIRST_STEPS and view.calibrated == live.number
+    return (
+        live
+        if known and has_own_checkpoint(view, live) and len(past_migrations(view)) < rules.max_moves
+        else None
+    )
+
+
+def has_own_checkpoint(view: JobView, attempt: AttemptView) -> bool:
+    """It has shown in this attempt that its state can be saved and is held."""
+    newest = view.newest_checkpoint
+    return newest is not None and newest.attempt == attempt.number
+
+
+def past_migrations(view: JobView) -> list[AttemptView]:
+    """The attempts that were left for a better place."""
+    return [attempt for attempt in view.attempts if attempt.stop_reason == MIGRATION_REASON]
+
+
+def find_better_offer(
+    view: JobView,
+    plan: Plan,
+    read: Analysis | None,
+    now_ms: int,
+    policy: ControlPolicy,
+    conditions_at: ConditionsAt,
+) -> BetterPlace | None:
+    """The best of the places that pay; None when staying is best, or not surely worse."""
+    rules, strategy = policy.migration, view.spec.placement.strategy
+    live = eligible_attempt(view, rules)
+    left = None if live is None else _remaining_work(view, live, read, now_ms, policy)
+    if live is None or left is None:
+        return None
+    here = _current_run(live, now_ms, conditions_at(live.offer.backend))
+    offers = _promising(view, live, left, _free_offers(view, live, plan, read))
+    candidates = [as_candidate(offer, conditions_at(offer.backend)) for offer in offers]
+    weighed = [found for place in candidates if (found := evaluate_migration(here, left, place)) is not None]
+    paying = [
+        found
+        for found in weighed
+        if _is_allowed(view, found, now_ms, policy)
+        and is_worth_moving(
+            found, strategy, rules, preference_gain=_preference_gain(view, live, found.candidate.offer)
+        )
+    ]
+    best = max(paying, key=lambda found: _rank(view, live, found), default=None)
+    return None if best is None else _better_place(best, by_itself=migration_mode(view.spec, rules) == "act")
+
+
+def migration_events(
+    view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: MigrationPolicy
+) -> list[Event]:
+    """What is new of it; and, where the job is to act on it and has just saved, that it stops. In a transaction."""
+    live = eligible_attempt(view, rules)
+    if live is None or live.number != number:
+        return []
+    news: list[Event] = (
+        [BetterPlaceFound(attempt=number, better=found)] if is_news(view.better, found, rules) else []
+    )
+    if found is None or not found.by_itself or not has_fresh_checkpoint(view, now_ms):
+        return news
+    return [*news, StopRequested(attempt=number, reason=MIGRATION_REASON, message=describe_migration(found))]
+
+
+def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: MigrationPolicy) -> bool:
+    """Another place, another answer, or figures that are clearly different."""
+    if known is None or found is None:
+        return known is not found
+    if known.offer.key != found.offer.key or known.by_itself != found.by_itself:
+        return True
+    dearer = abs(known.saves_microusd - found.saves_microusd)
+    later_s = abs(known.sooner_s - found.sooner_s)
+    return (
+        dearer > max(rules.min_saving_microusd, MIN_CHANGE * abs(known.saves_microusd))
+        or later_s > max(rules.min_saving_s, MIN_CHANGE * abs(known.sooner_s))
+    )  # fmt: skip
+
+
+def target_offer(view: JobView) -> Offer | None:
+    """The place a job that has stopped for it, or was told to go to that backend, takes first."""
+    newest, found = view.newest_attempt, view.better
+    if newest is None or found is None:
+        return None
+    asked = view.migrate_to == found.offer.backend
+    return found.offer if asked or newest.stop_reason == MIGRATION_REASON else None
+
+
+def describe_migration(found: BetterPlace) -> str:
+    offer = found.offer
+    where = " ".join(part for part in (offer.backend, offer.name, offer.region) if part)
+    saves, sooner = found.saves_microusd, round(found.sooner_s / 60)
+    money = f"for {format_dollars(abs(saves))} {'less' if saves >= 0 else 'more'}"
+    return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
+
+
+def _current_run(live: AttemptView, now_ms: int, conditions: Conditions) -> CurrentRun:
+    began_ms = live.started_at_ms or live.launching_at_ms
+    return CurrentRun(
+        offer=live.offer,
+        price_microusd_per_hour=live.hourly_microusd,
+        used_s=max(0, now_ms - began_ms) / 1000,
+        egress_microusd_per_gib=conditions.egress_microusd_per_gib,
+    )
+
+
+def _remaining_work(
+    view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: ControlPolicy
+) -> RemainingWork | None:
+    """None when it should be done by now."""
+    told, saved = view.prediction, view.newest_checkpoint
+    if told is None:
+        return None
+    gone_s = (now_ms - view.attempts[0].launching_at_ms) / 1000
+    slowed = with_interruptions(view, live, 3600.0) / 3600.0
+    expected_s = (told.wall_s - gone_s - TEARDOWN_PAID_S) / slowed
+    if expected_s <= 0:
+        return None
+    return RemainingWork(
+        work_s=Span(
+            expected=expected_s,
+            low=max(0.0, min(expected_s, told.wall_low_s - gone_s)),
+            high=max(expected_s, (told.wall_high_s - gone_s) / slowed),
+        ),
+        unsaved_s=unsaved_s(view, now_ms),
+        checkpoint_gib=saved.size / A_GIB if saved is not None else 0.0,
+        setup_s=startup_s(view, policy),
+        checkpoint_every_s=checkpoint_interval_s(view),
+        stop_limit_s=policy.stop_limit_for(MIGRATION_REASON),
+        step_work=_step_work(read),
+    )
+
+
+def _step_work(read: Analysis | None) -> StepWork | None:
+    needs = read.characteristics if read is not None else None
+    return needs.effort.work if needs is not None and needs.effort is not None else None
+
+
+def _free_offers(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
+    """Free now, not where it is, not left before, and nothing known of the job speaks against it."""
+    been = {attempt.offer.key for attempt in (*past_migrations(view), live)}
+    question = Estimator(spec=view.spec, analysis=read)
+    offers = [
+        ranked.offer
+        for ranked in plan.ranked
+        if not ranked.rejection
+        and not ranked.wait_reason
+        and not ranked.avoided
+        and ranked.offer.key not in been
+    ]
+    return [
+        offer
+        for offer in offers
+        if _has_memory(view, live.offer, offer, read) and not question.unsupported_gpu_reason(offer)
+    ]
+
+
+def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
+    """Memory: as much as where it runs now, or as much as the job says or its code is read to need."""
+    if not here.gpu_count or there.gpu_memory_gib >= here.gpu_memory_gib:
+        return True
+    asked = view.spec.resources.gpu.memory_gib if view.spec.resources.gpu else None
+    if asked:
+        return asked <= there.gpu_memory_gib
+    needs = read.characteristics if read is not None else None
+    known = needs is not None and needs.gpu_memory_gb.confidence > BLIND
+    return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GB_PER_GIB
+
+
+def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Sequence[Offer]) -> list[Offer]:
+    """By speed and price alone: so many places are worth working out in full."""
+
+    def promise(offer: Offer) -> tuple[float, float]:
+        slower = slowdown(machine_speed(offer), machine_speed(live.offer), left.step_work)
+        if slower is None:
+            return inf, inf
+        times = slower.expected
+        cost = times * offer.price_microusd_per_hour / max(1, live.hourly_microusd)
+        match view.spec.placement.strategy:
+            case "fastest":
+                return 0.0, times
+            case "balanced":
+                return 0.0, times + cost
+            case "preferred":
+                return -_preference_gain(view, live, offer), cost
+            case _:
+                return 0.0, cost
+
+    return nsmallest(MAX_CANDIDATES, offers, key=promise)
+
+
+def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
+    """By how many places earlier in the job's list."""
+    order = [*view.spec.placement.fallbacks]
+    rank = {name: at for at, name in enumerate(order)}
+    return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
+
+
+def _is_allowed(view: JobView, found: MigrationOption, now_ms: int, policy: ControlPolicy) -> bool:
+    """Even in the worst case within the budget, the time limit and the longest life of machines there."""
+    offer, worst, budget = found.candidate.offer, found.worst_case, remaining_budget(view, now_ms)
+    limit_s = policy.time_limit_s(view.spec, offer)
+    in_time = limit_s is None or used_time_s(view.attempts, now_ms) + worst.machine_s <= limit_s
+    return (
+        in_time
+        and worst.machine_s <= offer.max_run_or_inf_s
+        and (budget is None or worst.cost_microusd <= budget)
+    )
+
+
+def _rank(view: JobView, live: AttemptView, found: MigrationOption) -> tuple[int, float, str, str]:
+    strategy, offer = view.spec.placement.strategy, found.candidate.offer
+    nearer = _preference_gain(view, live, offer) if strategy == "preferred" else 0
+    return nearer, savings_share(found.expected, strategy), offer.backend, offer.name
+
+
+def _better_place(found: MigrationOption, *, by_itself: bool) -> BetterPlace:
+    return BetterPlace(
+        offer=found.candidate.offer,
+        saves_microusd=round(found.expected.cost_microusd),
+        saves_low_microusd=round(found.saves_low_microusd),
+        sooner_s=round(found.expected.time_s, 1),
+        sooner_low_s=round(found.sooner_low_s, 1),
+        by_itself=by_itself,
+    )
+
+
+MIGRATION_BATCH = 50  # jobs of one pass
+PASS_INTERVAL_S = 30.0  # between two passes, so that jobs share what is asked of providers
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One attempt of one job."""
+
+    attempt: int
+    not_before: float
+    stage: object = None  # at the last look: what changes at once how sure the job is of itself
+    wants_to_move: bool = False  # to go, as soon as it has a fresh checkpoint
+
+
+class MigrationTimers:
+    """Jobs that are settled on a machine that costs. A new prediction, time, or a fresh checkpoint makes one due."""
+
+    def __init__(self, clock: Clock, rules: MigrationPolicy) -> None:
+        self._clock, self._rules = clock, rules
+        self._watched: dict[str, _Watched] = {}
+        self._timers: TimerQueue[str] = TimerQueue()
+        self._passed_at = float("-inf")
+
+    def update(self, view: JobView) -> None:
+        """Take in a job as it is now."""
+        live = eligible_attempt(view, self._rules)
+        if live is None:
+            self.forget(view.id)
+            return
+        watched, now = self._watch(view, live), self._clock.monotonic()
+        due = self._timers.at(view.id)
+        if watched.stage != view.prediction:
+            watched.stage = view.prediction
+            due = min(due, max(now, self._passed_at + PASS_INTERVAL_S))
+        if watched.wants_to_move and has_fresh_checkpoint(view, self._clock.wall_ms()):
+            due = now
+        self._timers.set(view.id, max(due, watched.not_before))
+
+    def forget(self, job_id: str) -> None:
+        self._watched.pop(job_id, None)
+        self._timers.drop(job_id)
+
+    def next_at(self) -> float:
+        return self._timers.next_at()
+
+    def due(self) -> list[str]:
+        """The jobs of one pass, those that have waited longest first."""
+        now = self._clock.monotonic()
+        self._passed_at = now
+        return self._timers.due(now, MIGRATION_BATCH)
+
+    def record_check(self, view: JobView, *, found: bool) -> None:
+        """It was compared; a place was found, or none."""
+        watched = self._watched.get(view.id)
+        if watched is not None:
+            self._timers.set(view.id, self._clock.monotonic() + self._rules.check_every_s)
+            watched.wants_to_move = found and migration_mode(view.spec, self._rules) == "act"
+
+    def _watch(self, view: JobView, live: AttemptView) -> _Watched:
+        """One that came here by a move stays for a while, by the clock of this process."""
+        watched = self._watched.get(view.id)
+        if watched is None or watched.attempt != live.number:
+            now = self._clock.monotonic()
+            not_before = now + self._rules.min_interval_s if past_migrations(view) else now
+            watched = self._watched[view.id] = _Watched(live.number, not_before)
+            self._timers.drop(view.id)
+        return watched

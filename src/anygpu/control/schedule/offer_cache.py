@@ -1,0 +1,160 @@
+"""What backends offer and what they say of their accounts, without waiting for the slow ones."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.control.clock import Clock
+from anygpu.control.money import format_dollars
+from anygpu.control.policy import ControlPolicy
+from anygpu.events.offers import Offer
+from anygpu.spec.model import Resources
+
+T = TypeVar("T")
+MAX_ERRORS = 1000  # needs remembered as unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedValue(Generic[T]):
+    at: float
+    value: T
+
+
+class RequestFailed(Exception):
+    """The question failed; an answer that is not too old still stands."""
+
+
+class RequestCache(Generic[T]):
+    """Asked beside the pass; what is not answered in time is used when it comes. One question of a kind at a time."""
+
+    def __init__(self, clock: Clock, wait_s: float, forget_s: float) -> None:
+        self._clock = clock
+        self._wait_s = wait_s
+        self._forget_s = forget_s
+        self._pending: dict[Hashable, asyncio.Task[None]] = {}
+        self._values: dict[Hashable, _CachedValue[T]] = {}
+        self._errors: dict[Hashable, str] = {}
+
+    async def refresh(
+        self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float
+    ) -> None:
+        """Ask what is not known well enough, and wait a little. `age_s`: how old an answer may be."""
+        now = self._clock.monotonic()
+        fresh = {key for key, known in self._values.items() if now - known.at < age_s}
+        for key, question in questions.items():
+            if key not in fresh and key not in self._pending:
+                self._pending[key] = asyncio.create_task(self._run(key, question))
+        await self._wait([self._pending[key] for key in questions if key in self._pending])
+
+    def get(self, key: Hashable) -> T | None:
+        """The newest answer, if it is not too old to be of use."""
+        answer = self._values.get(key)
+        if answer is None or self._clock.monotonic() - answer.at > self._forget_s:
+            return None
+        return answer.value
+
+    def error(self, key: Hashable) -> str:
+        """Why the last question was not answered; empty when it was, or has not been yet."""
+        return self._errors.get(key, "")
+
+    async def _run(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> None:
+        try:
+            value = await question()
+            self._values[key] = _CachedValue(self._clock.monotonic(), value)
+            self._errors.pop(key, None)
+        except RequestFailed as error:
+            self._errors[key] = str(error)
+        finally:
+            self._pending.pop(key, None)
+
+    async def _wait(self, asked: Sequence["asyncio.Task[None]"]) -> None:
+        if not asked:
+            return
+        answered = asyncio.ensure_future(asyncio.wait(asked))
+        patience = asyncio.ensure_future(self._clock.sleep(self._wait_s))
+        try:
+            await asyncio.wait([answered, patience], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            answered.cancel()
+            patience.cancel()
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        now = self._clock.monotonic()
+        self._values = {key: a for key, a in self._values.items() if now - a.at <= self._forget_s}
+        if len(self._errors) > MAX_ERRORS:
+            self._errors.clear()
+
+
+class OfferCache:
+    """The offers of every backend for a need, as fresh as each backend allows."""
+
+    def __init__(self, backends: Mapping[str, Backend], clock: Clock, policy: ControlPolicy) -> None:
+        self._backends = backends
+        self._policy = policy
+        self._offers = RequestCache[Sequence[Offer]](clock, policy.offers_wait_s, policy.offers_age_s)
+        self._accounts = RequestCache[Account | None](clock, policy.offers_wait_s, 2 * policy.account_age_s)
+
+    async def offers(self, need: Resources) -> list[Offer]:
+        backends = dict(self._backends)
+        await self._offers.refresh(
+            {(name, need): self._offers_request(backend, need) for name, backend in backends.items()}, age_s=0
+        )
+        found = {name: self._offers.get((name, need)) for name in backends}
+        paid = {name for name, offers in found.items() if any(offer.is_paid for offer in offers or ())}
+        await self._check_accounts({name: backends[name] for name in paid})
+        return [
+            self._with_balance(name, offer)
+            for name, offers in found.items()
+            for offer in (self._unavailable(name, need) if offers is None else offers)
+        ]
+
+    def _unavailable(self, name: str, need: Resources) -> list[Offer]:
+        reason = self._offers.error((name, need)) or f"{name} has not answered yet"
+        return [Offer(backend=name, free=0, wait_reason=reason)]
+
+    def _offers_request(self, backend: Backend, need: Resources) -> Callable[[], Awaitable[Sequence[Offer]]]:
+        async def ask() -> Sequence[Offer]:
+            try:
+                return await backend.offers(need)
+            except Exception as error:
+                raise RequestFailed(f"{backend.name}: {str(error) or type(error).__name__}") from error
+
+        return ask
+
+    async def _check_accounts(self, backends: Mapping[str, Backend]) -> None:
+        checks = {name: each for name, each in backends.items() if isinstance(each, ChecksAccount)}
+        questions = {_account_key(name, each): _account_request(each) for name, each in checks.items()}
+        await self._accounts.refresh(questions, age_s=self._policy.account_age_s)
+
+    def _with_balance(self, name: str, offer: Offer) -> Offer:
+        """An hour must be paid for before it begins, where the provider works with a balance."""
+        account = self._accounts.get(_account_key(name, self._backends.get(name)))
+        if account is None or not offer.is_paid or offer.refused:
+            return offer
+        if not account.valid:
+            return replace(offer, refused=f"its account does not work: {account.why}")
+        least = max(
+            offer.price_microusd_per_hour, offer.billing.cost_microusd(offer.price_microusd_per_hour, 0)
+        )
+        if account.balance_microusd is None or account.balance_microusd >= least:
+            return offer
+        balance = format_dollars(account.balance_microusd)
+        return replace(offer, refused=f"its account holds {balance}, an hour costs {format_dollars(least)}")
+
+
+def _account_key(name: str, backend: object) -> Hashable:
+    """One that was given other credentials is opened anew: what was said of the old ones is not held against it."""
+    return name, id(backend)
+
+
+def _account_request(backend: ChecksAccount) -> Callable[[], Awaitable[Account | None]]:
+    async def ask() -> Account | None:
+        try:
+            return await backend.check()
+        except Exception:  # noqa: BLE001  what cannot be asked is not held against it
+            return None
+
+    return ask

@@ -1,0 +1,206 @@
+"""The order of waiting jobs, and who uses how much of the shared machines. Pure.
+
+docs/queue.md explains quotas, shares and priorities.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from anygpu.control.policy import ControlPolicy, SharingPolicy
+from anygpu.events.offers import OfferKey
+from anygpu.events.slots import (
+    SlotKind,
+    SlotUsage,
+    TenantKey,
+    held_s,
+    needed_slots,
+    tenant_of,
+    uses_own_slots,
+)
+from anygpu.events.view import AttemptView, JobView
+from anygpu.plan import fair_share
+from anygpu.plan.fair_share import FairShareRules, PoolJob
+from anygpu.plan.offers.fit import has_resume_path
+
+
+def is_waiting(view: JobView) -> bool:
+    """Nothing runs for it, and nothing forbids that something does."""
+    if view.is_terminal or view.cancel_requested or view.live_attempt is not None:
+        return False
+    return view.newest_attempt is None or view.recovering_since_ms is not None
+
+
+def waiting_since_ms(view: JobView) -> int:
+    """Since it last trained; a launch that came to nothing does not put it back."""
+    if not view.attempts:
+        return view.submitted_at_ms
+    ends = [
+        a.ended_at_ms for a in view.attempts if a.training_at_ms is not None and a.ended_at_ms is not None
+    ]
+    return max(ends, default=view.submitted_at_ms)
+
+
+def has_waited_too_long(view: JobView, now_ms: int, policy: ControlPolicy) -> bool:
+    """It waited so long that nobody behind it may take what it waits for."""
+    return now_ms - waiting_since_ms(view) > policy.reserve_after_s * 1000
+
+
+SlotPool = tuple[OfferKey, SlotKind]  # what is shared: the GPUs of one machine, or its processors
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """An attempt that has slots of a machine of one's own, launches in flight included."""
+
+    view: JobView
+    attempt: AttemptView
+
+    @property
+    def pool(self) -> SlotPool:
+        return self.attempt.offer.key, needed_slots(self.view.spec.resources)[0]
+
+    @property
+    def slots(self) -> int:
+        return needed_slots(self.view.spec.resources)[1]
+
+    @property
+    def is_leaving(self) -> bool:
+        """Its slots are coming free, or are already: nobody has to be asked for them."""
+        ends = self.attempt.stop_reason or self.view.cancel_requested
+        return bool(ends or (self.attempt.is_over and not self.attempt.is_held))
+
+
+@dataclass(slots=True, kw_only=True)
+class QueueState:
+    """What the order of the queue rests on at one moment; `take` keeps it true during a pass."""
+
+    now_s: float
+    rules: FairShareRules
+    tenants: Mapping[str, fair_share.PoolTenant]
+    slot_uses: list[SlotUse]
+    slots_in_use: Counter[str]  # slots by tenant
+
+    def take(self, view: JobView) -> None:
+        """The job has just been promised a place."""
+        live = view.live_attempt
+        if live is not None and uses_own_slots(live):
+            self.slot_uses.append(SlotUse(view, live))
+            self.slots_in_use[_key(tenant_of(view))] += needed_slots(view.spec.resources)[1]
+
+    def over_quota(self, job: PoolJob) -> str:
+        """Why the job may take nothing of one's own now; empty when it may."""
+        tenant = self.tenants.get(job.tenant)
+        if (
+            tenant is None
+            or tenant.may_borrow
+            or self.slots_in_use[job.tenant] + job.gpus <= tenant.quota_gpus
+        ):
+            return ""
+        return f"the quota of its project, {tenant.quota_gpus} slots, is in use, and it may not borrow"
+
+    def promised_offers(self) -> dict[str, OfferKey]:
+        """Jobs for which somebody is making room, and where."""
+        making = (h.attempt for h in self.slot_uses if h.attempt.makes_room_for)
+        return {attempt.makes_room_for: attempt.offer.key for attempt in making}
+
+
+def queue_state(
+    views: Iterable[JobView], usages: Mapping[TenantKey, SlotUsage], policy: ControlPolicy, now_ms: int
+) -> QueueState:
+    """From every live job, and from what was used by those that are no more."""
+    views = list(views)
+    slot_uses = [SlotUse(v, a) for v in views for a in v.attempts if not a.is_released and uses_own_slots(a)]
+    used, held = dict(usages), Counter[str]()
+    for slot_use in slot_uses:
+        tenant, slot_s = tenant_of(slot_use.view), held_s(slot_use.attempt, now_ms) * slot_use.slots
+        used[tenant] = used.get(tenant, SlotUsage()).add(slot_s, now_ms / 1000)
+        held[_key(tenant)] += slot_use.slots
+    shared = len({(view.organisation, view.project) for view in views}) > 1
+    everyone = used.keys() | {tenant_of(view) for view in views} if policy.sharing.quotas else used.keys()
+    return QueueState(
+        now_s=now_ms / 1000,
+        rules=_rules(policy, shared=shared),
+        tenants={_key(each): _tenant(each, used.get(each, SlotUsage()), policy.sharing) for each in everyone},
+        slot_uses=slot_uses,
+        slots_in_use=held,
+    )
+
+
+def _rules(policy: ControlPolicy, *, shared: bool) -> FairShareRules:
+    """Among the jobs of one project alone nobody is asked to make room for having run long."""
+    sharing = policy.sharing
+    return FairShareRules(
+        bands_gpu_s=sharing.bands_slot_s if shared else (),
+        min_run_s=sharing.min_run_s,
+        starvation_s=sharing.starvation_s,
+        blocking_wait_s=policy.reserve_after_s,
+    )
+
+
+def _tenant(tenant: TenantKey, usage: SlotUsage, sharing: SharingPolicy) -> fair_share.PoolTenant:
+    quota = sharing.quota(tenant)
+    may_borrow = quota is None or sharing.may_borrow
+    return fair_share.PoolTenant(quota_gpus=quota or 0, usage=usage, may_borrow=may_borrow)
+
+
+def _key(tenant: TenantKey) -> str:
+    return f"{tenant.organisation}/{tenant.project}/{tenant.kind}"
+
+
+def pool_job(view: JobView, now_ms: int) -> PoolJob:
+    live = view.live_attempt
+    slots = needed_slots(view.spec.resources)[1]
+    since_ms = None if live is None else live.training_at_ms or live.launching_at_ms
+    return PoolJob(
+        id=view.id,
+        tenant=_key(tenant_of(view)),
+        gpus=slots,
+        submitted_s=view.submitted_at_ms / 1000,
+        priority=view.spec.priority,
+        attained_gpu_s=sum(held_s(attempt, now_ms) for attempt in view.attempts) * slots,
+        checkpoints=_is_preemptible(view),
+        running_since_s=None if since_ms is None else since_ms / 1000,
+        waiting_since_s=waiting_since_ms(view) / 1000,
+    )
+
+
+def _is_preemptible(view: JobView) -> bool:
+    """It trains, and shows that it can go on where it stopped."""
+    live = view.live_attempt
+    if live is None or live.training_at_ms is None:
+        return False
+    return bool(view.checkpoints or view.past_checkpoints) or has_resume_path(view.spec)
+
+
+class PoolJobCache:
+    """Waiting jobs as the policy sees them, made anew only when a job has changed."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, tuple[int, PoolJob]] = {}
+
+    def pool_jobs(self, views: Iterable[JobView], now_ms: int) -> list[PoolJob]:
+        known = self._jobs
+        self._jobs = {
+            view.id: found
+            if (found := known.get(view.id)) is not None and found[0] == view.position
+            else (view.position, pool_job(view, now_ms))
+            for view in views
+        }
+        return [job for _, job in self._jobs.values()]
+
+
+def in_queue_order(jobs: Sequence[PoolJob], now: QueueState) -> list[PoolJob]:
+    """Best first; those within their project's quota before those that borrow."""
+    ordered = fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules)
+    if not any(tenant.quota_gpus for tenant in now.tenants.values()):
+        return ordered
+    held = Counter(now.slots_in_use)
+    within: list[PoolJob] = []
+    beyond: list[PoolJob] = []
+    for job in ordered:
+        tenant = now.tenants.get(job.tenant)
+        fits = tenant is not None and held[job.tenant] + job.gpus <= tenant.quota_gpus
+        held[job.tenant] += job.gpus if fits else 0
+        (within if fits else beyond).append(job)
+    return [*within, *beyond]

@@ -1,0 +1,41 @@
+"""An agent's last word is checked before it is believed."""
+
+from typing import Any
+
+import pytest
+
+from anygpu.control.agents.service import parse_end
+from anygpu.errors import InvalidReport
+from anygpu.events.facts import Marks
+from anygpu.events.types import AttemptEnded
+from anygpu.store.evidence import AttemptRow
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"outcome": "won"},
+        {"outcome": 3},
+        {"outcome": "exited"},
+        {"outcome": "exited", "exit_code": "0"},
+        {"outcome": "exited", "exit_code": True},
+        {"outcome": "exited", "exit_code": 0, "last_seq": 2**60},
+        {"outcome": "exited", "exit_code": 0, "message": ["a"]},
+    ],
+)
+def test_an_ending_that_makes_no_sense_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(InvalidReport):
+        parse_end(body)
+
+
+def test_an_ending_becomes_the_event_with_the_stores_own_marks() -> None:
+    ending = parse_end({"outcome": "exited", "exit_code": 0, "last_seq": 9, "step": 4, "log_bytes": 1})
+    row = AttemptRow(acked=9, marks=Marks(log_bytes=100, metric_points=7))
+    assert ending.to_event(2, row) == AttemptEnded(
+        attempt=2, outcome="exited", exit_code=0, step=4, marks=Marks(log_bytes=100, metric_points=7)
+    )
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(parse_end({"outcome": "cancelled", "message": "x" * 9000}).message) == 4000

@@ -1,0 +1,113 @@
+"""What an attempt's end means for its job."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.control.jobs_in_states import (
+    CANCEL,
+    checkpoint,
+    ended,
+    lost,
+    recovering,
+    saved,
+    stopping,
+    training,
+    view,
+)
+
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.verdict import Cancelled, Completed, Failed, Retry, retry_delay_s, verdict
+from anygpu.events.facts import Blame, Failure
+from anygpu.events.types import StopRequested
+
+ROOM = StopRequested(attempt=1, reason="preempt", message="makes room for job x", makes_room_for="x")
+SILENT = Failure(code="silent", message="", blame=Blame.INFRASTRUCTURE)
+TABLE = [
+    ("exit 0", [ended(exit_code=0)], "Completed"),
+    ("exit 1", [ended(exit_code=1)], "Failed exit_code"),
+    ("SIGSEGV", [ended(signal=11)], "Failed crashed"),
+    ("SIGKILL", [ended(signal=9)], "Retry killed"),
+    ("SIGKILL, as a shell tells it", [ended(exit_code=137)], "Retry killed"),
+    ("could not start", [ended(outcome="failed_to_start")], "Failed failed_to_start"),
+    ("time limit", [ended(outcome="timeout")], "Failed timeout"),
+    ("stopped for a budget", [stopping("budget"), ended(outcome="stopped")], "Failed budget"),
+    ("stopped for preemption", [stopping("preempt"), ended(outcome="stopped")], "Retry preempt free"),
+    ("stopped for another job", [ROOM, ended(outcome="stopped")], "Retry preempt free"),
+    (
+        "stopped for another job, and silent",
+        [ROOM, lost(code="preempt", blame=Blame.PREEMPTION)],
+        "Retry preempt free",
+    ),
+    ("stopped by its machine", [ended(outcome="stopped")], "Retry preempt free"),
+    ("moved", [stopping("migrate"), ended(outcome="stopped")], "Retry migrate free"),
+    ("handed over", [stopping("handover"), saved(10), ended(outcome="stopped")], "Retry handover free"),
+    ("handed over, no further", [stopping("handover"), ended(outcome="stopped")], "Retry handover"),
+    ("lease lost", [ended(outcome="lease_lost")], "Retry lease_lost"),
+    ("silent", [lost()], "Retry silent"),
+    ("silent after progress", [saved(10), lost()], "Retry silent free"),
+    ("preempted", [lost(code="preempted", blame=Blame.PREEMPTION)], "Retry preempted free"),
+    ("no capacity", [lost(code="no_capacity", blame=Blame.LAUNCH)], "Retry no_capacity free"),
+    ("no key", [lost(code="credentials_refused", blame=Blame.LAUNCH)], "Retry credentials_refused free"),
+    ("no quota", [lost(code="quota", blame=Blame.LAUNCH)], "Retry quota free"),
+    ("launch refused", [lost(code="launch_refused", blame=Blame.LAUNCH)], "Retry launch_refused"),
+    ("cancelled", [CANCEL, ended(outcome="cancelled")], "Cancelled"),
+    ("succeeded after the cancel", [CANCEL, ended(exit_code=0)], "Cancelled"),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_an_end_is_judged_by_who_is_to_blame(events: list[Any], expected: str) -> None:
+    job = view(*training(), *events)
+    assert job.newest_attempt is not None
+    match verdict(job, job.newest_attempt):
+        case Completed() | Cancelled() as end:
+            assert type(end).__name__ == expected
+        case Failed(failure):
+            assert f"Failed {failure.code}" == expected
+        case Retry(failure, counts):
+            assert f"Retry {failure.code}{'' if counts else ' free'}" == expected
+
+
+def test_retries_that_count_run_out() -> None:
+    job = view(*training(), lost(), recovering(), *training(2), lost(2), limits={"max_retries": 1})
+    assert job.newest_attempt is not None
+    assert isinstance(verdict(job, job.newest_attempt), Failed)
+
+
+def test_retries_without_progress_back_off_up_to_a_bound() -> None:
+    policy = ControlPolicy(retry_base_s=1, retry_max_s=5)
+    events: list[Any] = []
+    delays = []
+    for number in range(1, 6):
+        events += [*training(number), lost(number)]
+        delays.append(retry_delay_s(view(*events), SILENT, policy, jitter=1.0))
+        events.append(recovering(number))
+    assert delays == [1, 2, 4, 5, 5]
+
+
+def test_after_progress_the_job_goes_on_at_once() -> None:
+    job = view(*training(), lost(), recovering(), *training(2), saved(4, 2), lost(2))
+    assert retry_delay_s(job, SILENT, ControlPolicy(retry_base_s=1), jitter=1.0) == 0
+
+
+@pytest.mark.parametrize("blame", [Blame.LAUNCH, Blame.PREEMPTION])
+def test_after_a_refusal_or_a_preemption_another_place_is_tried_at_once(blame: Blame) -> None:
+    job = view(*training(), lost(blame=blame), recovering(), *training(2), lost(2, blame=blame))
+    assert retry_delay_s(job, replace(SILENT, blame=blame), ControlPolicy(), jitter=1.0) == 0
+
+
+def test_saving_what_one_resumed_from_is_no_progress() -> None:
+    resumed = training(2, resume=checkpoint(4))
+    job = view(*training(), saved(4), lost(), recovering(counts=False), *resumed, saved(4, 2), lost(2))
+    assert job.newest_attempt is not None
+    ruling = verdict(job, job.newest_attempt)
+    assert isinstance(ruling, Retry)
+    assert ruling.counts
+
+
+def test_the_person_reads_for_whom_the_job_made_room() -> None:
+    job = view(*training(), ROOM, ended(outcome="stopped"))
+    found = verdict(job, job.attempts[0])
+    assert isinstance(found, Retry)
+    assert found.failure.message == "makes room for job x"
