@@ -20,7 +20,7 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import FOLD_VERSION
 from anygpu.spec.load import from_mapping
-from anygpu.store.evidence import Batch, Point
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import Scope
 from anygpu.store.sql.schema import SCHEMA_VERSION
 from bench.peers import HOME
@@ -65,9 +65,9 @@ async def _fill(state: Path, jobs: int, points: int) -> None:
         await journal.submit(scope, LONG, JobSubmitted(spec=from_mapping({"command": "true"})), at_ms=AT_MS)
         await journal.transact(scope, LONG, lambda view: whole_attempt(), at_ms=AT_MS)
         for first in range(0, points, 10_000):
-            batch = [Point("loss", s, s * 0.1, chance.random()) for s in range(first, first + 10_000)]
+            batch = [MetricPoint("loss", s, s * 0.1, chance.random()) for s in range(first, first + 10_000)]
             seq = first // 10_000 + 1
-            await evidence.ingest(LONG, 1, Batch(first=seq, last=seq, points=[(seq, batch)]), at_ms=1)
+            await evidence.ingest(LONG, 1, ReportBatch(first=seq, last=seq, points=[(seq, batch)]), at_ms=1)
 
 
 async def _job(journal, scope: Scope, chance: random.Random, job_id: str) -> None:  # type: ignore[no-untyped-def]

@@ -14,8 +14,8 @@ from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.catalog import Catalog, PriceRow, candidates_in, terms
 from anygpu.plan.offers.candidates import CandidateSet
 from anygpu.plan.offers.comparison import SHORTLIST, Comparison, comparison_as_dict, rank
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 from bench.peers import ROOT
 from bench.server import BenchServer, Figure
 

@@ -3,7 +3,7 @@
 The `code` of an error is stable: programs and the HTTP API depend on it, messages may change.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -255,3 +255,13 @@ def every_error(root: type[AnygpuError] = AnygpuError) -> Iterator[type[AnygpuEr
     yield root
     for kind in root.__subclasses__():
         yield from every_error(kind)
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """ "did you mean 'gpu'?", or nothing when no name is near."""
+    from difflib import get_close_matches  # not needed until something is wrong
+
+    known, typed = list(names), word[:100].lower()
+    begins = [name for name in known if len(typed) > 2 and name.startswith(typed)]
+    near = begins or get_close_matches(typed, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else ""

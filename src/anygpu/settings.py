@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from anygpu.errors import AnygpuError
-from anygpu.places import config_path as config_path
-from anygpu.places import default_state as default_state
+from anygpu.paths import config_path as config_path
+from anygpu.paths import default_state as default_state
 
 MIB = 1024 * 1024
 DEFAULT = "default"
@@ -192,7 +192,7 @@ class Settings:
         return self.database_url.startswith("sqlite")
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting, as `anygpu config show` prints it."""
 
     key: str
@@ -223,32 +223,32 @@ def load(
     """Defaults, then the file, then the environment, then `overrides` (the command line): the last wins."""
     found: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
     file = path or config_path(environ)
-    for layer in (_from_file(file, required=path is not None), _from_environment(environ)):
+    for layer in (_read_file(file, required=path is not None), _read_environment(environ)):
         found.update(layer)
     for key, value in (overrides or {}).items():
-        found[key] = (_checked(key, value, "command line"), "command line")
-    return _assembled(found)
+        found[key] = (_validate(key, value, "command line"), "command line")
+    return _assemble(found)
 
 
-def rows(settings: Settings) -> Iterator[Row]:
+def setting_rows(settings: Settings) -> Iterator[SettingRow]:
     """Every setting with its value and origin."""
     origin = settings.origins.get
     about = "directory of the database, files, token and lock"
-    yield Row("state", str(settings.state), origin("state", DEFAULT), str(default_state({})), about)
+    yield SettingRow("state", str(settings.state), origin("state", DEFAULT), str(default_state({})), about)
     for section, kind in SECTIONS.items():
         values = getattr(settings, section)
         for each in fields(kind):
             key = f"{section}.{each.name}"
             value = getattr(values, each.name)
-            yield Row(key, value, origin(key, DEFAULT), each.default, each.metadata["about"])
+            yield SettingRow(key, value, origin(key, DEFAULT), each.default, each.metadata["about"])
     yield from _backend_rows(settings)
 
 
-def _backend_rows(settings: Settings) -> Iterator[Row]:
+def _backend_rows(settings: Settings) -> Iterator[SettingRow]:
     """Only that it is there: which of its options are credentials, its kind alone knows."""
     for name, table in settings.backends.items():
         key = f"backends.{name}"
-        yield Row(key, table["kind"], settings.origins[f"{key}.kind"], "", "a configured backend")
+        yield SettingRow(key, table["kind"], settings.origins[f"{key}.kind"], "", "a configured backend")
 
 
 def environment_name(key: str) -> str:
@@ -256,11 +256,11 @@ def environment_name(key: str) -> str:
     return "ANYGPU_" + key.replace(".", "__").upper()
 
 
-def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
-    document = _parsed(path, required=required)
+def _read_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
+    document = _parse_file(path, required=required)
     found: dict[str, tuple[Any, str]] = {}
     for key, value in _entries(document):
-        found[key] = (_checked(key, value, str(path)), str(path))
+        found[key] = (_validate(key, value, str(path)), str(path))
     return found
 
 
@@ -277,7 +277,7 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{key}", each
 
 
-def _parsed(path: Path, *, required: bool) -> dict[str, Any]:
+def _parse_file(path: Path, *, required: bool) -> dict[str, Any]:
     import tomllib
 
     try:
@@ -292,47 +292,47 @@ def _parsed(path: Path, *, required: bool) -> dict[str, Any]:
         raise InvalidSettings(f"{path}: {error}") from error
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
     found: dict[str, tuple[Any, str]] = {}
     for variable, text in environ.items():
         # ANYGPU_JOB_ID and the like are not settings: only a section makes a name ours.
         if variable == "ANYGPU_STATE" or (variable.startswith("ANYGPU_") and "__" in variable):
             key = variable.removeprefix("ANYGPU_").lower().replace("__", ".")
-            found[key] = (_checked(key, text, variable), variable)
+            found[key] = (_validate(key, text, variable), variable)
     return found
 
 
-def _checked(key: str, value: Any, source: str) -> Any:
+def _validate(key: str, value: Any, source: str) -> Any:
     """The value in its setting's type, within its bounds."""
     if key == "state":
-        return _state(value, source)
+        return _parse_state(value, source)
     if key.startswith("backends.") and key.count(".") >= 2:
         return value  # what is right here, its kind knows
-    each = _field(key, source)
+    each = _find_field(key, source)
     try:
         converted = _convert(value, each.default)
     except (TypeError, ValueError):
-        wanted = _kind(each.default)
+        wanted = _type_name(each.default)
         raise InvalidSettings(f"{source}: {key} = {value!r} is not {wanted}") from None
     _require_bounds(key, converted, each, source)
     return converted
 
 
-def _state(value: Any, source: str) -> Path:
+def _parse_state(value: Any, source: str) -> Path:
     if not isinstance(value, str | Path) or not str(value):
         raise InvalidSettings(f"{source}: state = {value!r} is not a directory")
     return Path(value).expanduser().absolute()
 
 
-def _field(key: str, source: str) -> "Field[Any]":
+def _find_field(key: str, source: str) -> "Field[Any]":
     section, _, name = key.partition(".")
     for each in fields(SECTIONS[section]) if section in SECTIONS else ():
         if each.name == name:
             return each
-    raise InvalidSettings(f"{source}: there is no setting {key!r}", hint=_nearest(key))
+    raise InvalidSettings(f"{source}: there is no setting {key!r}", hint=_suggestion(key))
 
 
-def _nearest(key: str) -> str:
+def _suggestion(key: str) -> str:
     import difflib
 
     known = ["state"] + [f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)]
@@ -344,7 +344,7 @@ def _convert(value: Any, default: Any) -> Any:
     if isinstance(default, bool):
         return _as_bool(value)
     if isinstance(default, tuple):
-        return _as_texts(value)
+        return _as_strings(value)
     if isinstance(value, bool) or (isinstance(default, str) and not isinstance(value, str)):
         raise TypeError(value)
     if isinstance(default, int) and isinstance(value, float):
@@ -370,7 +370,7 @@ def _as_bool(value: Any) -> bool:
     raise TypeError(value)
 
 
-def _as_texts(value: Any) -> tuple[str, ...]:
+def _as_strings(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
@@ -378,7 +378,7 @@ def _as_texts(value: Any) -> tuple[str, ...]:
     raise TypeError(value)
 
 
-def _kind(default: Any) -> str:
+def _type_name(default: Any) -> str:
     if isinstance(default, tuple):
         return "a list of texts"
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
@@ -393,7 +393,7 @@ def _require_bounds(key: str, value: Any, each: "Field[Any]", source: str) -> No
         raise InvalidSettings(f"{source}: {key} = {value!r} is above {most}")
 
 
-def _assembled(found: Mapping[str, tuple[Any, str]]) -> Settings:
+def _assemble(found: Mapping[str, tuple[Any, str]]) -> Settings:
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for key, (value, _) in found.items():
         section, _, name = key.partition(".")

@@ -39,8 +39,8 @@ from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
 from anygpu.settings import Settings
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import OnCommit
-from anygpu.store.plans import Plans
 from anygpu.store.scope import Scope
 from anygpu.store.sql.journal import SqlJournal
 from anygpu.store.sql.tokens import Tokens

@@ -18,7 +18,7 @@ from anygpu.errors import AnygpuError
 from anygpu.server.jobs.resolve import uuid_prefix
 from anygpu.server.process import log
 from anygpu.settings import InvalidSettings, Settings
-from anygpu.store.profiles import Profiles
+from anygpu.store.vault.profiles import Profiles
 
 GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
 AFTER_START_S = 0.5  # being ready comes first

@@ -10,22 +10,22 @@ from anygpu.events.view import JobView
 from anygpu.server.process.clock import SystemClock
 from anygpu.server.process.periodic import Retention
 from anygpu.settings import Settings
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.factory import open_blobs
+from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import OnCommit
-from anygpu.store.objects import open_blobs
 from anygpu.store.outcomes import Outcomes
-from anygpu.store.profiles import Profiles
-from anygpu.store.rotation import Rotated, rotate
 from anygpu.store.scope import SYSTEM
-from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database, open_database
-from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.reports import SqlReports
 from anygpu.store.sql.retention import prune
-from anygpu.store.sql.statements import rows
-from anygpu.store.uploads import Uploads
-from anygpu.store.vault import Vault
+from anygpu.store.sql.statements import fetch_all
+from anygpu.store.vault.profiles import Profiles
+from anygpu.store.vault.rotation import RotationResult, rotate_keys
+from anygpu.store.vault.secrets import Secrets
+from anygpu.store.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Stores:
 
     database: Database
     journal: SqlJournal
-    evidence: SqlEvidence
+    evidence: SqlReports
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads
@@ -52,7 +52,7 @@ async def open_stores(
     return Stores(
         database=database,
         journal=SqlJournal(database, on_commit=on_commit, alone=settings.embedded),
-        evidence=SqlEvidence(database, log_quota_bytes=settings.store.log_quota_bytes),
+        evidence=SqlReports(database, log_quota_bytes=settings.store.log_quota_bytes),
         blobs=blobs,
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
         uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
@@ -67,7 +67,7 @@ def retaining(settings: Settings, stores: Stores, clock: SystemClock) -> Retenti
 
     async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
         sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
-        for (job_id,) in await database.read(lambda connection: rows(connection, sql, (since_ms,))):
+        for (job_id,) in await database.read(lambda connection: fetch_all(connection, sql, (since_ms,))):
             yield await journal.view(SYSTEM, job_id)
 
     async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
@@ -77,9 +77,9 @@ def retaining(settings: Settings, stores: Stores, clock: SystemClock) -> Retenti
     return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
 
 
-def rotating(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[Rotated]]:
+def rotating(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[RotationResult]]:
     vault = Vault(_vault_file(settings))
-    return lambda new_key: rotate(stores.database, vault, new_key=new_key)
+    return lambda new_key: rotate_keys(stores.database, vault, new_key=new_key)
 
 
 def _blob_options(settings: Settings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.spec import JobSpec, from_toml, from_yaml
-from anygpu.spec.explain import keys_at
+from anygpu.spec.load import keys_at
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "job-spec.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```(yaml|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

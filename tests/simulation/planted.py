@@ -28,7 +28,7 @@ from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
 from anygpu.events.offers import Billing
 from anygpu.events.types import AttemptClaimed, AttemptReleased
 from anygpu.plan.spot.policy import WAIT, MachineChoice, SpotDecision
-from anygpu.store.layout import read_manifest_key
+from anygpu.store.blobs.keys import parse_manifest_key
 from anygpu.store.scope import SYSTEM
 from anygpu.testing.memory.reports import MemoryReports
 
@@ -297,7 +297,7 @@ def an_unpublished_checkpoint_is_resumed() -> list[Patch]:
     async def newest_manifest(self: Scheduler, view: Any) -> Any:
         found: list[CheckpointRef] = []
         async for blob in self._checkpoints._blobs.list(f"org/{view.organisation}/jobs/{view.id}"):
-            named = read_manifest_key(blob.key)
+            named = parse_manifest_key(blob.key)
             if named is not None:
                 _, manifest = await self._checkpoints.read(blob.key)
                 attempt = named[0].attempt
@@ -328,7 +328,7 @@ def checkpoints_are_resumed_unread() -> list[Patch]:
 @planted(8)
 def the_end_is_recorded_before_the_frames() -> list[Patch]:
     async def end(self: AgentService, key: Any, body: Any) -> Any:
-        row = await self._evidence.attempt(key.job_id, key.attempt)
+        row = await self._evidence.state(key.job_id, key.attempt)
         ending = parse_end(body)
 
         def fact(view: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.settings import InvalidSettings, config_path, environment_name, load, rows
+from anygpu.settings import InvalidSettings, config_path, environment_name, load, setting_rows
 from anygpu.wiring_control import policy_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -46,7 +46,7 @@ def test_what_happens_with_a_better_place_is_one_of_three(tmp_path: Path) -> Non
 
 def test_every_row_tells_its_origin(tmp_path: Path) -> None:
     settings = load(environ={"HOME": str(tmp_path), "ANYGPU_AGENT__LEASE_S": "7"})
-    found = {row.key: row for row in rows(settings)}
+    found = {row.key: row for row in setting_rows(settings)}
     assert found["agent.lease_s"].origin == "ANYGPU_AGENT__LEASE_S"
     assert found["agent.lease_s"].value == 7
     assert found["agent.heartbeat_s"].origin == "default"
@@ -105,7 +105,7 @@ def test_a_backend_is_a_table_of_its_own_whose_options_its_kind_knows(tmp_path: 
     )
     assert settings.backends["lab"] == {"kind": "ssh", "hosts": ["a", "b"], "key": "other"}
     assert settings.backends["cloud"] == {"kind": "ec2"}
-    shown = {row.key: row for row in rows(settings) if row.key.startswith("backends.")}
+    shown = {row.key: row for row in setting_rows(settings) if row.key.startswith("backends.")}
     assert {key: (row.value, row.origin) for key, row in shown.items()} == {
         "backends.lab": ("ssh", str(path)),
         "backends.cloud": ("ec2", "ANYGPU_BACKENDS__CLOUD__KIND"),
@@ -129,7 +129,7 @@ def test_settings_do_not_change_under_those_who_hold_them() -> None:
 
 def test_every_setting_is_documented_with_its_default_and_variable() -> None:
     text = DOCS.read_text()
-    for row in rows(load(environ={})):
+    for row in setting_rows(load(environ={})):
         if row.key != "state":
             assert (
                 f"| `{row.key}` | `{environment_name(row.key)}` | {_shown(row.default)} | {row.about} |"

@@ -12,8 +12,8 @@ from anygpu.backends.contract import Backend, Launch, Observation
 from anygpu.backends.registry import Around, Kind
 from anygpu.errors import BackendNotOpen
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
-from anygpu.store.profiles import Profile, Profiles
+from anygpu.spec.sections import Resources
+from anygpu.store.vault.profiles import Profile, Profiles
 
 EVERYBODY = "*"
 Report = Callable[[str, Exception], None]

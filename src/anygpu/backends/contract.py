@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from anygpu.events.facts import Failure
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 class State(StrEnum):

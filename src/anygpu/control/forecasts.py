@@ -27,9 +27,9 @@ from anygpu.plan.predict.first_steps import (
     forecast_duration,
 )
 from anygpu.plan.predict.history import HISTORY_BASIS
-from anygpu.spec.model import JobSpec
-from anygpu.store.evidence import AttemptRow, Evidence, Point
+from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Guard, Journal
+from anygpu.store.reports import MetricPoint, Reports, ReportState
 from anygpu.store.scope import SYSTEM
 from anygpu.trainers.registry import grows
 
@@ -117,7 +117,7 @@ def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> fl
 MAX_STEPS = 2_000  # of a window; a run that reports more often is thinned
 
 
-def read_steps(points: Iterable[Point], progress: Mapping[str, Any]) -> StepTimes | None:
+def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> StepTimes | None:
     """None while the run has not said how many steps it has, or its metrics are not counted in steps."""
     steps, done = _positive_int(progress.get("steps")), _positive_int(progress.get("step"))
     observed = _first_times(points)
@@ -137,7 +137,7 @@ def read_steps(points: Iterable[Point], progress: Mapping[str, Any]) -> StepTime
     )
 
 
-def step_s(points: Iterable[Point]) -> float | None:
+def step_s(points: Iterable[MetricPoint]) -> float | None:
     """The usual seconds of one step; None where too few were reported."""
     observed = _first_times(points)
     each = [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(observed)]
@@ -148,7 +148,7 @@ def _positive_int(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _first_times(points: Iterable[Point]) -> list[tuple[int, float]]:
+def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
     """When each step was first told of, in the order of steps, for as long as time goes forward with them."""
     first: dict[int, float] = {}
     for point in points:
@@ -194,7 +194,7 @@ class _Watched:
 class Forecasts:
     """Forgets with its process; what was told last is in the journal."""
 
-    def __init__(self, journal: Journal, evidence: Evidence, clock: Clock) -> None:
+    def __init__(self, journal: Journal, evidence: Reports, clock: Clock) -> None:
         self._journal, self._evidence, self._clock = journal, evidence, clock
         self._watched: dict[Key, _Watched] = {}
         self._timers: TimerQueue[Key] = TimerQueue()
@@ -219,7 +219,7 @@ class Forecasts:
         due = self._timers.due(now, FORECAST_BATCH)
         for key in due:
             self._check_later(key, now)
-        for key, row in (await self._evidence.attempts(due)).items():
+        for key, row in (await self._evidence.states(due)).items():
             if _has_enough_steps(row.progress):
                 await self._forecast(key, row, guard)
 
@@ -228,7 +228,7 @@ class Forecasts:
         self._timers.set(key, now + watched.pause_s)
         watched.pause_s = min(MAX_PAUSE_S, watched.pause_s * BACKOFF)
 
-    async def _forecast(self, key: Key, row: AttemptRow, guard: Guard) -> None:
+    async def _forecast(self, key: Key, row: ReportState, guard: Guard) -> None:
         job_id, number = key
         after = max(0, row.marks.metric_points - WINDOW)
         points, _ = await self._evidence.points(job_id, number, after=after, limit=WINDOW)

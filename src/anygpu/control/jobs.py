@@ -9,15 +9,15 @@ from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import CheckpointRef
 from anygpu.events.types import CancelRequested, Event, HoldEnded, JobSubmitted, MigrateRequested
 from anygpu.events.view import JobView
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
-from anygpu.spec.training import training_problems
-from anygpu.store.journal import Decide, Journal, Written
+from anygpu.spec.trainer_check import trainer_problems
+from anygpu.store.journal import Decide, Journal, TransactionResult
 from anygpu.store.scope import Scope
 
 
 def require_supported(spec: JobSpec) -> None:
-    problems = [*_unsupported(spec), *training_problems(spec)]
+    problems = [*_unsupported(spec), *trainer_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
 
@@ -48,7 +48,7 @@ class Jobs:
         self._randomness = randomness
         self._wake = wake
 
-    async def submit(self, scope: Scope, spec: JobSpec) -> Written:
+    async def submit(self, scope: Scope, spec: JobSpec) -> TransactionResult:
         """Accept a job. `recorded` is empty when its idempotency key was known and the first job is the answer."""
         event = JobSubmitted(spec=spec, person=scope.person)
         if spec.resume_from is not None:
@@ -91,7 +91,7 @@ class Jobs:
         self._wake.set(job_id)
         return written.view
 
-    async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> Written:
+    async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> TransactionResult:
         """A new job that goes on from the newest checkpoint of an ended one."""
         old = await self._journal.view(scope, job_id)
         if not old.is_terminal:
@@ -113,7 +113,7 @@ class Jobs:
         checkpoint = _checkpoint(old, step)
         return JobSubmitted(spec=spec, person=scope.person, resumed_from=old.id, resume_checkpoint=checkpoint)
 
-    async def _submit(self, scope: Scope, event: JobSubmitted) -> Written:
+    async def _submit(self, scope: Scope, event: JobSubmitted) -> TransactionResult:
         require_supported(event.spec)
         job_id = new_job_id(self._clock, self._randomness)
         written = await self._journal.submit(scope, job_id, event, at_ms=self._clock.wall_ms())

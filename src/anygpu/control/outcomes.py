@@ -8,10 +8,10 @@ from anygpu.events.fold import Recorded
 from anygpu.events.types import JobPlanned
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.predict.history import PastRun, RunMachine, fingerprint, training_length
-from anygpu.spec.model import JobSpec
-from anygpu.store.evidence import AttemptRow, Evidence, Point
+from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Journal
-from anygpu.store.outcomes import Outcome, Outcomes
+from anygpu.store.outcomes import JobOutcome, Outcomes
+from anygpu.store.reports import MetricPoint, Reports, ReportState
 from anygpu.store.scope import SYSTEM, Scope
 
 Report = Callable[[str, Exception], None]
@@ -23,13 +23,13 @@ MAX_EVENTS = 10_000  # of one job: beyond these nobody looks for a prediction
 class OutcomeRecorder:
     """Completed jobs that have no outcome yet get one. Killed anywhere, the next pass goes on."""
 
-    def __init__(self, journal: Journal, evidence: Evidence, outcomes: Outcomes, report: Report) -> None:
+    def __init__(self, journal: Journal, evidence: Reports, outcomes: Outcomes, report: Report) -> None:
         self._journal, self._evidence, self._outcomes = journal, evidence, outcomes
         self._report = report
 
     async def run(self) -> int:
         """How many were written; as many as there may be at once means there may be more."""
-        missing = await self._outcomes.missing(limit=OUTCOME_BATCH)
+        missing = await self._outcomes.jobs_without_outcome(limit=OUTCOME_BATCH)
         return sum([await self._record(job_id) for job_id in missing])
 
     async def _record(self, job_id: str) -> bool:
@@ -40,23 +40,23 @@ class OutcomeRecorder:
             return False
         return True
 
-    async def _build(self, job_id: str) -> Outcome:
+    async def _build(self, job_id: str) -> JobOutcome:
         view = await self._journal.view(SYSTEM, job_id)
         scope = Scope(organisation=view.organisation, project=view.project)
         events = await self._journal.events(scope, after=0, limit=MAX_EVENTS, job_id=job_id)
         last = len(view.attempts)
-        row = await self._evidence.attempt(job_id, last)
+        row = await self._evidence.state(job_id, last)
         after = max(0, row.marks.metric_points - WINDOW)
         points, _ = await self._evidence.points(job_id, last, after=after, limit=WINDOW)
         return build_outcome(view, events, row, points)
 
 
 def build_outcome(
-    view: JobView, events: Iterable[Recorded], row: AttemptRow, points: Sequence[Point]
-) -> Outcome:
+    view: JobView, events: Iterable[Recorded], row: ReportState, points: Sequence[MetricPoint]
+) -> JobOutcome:
     """`row` and `points`: of the attempt that completed it."""
     first, last = view.attempts[0], view.attempts[-1]
-    return Outcome(
+    return JobOutcome(
         job_id=view.id,
         organisation=view.organisation,
         project=view.project,
@@ -85,11 +85,12 @@ class PastRuns:
 
     async def __call__(self, spec: JobSpec, organisation: str) -> list[PastRun]:
         return [
-            as_past_run(kept) for kept in await self._outcomes.of_fingerprint(organisation, fingerprint(spec))
+            as_past_run(kept)
+            for kept in await self._outcomes.for_fingerprint(organisation, fingerprint(spec))
         ]
 
 
-def as_past_run(kept: Outcome) -> PastRun:
+def as_past_run(kept: JobOutcome) -> PastRun:
     """As a prediction takes it."""
     machine = RunMachine(backend=kept.backend, gpu_kind=kept.gpu_kind, gpu_count=kept.gpu_count)
     return PastRun(
@@ -101,7 +102,7 @@ def as_past_run(kept: Outcome) -> PastRun:
     )
 
 
-def _own_steps(first: AttemptView, row: AttemptRow) -> int | None:
+def _own_steps(first: AttemptView, row: ReportState) -> int | None:
     """What this job did itself: what it went on from was another's."""
     done = row.progress.get("step")
     if not isinstance(done, int) or isinstance(done, bool):

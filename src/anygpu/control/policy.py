@@ -8,7 +8,7 @@ from anygpu.events.offers import Offer
 from anygpu.events.slots import TenantKey
 from anygpu.plan.fair_share import BANDS_GPU_S, MIN_RUN_S, STARVATION_S
 from anygpu.plan.offers.migration import MigrationPolicy
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from anygpu.events.view import AttemptView, JobView
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 HALF_LIFE_S = 72 * 3600.0
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from anygpu.events.facts import ArtifactRef, BetterPlace, CheckpointRef, Failure, Marks, Prediction, Usage
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

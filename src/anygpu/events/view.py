@@ -14,7 +14,7 @@ from anygpu.events.facts import (
     Usage,
 )
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 FOLD_VERSION = 4
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.errors import NotFound, Unauthorized
-from anygpu.places import config_path
+from anygpu.paths import config_path
 from anygpu.sdk.http import Endpoint
 
 EMBEDDED = "local"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anygpu.errors import AnygpuError, ServerUnreachable
-from anygpu.places import config_path, default_state
+from anygpu.paths import config_path, default_state
 from anygpu.sdk.http import Endpoint
 
 START_TIMEOUT_S = 30.0

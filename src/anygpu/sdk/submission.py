@@ -15,13 +15,13 @@ from anygpu.spec.jobspec import JobSpec
 def check_training(spec: Mapping[str, Any]) -> None:
     """InvalidSpec tells all that is wrong with the settings; then with the data, where that lies here."""
     from anygpu.spec import from_mapping
-    from anygpu.spec.training import training_problems
+    from anygpu.spec.trainer_check import trainer_problems
 
     try:
         asked = from_mapping(spec)
     except AnygpuError:
         return  # the server explains what is wrong with the rest of it
-    problems = [*training_problems(asked)] or [*dataset_problems(asked)]
+    problems = [*trainer_problems(asked)] or [*dataset_problems(asked)]
     if problems:
         raise InvalidSpec(problems)
 
@@ -66,10 +66,10 @@ def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: boo
 
 
 def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> list[str]:
-    from anygpu.spec.workdir import pack_whole
+    from anygpu.spec.workdir import pack_data
 
     sent = []
-    with pack_whole(path) as archive, archive.path.open("rb") as file:
+    with pack_data(path) as archive, archive.path.open("rb") as file:
         for piece in _parts(file, part_bytes):
             sent.append(hashlib.sha256(piece).hexdigest())
             client.upload(sent[-1], piece)

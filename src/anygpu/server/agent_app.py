@@ -25,8 +25,8 @@ from anygpu.server.http.errors import error_for_status, problem_response
 from anygpu.server.http.middleware import limit_body
 from anygpu.server.live.hub import ChangeSignal, Hub
 from anygpu.server.services import Services
-from anygpu.store.evidence import Batch
-from anygpu.store.frames import parse
+from anygpu.store.report_format import parse_report
+from anygpu.store.reports import ReportBatch
 
 MAX_WAIT_S = 30.0
 JSON_BYTES = 8 * 1024 * 1024  # a manifest of many files; reports have their own limit
@@ -90,7 +90,7 @@ async def claim(request: Request, services: Services) -> Any:
 async def report(request: Request, services: Services) -> Any:
     key = _authenticate(request, services)
     started = perf_counter()
-    batch = parse(await read_body(request), _number(request, "first"), _number(request, "last"))
+    batch = parse_report(await read_body(request), _number(request, "first"), _number(request, "last"))
     receipt = await services.agents.report(key, batch)
     services.stream_sources.hub.on_report(key.job_id)
     services.metrics.record_report(*_batch_size(batch), perf_counter() - started)
@@ -197,7 +197,7 @@ def _number(request: Request, name: str, default: int | None = None) -> int:
     return value
 
 
-def _batch_size(batch: Batch) -> tuple[int, int]:
+def _batch_size(batch: ReportBatch) -> tuple[int, int]:
     """Number of metric points and of log bytes."""
     return sum(len(points) for _, points in batch.points), sum(len(data) for _, data in batch.logs)
 

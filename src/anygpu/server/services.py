@@ -16,14 +16,13 @@ from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.stream import StreamSources
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.settings import LimitSettings
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.evidence import Evidence
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
 from anygpu.store.outcomes import Outcomes
-from anygpu.store.plans import Plans
-from anygpu.store.secrets import Secrets
-from anygpu.store.uploads import Uploads
+from anygpu.store.reports import Reports
+from anygpu.store.vault.secrets import Secrets
 from anygpu.tenancy.auth import Authenticator, Caller, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles
 
@@ -33,7 +32,7 @@ class Services:
     """Everything the routes need. Wiring builds one for each server process."""
 
     journal: Journal
-    reports: Evidence
+    reports: Reports
     jobs: Jobs
     agents: AgentService
     blobs: Blobs

@@ -1,6 +1,6 @@
-"""What was asked: the job's spec and its parts, read from YAML, TOML, flags or Python, and checked.
+"""The job spec: load it from YAML, TOML, flags or Python, validate it, and explain what is wrong.
 
-Nothing is imported until it is used: the command line reads files and flags without loading the models.
+Modules are imported on first use: the command line reads files and flags without loading the models.
 """
 
 from importlib import import_module
@@ -12,32 +12,41 @@ if TYPE_CHECKING:
     from anygpu.spec.load import from_mapping as from_mapping
     from anygpu.spec.load import from_toml as from_toml
     from anygpu.spec.load import from_yaml as from_yaml
-    from anygpu.spec.parts import Checkpoint as Checkpoint
-    from anygpu.spec.parts import Dataset as Dataset
-    from anygpu.spec.parts import Notify as Notify
-    from anygpu.spec.parts import Track as Track
-    from anygpu.spec.parts import Workdir as Workdir
-    from anygpu.spec.placement import Limits as Limits
-    from anygpu.spec.placement import Placement as Placement
-    from anygpu.spec.resources import Gpu as Gpu
-    from anygpu.spec.resources import Resources as Resources
     from anygpu.spec.schema import json_schema as json_schema
+    from anygpu.spec.sections import Checkpoint as Checkpoint
+    from anygpu.spec.sections import Dataset as Dataset
+    from anygpu.spec.sections import Gpu as Gpu
+    from anygpu.spec.sections import Limits as Limits
+    from anygpu.spec.sections import Notify as Notify
+    from anygpu.spec.sections import Placement as Placement
+    from anygpu.spec.sections import Resources as Resources
+    from anygpu.spec.sections import Track as Track
+    from anygpu.spec.sections import Workdir as Workdir
 
-_HOMES = {
+_SECTIONS = (
+    "Checkpoint",
+    "Dataset",
+    "Gpu",
+    "Limits",
+    "Notify",
+    "Placement",
+    "Resources",
+    "Track",
+    "Workdir",
+)
+_MODULES = {
     "JobSpec": "jobspec",
     **dict.fromkeys(("from_file", "from_mapping", "from_toml", "from_yaml"), "load"),
-    **dict.fromkeys(("Checkpoint", "Dataset", "Notify", "Track", "Workdir"), "parts"),
-    **dict.fromkeys(("Limits", "Placement"), "placement"),
-    **dict.fromkeys(("Gpu", "Resources"), "resources"),
+    **dict.fromkeys(_SECTIONS, "sections"),
     "json_schema": "schema",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted(_MODULES)

@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from anygpu.errors import InvalidSpec, Problem
-from anygpu.spec.nearest import did_you_mean
-from anygpu.spec.read import MAX_DEPTH, Document, dotted, invalid, scalar
-from anygpu.spec.shorthand import STRATEGIES, long_form, twins
+from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.spec.documents import MAX_DEPTH, Document, format_path, invalid_document, parse_scalar
+from anygpu.spec.shorthand import STRATEGIES, long_form, other_names
 
 SOURCE = "flags"
 
@@ -49,9 +48,9 @@ def from_flags(flags: Mapping[str, Any], sets: Sequence[str] = ()) -> dict[str, 
     for name, value in flags.items():
         if value is None or value == ():
             continue
-        found = merge(found, _flag(name, value))
+        found = merge(found, _flag_to_mapping(name, value))
     for text in sets:
-        found = merge(found, _setting(text))
+        found = merge(found, _parse_setting(text))
     return found
 
 
@@ -59,10 +58,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], place: tuple[str, ..
     """`over` wins. Mappings are merged, lists replaced, and so is another name for the same field."""
     merged = dict(base)
     for key, value in over.items():
-        for twin in twins(dotted(place), key):
+        for twin in other_names(format_path(place), key):
             merged.pop(twin, None)
         here = (*place, key)
-        merged[key] = _merged_value(long_form(dotted(here), merged.get(key)), value, here)
+        merged[key] = _merge_value(long_form(format_path(here), merged.get(key)), value, here)
     return merged
 
 
@@ -73,7 +72,7 @@ def over_document(document: Document, over: Mapping[str, Any]) -> Document:
     return Document(merge(document.data, over), document.source, lines)
 
 
-def _merged_value(old: Any, new: Any, place: tuple[str, ...]) -> Any:
+def _merge_value(old: Any, new: Any, place: tuple[str, ...]) -> Any:
     if not isinstance(new, Mapping):
         return new
     return merge(old if isinstance(old, Mapping) else {}, new, place)
@@ -87,19 +86,19 @@ def _leaves(mapping: Mapping[str, Any]) -> Iterable[tuple[str, tuple[str, ...]]]
             yield key, ()
 
 
-def _flag(name: str, value: Any) -> dict[str, Any]:
+def _flag_to_mapping(name: str, value: Any) -> dict[str, Any]:
     if name == "on":
-        return {"placement": _on(value)}
+        return {"placement": _parse_on(value)}
     if name not in FLAGS:
-        raise _unknown(name, value)
+        raise _unknown_flag(name, value)
     if name in _PAIRS and not isinstance(value, Mapping):
-        value = _pairs(name, _as_list(value))
+        value = _parse_pairs(name, _as_list(value))
     if name == "secret":
         value = {env: secret or env for env, _, secret in (text.partition("=") for text in _as_list(value))}
-    return _nested(FLAGS[name].split("."), list(value) if isinstance(value, tuple) else value)
+    return _nest(FLAGS[name].split("."), list(value) if isinstance(value, tuple) else value)
 
 
-def _on(value: Any) -> dict[str, Any]:
+def _parse_on(value: Any) -> dict[str, Any]:
     """`--on cheapest` is a strategy; `--on lab,aws` are backends, tried in that order and no others."""
     if value in STRATEGIES:
         return {"strategy": value}
@@ -107,41 +106,41 @@ def _on(value: Any) -> dict[str, Any]:
     return {"strategy": "preferred", "allowed": names, "fallbacks": names}
 
 
-def _setting(text: str) -> dict[str, Any]:
+def _parse_setting(text: str) -> dict[str, Any]:
     path, equals, value = text.partition("=")
     parts = [part.strip() for part in path.split(".")]
     if not equals or not all(parts) or len(parts) > MAX_DEPTH:
-        said = f"{text[:100]!r} is not a setting; write it as 'limits.timeout=6h'"
-        raise invalid(SOURCE, said, place="set", value=text[:100])
-    return _nested(parts, _parsed(value))
+        message = f"{text[:100]!r} is not a setting; write it as 'limits.timeout=6h'"
+        raise invalid_document(SOURCE, message, place="set", value=text[:100])
+    return _nest(parts, _parse_value(value))
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """A word as YAML reads it; lists, mappings and quoted texts as JSON."""
     if text[:1] not in ("[", "{", '"'):
-        return scalar(text)
+        return parse_scalar(text)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
+def _parse_pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = str(text).partition("=")
         if not equals:
-            raise invalid(
+            raise invalid_document(
                 SOURCE,
                 f"{str(text)[:100]!r} is not a pair; write KEY=VALUE",
                 place=name,
                 value=str(text)[:100],
             )
-        found[key] = _parsed(value) if _PAIRS[name] else value
+        found[key] = _parse_value(value) if _PAIRS[name] else value
     return found
 
 
-def _nested(parts: Sequence[str], value: Any) -> dict[str, Any]:
+def _nest(parts: Sequence[str], value: Any) -> dict[str, Any]:
     for part in reversed(parts):
         value = {part: value}
     return dict(value)
@@ -151,6 +150,6 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _unknown(name: str, value: Any) -> InvalidSpec:
+def _unknown_flag(name: str, value: Any) -> InvalidSpec:
     near = did_you_mean(name, [*FLAGS, "on"])
     return InvalidSpec([Problem(name[:100], str(value)[:100], "unknown flag", near, SOURCE)])

@@ -28,7 +28,7 @@ DEFAULT_SUFFIXES = (".pyc", ".pyo", ".swp", ".egg-info")
 
 
 @dataclass(frozen=True)
-class RuleFile:
+class IgnoreFile:
     """The lines of one ignore file; they speak of paths below `base`, which is "" or ends in /."""
 
     base: str
@@ -42,7 +42,7 @@ class RuleFile:
 
         return GitIgnoreSpec.from_lines(self.lines)
 
-    def decides(self, path: str) -> bool | None:
+    def match(self, path: str) -> bool | None:
         """True: ignore; False: keep (a `!` rule); None: nothing said."""
         if not path.startswith(self.base):
             return None
@@ -50,58 +50,58 @@ class RuleFile:
 
 
 @dataclass(frozen=True)
-class Rules:
+class IgnoreRules:
     """Later rules win: defaults, .gitignore, .anygpuignore (both from outer to inner), the spec's own."""
 
-    git: tuple[RuleFile, ...] = ()
-    own: tuple[RuleFile, ...] = ()
-    spec: tuple[RuleFile, ...] = ()
+    git: tuple[IgnoreFile, ...] = ()
+    own: tuple[IgnoreFile, ...] = ()
+    spec: tuple[IgnoreFile, ...] = ()
 
     def ignores(self, path: str, name: str) -> bool:
         """`path` is relative to the root, and ends in / for a directory."""
         for rules in (self.spec, self.own, self.git):
             for rule in reversed(rules):
-                decision = rule.decides(path)
+                decision = rule.match(path)
                 if decision is not None:
                     return decision
         return name in DEFAULT_NAMES or name.endswith(DEFAULT_SUFFIXES)
 
-    def entering(self, directory: Path, base: str, names: frozenset[str]) -> "Rules":
+    def entering(self, directory: Path, base: str, names: frozenset[str]) -> "IgnoreRules":
         """The rules inside a directory that holds these names."""
         rules = self
         if GITIGNORE in names:
-            rules = replace(rules, git=(*rules.git, *rule_file(directory / GITIGNORE, base)))
+            rules = replace(rules, git=(*rules.git, *read_ignore_file(directory / GITIGNORE, base)))
         if OWN_IGNORE in names:
-            rules = replace(rules, own=(*rules.own, *rule_file(directory / OWN_IGNORE, base)))
+            rules = replace(rules, own=(*rules.own, *read_ignore_file(directory / OWN_IGNORE, base)))
         return rules
 
 
-def rules_for(root: Path, ignore: Sequence[str]) -> Rules:
+def rules_for(root: Path, ignore: Sequence[str]) -> IgnoreRules:
     """The rules that hold at the root: the spec's own, and those of the repository around it."""
-    own = (RuleFile("", tuple(ignore)),) if ignore else ()
-    return Rules(git=tuple(_around(root)), spec=own)
+    own = (IgnoreFile("", tuple(ignore)),) if ignore else ()
+    return IgnoreRules(git=tuple(_outer_ignore_files(root)), spec=own)
 
 
-def rule_file(path: Path, base: str) -> Iterator[RuleFile]:
+def read_ignore_file(path: Path, base: str) -> Iterator[IgnoreFile]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return
     if any(line.strip() and not line.startswith("#") for line in lines):
-        yield RuleFile(base, tuple(lines))
+        yield IgnoreFile(base, tuple(lines))
 
 
 @dataclass(frozen=True)
-class OuterRuleFile(RuleFile):
+class OuterIgnoreFile(IgnoreFile):
     """A .gitignore above the root: paths are seen from its own directory, `prefix` away."""
 
     prefix: str = ""
 
-    def decides(self, path: str) -> bool | None:
+    def match(self, path: str) -> bool | None:
         return self.spec.check_file(self.prefix + path).include
 
 
-def _around(root: Path) -> Iterator[RuleFile]:
+def _outer_ignore_files(root: Path) -> Iterator[IgnoreFile]:
     """Git reads the ignore files of all directories up to the repository's root; so do we."""
     if (root / ".git").exists():
         return
@@ -109,5 +109,5 @@ def _around(root: Path) -> Iterator[RuleFile]:
     depth = next((number for number, parent in enumerate(parents) if (parent / ".git").exists()), None)
     for parent in reversed(parents[: depth + 1] if depth is not None else []):
         prefix = root.relative_to(parent).as_posix() + "/"
-        for rule in rule_file(parent / GITIGNORE, ""):
-            yield OuterRuleFile("", rule.lines, prefix)
+        for rule in read_ignore_file(parent / GITIGNORE, ""):
+            yield OuterIgnoreFile("", rule.lines, prefix)

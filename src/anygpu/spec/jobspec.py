@@ -7,21 +7,31 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_va
 
 from anygpu.spec import shorthand
 from anygpu.spec.fields import (
-    InsidePath,
+    FieldErrors,
     Line,
-    Matches,
-    Part,
-    Several,
+    OneOrMore,
+    RelativePath,
+    SpecModel,
     Text,
-    Trouble,
+    TextPattern,
     as_number,
     as_text,
-    inside,
+    require_relative_path,
 )
-from anygpu.spec.parts import Arguments, Checkpoint, Dataset, Notify, Patterns, Tags, Track, Workdir
-from anygpu.spec.placement import Limits, Placement
-from anygpu.spec.plain import Finding
-from anygpu.spec.resources import Resources
+from anygpu.spec.normalize import Finding
+from anygpu.spec.sections import (
+    Arguments,
+    Checkpoint,
+    Dataset,
+    Limits,
+    Notify,
+    Patterns,
+    Placement,
+    Resources,
+    Tags,
+    Track,
+    Workdir,
+)
 
 Kind = Literal["script", "command", "trainer", "code"]
 KINDS: tuple[Kind, ...] = ("script", "command", "trainer", "code")
@@ -29,40 +39,40 @@ RESERVED_NAMES = ("last",)
 RESERVED_ENV = "ANYGPU_"
 
 _ENV = r"[A-Za-z_][A-Za-z0-9_]*"
-_ENV_SAID = "is not a name for an environment variable; use letters, digits and _, not a digit first"
+_ENV_MESSAGE = "is not a name for an environment variable; use letters, digits and _, not a digit first"
 
 
-def _free_name(name: str) -> str:
+def _check_job_name(name: str) -> str:
     if name in RESERVED_NAMES:
         raise ValueError("is taken: it means the newest job in commands")
     return name
 
 
-def _free_variable(name: str) -> str:
+def _check_variable_name(name: str) -> str:
     if name.startswith(RESERVED_ENV):
         raise ValueError(f"is reserved: names that begin with {RESERVED_ENV} are set by anygpu")
     return name
 
 
-def _script(path: str) -> str:
+def _check_script(path: str) -> str:
     if path.startswith("-"):
         raise ValueError("begins with '-', which Python takes for an option; write './-name.py'")
     return path
 
 
-def _trainer(name: str) -> str:
+def _parse_trainer(name: str) -> str:
     """`yolo`, or a class in a file that travels with the job: `./my_trainer.py:Mine`."""
     file, colon, kind = name.partition(":")
     if file.endswith(".py"):
         if not kind.isidentifier():
             raise ValueError(f"says no class of the file; write {file}:MyTrainer")
-        return f"{inside(file)}:{kind}"
+        return f"{require_relative_path(file)}:{kind}"
     if colon or name.startswith("."):
         raise ValueError("is not the name of a trainer; one in a file is written ./my_trainer.py:Mine")
     return name
 
 
-def _command(value: Any) -> Any:
+def _parse_command(value: Any) -> Any:
     if isinstance(value, str):
         if not value.strip():
             raise ValueError("is empty")
@@ -75,10 +85,10 @@ def _command(value: Any) -> Any:
     return words
 
 
-def _requirements(value: Any) -> Any:
+def _parse_requirements(value: Any) -> Any:
     """A text is the path of a requirements file, a list holds its lines."""
     if isinstance(value, str):
-        return _requirement_file(value)
+        return _check_requirements_file(value)
     if not isinstance(value, list | tuple) or not all(
         isinstance(line, str) and line.strip() for line in value
     ):
@@ -90,13 +100,13 @@ def _requirements(value: Any) -> Any:
     return tuple(value)
 
 
-def _requirement_file(path: str) -> str:
+def _check_requirements_file(path: str) -> str:
     if any(mark in path for mark in "=<>~\n"):
         raise ValueError("is not the path of a requirements file; put requirements in a list: ['numpy==2.0']")
-    return inside(path)
+    return require_relative_path(path)
 
 
-def _python(value: Any) -> Any:
+def _check_python_version(value: Any) -> Any:
     if isinstance(value, float):
         raise ValueError("is a number, and 3.10 would be read as 3.1; put it in quotation marks")
     return as_text(value)
@@ -104,38 +114,40 @@ def _python(value: Any) -> Any:
 
 Name = Annotated[
     Text,
-    Matches(
+    TextPattern(
         r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?",
         100,
         "is not a name; use letters, digits, '.', '_' and '-'",
     ),
-    AfterValidator(_free_name),
+    AfterValidator(_check_job_name),
 ]
-EnvName = Annotated[str, Matches(_ENV, 200, _ENV_SAID), AfterValidator(_free_variable)]
-SecretName = Annotated[str, Matches(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not the name of a secret")]
+EnvName = Annotated[str, TextPattern(_ENV, 200, _ENV_MESSAGE), AfterValidator(_check_variable_name)]
+SecretName = Annotated[str, TextPattern(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not the name of a secret")]
 EnvValue = Annotated[Text, Field(max_length=65_536)]
 ResumeFrom = Annotated[
     Text,
-    Matches(
+    TextPattern(
         r"[A-Za-z0-9][A-Za-z0-9._-]*(?:@[0-9]{1,18})?",
         200,
         "is not a job to resume; write a job's id or name, or 'job@step'",
     ),
 ]
-Image = Annotated[str, Matches(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not the name of a container image")]
+Image = Annotated[
+    str, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not the name of a container image")
+]
 
 
-class JobSpec(Part):
+class JobSpec(SpecModel):
     """A job as asked: exactly one of `script`, `command`, `trainer`, `code`, and how and where to run it."""
 
-    script: Annotated[InsidePath, AfterValidator(_script)] | None = None
+    script: Annotated[RelativePath, AfterValidator(_check_script)] | None = None
     args: Arguments = ()
-    command: Annotated[str | tuple[str, ...], BeforeValidator(_command)] | None = None
+    command: Annotated[str | tuple[str, ...], BeforeValidator(_parse_command)] | None = None
     trainer: (
         Annotated[
             Text,
-            Matches(r"[A-Za-z0-9.][A-Za-z0-9._/:-]*", 200, "is not the name of a trainer"),
-            AfterValidator(_trainer),
+            TextPattern(r"[A-Za-z0-9.][A-Za-z0-9._/:-]*", 200, "is not the name of a trainer"),
+            AfterValidator(_parse_trainer),
         ]
         | None
     ) = None
@@ -150,10 +162,10 @@ class JobSpec(Part):
     ] = Field(default_factory=dict)
 
     workdir: Annotated[Workdir, BeforeValidator(shorthand.workdir)] | None = None
-    setup: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...], Field(max_length=200), Several] = ()
-    requirements: Annotated[str | tuple[str, ...], BeforeValidator(_requirements)] = ()
+    setup: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...], Field(max_length=200), OneOrMore] = ()
+    requirements: Annotated[str | tuple[str, ...], BeforeValidator(_parse_requirements)] = ()
     image: Image | None = None
-    python: Annotated[Line, BeforeValidator(_python)] | None = None
+    python: Annotated[Line, BeforeValidator(_check_python_version)] | None = None
     dataset: Annotated[Dataset, BeforeValidator(shorthand.dataset)] | None = None
     outputs: Patterns = ()
     checkpoint: Checkpoint = Checkpoint()
@@ -193,16 +205,16 @@ class JobSpec(Part):
         return self.model_copy(update={"workdir": workdir})
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_conflicts(self) -> Self:
         findings = tuple(
-            misfits(self.model_dump(include={*KINDS, "args", "config", "image", "requirements"}))
+            find_conflicts(self.model_dump(include={*KINDS, "args", "config", "image", "requirements"}))
         )
         if findings:
-            raise Trouble(*findings)
+            raise FieldErrors(*findings)
         return self
 
 
-def misfits(data: Mapping[str, Any]) -> list[Finding]:
+def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
     """What no field can see alone. Takes a raw mapping too, so that it is said along with other problems."""
     given = [kind for kind in KINDS if data.get(kind) is not None]
     found: list[Finding] = []

@@ -1,38 +1,191 @@
-"""A mapping, a text or a file -> JobSpec, or InvalidSpec with every problem found."""
+"""Load a JobSpec from a mapping, a text or a file, and explain every validation error."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from anygpu.errors import InvalidSpec, Problem
-from anygpu.spec import explain
-from anygpu.spec.explain import Origin
-from anygpu.spec.jobspec import JobSpec, misfits
-from anygpu.spec.plain import PlainCopy
-from anygpu.spec.read import Document, Place, read_file, read_toml, read_yaml
+from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.spec.documents import Document, FieldPath, format_path, read_file, read_toml, read_yaml
+from anygpu.spec.fields import AliasedValue, FieldErrors, SpecModel
+from anygpu.spec.jobspec import JobSpec, find_conflicts
+from anygpu.spec.normalize import MAX_PROBLEMS, Finding, Normalizer, preview
+
+_PLAIN_WORDS = {
+    "Input should": "should",
+    "Tuple": "list",
+    "tuple": "list",
+    "dictionary": "mapping",
+    "string": "text",
+}
+_COMMON_MISTAKES = {
+    "cpu": "cpus",
+    "gpus": "gpu",
+    "accelerators": "gpu",
+    "cmd": "command",
+    "spot": "interruptible",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SpecOrigin:
+    """Where a mapping came from, so that its problems point there."""
+
+    source: str = "spec"
+    lines: Mapping[FieldPath, int] = field(default_factory=dict)
+    renamed: Mapping[FieldPath, str] = field(default_factory=dict)
+
+    def problem(self, path: FieldPath, value: Any, message: str, suggestion: str = "") -> Problem:
+        name = next(
+            (self.renamed[part] for part in _ancestors(path) if part in self.renamed), format_path(path)
+        )
+        line = next((self.lines[part] for part in _ancestors(path) if part in self.lines), None)
+        return Problem(name, preview(value), message, suggestion, self.source, line)
+
+
+def explain_errors(error: ValidationError, origin: SpecOrigin) -> list[Problem]:
+    """One problem a place, in the order of the models; nobody reads more than the first fifty."""
+    return list(islice(_first_per_path(error, origin), MAX_PROBLEMS))
+
+
+def _first_per_path(error: ValidationError, origin: SpecOrigin) -> Iterator[Problem]:
+    seen: set[tuple[str, str]] = set()
+    for raw in error.errors(include_url=False):
+        for problem in _explain_error(raw, origin):
+            key = (problem.place, problem.message if not problem.place else "")
+            if key not in seen:
+                seen.add(key)
+                yield problem
+
+
+def _explain_error(raw: Mapping[str, Any], origin: SpecOrigin) -> Iterator[Problem]:
+    path, value = _error_path(raw["loc"]), raw["input"]
+    if isinstance(value, AliasedValue):
+        path, value = (*path[:-1], value.name), value.value
+    cause = raw.get("ctx", {}).get("error")
+    if isinstance(cause, FieldErrors):
+        yield from explain_findings(
+            [((*path, *part), what, said) for part, what, said in cause.findings], origin
+        )
+    elif raw["type"] == "extra_forbidden":
+        yield origin.problem(path, value, "unknown key", _suggest_key(path))
+    else:
+        yield origin.problem(path, value, *_describe_error(raw, path, value))
+
+
+def _describe_error(raw: Mapping[str, Any], path: FieldPath, value: Any) -> tuple[str, str]:
+    context = raw.get("ctx", {})
+    if raw["type"] == "literal_error":
+        return _not_one_of(str(context["expected"]), value)
+    if raw["type"] == "missing":
+        return "is required", ""
+    if raw["type"] in ("model_type", "model_attributes_type"):
+        return f"{_quote(value)} should be a mapping with {_list_keys(path)}", ""
+    said = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
+    for theirs, ours in _PLAIN_WORDS.items():
+        said = said.replace(theirs, ours)
+    return f"{_quote(value)} {said[:1].lower()}{said[1:]}", ""
+
+
+def _not_one_of(expected: str, value: Any) -> tuple[str, str]:
+    allowed = re.findall(r"'([^']*)'", expected)
+    return f"{_quote(value)} is not one of {', '.join(allowed)}", did_you_mean(str(value), allowed)
+
+
+def _quote(value: Any) -> str:
+    brief = preview(value)
+    return repr(brief) if isinstance(value, str) else str(brief)
+
+
+def _error_path(loc: tuple[str | int, ...]) -> FieldPath:
+    """A key that is wrong is blamed at its own place."""
+    return loc[:-1] if loc[-1:] == ("[key]",) else loc
+
+
+def keys_at(path: FieldPath) -> list[str]:
+    """The keys that are valid inside a place."""
+    model: type[BaseModel] | None = JobSpec
+    for step in path:
+        model = model if isinstance(step, int) else _model_of(model, step)
+    if model is None:
+        return []
+    friendly = model.aliases if issubclass(model, SpecModel) else {}
+    exact = [name for name in model.model_fields if name not in friendly.values()]
+    return [*exact, *friendly, *dict.fromkeys(friendly.values())]
+
+
+def _list_keys(path: FieldPath) -> str:
+    """The keys worth showing: of two names for a field, the one people write."""
+    keys = keys_at(path)
+    return ", ".join(key for key in keys if not key.endswith(("_s", "_at", "_gib", "_microusd")))
+
+
+def _model_of(model: type[BaseModel] | None, name: str) -> type[BaseModel] | None:
+    info = model.model_fields.get(name) if model else None
+    return _first_model(info.annotation) if info else None
+
+
+def _first_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _first_model(inner))), None)
+
+
+def _suggest_key(path: FieldPath) -> str:
+    """The nearest key here; else the same key where it belongs; else nothing."""
+    key, here = str(path[-1])[:100], keys_at(path[:-1])
+    value_given = _COMMON_MISTAKES.get(key, key)
+    if value_given in here:
+        return f"did you mean {value_given!r}?"
+    elsewhere = [
+        format_path((*section, value_given)) for section in _sections() if value_given in keys_at(section)
+    ]
+    if elsewhere:
+        return f"did you mean {elsewhere[0]!r}?"
+    near = did_you_mean(key, here)
+    if near:
+        return near
+    return f"valid here: {_list_keys(path[:-1])}" if here and len(path) > 1 else ""
+
+
+def _sections() -> list[FieldPath]:
+    top: list[FieldPath] = [(name,) for name in JobSpec.model_fields if keys_at((name,))]
+    return [(), *top, ("resources", "gpu")]
+
+
+def _ancestors(path: FieldPath) -> Iterator[FieldPath]:
+    for length in range(len(path), 0, -1):
+        yield path[:length]
+
+
+def explain_findings(findings: Iterable[Finding], origin: SpecOrigin) -> Iterator[Problem]:
+    for path, value, message in findings:
+        yield origin.problem(path, value, message if value is None else f"{_quote(value)} {message}")
 
 
 def from_mapping(
     data: Any,
     *,
     source: str = "spec",
-    lines: Mapping[Place, int] | None = None,
-    renamed: Mapping[Place, str] | None = None,
+    lines: Mapping[FieldPath, int] | None = None,
+    renamed: Mapping[FieldPath, str] | None = None,
 ) -> JobSpec:
     """Any value at all -> JobSpec. What is wrong is InvalidSpec, whatever the shape.
 
     `lines` and `renamed` say where each place stands in what the person wrote.
     """
-    origin = Origin(source, lines or {}, renamed or {})
+    origin = SpecOrigin(source, lines or {}, renamed or {})
     if not isinstance(data, Mapping):
         raise InvalidSpec([origin.problem((), data, "is not a mapping of keys to values")])
-    copy = PlainCopy()
-    plain = copy.of(data)
+    copy = Normalizer()
+    plain = copy.normalize(data)
     if copy.findings:
-        raise InvalidSpec(list(explain.from_findings(copy.findings, origin)))
-    return _validated(plain, origin)
+        raise InvalidSpec(list(explain_findings(copy.findings, origin)))
+    return _validate(plain, origin)
 
 
 def from_document(document: Document) -> JobSpec:
@@ -51,16 +204,18 @@ def from_file(path: str | Path) -> JobSpec:
     return from_document(read_file(Path(path)))
 
 
-def _validated(plain: dict[str, Any], origin: Origin) -> JobSpec:
+def _validate(plain: dict[str, Any], origin: SpecOrigin) -> JobSpec:
     try:
         return JobSpec.model_validate(plain)
     except ValidationError as error:
-        found = explain.problems(error, origin)
-    raise InvalidSpec(_with_misfits(found, plain, origin)) from None
+        found = explain_errors(error, origin)
+    raise InvalidSpec(_with_conflicts(found, plain, origin)) from None
 
 
-def _with_misfits(found: list[Problem], plain: dict[str, Any], origin: Origin) -> list[Problem]:
+def _with_conflicts(found: list[Problem], plain: dict[str, Any], origin: SpecOrigin) -> list[Problem]:
     """pydantic looks at the whole only when every field is right; people want all problems at once."""
-    said = {problem.place for problem in found}
-    more = [problem for problem in explain.from_findings(misfits(plain), origin) if problem.place not in said]
+    message = {problem.place for problem in found}
+    more = [
+        problem for problem in explain_findings(find_conflicts(plain), origin) if problem.place not in message
+    ]
     return sorted(found + more, key=lambda problem: problem.line or 0)

@@ -38,15 +38,17 @@ def json_schema(*, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
     for model, fields in _SHORT_FORMS.items():
         properties = (schema if model == "JobSpec" else schema["$defs"][model])["properties"]
         for name, forms in fields.items():
-            properties[name] = _also(properties[name], [_resolved(form, ref_template) for form in forms])
+            properties[name] = _with_short_forms(
+                properties[name], [_resolve_ref(form, ref_template) for form in forms]
+            )
     return {"$schema": DIALECT, **schema}
 
 
-def _also(schema: dict[str, Any], forms: list[dict[str, Any]]) -> dict[str, Any]:
+def _with_short_forms(schema: dict[str, Any], forms: list[dict[str, Any]]) -> dict[str, Any]:
     about: dict[str, Any] = {key: schema[key] for key in ("title", "default", "description") if key in schema}
     bare = {key: value for key, value in schema.items() if key not in about}
     return {**about, "anyOf": [*bare.get("anyOf", [bare]), *forms]}
 
 
-def _resolved(form: dict[str, Any], ref_template: str) -> dict[str, Any]:
+def _resolve_ref(form: dict[str, Any], ref_template: str) -> dict[str, Any]:
     return {"$ref": ref_template.format(model=form["$ref"])} if "$ref" in form else form

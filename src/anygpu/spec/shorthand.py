@@ -14,7 +14,7 @@ DATASET_SCHEMES = ("http", "https", "s3", "gs", "az", "hf")
 MAX_WORDS_TEXT = 65_536
 
 # Friendly name -> the name with its unit. A place may have several friendly names, never two at once.
-FRIENDLY: Mapping[str, Mapping[str, str]] = {
+ALIASES: Mapping[str, Mapping[str, str]] = {
     "resources": {"memory": "memory_gib", "disk": "disk_gib"},
     "resources.gpu": {"memory": "memory_gib"},
     "limits": {"timeout": "timeout_s", "max_cost": "max_cost_microusd", "deadline": "deadline_at"},
@@ -34,10 +34,10 @@ def gpu(value: Any) -> Any:
         return value
     found: dict[str, Any] = {}
     for part in value.split(":"):
-        key, meant = _gpu_part(part.strip())
+        key, value_given = _gpu_part(part.strip())
         if key in found:
             return value
-        found[key] = meant
+        found[key] = value_given
     return found
 
 
@@ -78,7 +78,7 @@ def secrets(value: Any) -> Any:
     return value
 
 
-def several(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -113,9 +113,9 @@ def long_form(place: str, value: Any) -> Any:
     return LONG_FORMS[place](value) if place in LONG_FORMS else value
 
 
-def twins(place: str, key: str) -> frozenset[str]:
+def other_names(place: str, key: str) -> frozenset[str]:
     """The other names of the same field: whoever sets one by a flag replaces them all."""
-    friendly = FRIENDLY.get(place, {})
+    friendly = ALIASES.get(place, {})
     field = friendly.get(key, key)
     names = {field, *(name for name, target in friendly.items() if target == field)}
     if place == "limits" and field in ("deadline_at", "deadline_s"):

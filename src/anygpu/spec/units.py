@@ -32,7 +32,7 @@ MICROS_PER_DOLLAR = 1_000_000
 MAX_DURATION_S = 10 * 365 * 86400.0
 MAX_SIZE_GIB = float(1 << 30)
 MAX_DOLLARS = 1_000_000_000
-_LONGEST_TEXT = 64
+_MAX_TEXT = 64
 
 _NUMBER = r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+"
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*")
@@ -53,8 +53,8 @@ _DEADLINE_FORM = (
 
 def seconds(value: Any) -> float:
     """`3600`, `"6h"`, `"1h30m"` -> seconds, above zero."""
-    number = _number(value)
-    amount = _sum_of_parts(value) if number is None else number
+    number = _parse_number(value)
+    amount = _parse_duration(value) if number is None else number
     if amount is None:
         raise ValueError(_DURATION_FORM)
     if not 0 < amount <= MAX_DURATION_S:
@@ -64,8 +64,8 @@ def seconds(value: Any) -> float:
 
 def gibibytes(value: Any) -> float:
     """`16`, `"16GiB"`, `"16GB"` -> GiB. A bare letter is binary, as memory is sold: "16G" is 16 GiB."""
-    number = _number(value)
-    amount = _sized(value) if number is None else number
+    number = _parse_number(value)
+    amount = _parse_size(value) if number is None else number
     if amount is None:
         raise ValueError(_SIZE_FORM)
     if not 0 < amount <= MAX_SIZE_GIB:
@@ -109,7 +109,7 @@ def instant(value: Any) -> datetime:
     return moment
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 63):
@@ -118,7 +118,7 @@ def _number(value: Any) -> float | None:
     return float(text) if _PLAIN_NUMBER.fullmatch(text) else None
 
 
-def _sum_of_parts(value: Any) -> float | None:
+def _parse_duration(value: Any) -> float | None:
     text = _text(value).lower()
     if not text or _DURATION_PART.sub("", text):
         return None
@@ -131,7 +131,7 @@ def _sum_of_parts(value: Any) -> float | None:
     return total
 
 
-def _sized(value: Any) -> float | None:
+def _parse_size(value: Any) -> float | None:
     match = _SIZE.fullmatch(_text(value))
     if match is None:
         return None
@@ -149,4 +149,4 @@ def _text(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return ""
     text = str(value).strip() if isinstance(value, str | int) else ""
-    return text if len(text) <= _LONGEST_TEXT else ""
+    return text if len(text) <= _MAX_TEXT else ""

@@ -19,14 +19,14 @@ from anygpu.spec.ignore import OWN_IGNORE, rules_for
 MAX_BYTES = 1 << 30
 MAX_FILES = 100_000
 MAX_DATA_BYTES = 20 << 30
-_LEVEL = 3  # source code shrinks nearly as well as at 9, in a third of the time
+_COMPRESSION_LEVEL = 3  # source code shrinks nearly as well as at 9, in a third of the time
 _MTIME_S = (
     315_619_200  # 2 January 1980: zip files, and so wheels built from the directory, know nothing earlier
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class WorkdirArchive:
     """A tar.gz on disk. Use it in a `with`, or call `remove()` when it has been sent."""
 
     path: Path
@@ -47,7 +47,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """A file or a link of the working directory. `link` is where a link points, relative to its directory."""
 
     name: str
@@ -64,29 +64,29 @@ def pack(
     into: Path | None = None,
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
-) -> Archive:
+) -> WorkdirArchive:
     """Pack what is not ignored. The archive is a temporary file in `into`, the caller's to remove."""
     entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
     _check_size(entries, max_bytes, max_files)
-    return _packed(entries, into)
+    return _pack_entries(entries, into)
 
 
-def pack_whole(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> Archive:
+def pack_data(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> WorkdirArchive:
     """Pack a file, or everything below a directory, under its own name. Data has no ignored parts."""
-    entries = sorted(_everything(path.resolve()), key=lambda entry: entry.name)
+    entries = sorted(_list_data(path.resolve()), key=lambda entry: entry.name)
     total = sum(entry.size for entry in entries)
     if total > max_bytes:
         raise TooLarge(
-            f"The dataset {path} holds {_human(total)}; at most {_human(max_bytes)} are sent along.",
+            f"The dataset {path} holds {_format_size(total)}; at most {_format_size(max_bytes)} are sent along.",
             hint="Put it where the machine can fetch it, and give its URL.",
             size=total,
         )
-    return _packed(entries, into)
+    return _pack_entries(entries, into)
 
 
-def _everything(base: Path) -> Iterator[Entry]:
+def _list_data(base: Path) -> Iterator[ArchiveEntry]:
     if not base.is_dir():
-        yield Entry(base.name, base, base.stat().st_size, False)
+        yield ArchiveEntry(base.name, base, base.stat().st_size, False)
         return
     for directory, folders, names in os.walk(base):
         for linked in (Path(directory, name) for name in folders):
@@ -97,12 +97,12 @@ def _everything(base: Path) -> Iterator[Entry]:
                 )
         for path in (Path(directory, name) for name in names):
             if path.is_file():
-                yield Entry(
+                yield ArchiveEntry(
                     f"{base.name}/{path.relative_to(base).as_posix()}", path, path.stat().st_size, False
                 )
 
 
-def _packed(entries: Sequence[Entry], into: Path | None) -> Archive:
+def _pack_entries(entries: Sequence[ArchiveEntry], into: Path | None) -> WorkdirArchive:
     handle, name = tempfile.mkstemp(prefix="anygpu-workdir-", suffix=".tar.gz", dir=into)
     path = Path(name)
     try:
@@ -113,10 +113,10 @@ def _packed(entries: Sequence[Entry], into: Path | None) -> Archive:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return Archive(path, digest, path.stat().st_size, tuple(entry.name for entry in entries))
+    return WorkdirArchive(path, digest, path.stat().st_size, tuple(entry.name for entry in entries))
 
 
-def walk(root: Path, ignore: Sequence[str] = (), *, links: bool = True) -> Iterator[Entry]:
+def walk(root: Path, ignore: Sequence[str] = (), *, links: bool = True) -> Iterator[ArchiveEntry]:
     """Every file and link that travels. Sockets, pipes and devices never do."""
     base = root.resolve()
     if not base.is_dir():
@@ -147,19 +147,19 @@ def _scan(directory: Path) -> list["os.DirEntry[str]"]:
         return []
 
 
-def _entry(item: "os.DirEntry[str]", name: str, base: Path) -> Iterator[Entry]:
+def _entry(item: "os.DirEntry[str]", name: str, base: Path) -> Iterator[ArchiveEntry]:
     if item.is_symlink():
-        yield Entry(name, Path(item.path), 0, False, _link_inside(Path(item.path), name, base))
+        yield ArchiveEntry(name, Path(item.path), 0, False, _relative_link(Path(item.path), name, base))
         return
     try:
         status = item.stat(follow_symlinks=False)
     except FileNotFoundError:
         return
     if stat.S_ISREG(status.st_mode):
-        yield Entry(name, Path(item.path), status.st_size, bool(status.st_mode & stat.S_IXUSR))
+        yield ArchiveEntry(name, Path(item.path), status.st_size, bool(status.st_mode & stat.S_IXUSR))
 
 
-def _link_inside(path: Path, name: str, base: Path) -> str:
+def _relative_link(path: Path, name: str, base: Path) -> str:
     """Where the link points, from its own directory; what it names outside would not be where the job runs."""
     target = path.readlink()
     absolute = os.path.normpath(path.parent / target)
@@ -173,16 +173,18 @@ def _link_inside(path: Path, name: str, base: Path) -> str:
     return os.path.relpath(absolute, path.parent).replace(os.sep, "/")
 
 
-def _write(raw: IO[bytes], entries: Sequence[Entry]) -> None:
+def _write(raw: IO[bytes], entries: Sequence[ArchiveEntry]) -> None:
     with (
-        gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0) as packed,
+        gzip.GzipFile(
+            filename="", mode="wb", compresslevel=_COMPRESSION_LEVEL, fileobj=raw, mtime=0
+        ) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for entry in entries:
             _add(tar, entry)
 
 
-def _add(tar: tarfile.TarFile, entry: Entry) -> None:
+def _add(tar: tarfile.TarFile, entry: ArchiveEntry) -> None:
     info = tarfile.TarInfo(entry.name)
     info.mode = 0o755 if entry.executable else 0o644
     info.mtime = _MTIME_S
@@ -208,15 +210,15 @@ def _unreadable(path: Path) -> Conflict:
     )
 
 
-def _check_size(entries: Sequence[Entry], max_bytes: int, max_files: int) -> None:
+def _check_size(entries: Sequence[ArchiveEntry], max_bytes: int, max_files: int) -> None:
     total = sum(entry.size for entry in entries)
     if total <= max_bytes and len(entries) <= max_files:
         return
-    biggest = _biggest(entries)
-    listed = "\n".join(f"  {_human(size):>10}  {name}" for name, size in biggest)
+    biggest = _largest(entries)
+    listed = "\n".join(f"  {_format_size(size):>10}  {name}" for name, size in biggest)
     raise TooLarge(
-        f"The working directory holds {_human(total)} in {len(entries):,} files; "
-        f"at most {_human(max_bytes)} and {max_files:,} files are sent. The biggest:\n{listed}",
+        f"The working directory holds {_format_size(total)} in {len(entries):,} files; "
+        f"at most {_format_size(max_bytes)} and {max_files:,} files are sent. The biggest:\n{listed}",
         hint=f"Add what the job does not need to {OWN_IGNORE}, one a line, for example '/{biggest[0][0]}'; "
         "give big data as a dataset.",
         size=total,
@@ -224,7 +226,7 @@ def _check_size(entries: Sequence[Entry], max_bytes: int, max_files: int) -> Non
     )
 
 
-def _biggest(entries: Sequence[Entry], count: int = 5) -> list[tuple[str, int]]:
+def _largest(entries: Sequence[ArchiveEntry], count: int = 5) -> list[tuple[str, int]]:
     """The entries to blame: a directory, unless one thing in it makes up most of it."""
     sizes, children = _tree(entries)
     chosen, waiting = [], list(children[""])
@@ -238,7 +240,7 @@ def _biggest(entries: Sequence[Entry], count: int = 5) -> list[tuple[str, int]]:
     return sorted(chosen, key=lambda item: (-item[1], item[0]))[:count]
 
 
-def _tree(entries: Sequence[Entry]) -> tuple[dict[str, int], dict[str, set[str]]]:
+def _tree(entries: Sequence[ArchiveEntry]) -> tuple[dict[str, int], dict[str, set[str]]]:
     """The size of each file and directory, and what each directory holds; a directory's name ends in /."""
     sizes: dict[str, int] = defaultdict(int)
     children: dict[str, set[str]] = defaultdict(set)
@@ -253,7 +255,7 @@ def _tree(entries: Sequence[Entry]) -> tuple[dict[str, int], dict[str, set[str]]
     return sizes, children
 
 
-def _human(size: float) -> str:
+def _format_size(size: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

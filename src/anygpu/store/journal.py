@@ -27,7 +27,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class TransactionResult:
     """What a transaction appended (possibly nothing) and the view after it."""
 
     view: JobView
@@ -61,7 +61,9 @@ class JobPage:
 class Journal(Protocol):
     """One gap-free, ordered log of events per project, and the view of each job folded from it."""
 
-    async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
+    async def submit(
+        self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
+    ) -> TransactionResult:
         """Append the first event of a job. Conflict when the id is taken.
 
         The same idempotency key in the project answers with the first job, and records nothing.
@@ -70,7 +72,7 @@ class Journal(Protocol):
 
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
-    ) -> Written:
+    ) -> TransactionResult:
         """Load the view, ask `decide` for events, append them: one transaction.
 
         NotFound outside the scope, LeaseLost when the guard's holder no longer leads. What `decide`

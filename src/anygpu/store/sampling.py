@@ -4,25 +4,27 @@ from collections.abc import Sequence
 from math import isnan
 from typing import TypeVar
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 
-def pick(values: Sequence[float], most: int) -> list[int]:
+def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
     """Indices of at most `most` values: the first, the last, and (from four on) each bucket's extremes."""
     count = len(values)
-    if count <= most:
+    if count <= max_count:
         return list(range(count))
-    if most < 2:
-        return [count - 1][:most]
+    if max_count < 2:
+        return [count - 1][:max_count]
     chosen = {0, count - 1}
-    buckets = (most - 2) // 2
+    buckets = (max_count - 2) // 2
     inner = count - 2
     for bucket in range(buckets):
-        chosen.update(extremes(values, 1 + bucket * inner // buckets, 1 + (bucket + 1) * inner // buckets))
+        chosen.update(
+            extreme_indices(values, 1 + bucket * inner // buckets, 1 + (bucket + 1) * inner // buckets)
+        )
     return sorted(chosen)
 
 
-def extremes(values: Sequence[float], start: int, end: int) -> tuple[int, ...]:
+def extreme_indices(values: Sequence[float], start: int, end: int) -> tuple[int, ...]:
     """Where the lowest and the highest of a slice are. NaN counts only where there is nothing else."""
     part = values[start:end]
     if not part:
@@ -33,9 +35,9 @@ def extremes(values: Sequence[float], start: int, end: int) -> tuple[int, ...]:
     return start + part.index(min(part)), start + part.index(max(part))
 
 
-def evenly(items: Sequence[T], most: int) -> list[T]:
+def thin_evenly(items: Sequence[Item], max_count: int) -> list[Item]:
     """At most `most` of the items, evenly spread, the last one included."""
     count = len(items)
-    if count <= most or most < 1:
-        return list(items[: max(most, 0)])
-    return [items[(index + 1) * count // most - 1] for index in range(most)]
+    if count <= max_count or max_count < 1:
+        return list(items[: max(max_count, 0)])
+    return [items[(index + 1) * count // max_count - 1] for index in range(max_count)]

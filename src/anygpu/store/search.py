@@ -17,52 +17,52 @@ _WORD = re.compile(r"[^\W_]+")
 _HEX = re.compile(r"[0-9a-f]*")
 
 
-def terms(view: JobView) -> frozenset[str]:
+def search_terms(view: JobView) -> frozenset[str]:
     """Every term the job answers to, as it is now."""
-    found = {f"status:{view.status}", f"phase:{view.phase}", *_fixed(view)}
+    found = {f"status:{view.status}", f"phase:{view.phase}", *_spec_terms(view)}
     if view.newest_attempt is not None:
-        found.add(term("backend", view.newest_attempt.offer.backend))
+        found.add(make_term("backend", view.newest_attempt.offer.backend))
     return frozenset(found)
 
 
-def changing(view: JobView) -> frozenset[str]:
+def changing_terms(view: JobView) -> frozenset[str]:
     """The few terms that events change; the rest come from the spec and stay."""
     found = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
-        found.add(term("backend", view.newest_attempt.offer.backend))
+        found.add(make_term("backend", view.newest_attempt.offer.backend))
     return frozenset(found)
 
 
-def wanted(query: JobQuery) -> list[tuple[str, ...]]:
+def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
     """The query as groups: a job fits when it has at least one term of every group."""
     exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
     groups: list[tuple[str, ...]] = [
-        (term(kind, value),) for kind, value in exact.items() if value is not None
+        (make_term(kind, value),) for kind, value in exact.items() if value is not None
     ]
     if query.status:
         groups.append(tuple(f"status:{status}" for status in dict.fromkeys(query.status)))
     if query.phase:
         groups.append(tuple(f"phase:{phase}" for phase in dict.fromkeys(query.phase)))
-    groups += [(f"word:{word}",) for word in words(query.text or "")]
+    groups += [(f"word:{word}",) for word in split_words(query.text or "")]
     return groups
 
 
-def term(kind: str, value: str) -> str:
-    return f"{kind}:{storable(value)}"[:MAX_TERM]
+def make_term(kind: str, value: str) -> str:
+    return f"{kind}:{storable_text(value)}"[:MAX_TERM]
 
 
-def storable(text: str) -> str:
+def storable_text(text: str) -> str:
     """The text without what no database keeps: NUL and lone surrogates. Nothing stored has them, nothing matches."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Lower-case words of a text, each once, in order."""
     found = (word[:MAX_WORD] for word in _WORD.findall(text.casefold()))
     return list(dict.fromkeys(found))
 
 
-def id_start(prefix: str) -> str | None:
+def normalize_id_prefix(prefix: str) -> str | None:
     """A typed beginning of an id as ids are written, dashes in their places; None when no id can begin so."""
     digits = prefix.lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > 32:
@@ -71,11 +71,11 @@ def id_start(prefix: str) -> str | None:
     return "-".join(part for part in parts if part)
 
 
-def to_cursor(position: int) -> str:
+def encode_cursor(position: int) -> str:
     return base64.urlsafe_b64encode(f"1:{position}".encode()).decode().rstrip("=")
 
 
-def from_cursor(cursor: str) -> int:
+def decode_cursor(cursor: str) -> int:
     """The position in a cursor. A cursor nobody gave out finds nothing."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
@@ -87,16 +87,16 @@ def from_cursor(cursor: str) -> int:
     raise NotFound("this page does not exist", hint="start again without a cursor.")
 
 
-def _fixed(view: JobView) -> Iterator[str]:
-    yield term("person", view.person)
-    yield term("name", view.name)
-    yield from (term("tag", tag) for tag in view.spec.tags)
-    for word in words(_searchable(view))[:MAX_WORDS]:
+def _spec_terms(view: JobView) -> Iterator[str]:
+    yield make_term("person", view.person)
+    yield make_term("name", view.name)
+    yield from (make_term("tag", tag) for tag in view.spec.tags)
+    for word in split_words(_searchable_text(view))[:MAX_WORDS]:
         # Every beginning is a term of its own, so that a prefix is found like a whole word: in one look-up.
         yield from (f"word:{word[:end]}" for end in range(1, len(word) + 1))
 
 
-def _searchable(view: JobView) -> str:
+def _searchable_text(view: JobView) -> str:
     spec = view.spec
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command or ())
     model = spec.config.get("model", "")

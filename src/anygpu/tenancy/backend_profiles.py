@@ -12,14 +12,13 @@ from anygpu.backends.configured import Backends, Entry, Source
 from anygpu.backends.contract import Account, Backend, ChecksAccount
 from anygpu.backends.options import Given
 from anygpu.backends.registry import Kind
-from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
+from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem, did_you_mean
 from anygpu.events.offers import Offer
 from anygpu.events.view import JobView
-from anygpu.spec.model import Gpu, Resources
-from anygpu.spec.nearest import did_you_mean
+from anygpu.spec.sections import Gpu, Resources
 from anygpu.spec.shorthand import STRATEGIES
-from anygpu.store.profiles import Profile, Profiles
-from anygpu.store.rotation import Rotated
+from anygpu.store.vault.profiles import Profile, Profiles
+from anygpu.store.vault.rotation import RotationResult
 from anygpu.tenancy.auth import Caller, Role
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -28,7 +27,7 @@ OPERATOR_OPTIONS = ("endpoint", "identity", "profile")  # whom to call, and cred
 OPEN_TIMEOUT_S = 5.0
 CHECK_TIMEOUT_S = 20.0  # below what a client waits for an answer
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
-Rotate = Callable[[bool], Awaitable[Rotated]]
+Rotate = Callable[[bool], Awaitable[RotationResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +134,7 @@ class BackendProfiles:
             return BackendCheck(account=Account(valid=False, why=str(error) or type(error).__name__))
         return BackendCheck(account=account, offers=offers)
 
-    async def rotate(self, caller: Caller, *, new_key: bool) -> Rotated:
+    async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
         """Seal every credential and every secret of this server anew."""
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)

@@ -13,7 +13,7 @@ from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 NAME = "anygpu-0198f3c27a107c3e9d2b5b1f6f0c1a2e-1-5e4f3a2b"
 KEY = asyncssh.generate_private_key("ssh-ed25519")

@@ -18,13 +18,13 @@ from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotF
 from anygpu.plan.catalog import CatalogPolicy, terms
 from anygpu.server.process.clock import LoopWake
 from anygpu.settings import InvalidSettings, load
-from anygpu.spec.model import Resources
-from anygpu.store.profiles import Profiles
-from anygpu.store.rotation import Rotated, rotate
+from anygpu.spec.sections import Resources
 from anygpu.store.scope import Scope
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.vault import Vault
+from anygpu.store.vault.profiles import Profiles
+from anygpu.store.vault.rotation import RotationResult, rotate_keys
+from anygpu.store.vault.vault import Vault
 from anygpu.tenancy.auth import Caller, Role
 from anygpu.tenancy.backend_profiles import BackendProfiles, ProfileRequest
 from anygpu.testing.contracts.journal import append, submit
@@ -53,7 +53,7 @@ class Rig:
             self.backends,
             self.journal.live,
             lambda: 5,
-            lambda new_key: rotate(database, vault, new_key=new_key),
+            lambda new_key: rotate_keys(database, vault, new_key=new_key),
         )
 
     def _count(self) -> None:
@@ -249,7 +249,7 @@ async def test_only_the_operator_changes_the_key(make: Callable[..., Rig]) -> No
     backend = (await rig.add(caller())).backend
     with pytest.raises(Forbidden):
         await rig.service.rotate(caller(), new_key=True)
-    assert await rig.service.rotate(caller(role=Role.OPERATOR), new_key=True) == Rotated(sealed=1)
+    assert await rig.service.rotate(caller(role=Role.OPERATOR), new_key=True) == RotationResult(reencrypted=1)
     await rig.backends.refresh()
     assert rig.backends["plug"] is backend
 

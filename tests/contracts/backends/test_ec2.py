@@ -17,7 +17,7 @@ from anygpu.backends.vm.provider import Machine, Meters, Power
 from anygpu.cloudsim import CloudSim
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.offers import Billing, Offer
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 ONE_GPU = Resources(gpu=Gpu(count=1))
 Connect = Callable[..., Awaitable[ec2.Ec2]]

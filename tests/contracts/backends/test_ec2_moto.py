@@ -13,7 +13,7 @@ from tests.contracts.backends.provider_contract import NAME, order
 from anygpu.backends.clouds import ec2
 from anygpu.backends.vm.provider import Power
 from anygpu.errors import LaunchRefused
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 REGION = "us-east-1"
 ONE_GPU = Resources(gpu=Gpu(count=1))

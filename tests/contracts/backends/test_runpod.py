@@ -8,7 +8,7 @@ from tests.contracts.backends.rented_place import RentedBackendContract
 from anygpu.backends.clouds import runpod
 from anygpu.backends.vm.provider import Meters, Power, Provider
 from anygpu.cloudsim import CloudSim
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 TWO = Resources(gpu=Gpu(count=2))
 

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from anygpu.errors import BlobMissing, Forbidden
-from anygpu.store.objects.local import LocalBlobs
-from anygpu.store.signing import Grant, verify
+from anygpu.store.blobs.local import LocalBlobs
+from anygpu.store.blobs.signing import UrlGrant, verify_url
 
 SECRET = b"the server's own key, 32 bytes.."
 
@@ -37,10 +37,10 @@ class Handler(BaseHTTPRequestHandler):
         asyncio.run(self.blobs.put(grant.key, body))
         return self.answer(201)
 
-    def granted(self) -> Grant:
+    def granted(self) -> UrlGrant:
         parts = urlsplit(self.path)
         key = unquote(parts.path.removeprefix("/blobs/"))
-        return verify(self.command, key, dict(parse_qsl(parts.query)), now=time.time(), secret=SECRET)
+        return verify_url(self.command, key, dict(parse_qsl(parts.query)), now=time.time(), secret=SECRET)
 
     def answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)

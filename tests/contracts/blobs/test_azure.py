@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from anygpu.store.blobs import Blobs
-from anygpu.store.objects import open_blobs
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract

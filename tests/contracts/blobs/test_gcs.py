@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from tests.contracts.blobs.gcs_fake import serving_gcs
 
-from anygpu.store.blobs import Blobs
-from anygpu.store.objects import open_blobs
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.contracts.blobs.serving_local import SECRET, serving_local
 
-from anygpu.store.objects.local import LocalBlobs
+from anygpu.store.blobs.local import LocalBlobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
 from anygpu.testing.contracts.publishing import PublishingContract
 from anygpu.testing.contracts.signed_urls import PrivateBlobsContract, SignedUrlsContract, fetch

@@ -4,7 +4,7 @@ import pytest
 from tests.contracts.blobs.processes import free_port
 
 from anygpu.errors import BackendUnavailable
-from anygpu.store.objects import open_blobs
+from anygpu.store.blobs.factory import open_blobs
 
 NO_PATIENCE = {"retry": {"max_retries": 0}, "client": {"allow_http": True, "timeout": "5s"}}
 

@@ -12,7 +12,7 @@ from anygpu.backends.ssh.connection import Dialer
 from anygpu.backends.ssh.link import Link, LinkState, known_by_name
 from anygpu.backends.ssh.login import Login, SshTiming
 from anygpu.backends.ssh.pins import Pins
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.testing.servers.agent_listener import AgentListener
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
 from anygpu.testing.servers.ssh_host import SshTestHost

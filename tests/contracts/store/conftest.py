@@ -16,7 +16,7 @@ from anygpu.store.sql.database import Database
 from anygpu.store.sql.inline import InlineDatabase
 from anygpu.store.sql.postgres import PostgresDatabase
 from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import run
+from anygpu.store.sql.statements import execute
 from anygpu.store.sql.tables import METADATA
 
 
@@ -75,7 +75,7 @@ def postgres_server(postgres_url: str) -> Iterator[PostgresDatabase]:
 async def emptied(server: PostgresDatabase) -> PostgresDatabase:
     def empty(connection: Connection) -> None:
         for table in reversed(METADATA.sorted_tables):
-            run(connection, f"DELETE FROM {table.name}")
+            execute(connection, f"DELETE FROM {table.name}")
 
     await server.write(empty)
     return server

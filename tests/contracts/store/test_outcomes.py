@@ -9,13 +9,13 @@ from anygpu.control.outcomes import OutcomeRecorder, as_past_run
 from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import JobCompleted, JobPlanned
 from anygpu.plan.predict.history import fingerprint
-from anygpu.store.evidence import Batch, Point
-from anygpu.store.outcomes import Outcome, Outcomes
+from anygpu.store.outcomes import JobOutcome, Outcomes
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.reports import SqlReports
 from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
-from anygpu.store.sql.statements import run
+from anygpu.store.sql.statements import execute
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import (
     LAB,
@@ -36,7 +36,7 @@ SAID = Prediction(
     cost_high_microusd=6,
     basis="history",
 )
-OUTCOME = Outcome(
+OUTCOME = JobOutcome(
     job_id="j1",
     organisation="lab",
     project="vision",
@@ -65,8 +65,8 @@ def outcomes(database: Database) -> Outcomes:
 async def test_an_outcome_comes_back_as_it_was_and_the_first_one_stays(outcomes: Outcomes) -> None:
     await outcomes.put(OUTCOME)
     await outcomes.put(replace(OUTCOME, wall_s=99.0))
-    assert await outcomes.of_fingerprint("lab", "f") == [OUTCOME]
-    assert await outcomes.of_organisation("lab") == [OUTCOME]
+    assert await outcomes.for_fingerprint("lab", "f") == [OUTCOME]
+    assert await outcomes.for_organisation("lab") == [OUTCOME]
 
 
 async def test_reads_are_bounded_newest_first_and_stay_in_the_organisation(outcomes: Outcomes) -> None:
@@ -74,25 +74,25 @@ async def test_reads_are_bounded_newest_first_and_stay_in_the_organisation(outco
         await outcomes.put(replace(OUTCOME, job_id=f"j{number}", ended_at_ms=START_MS + number))
     await outcomes.put(replace(OUTCOME, job_id="other", organisation="other"))
     await outcomes.put(replace(OUTCOME, job_id="torn", attempts=2, predicted=None, ended_at_ms=START_MS + 99))
-    newest = [each.job_id for each in await outcomes.of_fingerprint("lab", "f", limit=2)]
+    newest = [each.job_id for each in await outcomes.for_fingerprint("lab", "f", limit=2)]
     assert newest == ["j5", "j4"]
-    assert len(await outcomes.of_fingerprint("lab", "f", limit=10**9)) == 6
-    assert len(await outcomes.of_organisation("lab")) == 6
-    assert await outcomes.of_fingerprint("lab", "another") == []
+    assert len(await outcomes.for_fingerprint("lab", "f", limit=10**9)) == 6
+    assert len(await outcomes.for_organisation("lab")) == 6
+    assert await outcomes.for_fingerprint("lab", "another") == []
 
 
 async def completed(database: Database, number: int) -> None:
-    journal, evidence = SqlJournal(database), SqlEvidence(database)
+    journal, reports = SqlJournal(database), SqlReports(database)
     await submit(journal, number)
     planned = [
         JobPlanned(prediction=SAID),
         *attempt_training(),
         JobPlanned(prediction=replace(SAID, basis=FIRST_STEPS)),
     ]
-    points = [Point("loss", step, 100.0 + 0.5 * step, 1.0) for step in range(1, 21)]
+    points = [MetricPoint("loss", step, 100.0 + 0.5 * step, 1.0) for step in range(1, 21)]
     await append(journal, job_id(number), *planned)
-    batch = Batch(first=1, last=1, points=[(1, points)], progress={"step": 20, "steps": 20})
-    await evidence.ingest(job_id(number), 1, batch, at_ms=START_MS)
+    batch = ReportBatch(first=1, last=1, points=[(1, points)], progress={"step": 20, "steps": 20})
+    await reports.ingest(job_id(number), 1, batch, at_ms=START_MS)
     await append(journal, job_id(number), *attempt_ended(1), JobCompleted())
 
 
@@ -100,7 +100,7 @@ def recorder(database: Database, told: list[str] | None = None) -> OutcomeRecord
     report = (told if told is not None else []).append
     return OutcomeRecorder(
         SqlJournal(database),
-        SqlEvidence(database),
+        SqlReports(database),
         Outcomes(database),
         lambda what, error: report(f"{what}: {error}"),
     )
@@ -108,10 +108,10 @@ def recorder(database: Database, told: list[str] | None = None) -> OutcomeRecord
 
 async def test_a_completed_job_is_recorded_once_whoever_asks(database: Database, outcomes: Outcomes) -> None:
     await completed(database, 1)
-    assert await outcomes.missing(limit=10) == [job_id(1)]
+    assert await outcomes.jobs_without_outcome(limit=10) == [job_id(1)]
     assert await recorder(database).run() == 1
     assert await recorder(database).run() == 0
-    (found,) = await outcomes.of_fingerprint("lab", fingerprint(job_spec()))
+    (found,) = await outcomes.for_fingerprint("lab", fingerprint(job_spec()))
     assert (found.job_id, found.steps, found.step_s) == (job_id(1), 20, 0.5)
     assert found.predicted == SAID
     assert as_past_run(found).training_s == found.training_s
@@ -122,23 +122,23 @@ async def test_what_a_crash_left_out_is_made_up_for(database: Database, outcomes
     for number in (1, 2, 3):
         await completed(database, number)
     await recorder(database).run()
-    await database.write(lambda c: run(c, "DELETE FROM outcomes WHERE job_id <> ?", (job_id(2),)))
-    assert sorted(await outcomes.missing(limit=10)) == [job_id(1), job_id(3)]
+    await database.write(lambda c: execute(c, "DELETE FROM outcomes WHERE job_id <> ?", (job_id(2),)))
+    assert sorted(await outcomes.jobs_without_outcome(limit=10)) == [job_id(1), job_id(3)]
     assert await recorder(database).run() == 2
-    assert await outcomes.missing(limit=10) == []
+    assert await outcomes.jobs_without_outcome(limit=10) == []
 
 
 async def test_only_completed_jobs_have_an_outcome(database: Database, outcomes: Outcomes) -> None:
     journal = SqlJournal(database)
     await submit(journal, 1)
     await append(journal, job_id(1), *attempt_training())
-    assert await outcomes.missing(limit=10) == []
+    assert await outcomes.jobs_without_outcome(limit=10) == []
     await submit(journal, 2)
     await append(journal, job_id(2), *interrupted_job())
     assert await recorder(database).run() == 1
-    assert await outcomes.of_organisation("lab") == []  # nothing was predicted of it
+    assert await outcomes.for_organisation("lab") == []  # nothing was predicted of it
     assert (
-        await outcomes.of_fingerprint(LAB.organisation, fingerprint(job_spec())) == []
+        await outcomes.for_fingerprint(LAB.organisation, fingerprint(job_spec())) == []
     )  # and it was interrupted
 
 
@@ -149,17 +149,19 @@ async def test_one_job_that_cannot_be_read_does_not_keep_the_others_from_theirs(
     await completed(database, 1)
     await completed(database, 2)
     sql = "UPDATE jobs SET view = 'torn', fold_version = 0 WHERE id = ?"
-    await database.write(lambda c: run(c, sql, (job_id(1),)))
-    await database.write(lambda c: run(c, "UPDATE events SET data = 'torn' WHERE job_id = ?", (job_id(1),)))
+    await database.write(lambda c: execute(c, sql, (job_id(1),)))
+    await database.write(
+        lambda c: execute(c, "UPDATE events SET data = 'torn' WHERE job_id = ?", (job_id(1),))
+    )
     assert await recorder(database, told).run() == 1
     assert len(told) == 1
     assert job_id(1) in told[0]
-    assert await outcomes.missing(limit=10) == [job_id(1)]
+    assert await outcomes.jobs_without_outcome(limit=10) == [job_id(1)]
 
 
 def as_it_was_before_outcomes(connection: Connection) -> None:
-    run(connection, "DROP TABLE outcomes")
-    run(connection, "UPDATE alembic_version SET version_num = '0003'")
+    execute(connection, "DROP TABLE outcomes")
+    execute(connection, "UPDATE alembic_version SET version_num = '0003'")
 
 
 def brought_along(connection: Connection) -> None:

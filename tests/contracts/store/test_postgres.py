@@ -7,13 +7,13 @@ from sqlalchemy import Connection
 
 from anygpu.errors import AnygpuError, LeaseLost, StoreBusy
 from anygpu.events.types import JobWaited
-from anygpu.store.evidence import Batch
 from anygpu.store.journal import Guard
+from anygpu.store.reports import ReportBatch
 from anygpu.store.scope import SYSTEM
 from anygpu.store.sql.database import Database, Work, open_database
-from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.statements import row, run
+from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.statements import execute, fetch_one
 from anygpu.testing.contracts.journal import always, append, submit
 from anygpu.testing.samples.jobs import LAB, START_MS, job_id
 
@@ -67,7 +67,7 @@ async def test_only_one_server_leads_and_the_other_cannot_write_as_leader(server
 
 async def test_transactions_that_block_each_other_are_tried_again(servers: list[Database]) -> None:
     await servers[0].write(
-        lambda c: run(
+        lambda c: execute(
             c, "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES ('x', '', 0, 0), ('y', '', 0, 0)"
         )
     )
@@ -75,9 +75,9 @@ async def test_transactions_that_block_each_other_are_tried_again(servers: list[
     def crossed(first: str, second: str) -> Work[None]:
         def work(connection: Connection) -> None:
             sql = "UPDATE leases SET epoch = epoch + 1 WHERE name = ?"
-            run(connection, sql, (first,))
-            row(connection, "SELECT pg_sleep(0.05)")
-            run(connection, sql, (second,))
+            execute(connection, sql, (first,))
+            fetch_one(connection, "SELECT pg_sleep(0.05)")
+            execute(connection, sql, (second,))
 
         return work
 
@@ -85,26 +85,30 @@ async def test_transactions_that_block_each_other_are_tried_again(servers: list[
         servers[0].write(crossed("x", "y")),
         servers[1].write(crossed("y", "x")),
     )
-    assert await servers[0].read(lambda c: row(c, "SELECT sum(epoch) FROM leases")) == (4,)
+    assert await servers[0].read(lambda c: fetch_one(c, "SELECT sum(epoch) FROM leases")) == (4,)
 
 
 async def test_a_connection_that_dies_is_busy_once_and_replaced(servers: list[Database]) -> None:
-    evidence = SqlEvidence(servers[0])
-    await evidence.beat(job_id(1), 1, at_ms=START_MS)
+    reports = SqlReports(servers[0])
+    await reports.record_heartbeat(job_id(1), 1, at_ms=START_MS)
 
     def die(connection: Connection) -> None:
-        row(connection, "SELECT pg_terminate_backend(pg_backend_pid())")
+        fetch_one(connection, "SELECT pg_terminate_backend(pg_backend_pid())")
 
     with pytest.raises(StoreBusy):
         await servers[0].write(die)
-    row_after = await evidence.ingest(job_id(1), 1, Batch(first=1, last=1, logs=[(1, b"x")]), at_ms=START_MS)
+    row_after = await reports.ingest(
+        job_id(1), 1, ReportBatch(first=1, last=1, logs=[(1, b"x")]), at_ms=START_MS
+    )
     assert (row_after.acked, row_after.beats) == (1, 2)
 
 
 async def test_every_connection_of_the_pool_may_have_died(servers: list[Database]) -> None:
-    await asyncio.gather(*(servers[0].read(lambda c: row(c, "SELECT pg_sleep(0.02)")) for _ in range(6)))
+    await asyncio.gather(
+        *(servers[0].read(lambda c: fetch_one(c, "SELECT pg_sleep(0.02)")) for _ in range(6))
+    )
     await servers[1].read(
-        lambda c: row(
+        lambda c: fetch_one(
             c,
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
             " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'",
@@ -115,7 +119,8 @@ async def test_every_connection_of_the_pool_may_have_died(servers: list[Database
 
 async def test_a_cancelled_reader_harms_nobody(servers: list[Database]) -> None:
     slow = [
-        asyncio.create_task(servers[0].read(lambda c: row(c, "SELECT pg_sleep(0.05)"))) for _ in range(20)
+        asyncio.create_task(servers[0].read(lambda c: fetch_one(c, "SELECT pg_sleep(0.05)")))
+        for _ in range(20)
     ]
     await asyncio.sleep(0.01)
     for task in slow:
@@ -133,5 +138,5 @@ async def test_a_server_that_is_not_there_is_busy(tmp_path: object) -> None:
 
 async def test_reading_cannot_write(servers: list[Database]) -> None:
     with pytest.raises(Exception, match="read-only") as caught:
-        await servers[0].read(lambda connection: run(connection, "DELETE FROM jobs"))
+        await servers[0].read(lambda connection: execute(connection, "DELETE FROM jobs"))
     assert not isinstance(caught.value, AnygpuError)

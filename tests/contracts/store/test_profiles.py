@@ -10,14 +10,14 @@ from cryptography.fernet import Fernet
 from sqlalchemy import Connection
 
 from anygpu.errors import Conflict, NotFound
-from anygpu.store.profiles import Profiles
-from anygpu.store.rotation import Rotated, rotate
-from anygpu.store.secrets import Secrets
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.sqlite import SqliteDatabase
-from anygpu.store.sql.statements import rows, run
-from anygpu.store.vault import Unopenable, Vault
+from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.vault.profiles import Profiles
+from anygpu.store.vault.rotation import RotationResult, rotate_keys
+from anygpu.store.vault.secrets import Secrets
+from anygpu.store.vault.vault import DecryptionFailed, Vault
 from anygpu.testing.samples.jobs import LAB, STRANGER
 
 CREDENTIALS = {"api_key": "very-secret", "other": "also-secret"}
@@ -54,7 +54,7 @@ async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed
     profiles: Profiles, database: Database
 ) -> None:
     await put(profiles)
-    stored = await database.read(lambda connection: rows(connection, "SELECT * FROM profiles"))
+    stored = await database.read(lambda connection: fetch_all(connection, "SELECT * FROM profiles"))
     assert "secret" not in repr(stored)
     assert "sealed" not in repr(await profiles.get(LAB, "cloud"))
 
@@ -95,7 +95,7 @@ async def test_another_organisation_neither_sees_nor_removes_it(profiles: Profil
 async def test_credentials_of_a_row_given_to_another_organisation_do_not_open(profiles: Profiles) -> None:
     await put(profiles)
     stolen = replace(await profiles.get(LAB, "cloud"), organisation="other")
-    with pytest.raises(Unopenable, match="another"):
+    with pytest.raises(DecryptionFailed, match="another"):
         profiles.credentials(stolen)
 
 
@@ -114,7 +114,7 @@ async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
     assert [await secrets.get(LAB, name) for name in ("OLD", "NEW")] == ["v", "w"]
     key_file.write_bytes(old_key)  # and without the new one, what it sealed is closed
     assert profiles.credentials(old) == CREDENTIALS
-    with pytest.raises(Unopenable, match="backend add new --change"):
+    with pytest.raises(DecryptionFailed, match="backend add new --change"):
         profiles.credentials(new)
 
 
@@ -126,7 +126,7 @@ async def test_after_a_rotation_the_older_keys_are_needed_no_more(
     await put(profiles, "ambient", credentials={})
     await secrets.put(LAB, "K", "v", at_ms=1)
     before = await profiles.get(LAB, "cloud")
-    assert await rotate(database, Vault(key_file), new_key=True) == Rotated(sealed=2)
+    assert await rotate_keys(database, Vault(key_file), new_key=True) == RotationResult(reencrypted=2)
     newest, oldest = key_file.read_bytes().split()
     key_file.write_bytes(newest)
     after = await profiles.get(LAB, "cloud")
@@ -134,18 +134,18 @@ async def test_after_a_rotation_the_older_keys_are_needed_no_more(
     assert profiles.credentials(after) == CREDENTIALS
     assert await secrets.get(LAB, "K") == "v"
     key_file.write_bytes(Fernet.generate_key())
-    assert await rotate(database, Vault(key_file), new_key=False) == Rotated(unopenable=2)
+    assert await rotate_keys(database, Vault(key_file), new_key=False) == RotationResult(failed=2)
     key_file.write_bytes(oldest + b"\n" + newest)
-    assert await rotate(database, Vault(key_file), new_key=False) == Rotated(sealed=2)
+    assert await rotate_keys(database, Vault(key_file), new_key=False) == RotationResult(reencrypted=2)
 
 
 def test_keys_that_are_added_at_once_are_all_kept(tmp_path: Path) -> None:
     vaults = [Vault(tmp_path / "k") for _ in range(8)]
-    sealed = vaults[0].seal(("me",), "text")
+    sealed = vaults[0].encrypt(("me",), "text")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(Vault.new_key, vaults))
+        list(pool.map(Vault.add_key, vaults))
     assert len((tmp_path / "k").read_bytes().split()) == 9
-    assert vaults[3].open(("me",), sealed) == "text"
+    assert vaults[3].decrypt(("me",), sealed) == "text"
     assert [path.name for path in tmp_path.iterdir()] == ["k"]
 
 
@@ -158,22 +158,22 @@ async def test_every_change_has_a_later_time(profiles: Profiles) -> None:
 
 def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
     vault, key_file = Vault(tmp_path / "k"), tmp_path / "k"
-    sealed = vault.seal(("me",), "text")
+    sealed = vault.encrypt(("me",), "text")
     key_file.chmod(0o644)
-    with pytest.raises(Unopenable, match="chmod 600"):
-        vault.open(("me",), sealed)
+    with pytest.raises(DecryptionFailed, match="chmod 600"):
+        vault.decrypt(("me",), sealed)
     key_file.chmod(0o600)
-    assert vault.open(("me",), vault.resealed(sealed)) == "text"
+    assert vault.decrypt(("me",), vault.reencrypt(sealed)) == "text"
     key_file.write_text("not a key\n")
-    with pytest.raises(Unopenable, match="no key"):
-        vault.open(("me",), sealed)
+    with pytest.raises(DecryptionFailed, match="no key"):
+        vault.decrypt(("me",), sealed)
 
 
 def as_it_was_before_profiles(connection: Connection) -> None:
-    run(connection, "DROP TABLE slot_usages")
-    run(connection, "DROP TABLE outcomes")
-    run(connection, "DROP TABLE profiles")
-    run(connection, "UPDATE alembic_version SET version_num = '0001'")
+    execute(connection, "DROP TABLE slot_usages")
+    execute(connection, "DROP TABLE outcomes")
+    execute(connection, "DROP TABLE profiles")
+    execute(connection, "UPDATE alembic_version SET version_num = '0001'")
 
 
 def brought_along(connection: Connection) -> None:

@@ -6,9 +6,9 @@ import pytest
 from cryptography.fernet import Fernet
 
 from anygpu.errors import InvalidSpec, NotFound, SecretMissing, TooLarge
-from anygpu.store.secrets import SecretInfo, Secrets
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import rows, run
+from anygpu.store.sql.statements import execute, fetch_all
+from anygpu.store.vault.secrets import SecretInfo, Secrets
 from anygpu.testing.samples.jobs import LAB, LAB_OTHER_PROJECT, STRANGER
 
 
@@ -48,7 +48,7 @@ async def test_neither_the_table_nor_other_users_see_the_value(
     vault: Secrets, database: Database, tmp_path: Path
 ) -> None:
     await vault.put(LAB, "K", "very-secret", at_ms=1)
-    stored = await database.read(lambda connection: rows(connection, "SELECT * FROM secrets"))
+    stored = await database.read(lambda connection: fetch_all(connection, "SELECT * FROM secrets"))
     assert "very-secret" not in repr(stored)
     assert stat.S_IMODE((tmp_path / "secrets.key").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.glob(".key-*")] == []
@@ -84,7 +84,7 @@ async def test_a_row_copied_to_another_project_does_not_open_there(
     vault: Secrets, database: Database
 ) -> None:
     await vault.put(LAB, "K", json.dumps("v"), at_ms=1)
-    await database.write(lambda connection: run(connection, "UPDATE secrets SET organisation = 'other'"))
+    await database.write(lambda connection: execute(connection, "UPDATE secrets SET organisation = 'other'"))
     with pytest.raises(SecretMissing, match="another"):
         await vault.get(STRANGER, "K")
 

@@ -11,14 +11,14 @@ from sqlalchemy import Connection, inspect
 from anygpu.errors import NotFound
 from anygpu.events.fold import Recorded, fold
 from anygpu.events.view import FOLD_VERSION
-from anygpu.store.evidence import Batch, Point
 from anygpu.store.journal import JobQuery
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.evidence import SqlEvidence
 from anygpu.store.sql.journal import SqlJournal
-from anygpu.store.sql.retention import Removed, prune
+from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.retention import RetentionResult, prune
 from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
-from anygpu.store.sql.statements import now_ms, row, rows, run
+from anygpu.store.sql.statements import execute, fetch_all, fetch_one, now_ms
 from anygpu.store.sql.tables import METADATA
 from anygpu.store.sql.tokens import Tokens
 from anygpu.testing.contracts.journal import append, submit
@@ -39,7 +39,7 @@ async def test_an_empty_database_gets_the_tables_the_code_speaks_of(database: Da
 async def test_migrations_make_the_same_tables(database: Database) -> None:
     def migrate_from_nothing(connection: Connection) -> None:
         METADATA.drop_all(connection)
-        run(connection, "DROP TABLE alembic_version")
+        execute(connection, "DROP TABLE alembic_version")
         upgrade(connection)
 
     created = await database.read(columns)
@@ -63,9 +63,9 @@ async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -
     spoil = (
         f"UPDATE jobs SET fold_version = {FOLD_VERSION - 1}, view = '{{}}', status = 'lost', phase = 'lost'"
     )
-    await database.write(lambda connection: run(connection, spoil))
+    await database.write(lambda connection: execute(connection, spoil))
     await database.write(
-        lambda c: run(c, "UPDATE job_terms SET term = 'status:queued' WHERE term = 'status:running'")
+        lambda c: execute(c, "UPDATE job_terms SET term = 'status:queued' WHERE term = 'status:running'")
     )
     journal = SqlJournal(database)
     assert await journal.view(LAB, job_id(1)) == expected
@@ -132,44 +132,44 @@ async def test_ids_no_database_can_hold_are_just_not_found(database: Database) -
 
 
 async def test_points_are_sorted_into_chunks_as_they_grow(database: Database) -> None:
-    evidence = SqlEvidence(database)
-    sent = [Point(f"m{n % 3}", n, n / 8, float(n % 1000)) for n in range(40_000)]
+    evidence = SqlReports(database)
+    sent = [MetricPoint(f"m{n % 3}", n, n / 8, float(n % 1000)) for n in range(40_000)]
     for seq, start in enumerate(range(0, 40_000, 500), 1):
         await report(evidence, seq, points=sent[start : start + 500])
-    chunks = await database.read(lambda c: rows(c, "SELECT count FROM metric_chunks"))
+    chunks = await database.read(lambda c: fetch_all(c, "SELECT count FROM metric_chunks"))
     assert 6 <= len(chunks) <= 24
     assert await every_point(evidence, page=7000) == sent
     assert await every_point(evidence, page=7000, name="m1") == sent[1::3]
-    found = await evidence.sample(JOB, 1, "m2", most=60)
+    found = await evidence.sample(JOB, 1, "m2", max_count=60)
     assert {0.0, 999.0} <= {point.value for point in found}
 
 
 async def test_single_points_do_not_stay_a_row_each(database: Database) -> None:
-    evidence = SqlEvidence(database)
+    evidence = SqlReports(database)
     for seq in range(1, 601):
         await report(evidence, seq, points=points(float(seq), first_step=seq))
-    found = await database.read(lambda c: row(c, "SELECT count(*) FROM metric_batches"))
+    found = await database.read(lambda c: fetch_one(c, "SELECT count(*) FROM metric_batches"))
     assert found is not None
     assert found[0] <= 100
     assert [point.step for point in await every_point(evidence)] == list(range(1, 601))
 
 
 async def test_telemetry_is_thinned_as_it_grows(database: Database) -> None:
-    evidence = SqlEvidence(database)
+    evidence = SqlReports(database)
     for first in range(1, 5001, 500):
         frames = [(seq, {"n": seq}) for seq in range(first, first + 500)]
-        batch = Batch(first=first, last=first + 499, telemetry=frames)
+        batch = ReportBatch(first=first, last=first + 499, telemetry=frames)
         await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
-    history = [sample["n"] for sample in await evidence.telemetry(JOB, 1, most=10_000)]
+    history = [sample["n"] for sample in await evidence.telemetry(JOB, 1, max_count=10_000)]
     assert 1000 <= len(history) <= 2001
     assert history == sorted(history)
     assert history[-1] == 5000
 
 
 async def ended_with_evidence(database: Database, number: int, ended_at_ms: int) -> None:
-    journal, evidence = SqlJournal(database), SqlEvidence(database)
+    journal, evidence = SqlJournal(database), SqlReports(database)
     await submit(journal, number)
-    batch = Batch(
+    batch = ReportBatch(
         first=1, last=3, logs=[(1, b"log")], points=[(2, points(1.0, 2.0))], telemetry=[(3, {"cpu": 1})]
     )
     await evidence.ingest(job_id(number), 1, batch, at_ms=START_MS)
@@ -180,14 +180,14 @@ async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(data
     await ended_with_evidence(database, 1, START_MS)
     await ended_with_evidence(database, 2, START_MS + 1000)
     would = await prune(database, ended_before_ms=START_MS + 500, dry_run=True)
-    assert would == Removed(jobs=1, attempts=1, log_bytes=3, metric_points=2)
-    assert await whole_log(SqlEvidence(database)) == b"log"
+    assert would == RetentionResult(jobs=1, attempts=1, log_bytes=3, metric_points=2)
+    assert await whole_log(SqlReports(database)) == b"log"
     assert await prune(database, ended_before_ms=START_MS + 500) == would
-    assert await prune(database, ended_before_ms=START_MS + 500) == Removed()
-    evidence, journal = SqlEvidence(database), SqlJournal(database)
+    assert await prune(database, ended_before_ms=START_MS + 500) == RetentionResult()
+    evidence, journal = SqlReports(database), SqlJournal(database)
     assert (await evidence.log(job_id(1), 1, offset=0, limit=9)).start == 3
     assert await evidence.points(job_id(1), 1, after=0, limit=9) == ([], 2)
-    assert await evidence.telemetry(job_id(2), 1, most=9) == [{"cpu": 1}]
+    assert await evidence.telemetry(job_id(2), 1, max_count=9) == [{"cpu": 1}]
     assert [series.last for series in await evidence.series(job_id(1), 1)] == [2.0]
     assert (await journal.view(LAB, job_id(1))).is_terminal
     assert (await evidence.log(job_id(2), 1, offset=0, limit=9)).data == b"log"
@@ -196,12 +196,12 @@ async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(data
 async def test_a_report_after_retention_is_kept(database: Database) -> None:
     await ended_with_evidence(database, 1, START_MS)
     await prune(database, ended_before_ms=START_MS + 1)
-    evidence = SqlEvidence(database)
+    evidence = SqlReports(database)
     await report(evidence, 4, logs=b"late", points=points(3.0))
     part = await evidence.log(JOB, 1, offset=0, limit=99)
     assert (part.start, part.data, part.end) == (3, b"late", 7)
     assert await evidence.points(JOB, 1, after=0, limit=9) == (points(3.0), 3)
-    assert await evidence.sample(JOB, 1, "loss", most=9) == points(3.0)
+    assert await evidence.sample(JOB, 1, "loss", max_count=9) == points(3.0)
     assert (await prune(database, ended_before_ms=START_MS + 1)).log_bytes == 4
 
 
@@ -225,9 +225,9 @@ async def test_tokens_expire_and_are_never_stored_themselves(database: Database)
     assert await tokens.look_up(text, at_ms=99) is not None
     assert await tokens.look_up(text, at_ms=100) is None
     assert await tokens.look_up(text + "x", at_ms=1) is None
-    assert [await tokens.forget_expired(at_ms=at_ms) for at_ms in (99, 100, 100)] == [0, 1, 0]
+    assert [await tokens.delete_expired(at_ms=at_ms) for at_ms in (99, 100, 100)] == [0, 1, 0]
     text, _ = await tokens.make(LAB, role="admin", at_ms=0)
-    stored = await database.read(lambda connection: rows(connection, "SELECT * FROM tokens"))
+    stored = await database.read(lambda connection: fetch_all(connection, "SELECT * FROM tokens"))
     assert text not in repr(stored)
 
 

@@ -19,7 +19,7 @@ from anygpu.backends.vm.timing import VmTiming
 from anygpu.cloudsim import CloudSim
 from anygpu.events.facts import Blame
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.testing.contracts.backend import (
     BackendContract,
     first_free_offer,

@@ -12,7 +12,7 @@ from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Billing
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 FLAVORS = [
     {

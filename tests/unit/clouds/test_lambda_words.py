@@ -10,7 +10,7 @@ from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
 from anygpu.events.offers import Billing
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 A10 = {
     "instance_type": {

@@ -10,7 +10,7 @@ from anygpu.backends.contract import Leftover
 from anygpu.backends.vm.provider import Machine, Power
 from anygpu.errors import LaunchRefused, NoCapacity
 from anygpu.events.offers import Billing
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 EVENT = {"id": "e1", "name": "create", "state": "new", "machineId": "psok2vd8"}
 SCRIPTS, MACHINES = "GET /v1/startup-scripts", "GET /v1/machines"

@@ -9,7 +9,7 @@ from anygpu.backends.clouds.runpod import IMAGE, Options, RunPod
 from anygpu.backends.vm.provider import Machine, Meters, Power
 from anygpu.errors import LaunchRefused, NoCapacity, RateLimited
 from anygpu.events.offers import Billing
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 RTX = {
     "id": "NVIDIA GeForce RTX 4090",

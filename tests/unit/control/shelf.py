@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from anygpu.backends.contract import Launch, Observation, State
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 class Shelf:

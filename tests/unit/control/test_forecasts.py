@@ -14,7 +14,7 @@ from anygpu.events.facts import FIRST_STEPS, Prediction
 from anygpu.events.types import Event, JobPlanned, JobSubmitted
 from anygpu.plan.predict.first_steps import StepTimes
 from anygpu.spec.load import from_mapping
-from anygpu.store.evidence import Batch, Point
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
@@ -24,9 +24,9 @@ LAB = Scope(organisation="lab", project="p")
 STEPS = {"step": 20, "steps": 100, "epochs": 4}
 
 
-def points(count: int, *, every: int = 1, gap_s: float = 2.0, first: int = 1) -> list[Point]:
+def points(count: int, *, every: int = 1, gap_s: float = 2.0, first: int = 1) -> list[MetricPoint]:
     steps = range(first, first + count * every, every)
-    return [Point("loss", step, 5000.0 + (step - 1) * gap_s, 0.5) for step in steps]
+    return [MetricPoint("loss", step, 5000.0 + (step - 1) * gap_s, 0.5) for step in steps]
 
 
 def test_points_become_the_times_of_steps() -> None:
@@ -61,13 +61,13 @@ def test_steps_that_were_not_told_are_filled_in() -> None:
     ],
 )
 def test_what_cannot_be_counted_in_steps_tells_nothing(
-    seen: Sequence[Point], progress: dict[str, Any]
+    seen: Sequence[MetricPoint], progress: dict[str, Any]
 ) -> None:
     assert read_steps(seen, progress) is None
 
 
 def test_the_usual_time_of_a_step_is_the_middle_one() -> None:
-    assert step_s([*points(10), Point("loss", 11, 9000.0, 0.1)]) == 2.0
+    assert step_s([*points(10), MetricPoint("loss", 11, 9000.0, 0.1)]) == 2.0
     assert step_s(points(2)) is None
 
 
@@ -137,7 +137,7 @@ def test_only_what_left_the_last_interval_is_worth_telling() -> None:
 
 
 def told(
-    *windows: tuple[dict[str, Any], list[Point]], pause_s: float = 700, attempt: int = 1
+    *windows: tuple[dict[str, Any], list[MetricPoint]], pause_s: float = 700, attempt: int = 1
 ) -> list[Prediction | None]:
     """What is in the journal after each of these reports has been looked at; before the last attempt it was told."""
 
@@ -153,7 +153,7 @@ def told(
         forecasts = Forecasts(journal, evidence, clock)
         forecasts.update(written.view)
         for seq, (progress, seen) in enumerate(windows, 1):
-            batch = Batch(first=seq, last=seq, points=[(seq, seen)], progress=progress)
+            batch = ReportBatch(first=seq, last=seq, points=[(seq, seen)], progress=progress)
             await evidence.ingest("job", attempt, batch, at_ms=clock.wall_ms())
             await asyncio.sleep(pause_s)
             await forecasts.run(guard)

@@ -14,8 +14,8 @@ from anygpu.control.sweep import Sweeper
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, JobPlanned, JobSubmitted
 from anygpu.spec.load import from_mapping
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.plans import Plans
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal
@@ -29,7 +29,7 @@ POLICY = ControlPolicy(explain_after_s=2)
 class Unwritable(Plans):
     """The store takes nothing now."""
 
-    async def keep(self, organisation: str, plan: dict[str, Any]) -> str:
+    async def put(self, organisation: str, plan: dict[str, Any]) -> str:
         raise OSError("the store is away")
 
 

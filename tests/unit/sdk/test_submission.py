@@ -11,7 +11,7 @@ import pytest
 
 from anygpu.errors import NotFound, TooLarge, UnsafePath
 from anygpu.sdk.submission import attach_dataset, find_interpreter, resolve_script, upload_dataset
-from anygpu.spec.workdir import pack_whole
+from anygpu.spec.workdir import pack_data
 
 
 @pytest.fixture
@@ -150,11 +150,11 @@ def test_what_is_no_path_here_is_left_alone(dataset: Any) -> None:
 
 def test_data_too_large_to_send_says_what_to_do(data: Path) -> None:
     with pytest.raises(TooLarge, match=r"at most 1\.0 KiB are sent along") as caught:
-        pack_whole(data, max_bytes=1024)
+        pack_data(data, max_bytes=1024)
     assert "URL" in (caught.value.hint or "")
 
 
 def test_a_link_to_a_directory_is_not_followed(data: Path) -> None:
     (data / "more").symlink_to(data / "train")
     with pytest.raises(UnsafePath, match="link to a directory"):
-        pack_whole(data)
+        pack_data(data)

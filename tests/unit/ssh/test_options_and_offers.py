@@ -8,7 +8,7 @@ from anygpu.backends.ssh.door import FIND, command
 from anygpu.backends.ssh.findings import lacking, summary
 from anygpu.backends.ssh.offering import account, cpus_of, gpus_of, offer_of
 from anygpu.backends.ssh.options import Options, parted
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 CARD = {"uuid": "GPU-1", "kind": "NVIDIA L4", "memory_gib": 22.5, "driver": "550.54"}
 FACTS = {

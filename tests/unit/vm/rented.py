@@ -16,7 +16,7 @@ from anygpu.backends.vm.provider import Machine, Order, Power
 from anygpu.backends.vm.timing import VmTiming
 from anygpu.events.facts import Failure
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.testing.simulation import virtual_time
 
 HOUR_MICROUSD = 1_000_000

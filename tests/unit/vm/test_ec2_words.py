@@ -15,7 +15,7 @@ from anygpu.backends.clouds.ec2_prices import on_demand_microusd
 from anygpu.backends.clouds.ec2_words import Site, native_request
 from anygpu.backends.vm.provider import Order, Power
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 REGION = "us-west-2"
 OFFER = Offer(backend="aws", name="g5.xlarge", region=REGION, gpu_count=1, price_microusd_per_hour=1_006_000)

@@ -10,7 +10,7 @@ from anygpu.backends.vm.limits import allowed
 from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.timing import VmTiming
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 def of(offer: Offer, options: VmOptions, *, machines: int = 0, attended: bool = False) -> Offer:

@@ -25,7 +25,7 @@ from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import BackendUnavailable, LaunchRefused
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 OURS = [{"Name": "tag-key", "Values": [ec2_words.NAME_TAG]}]
 PAGE = 1000

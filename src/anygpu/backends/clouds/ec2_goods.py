@@ -9,7 +9,7 @@ from typing import Any
 from anygpu.backends.clouds.ec2_api import Aws
 from anygpu.backends.clouds.ec2_prices import on_demand_microusd
 from anygpu.events.offers import MICROUSD, Billing, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 # Families with NVIDIA GPUs of today, on x86; fractions of a GPU (g6f) and metal are left out.
 GPU_FAMILIES = ("g4dn", "g5", "g6", "gr6", "g6e", "g7", "g7e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200")

@@ -19,7 +19,7 @@ from anygpu.backends.vm.options import VmOptions
 from anygpu.backends.vm.provider import Machine, Order, Power, Provider
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Billing, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 VENDOR = Vendor(
     name="RunPod",

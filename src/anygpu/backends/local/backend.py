@@ -20,7 +20,7 @@ from anygpu.backends.local.spares import Spare, Spares, placeholder
 from anygpu.backends.local.watching import ExitWatch
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
 AFTER_LAUNCH_S = 0.5  # the next spare must not slow the job that has just taken this one

@@ -19,7 +19,7 @@ from anygpu.backends.ssh.options import Options, parted
 from anygpu.backends.ssh.pins import Pins
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 if TYPE_CHECKING:
     from anygpu.backends.registry import Around

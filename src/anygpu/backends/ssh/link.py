@@ -26,7 +26,7 @@ from anygpu.backends.ssh.login import Login
 from anygpu.backends.ssh.tunnel import opened
 from anygpu.errors import LaunchError, NoCapacity
 from anygpu.events.facts import Blame, Failure
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 if TYPE_CHECKING:
     import asyncssh

@@ -8,7 +8,7 @@ from anygpu.backends.ssh.boxes import Box, Look
 from anygpu.backends.ssh.findings import lacking, summary
 from anygpu.backends.ssh.options import Options
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 def gpus_of(need: Resources) -> int:

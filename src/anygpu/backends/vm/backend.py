@@ -26,7 +26,7 @@ from anygpu.backends.vm.timing import VmTiming, timing_of
 from anygpu.backends.vm.watching import Watch
 from anygpu.errors import LaunchRefused, NoCapacity, NotFound
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 STALE_S = 15.0  # how much older than the slowest listing a listing may be before a look waits for another
 ENDING_S = 30.0  # how long a provider that was told to end a machine is given before it is told again

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from anygpu.backends.contract import Account, Leftover
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 class Power(StrEnum):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from anygpu.backends.contract import Launch
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 
 class Seal:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anygpu.plan.catalog import Catalog, CatalogLayers, CatalogOffer, CatalogOffers, CloudTerms, PriceRow
-    from anygpu.spec.model import Resources
+    from anygpu.spec.sections import Resources
 
 OFFER_HEADING = (
     "CLOUD",
@@ -218,7 +218,7 @@ def _parse_gpu(gpu: str) -> "Resources":
     from pydantic import ValidationError
 
     from anygpu.plan.hardware import gpus
-    from anygpu.spec.model import Resources
+    from anygpu.spec.sections import Resources
 
     try:
         need = Resources.model_validate({"gpu": gpu} if gpu else {})

@@ -26,7 +26,7 @@ def config_command() -> None:
 @json_option
 def show_config(prefix: str, changed: bool, as_json: bool) -> None:
     """Every setting, or those that begin with PREFIX; the file is named in the last line."""
-    every = [*settings.rows(settings.load())]
+    every = [*settings.setting_rows(settings.load())]
     rows = [row for row in every if row.key.startswith(prefix)]
     if not rows:
         raise click.UsageError(f"There is no setting {prefix!r}.{_suggestion(prefix, every)}")
@@ -45,12 +45,12 @@ def show_config(prefix: str, changed: bool, as_json: bool) -> None:
     )
 
 
-def _suggestion(prefix: str, every: Sequence[settings.Row]) -> str:
+def _suggestion(prefix: str, every: Sequence[settings.SettingRow]) -> str:
     close = get_close_matches(prefix, [row.key for row in every], n=1)
     return f" Did you mean {close[0]!r}?" if close else " `anygpu config show` lists all."
 
 
-def _row_dict(row: settings.Row) -> dict[str, Any]:
+def _row_dict(row: settings.SettingRow) -> dict[str, Any]:
     value = list(row.value) if isinstance(row.value, tuple) else row.value
     default = list(row.default) if isinstance(row.default, tuple) else row.default
     return {"key": row.key, "value": value, "origin": row.origin, "default": default, "about": row.about}

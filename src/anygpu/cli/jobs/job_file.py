@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.errors import InvalidSpec, NotFound, Problem
+from anygpu.spec.documents import SUFFIXES, Document, format_path, read_file
 from anygpu.spec.flags import FIELDS, from_flags, over_document
-from anygpu.spec.read import SUFFIXES, Document, dotted, read_file
 
 # Our flags by the name the spec's flags have.
 SPEC_FLAG_NAMES = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
@@ -168,5 +168,5 @@ def with_file_positions(error: InvalidSpec, document: Document) -> InvalidSpec:
 
 
 def _with_file_position(problem: Problem, document: Document) -> Problem:
-    line = next((line for place, line in document.lines.items() if dotted(place) == problem.place), None)
+    line = next((line for place, line in document.lines.items() if format_path(place) == problem.place), None)
     return replace(problem, source=document.source if line else "", line=line)

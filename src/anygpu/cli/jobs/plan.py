@@ -15,7 +15,7 @@ from anygpu.cli.terminal import plan_lines
 from anygpu.cli.terminal.output import emit, emit_json
 
 if TYPE_CHECKING:
-    from anygpu.spec.model import JobSpec
+    from anygpu.spec.jobspec import JobSpec
 
 SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "key"}  # of submitting
 SUBMIT_DEFAULTS = {"no_check": True, "no_workdir": True, "detach": False, "dry_run": True, "key": None}

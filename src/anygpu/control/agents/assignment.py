@@ -7,7 +7,7 @@ from typing import Any
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import used_time_s
 from anygpu.events.view import AttemptView, JobView
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 LOCAL = "local"
 TRACKERS = ("mlflow", "wandb")  # what a trainer needs a package for, each an extra of its name

@@ -22,12 +22,13 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import AttemptView, JobView
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.evidence import AttemptRow, Batch, Evidence
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.keys import UploadOwner
+from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import Decide, Journal
-from anygpu.store.layout import Owner
+from anygpu.store.reports import ReportBatch, ReportState
+from anygpu.store.reports import Reports as Evidence
 from anygpu.store.scope import SYSTEM
-from anygpu.store.uploads import Uploads
 
 OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
 REPORTS_ONLY = "agent_lost"  # a delivery after the agent's death: nothing to commit
@@ -44,7 +45,7 @@ class AttemptEnd:
         self.message = _text(body, "message")[:4000]
         self.last_seq = _integer(body, "last_seq") or 0
 
-    def to_event(self, attempt: int, row: AttemptRow) -> AttemptEnded:
+    def to_event(self, attempt: int, row: ReportState) -> AttemptEnded:
         return AttemptEnded(
             attempt=attempt,
             outcome=self.outcome,
@@ -137,7 +138,7 @@ class AgentService:
             return [AttemptClaimed(attempt=number, claimant=claimant, host=_host_facts(host))]
 
         view = await self._commit(job_id, decide)
-        await self._evidence.beat(job_id, number, at_ms=self._clock.wall_ms())
+        await self._evidence.record_heartbeat(job_id, number, at_ms=self._clock.wall_ms())
         try:
             return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
         except SecretMissing as missing:
@@ -146,7 +147,7 @@ class AgentService:
 
     async def _record_failed_start(self, key: AttemptKey, why: str) -> None:
         """An agent that is refused its work only leaves. That looks like a lost machine, and would be tried again."""
-        row = await self._evidence.attempt(key.job_id, key.attempt)
+        row = await self._evidence.state(key.job_id, key.attempt)
 
         def decide(view: JobView) -> list[Event]:
             _require_owner(view, key)
@@ -195,7 +196,7 @@ class AgentService:
 
     # -- evidence ---------------------------------------------------------------------------------------------
 
-    async def report(self, key: AttemptKey, batch: Batch) -> dict[str, Any]:
+    async def report(self, key: AttemptKey, batch: ReportBatch) -> dict[str, Any]:
         """Store what is new, durably, whoever the attempt is by now."""
         row = await self._evidence.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
         if any(phase == "training" for _, phase in batch.phases):
@@ -203,12 +204,12 @@ class AgentService:
         return await self._report_answer(key, row)
 
     async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
-        row = await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        row = await self._evidence.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
         return await self._report_answer(key, row)
 
     async def orders(self, key: AttemptKey) -> dict[str, Any]:
         """What is wanted of the attempt now; the version changes when the orders do."""
-        await self._evidence.beat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        await self._evidence.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         orders = orders_for(view, key)
@@ -222,7 +223,7 @@ class AgentService:
 
         await self._commit(key.job_id, decide)
 
-    async def _report_answer(self, key: AttemptKey, row: AttemptRow) -> dict[str, Any]:
+    async def _report_answer(self, key: AttemptKey, row: ReportState) -> dict[str, Any]:
         view = await self._recent_view(key)
         return {"acked": row.acked, "lease_s": self._lease_s(view, key), "orders": orders_for(view, key)}
 
@@ -282,7 +283,7 @@ class AgentService:
     async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
         """The agent's last word. Refused while frames are missing, so the high-water marks are true."""
         ending = parse_end(body)
-        row = await self._evidence.attempt(key.job_id, key.attempt)
+        row = await self._evidence.state(key.job_id, key.attempt)
         if ending.last_seq > row.acked:
             raise ReportGap("frames are missing before the end", expected=row.acked + 1)
 
@@ -295,10 +296,10 @@ class AgentService:
         await self._commit(key.job_id, decide)
         return {"ok": True}
 
-    async def _get_owner(self, key: AttemptKey) -> Owner:
+    async def _get_owner(self, key: AttemptKey) -> UploadOwner:
         view = await self._journal.view(SYSTEM, key.job_id)
         _require_owner(view, key)
-        return Owner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
+        return UploadOwner(organisation=view.organisation, job_id=view.id, attempt=key.attempt)
 
     async def _commit(self, job_id: str, decide: Decide) -> JobView:
         at_ms = self._clock.wall_ms()

@@ -15,8 +15,8 @@ from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunched, Event
 from anygpu.events.view import AttemptView, JobView
-from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Guard, Journal
+from anygpu.store.reports import Reports
 from anygpu.store.scope import SYSTEM
 
 
@@ -26,7 +26,7 @@ class AttemptReconciler:
     def __init__(
         self,
         journal: Journal,
-        evidence: Evidence,
+        evidence: Reports,
         backends: Mapping[str, Backend],
         tickets: Tickets,
         clock: Clock,
@@ -81,7 +81,7 @@ class AttemptReconciler:
         for attempt in _unreleased(view):
             key = (view.id, attempt.number)
             known = self._trackers.get(key)
-            row = known.reports if known and not ask else await self._evidence.attempt(*key)
+            row = known.reports if known and not ask else await self._evidence.state(*key)
             now = self._clock.monotonic()
             tracker = self._trackers.setdefault(key, AttemptTracker.begin(attempt, row, now))
             tracker.update(view, attempt, row, now, self._clock.wall_ms())

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from anygpu.backends.contract import Observation, State
 from anygpu.events.facts import Failure, Marks
 from anygpu.events.view import AttemptView, JobView
-from anygpu.store.evidence import AttemptRow
+from anygpu.store.reports import ReportState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class AttemptTracker:
     """Everything here starts afresh when a control process does, which makes it patient, never hasty."""
 
     heartbeat_at: float
-    reports: AttemptRow
+    reports: ReportState
     state: tuple[bool, bool, bool, bool]
     state_since: float
     silent_probes: int = 0
@@ -87,7 +87,7 @@ class AttemptTracker:
     billed_since: float | None = None
 
     @classmethod
-    def begin(cls, attempt: AttemptView, row: AttemptRow, now: float) -> "AttemptTracker":
+    def begin(cls, attempt: AttemptView, row: ReportState, now: float) -> "AttemptTracker":
         state = _state(attempt)
         return cls(
             heartbeat_at=now,
@@ -97,7 +97,7 @@ class AttemptTracker:
             first_seen_at=None if any(state) else now,
         )
 
-    def update(self, view: JobView, attempt: AttemptView, row: AttemptRow, now: float, now_ms: int) -> None:
+    def update(self, view: JobView, attempt: AttemptView, row: ReportState, now: float, now_ms: int) -> None:
         """Take in the view and the evidence as they are now."""
         self._update_billing(attempt, now, now_ms)
         if self.held_since is None and attempt.is_held:

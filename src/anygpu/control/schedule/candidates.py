@@ -16,7 +16,7 @@ from anygpu.control.schedule.migration import (
 from anygpu.events.offers import Offer, OfferKey
 from anygpu.events.view import JobView
 from anygpu.plan.offers.fit import JobConstraints, Plan, make_plan
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 IsVisible = Callable[[str, str], bool]  # backend, organisation
 

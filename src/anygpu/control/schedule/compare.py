@@ -16,9 +16,9 @@ from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict
 from anygpu.plan.offers.fit import OfferScore, Plan, has_resume_path
 from anygpu.plan.predict.history import PastRun, past_durations
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import Guard, Journal
-from anygpu.store.plans import Plans
 from anygpu.store.scope import SYSTEM
 
 ReadAnalysis = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
@@ -116,7 +116,7 @@ class OfferComparer:
 
     async def _store(self, organisation: str, told: dict[str, Any]) -> str:
         try:
-            return await self._plans.keep(organisation, told)
+            return await self._plans.put(organisation, told)
         except Exception:  # noqa: BLE001
             return ""
 

@@ -38,7 +38,7 @@ from anygpu.plan.offers.migration import (
     slowdown,
 )
 from anygpu.plan.predict.step_time import StepWork
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 MIGRATION_REASON = "cheaper"  # as a job with a deadline that leaves on-demand for spot
 MAX_CANDIDATES = 50  # places that promise most: the rest is not worked out

@@ -10,7 +10,7 @@ from anygpu.control.clock import Clock
 from anygpu.control.money import format_dollars
 from anygpu.control.policy import ControlPolicy
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 T = TypeVar("T")
 MAX_ERRORS = 1000  # needs remembered as unanswered

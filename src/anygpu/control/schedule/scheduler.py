@@ -37,7 +37,7 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
 from anygpu.plan.offers.fit import JobConstraints, Plan, has_resume_path
-from anygpu.store.checkpoints import Checkpoints
+from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 

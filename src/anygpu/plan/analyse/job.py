@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 READABLE_SUFFIXES = (
     ".py",

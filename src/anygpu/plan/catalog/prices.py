@@ -11,7 +11,7 @@ from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
 from anygpu.plan.catalog.tables import PriceRow
 from anygpu.plan.catalog.terms import CloudTerms, terms
 from anygpu.plan.hardware import gpus
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 if TYPE_CHECKING:
     pass

@@ -12,7 +12,7 @@ from anygpu.plan.offers.candidates import Candidate, CandidateSet
 from anygpu.plan.offers.estimate import DurationLookup, Estimator
 from anygpu.plan.offers.ranking import Ranking, Rejection, run_cost_of
 from anygpu.plan.offers.wording import cons, pros
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 EXAMPLES_PER_REASON = 3  # of each reason
 

@@ -21,7 +21,7 @@ from anygpu.plan.offers.candidates import Candidate, location_of
 from anygpu.plan.offers.fit import has_resume_path, location_mismatch, too_small_reason, unsuitable_reason
 from anygpu.plan.offers.wording import describe_duration
 from anygpu.plan.predict.step_time import ADAPTER_SHARE
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 CPU_SLOWDOWN = 20.0  # times as long as on the reference
 GB_PER_GIB = 1.073741824  # decimal gigabytes

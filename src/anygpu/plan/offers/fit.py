@@ -7,7 +7,8 @@ from typing import NamedTuple
 from anygpu.events.offers import MICROUSD, Offer, OfferKey
 from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.candidates import Location, location_of
-from anygpu.spec.model import Gpu, JobSpec, Resources
+from anygpu.spec.jobspec import JobSpec
+from anygpu.spec.sections import Gpu, Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

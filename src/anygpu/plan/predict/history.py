@@ -20,7 +20,7 @@ from anygpu.plan.hardware import gpus
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.offers.estimate import DurationLookup
 from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 HISTORY_BASIS = "history"
 PRIOR_SPREAD = 0.13  # of the logarithm, among runs of one workload on one kind of machine

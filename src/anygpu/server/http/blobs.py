@@ -13,8 +13,8 @@ from anygpu.errors import BlobMissing, TooLarge
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.errors import MalformedRequest
 from anygpu.server.services import Services
-from anygpu.store.blobs import BlobInfo, Blobs
-from anygpu.store.signing import verify
+from anygpu.store.blobs.contract import BlobInfo, Blobs
+from anygpu.store.blobs.signing import verify_url
 
 
 def absolute_url(url: str, base: str) -> str:
@@ -47,7 +47,7 @@ def blob_routes() -> list[BaseRoute]:
 async def _handle_blob(request: Request) -> Response:
     services: Services = request.app.state.services
     key = request.path_params["key"]
-    grant = verify(request.method, key, request.query_params, now=time(), secret=services.blob_secret)
+    grant = verify_url(request.method, key, request.query_params, now=time(), secret=services.blob_secret)
     if request.method == "PUT":
         limit = services.limits.blob_bytes
         most = limit if grant.max_size is None else min(limit, grant.max_size)

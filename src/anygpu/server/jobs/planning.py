@@ -20,9 +20,9 @@ from anygpu.plan.catalog.tables import PriceRow
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
 from anygpu.plan.offers.comparison import comparison_as_dict, rank
 from anygpu.plan.predict.history import past_durations
-from anygpu.spec.model import JobSpec
-from anygpu.store.blobs import Blobs
-from anygpu.store.uploads import Uploads
+from anygpu.spec.jobspec import JobSpec
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.uploads import Uploads
 
 Today = Callable[[], date]
 

@@ -8,7 +8,7 @@ from anygpu.control.money import cost_at, running_cost
 from anygpu.events.facts import CheckpointRef, Failure, Prediction
 from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_optional_time, format_time
-from anygpu.store.evidence import AttemptRow, SeriesSummary
+from anygpu.store.reports import ReportState, SeriesSummary
 
 JsonObject = dict[str, Any]
 GAINS = ("saves_microusd", "saves_low_microusd", "sooner_s", "sooner_low_s")
@@ -16,7 +16,7 @@ GAINS = ("saves_microusd", "saves_low_microusd", "sooner_s", "sooner_low_s")
 
 def render_job(
     view: JobView,
-    row: AttemptRow,
+    row: ReportState,
     series: Sequence[SeriesSummary],
     *,
     queue_position: int | None,
@@ -35,7 +35,7 @@ def render_job(
     }
 
 
-def render_summary(view: JobView, row: AttemptRow, *, queue_position: int | None, now_ms: int) -> JsonObject:
+def render_summary(view: JobView, row: ReportState, *, queue_position: int | None, now_ms: int) -> JsonObject:
     """A job in a list."""
     newest = view.newest_attempt
     return {

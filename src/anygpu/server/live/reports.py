@@ -7,7 +7,7 @@ from typing import Any
 
 from anygpu.server.encoding import dumps
 from anygpu.server.live.hub import Hub
-from anygpu.store.evidence import AttemptRow, Evidence
+from anygpu.store.reports import Reports, ReportState
 
 LOG_BYTES_PER_READ = 65536
 POINTS_PER_READ = 2000
@@ -19,7 +19,7 @@ MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after t
 class ReportReader:
     """One client's place in one attempt. Clients at the same place share one read and one encoding."""
 
-    def __init__(self, reports: Evidence, hub: Hub, job_id: str, include: frozenset[str]) -> None:
+    def __init__(self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str]) -> None:
         self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include
         self._sent_progress: tuple[Any, Any] = ({}, {})
         self.attempt, self.log, self.point = 1, 0, 0
@@ -40,7 +40,7 @@ class ReportReader:
             texts += more
         return [*texts, *self._progress_messages(row)], self._is_complete(row)
 
-    def _is_complete(self, row: AttemptRow) -> bool:
+    def _is_complete(self, row: ReportState) -> bool:
         has_log = "logs" not in self._include or self.log >= row.marks.log_bytes
         return has_log and ("metrics" not in self._include or self.point >= row.marks.metric_points)
 
@@ -49,8 +49,8 @@ class ReportReader:
     ) -> Any:
         return await self._hub.read_shared((kind, self._job_id, self.attempt, cursor, count), read)
 
-    async def _read_state(self) -> AttemptRow:
-        return await self._reports.attempt(self._job_id, self.attempt)
+    async def _read_state(self) -> ReportState:
+        return await self._reports.state(self._job_id, self.attempt)
 
     async def _read_log(self) -> MessagesAndCursor:
         part = await self._reports.log(self._job_id, self.attempt, offset=self.log, limit=LOG_BYTES_PER_READ)
@@ -68,7 +68,7 @@ class ReportReader:
         message = {"kind": "metrics", "attempt": self.attempt, "point": after, "points": list(found)}
         return ([dumps(message)] if found else []), after
 
-    def _progress_messages(self, row: AttemptRow) -> MessageBatch:
+    def _progress_messages(self, row: ReportState) -> MessageBatch:
         shown = (row.progress, row.telemetry)
         if "progress" not in self._include or shown == self._sent_progress:
             return []

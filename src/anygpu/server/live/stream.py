@@ -12,8 +12,8 @@ from time import monotonic
 from anygpu.events.view import JobView
 from anygpu.server.live.hub import ChangeSignal, EventFeed, Hub, StreamEntry, stream_entry
 from anygpu.server.live.reports import ReportReader
-from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.reports import Reports
 from anygpu.store.scope import Scope
 
 EVENTS_PER_READ = 500
@@ -43,7 +43,7 @@ class StreamSources:
     """What followers read. `poll_s`: how often they look without a signal, where other processes write too."""
 
     journal: Journal
-    reports: Evidence
+    reports: Reports
     hub: Hub
     poll_s: float | None = None
 

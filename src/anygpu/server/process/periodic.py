@@ -10,9 +10,9 @@ from anygpu.events.fold import Recorded
 from anygpu.events.types import JobCompleted
 from anygpu.events.view import JobView
 from anygpu.server.process import log
-from anygpu.store.blobs import Blobs
-from anygpu.store.sweep_blobs import sweep_blobs
-from anygpu.store.uploads import Uploads
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.sweep import sweep_blobs
+from anygpu.store.blobs.uploads import Uploads
 
 POLL_S = 60.0
 

@@ -71,7 +71,7 @@ async def rotate_credentials(
 ) -> RotationReport:
     """Encrypt every credential and secret of the server again, by default with a new key. For the operator."""
     result = await services.backend_profiles.rotate(caller, new_key=new_key)
-    return RotationReport(sealed=result.sealed, unopenable=result.unopenable)
+    return RotationReport(sealed=result.reencrypted, unopenable=result.failed)
 
 
 @router.post("/{name}/check", response_description="Result of the check.")

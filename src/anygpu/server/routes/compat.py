@@ -13,9 +13,9 @@ from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.routes.jobs import require_own_tenant
 from anygpu.server.services import CallerDep, Services, ServicesDep
-from anygpu.spec.doors import from_orchestrate_body
+from anygpu.spec.compat import translate_orchestrate_body
 from anygpu.spec.load import from_mapping
-from anygpu.store.evidence import AttemptRow
+from anygpu.store.reports import ReportState
 
 router = api_router(tag="compat")
 
@@ -34,7 +34,7 @@ TASK_EXAMPLE = {
 async def submit_task(request: Request, services: ServicesDep, caller: CallerDep) -> CompatTask:
     """Submit a training task. `tenant_id` must be the organisation of the token."""
     body = await read_json(request)
-    translated = from_orchestrate_body(body)
+    translated = translate_orchestrate_body(body)
     require_own_tenant(caller, body)
     spec = from_mapping(translated.mapping, source="body", renamed=translated.renamed)
     written = await services.jobs.submit(caller.scope, spec)
@@ -50,9 +50,9 @@ async def get_task(
 
 
 async def _render_task(services: Services, view: JobView) -> CompatTask:
-    row = AttemptRow()
+    row = ReportState()
     if view.newest_attempt is not None:
-        row = await services.reports.attempt(view.id, view.newest_attempt.number)
+        row = await services.reports.state(view.id, view.newest_attempt.number)
     return CompatTask(
         task_id=view.id,
         status=str(view.status),

@@ -54,7 +54,7 @@ async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> Telemetry
         and (view.organisation, view.project) == (scope.organisation, scope.project)
     ]
     keys = [(view.id, len(view.attempts)) for view in running]
-    rows = await services.reports.attempts(keys) if keys else {}
+    rows = await services.reports.states(keys) if keys else {}
     attempts = [
         AttemptTelemetry(job_id=job_id, attempt=number, telemetry=dict(row.telemetry))
         for (job_id, number), row in rows.items()

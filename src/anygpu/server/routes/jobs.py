@@ -13,11 +13,11 @@ from anygpu.server.http.route import api_router
 from anygpu.server.jobs import render
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.services import CallerDep, Services, ServicesDep
-from anygpu.spec.doors import tenant_of, translate
+from anygpu.spec.compat import organisation_of, translate
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
-from anygpu.store.evidence import AttemptRow, SeriesSummary
-from anygpu.store.journal import JobQuery, Written
+from anygpu.store.journal import JobQuery, TransactionResult
+from anygpu.store.reports import ReportState, SeriesSummary
 from anygpu.store.scope import Scope
 from anygpu.tenancy.auth import Caller
 
@@ -139,7 +139,7 @@ async def parse_spec(services: Services, caller: Caller, body: Any, key: str | N
 
 
 def require_own_tenant(caller: Caller, body: Any) -> None:
-    tenant = tenant_of(body)
+    tenant = organisation_of(body)
     if tenant is not None and tenant != caller.scope.organisation:
         raise Forbidden("`tenant_id` is not the organisation of this token")
 
@@ -160,7 +160,7 @@ async def _with_resume_id(services: Services, scope: Scope, spec: JobSpec) -> Jo
     return spec.model_copy(update={"resume_from": f"{view.id}{at}{step}"})
 
 
-async def submission_response(services: Services, written: Written) -> JsonResponse:
+async def submission_response(services: Services, written: TransactionResult) -> JsonResponse:
     view, created = written.view, bool(written.recorded)
     body = SubmittedJob(
         id=view.id,
@@ -176,10 +176,10 @@ async def submission_response(services: Services, written: Written) -> JsonRespo
 
 async def job_details(services: Services, view: JobView) -> render.JsonObject:
     """Everything about one job, as `JobDetails` describes it."""
-    row = AttemptRow()
+    row = ReportState()
     series: tuple[SeriesSummary, ...] = ()
     if view.newest_attempt is not None:
-        row = await services.reports.attempt(view.id, view.newest_attempt.number)
+        row = await services.reports.state(view.id, view.newest_attempt.number)
         series = tuple(await services.reports.series(view.id, view.newest_attempt.number))
     position = await services.queue.position(view)
     return render.render_job(view, row, series, queue_position=position, now_ms=services.clock.wall_ms())
@@ -187,14 +187,14 @@ async def job_details(services: Services, view: JobView) -> render.JsonObject:
 
 async def _job_summaries(services: Services, views: tuple[JobView, ...]) -> list[render.JsonObject]:
     keys = [(view.id, len(view.attempts)) for view in views if view.attempts]
-    rows = await services.reports.attempts(keys) if keys else {}
+    rows = await services.reports.states(keys) if keys else {}
     waiting = any(not view.is_terminal and view.live_attempt is None for view in views)
     positions = await services.queue.positions() if waiting else {}
     now_ms = services.clock.wall_ms()
     return [
         render.render_summary(
             view,
-            rows.get((view.id, len(view.attempts)), AttemptRow()),
+            rows.get((view.id, len(view.attempts)), ReportState()),
             queue_position=positions[view.id].position if view.id in positions else None,
             now_ms=now_ms,
         )

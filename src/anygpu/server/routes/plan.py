@@ -22,7 +22,7 @@ from anygpu.server.http.route import api_router
 from anygpu.server.jobs.render import render_better_offer, render_prediction
 from anygpu.server.routes.jobs import JobDep, parse_spec
 from anygpu.server.services import CallerDep, ServicesDep
-from anygpu.store.outcomes import MOST, Outcome
+from anygpu.store.outcomes import MAX_ROWS, JobOutcome
 
 router = api_router("/api/v1", tag="plan")
 
@@ -91,19 +91,19 @@ async def get_accuracy(services: ServicesDep, caller: CallerDep) -> AccuracyRepo
     Errors are shares of the actual value. `held` counts intervals that contained it. `median_width` is the high end
     of an interval divided by its low end.
     """
-    outcomes = await services.outcomes.of_organisation(caller.scope.organisation)
+    outcomes = await services.outcomes.for_organisation(caller.scope.organisation)
     before = [_prediction_pair(each, each.predicted) for each in outcomes if each.predicted]
     later = [_prediction_pair(each, each.calibrated) for each in outcomes if each.calibrated]
     return AccuracyReport(
         jobs=len(outcomes),
-        most=MOST,
+        most=MAX_ROWS,
         target=TARGET_COVERAGE,
         before=_stage_accuracy(before),
         first_steps=_stage_accuracy(later),
     )
 
 
-def _prediction_pair(outcome: Outcome, prediction: Any) -> JudgedPrediction:
+def _prediction_pair(outcome: JobOutcome, prediction: Any) -> JudgedPrediction:
     return JudgedPrediction(prediction=prediction, wall_s=outcome.wall_s, cost_microusd=outcome.cost_microusd)
 
 

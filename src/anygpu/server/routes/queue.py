@@ -9,7 +9,7 @@ from anygpu.server.encoding import format_time
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.queue import QueuePosition
 from anygpu.server.services import CallerDep, Services, ServicesDep
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.store.scope import Scope
 
 router = api_router("/api/v1/queue", tag="queue")

@@ -24,8 +24,8 @@ from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.routes.jobs import JobDep
 from anygpu.server.services import CallerDep, Services, ServicesDep
-from anygpu.store.evidence import SeriesSummary
-from anygpu.store.publishing import FilePlan
+from anygpu.store.blobs.checkpoints import FileDownload
+from anygpu.store.reports import SeriesSummary
 
 router = api_router("/api/v1/training/{ref}", tag="results")
 
@@ -78,7 +78,7 @@ async def get_metrics(
     number = attempt_number(view, attempt)
     if number == 0:
         return JsonResponse({"attempt": 0, "cursor": 0, "series": []})
-    row = await services.reports.attempt(view.id, number)
+    row = await services.reports.state(view.id, number)
     summaries = await services.reports.series(view.id, number)
     series = [
         await _read_series(services, view.id, number, each, points)
@@ -92,7 +92,9 @@ async def _read_series(
     services: Services, job_id: str, attempt: int, summary: SeriesSummary, max_points: int
 ) -> dict[str, object]:
     sampled = (
-        await services.reports.sample(job_id, attempt, summary.name, most=max_points) if max_points else ()
+        await services.reports.sample(job_id, attempt, summary.name, max_count=max_points)
+        if max_points
+        else ()
     )
     return {
         "name": summary.name,
@@ -160,7 +162,7 @@ async def list_artifacts(view: JobDep, request: Request, services: ServicesDep) 
     return ArtifactList(artifacts=artifacts)
 
 
-async def _files(services: Services, manifest: str) -> Sequence[FilePlan]:
+async def _files(services: Services, manifest: str) -> Sequence[FileDownload]:
     """The files of a manifest; empty when retention has removed them."""
     try:
         return (await services.checkpoints.download_plan(manifest)).files
@@ -168,7 +170,7 @@ async def _files(services: Services, manifest: str) -> Sequence[FilePlan]:
         return ()
 
 
-def _urls(file: FilePlan, base: str) -> list[str]:
+def _urls(file: FileDownload, base: str) -> list[str]:
     return [absolute_url(chunk.url, base) for chunk in file.chunks]
 
 

@@ -11,13 +11,13 @@ from sqlalchemy import Connection
 
 from anygpu.errors import Conflict
 from anygpu.events.facts import Marks
-from anygpu.store.evidence import AttemptRow
-from anygpu.store.search import storable
-from anygpu.store.sql.statements import for_update, row, run
+from anygpu.store.reports import ReportState
+from anygpu.store.search import storable_text
+from anygpu.store.sql.statements import execute, fetch_one, for_update
 
 
 @dataclass(slots=True)
-class Attempt:
+class AttemptRecord:
     """The columns of `attempts`, in this order."""
 
     id: int
@@ -44,8 +44,8 @@ class Attempt:
     loose_logs: int = 0
     pruned: bool = False
 
-    def seen(self) -> AttemptRow:
-        return AttemptRow(
+    def report_state(self) -> ReportState:
+        return ReportState(
             acked=self.acked,
             beats=self.beats,
             marks=Marks(log_bytes=self.log_bytes, metric_points=self.metric_points),
@@ -57,49 +57,49 @@ class Attempt:
         )
 
 
-_NAMES = [field.name for field in fields(Attempt)]
+_NAMES = [field.name for field in fields(AttemptRecord)]
 COLUMNS = ", ".join(_NAMES)
-_CHANGING = _NAMES[3:]
-_UPDATE = f"UPDATE attempts SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE id = ?"
+_MUTABLE = _NAMES[3:]
+_UPDATE = f"UPDATE attempts SET {', '.join(f'{name} = ?' for name in _MUTABLE)} WHERE id = ?"
 _INSERT = (
     f"INSERT INTO attempts ({', '.join(_NAMES[1:])}) VALUES ({', '.join('?' * len(_NAMES[1:]))})"
     " ON CONFLICT DO NOTHING"
 )
 _SELECT = f"SELECT {COLUMNS} FROM attempts WHERE job_id = ? AND number = ?"
-_BEAT = (
+_HEARTBEAT = (
     "UPDATE attempts SET beats = beats + 1, last_seen_ms = ? WHERE job_id = ? AND number = ?"
     f" RETURNING {COLUMNS}"
 )
 
 
-def find(connection: Connection, job_id: str, number: int) -> Attempt | None:
-    found = row(connection, _SELECT, (storable(job_id), number))
-    return Attempt(*found) if found else None
+def find(connection: Connection, job_id: str, number: int) -> AttemptRecord | None:
+    found = fetch_one(connection, _SELECT, (storable_text(job_id), number))
+    return AttemptRecord(*found) if found else None
 
 
-def locked(connection: Connection, job_id: str, number: int) -> Attempt:
+def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
     """The row, made when this is the first that is heard of the attempt."""
     sql = _SELECT + for_update(connection)
-    found = row(connection, sql, (job_id, number))
+    found = fetch_one(connection, sql, (job_id, number))
     if found is None:
-        fresh = Attempt(0, job_id, number)
-        run(connection, _INSERT, [getattr(fresh, name) for name in _NAMES[1:]])
-        found = row(connection, sql, (job_id, number))
+        fresh = AttemptRecord(0, job_id, number)
+        execute(connection, _INSERT, [getattr(fresh, name) for name in _NAMES[1:]])
+        found = fetch_one(connection, sql, (job_id, number))
     if found is None:
         raise Conflict(f"attempt {number} of job {job_id} is being removed")
-    return Attempt(*found)
+    return AttemptRecord(*found)
 
 
-def save(connection: Connection, attempt: Attempt) -> None:
-    run(connection, _UPDATE, [*(getattr(attempt, name) for name in _CHANGING), attempt.id])
+def save(connection: Connection, attempt: AttemptRecord) -> None:
+    execute(connection, _UPDATE, [*(getattr(attempt, name) for name in _MUTABLE), attempt.id])
 
 
-def beat(connection: Connection, job_id: str, number: int, at_ms: int) -> AttemptRow:
-    found = row(connection, _BEAT, (at_ms, job_id, number))
+def record_heartbeat(connection: Connection, job_id: str, number: int, at_ms: int) -> ReportState:
+    found = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
     if found is None:
-        locked(connection, job_id, number)
-        found = row(connection, _BEAT, (at_ms, job_id, number))
-    return Attempt(*found).seen() if found else AttemptRow()
+        lock(connection, job_id, number)
+        found = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
+    return AttemptRecord(*found).report_state() if found else ReportState()
 
 
 def to_text(data: Mapping[str, Any]) -> str:

@@ -61,10 +61,10 @@ async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
     )
 
 
-def translated(error: Exception) -> Exception:
+def translate_error(error: Exception) -> Exception:
     """The driver's error as ours where we have a word for it, else as it is."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    kind = _kind(cause)
+    kind = _error_class(cause)
     if kind is None:
         return error
     ours = kind(f"{kind().message} ({cause})".strip(), hint=kind().hint)
@@ -72,16 +72,20 @@ def translated(error: Exception) -> Exception:
     return ours
 
 
-def _kind(cause: BaseException | None) -> type[AnygpuError] | None:
+def _error_class(cause: BaseException | None) -> type[AnygpuError] | None:
     if isinstance(cause, sqlite3.Error):
         return _SQLITE.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF)
     if isinstance(cause, PoolTimeout):
         return StoreBusy
     state = str(getattr(cause, "sqlstate", None) or "")
     if not state:  # psycopg says nothing more than that the connection is gone
-        return StoreBusy if type(cause).__module__.startswith("psycopg") and _lost(cause) else None
+        return (
+            StoreBusy
+            if type(cause).__module__.startswith("psycopg") and _is_connection_error(cause)
+            else None
+        )
     return next((kind for prefix, kind in _POSTGRES.items() if state.startswith(prefix)), None)
 
 
-def _lost(cause: BaseException | None) -> bool:
+def _is_connection_error(cause: BaseException | None) -> bool:
     return type(cause).__name__ in ("OperationalError", "ConnectionTimeout", "AdminShutdown")

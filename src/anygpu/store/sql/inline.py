@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from anygpu.store.sql.database import T, Work, translated
+from anygpu.store.sql.database import T, Work, translate_error
 from anygpu.store.sql.schema import ensure_schema
 
 
@@ -16,7 +16,7 @@ class InlineDatabase:
     """A `Database` that lives as long as this object. `now_ms` is its clock; without one, SQLite's own."""
 
     def __init__(self, *, now_ms: Callable[[], int] | None = None) -> None:
-        self._driver = _fresh()
+        self._driver = _new_database()
         self._engine = _engine(self._driver)
         self._connection = self._engine.connect()
         self._connection.info["now_ms"] = now_ms
@@ -40,14 +40,14 @@ class InlineDatabase:
             result = work(self._connection)
             self._driver.execute("COMMIT")
         except Exception as error:
-            raise translated(error) from error
+            raise translate_error(error) from error
         finally:
             if self._driver.in_transaction:
                 self._driver.execute("ROLLBACK")
         return result
 
 
-def _fresh() -> sqlite3.Connection:
+def _new_database() -> sqlite3.Connection:
     """A database with its tables, copied from one made once: a simulation needs thousands."""
     driver = _connect()
     _template().backup(driver)

@@ -16,14 +16,25 @@ from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
 from anygpu.store import search
 from anygpu.store.scope import AnyScope, Scope, SystemScope
-from anygpu.store.sql.statements import Row, for_update, marks, on_postgres, row, rows, run, run_many
+from anygpu.store.sql.statements import (
+    Row,
+    execute,
+    execute_many,
+    fetch_all,
+    fetch_one,
+    for_update,
+    is_postgres,
+    placeholders,
+)
 
 CACHED_VIEWS = 2048
 COLUMNS = "j.id, j.project_id, j.number, j.position, j.fold_version, j.view"
-UNLESS_KNOWN = COLUMNS.replace("j.view", "CASE WHEN j.position = ? THEN '' ELSE j.view END")  # it may be long
+_COLUMNS_UNLESS_CACHED = COLUMNS.replace(
+    "j.view", "CASE WHEN j.position = ? THEN '' ELSE j.view END"
+)  # it may be long
 
 
-class Views:
+class ViewCache:
     """Decoded views by job. A position is used once, so a view at the row's position is the row's view.
 
     Only what is committed may be put here: a position taken back by a rollback is given out again.
@@ -58,10 +69,12 @@ class JobRow:
     stale: bool = False  # folded by other rules: what it implies must be written anew
 
 
-def load(connection: Connection, views: Views, scope: AnyScope, job_id: str, *, lock: bool = False) -> JobRow:
+def load(
+    connection: Connection, views: ViewCache, scope: AnyScope, job_id: str, *, lock: bool = False
+) -> JobRow:
     """The job as it is now; NotFound outside the scope."""
-    sql, known = f"SELECT {UNLESS_KNOWN} FROM jobs j", views.newest(job_id)
-    values: tuple[object, ...] = (-1 if known is None else known.position, search.storable(job_id))
+    sql, known = f"SELECT {_COLUMNS_UNLESS_CACHED} FROM jobs j", views.newest(job_id)
+    values: tuple[object, ...] = (-1 if known is None else known.position, search.storable_text(job_id))
     if isinstance(scope, SystemScope):
         sql += " WHERE j.id = ?"
     else:
@@ -69,26 +82,28 @@ def load(connection: Connection, views: Views, scope: AnyScope, job_id: str, *, 
             " JOIN projects p ON p.id = j.project_id WHERE j.id = ? AND p.organisation = ? AND p.project = ?"
         )
         values += (scope.organisation, scope.project)
-    found = row(connection, sql + (" FOR UPDATE OF j" if lock and on_postgres(connection) else ""), values)
+    found = fetch_one(
+        connection, sql + (" FOR UPDATE OF j" if lock and is_postgres(connection) else ""), values
+    )
     if found is None:
         raise NotFound(f"no job {job_id}")
     if known is not None and found[3:5] == (known.position, FOLD_VERSION):
         return JobRow(found[1], found[2], known)
-    return to_job(connection, views, found)
+    return to_job_row(connection, views, found)
 
 
-def to_job(connection: Connection, views: Views, found: Row) -> JobRow:
+def to_job_row(connection: Connection, views: ViewCache, found: Row) -> JobRow:
     job_id, project_id, number, position, fold_version, data = found
     if fold_version != FOLD_VERSION:
-        return JobRow(project_id, number, refold(connection, job_id), stale=True)
+        return JobRow(project_id, number, fold_job(connection, job_id), stale=True)
     view = views.get(job_id, position)
     return JobRow(project_id, number, decode_view(data) if view is None else view)
 
 
-def live(connection: Connection, views: Views) -> list[JobView]:
+def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
     """Not terminal, oldest first. Asked for at every turn of the loop, so what is known is not read again."""
     sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
-    listed = rows(connection, sql)
+    listed = fetch_all(connection, sql)
     known = {
         job_id: view
         for job_id, position, version in listed
@@ -97,19 +112,21 @@ def live(connection: Connection, views: Views) -> list[JobView]:
     missing = [job_id for job_id, _, _ in listed if job_id not in known]
     for start in range(0, len(missing), 500):
         part = missing[start : start + 500]
-        sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.id IN ({marks(part)})"
-        known |= {one[0]: to_job(connection, views, one).view for one in rows(connection, sql, part)}
+        sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.id IN ({placeholders(part)})"
+        known |= {one[0]: to_job_row(connection, views, one).view for one in fetch_all(connection, sql, part)}
     return [known[job_id] for job_id, _, _ in listed]
 
 
-def refold(connection: Connection, job_id: str) -> JobView:
-    view = fold(history(connection, "e.job_id = ?", (job_id,), limit=-1))
+def fold_job(connection: Connection, job_id: str) -> JobView:
+    view = fold(read_events(connection, "e.job_id = ?", (job_id,), limit=-1))
     if view is None:
         raise NotFound(f"no job {job_id}")
     return view
 
 
-def history(connection: Connection, where: str, values: Sequence[object], *, limit: int) -> list[Recorded]:
+def read_events(
+    connection: Connection, where: str, values: Sequence[object], *, limit: int
+) -> list[Recorded]:
     """Events in order; every one with a negative limit."""
     sql = (
         "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
@@ -117,10 +134,10 @@ def history(connection: Connection, where: str, values: Sequence[object], *, lim
     )
     if limit >= 0:
         sql, values = sql + " LIMIT ?", (*values, limit)
-    return [_recorded(found) for found in rows(connection, sql, values)]
+    return [_to_recorded(found) for found in fetch_all(connection, sql, values)]
 
 
-def _recorded(found: Row) -> Recorded:
+def _to_recorded(found: Row) -> Recorded:
     organisation, project, position, job_id, at_ms, kind, version, data = found
     return Recorded(
         organisation=organisation,
@@ -132,50 +149,52 @@ def _recorded(found: Row) -> Recorded:
     )
 
 
-def project_id(connection: Connection, scope: Scope) -> int | None:
+def find_project(connection: Connection, scope: Scope) -> int | None:
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?"
-    found = row(connection, sql, (scope.organisation, scope.project))
+    found = fetch_one(connection, sql, (scope.organisation, scope.project))
     return int(found[0]) if found else None
 
 
-def locked_project(connection: Connection, scope: Scope) -> int:
+def lock_project(connection: Connection, scope: Scope) -> int:
     """The project's counter row, made at the first event, held until the transaction ends."""
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
     names = (scope.organisation, scope.project)
-    found = row(connection, sql, names)
+    found = fetch_one(connection, sql, names)
     if found is None:
         made = "INSERT INTO projects (organisation, project, head) VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
-        run(connection, made, names)
-        found = row(connection, sql, names)
+        execute(connection, made, names)
+        found = fetch_one(connection, sql, names)
     if found is None:
         raise Conflict(f"the project {scope.project} is being removed")
     return int(found[0])
 
 
-def first_with_key(connection: Connection, project: int, key: str | None) -> str | None:
+def find_by_idempotency_key(connection: Connection, project: int, key: str | None) -> str | None:
     sql = "SELECT job_id FROM idempotency_keys WHERE project_id = ? AND key = ?"
-    found = row(connection, sql, (project, key)) if key is not None else None
+    found = fetch_one(connection, sql, (project, key)) if key is not None else None
     return str(found[0]) if found else None
 
 
-def start(
+def insert(
     connection: Connection, project: int, scope: Scope, job_id: str, event: JobSubmitted, at_ms: int
 ) -> Recorded:
     """Append a job's first event, and its row, terms and key."""
-    if row(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
+    if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
         raise Conflict(f"job {job_id} exists already")
-    (recorded,) = _record(connection, project, scope.organisation, scope.project, job_id, [event], at_ms)
+    (recorded,) = _insert_events(
+        connection, project, scope.organisation, scope.project, job_id, [event], at_ms
+    )
     view = step(None, recorded)
-    run(
+    execute(
         connection,
         "INSERT INTO jobs (position, ended_at_ms, status, phase, live, fold_version, view, id, project_id,"
         " number, submitted_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*_cached(view), job_id, project, recorded.position, at_ms),
+        (*_view_columns(view), job_id, project, recorded.position, at_ms),
     )
-    _add_terms(connection, project, recorded.position, search.terms(view))
+    _add_terms(connection, project, recorded.position, search.search_terms(view))
     if event.spec.idempotency_key is not None:
         sql = "INSERT INTO idempotency_keys (project_id, key, job_id) VALUES (?, ?, ?)"
-        run(connection, sql, (project, event.spec.idempotency_key, job_id))
+        execute(connection, sql, (project, event.spec.idempotency_key, job_id))
     return recorded
 
 
@@ -183,7 +202,9 @@ def append(
     connection: Connection, job: JobRow, events: Sequence[Event], at_ms: int
 ) -> tuple[JobView, tuple[Recorded, ...]]:
     view = job.view
-    recorded = _record(connection, job.project_id, view.organisation, view.project, view.id, events, at_ms)
+    recorded = _insert_events(
+        connection, job.project_id, view.organisation, view.project, view.id, events, at_ms
+    )
     for one in recorded:
         view = step(view, one)
     save(connection, job, view)
@@ -192,35 +213,37 @@ def append(
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
     """Write the view, and what it implies where that has changed."""
-    run(
+    execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
         " view = ? WHERE id = ?",
-        (*_cached(view), view.id),
+        (*_view_columns(view), view.id),
     )
-    now = search.terms(view) if job.stale else search.changing(view)
-    before = frozenset(_possible(view)) if job.stale else search.changing(job.view)
+    now = search.search_terms(view) if job.stale else search.changing_terms(view)
+    before = frozenset(_possible_terms(view)) if job.stale else search.changing_terms(job.view)
     gone = [(job.project_id, term, job.number) for term in sorted(before - now)]
     if gone:
-        run_many(connection, "DELETE FROM job_terms WHERE project_id = ? AND term = ? AND number = ?", gone)
+        execute_many(
+            connection, "DELETE FROM job_terms WHERE project_id = ? AND term = ? AND number = ?", gone
+        )
     _add_terms(connection, job.project_id, job.number, now if job.stale else now - before)
 
 
-def _possible(view: JobView) -> Iterable[str]:
+def _possible_terms(view: JobView) -> Iterable[str]:
     """Every term that events could ever have given the job."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
-    yield from (search.term("backend", attempt.offer.backend) for attempt in view.attempts)
+    yield from (search.make_term("backend", attempt.offer.backend) for attempt in view.attempts)
 
 
 def _add_terms(connection: Connection, project: int, number: int, terms: Iterable[str]) -> None:
     many = [(project, term, number) for term in sorted(terms)]
     sql = "INSERT INTO job_terms (project_id, term, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     if many:
-        run_many(connection, sql, many)
+        execute_many(connection, sql, many)
 
 
-def _cached(view: JobView) -> tuple[object, ...]:
+def _view_columns(view: JobView) -> tuple[object, ...]:
     return (
         view.position,
         view.ended_at_ms,
@@ -232,7 +255,7 @@ def _cached(view: JobView) -> tuple[object, ...]:
     )
 
 
-def _record(
+def _insert_events(
     connection: Connection,
     project: int,
     organisation: str,
@@ -242,11 +265,11 @@ def _record(
     at_ms: int,
 ) -> tuple[Recorded, ...]:
     """Take the next positions in this very transaction: no gap, and nothing later commits before."""
-    found = row(
+    found = fetch_one(
         connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)
     )
     first = int(found[0]) - len(events) + 1 if found else 1
-    run_many(
+    execute_many(
         connection,
         "INSERT INTO events (project_id, position, job_id, at_ms, kind, version, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

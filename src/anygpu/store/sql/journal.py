@@ -1,18 +1,82 @@
-"""The journal in SQL."""
+"""The journal in SQL, with leader leases and slot usage."""
 
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
+from anygpu.errors import LeaseLost
 from anygpu.events.fold import Recorded, step
-from anygpu.events.slots import SlotUsage, TenantKey
-from anygpu.events.types import JobSubmitted
+from anygpu.events.slots import SlotKind, SlotUsage, TenantKey, tenant_of, used_slot_s
+from anygpu.events.types import AttemptReleased, JobSubmitted
 from anygpu.events.view import FOLD_VERSION, JobView
-from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
+from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
 from anygpu.store.scope import SYSTEM, AnyScope, Scope, SystemScope
-from anygpu.store.sql import finding, jobs, leases, usages
+from anygpu.store.sql import job_query, jobs
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import row, rows
+from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
+
+
+def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
+    """The holder keeps its epoch as long as nobody came between; another one gets the next."""
+    now = now_ms(connection)
+    execute(
+        connection,
+        "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES (?, '', 0, 0) ON CONFLICT DO NOTHING",
+        (name,),
+    )
+    sql = "SELECT holder, epoch, expires_ms FROM leases WHERE name = ?" + for_update(connection)
+    found = fetch_one(connection, sql, (name,))
+    was, epoch, expires_ms = found if found else ("", 0, 0)
+    if was != holder and expires_ms > now:
+        return None
+    epoch += was != holder
+    execute(
+        connection,
+        "UPDATE leases SET holder = ?, epoch = ?, expires_ms = ? WHERE name = ?",
+        (holder, epoch, now + round(ttl_s * 1000), name),
+    )
+    return Guard(name=name, holder=holder, epoch=epoch)
+
+
+def _check_guard(connection: Connection, guard: Guard | None) -> None:
+    """Held until the transaction ends, so nobody takes over between this look and the commit."""
+    if guard is None:
+        return
+    sql = "SELECT 1 FROM leases WHERE name = ? AND holder = ? AND epoch = ?" + for_share(connection)
+    if fetch_one(connection, sql, (guard.name, guard.holder, guard.epoch)) is None:
+        raise LeaseLost()
+
+
+def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
+    """In the transaction of the release itself, whose project row is locked: counted once, whatever crashes."""
+    for one in recorded:
+        used_s = used_slot_s(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
+        if used_s:
+            _add_usage(connection, project_id, tenant_of(view).kind, used_s, one.at_ms / 1000)
+
+
+def _add_usage(connection: Connection, project_id: int, kind: SlotKind, used_s: float, now_s: float) -> None:
+    sql = "SELECT slot_s, at_s FROM slot_usages WHERE project_id = ? AND kind = ?"
+    found = fetch_one(connection, sql, (project_id, str(kind)))
+    usage = (SlotUsage(*found) if found else SlotUsage()).add(used_s, now_s)
+    execute(
+        connection,
+        "INSERT INTO slot_usages (project_id, kind, slot_s, at_s) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (project_id, kind) DO UPDATE SET slot_s = excluded.slot_s, at_s = excluded.at_s",
+        (project_id, str(kind), usage.gpu_s, usage.at_s),
+    )
+
+
+def _read_usages(connection: Connection) -> Mapping[TenantKey, SlotUsage]:
+    sql = (
+        "SELECT p.organisation, p.project, u.kind, u.slot_s, u.at_s"
+        " FROM slot_usages u JOIN projects p ON p.id = u.project_id"
+    )
+    return {
+        TenantKey(organisation, project, SlotKind(kind)): SlotUsage(slot_s, at_s)
+        for organisation, project, kind, slot_s, at_s in fetch_all(connection, sql)
+    }
 
 
 class SqlJournal:
@@ -21,55 +85,59 @@ class SqlJournal:
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
         """`alone`: nothing but this object writes jobs, so that what it committed last is how they are."""
         self._database = database
-        self._alone = alone
+        self._is_sole_writer = alone
         self._on_commit = on_commit
-        self._views = jobs.Views()
+        self._views = jobs.ViewCache()
 
-    async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
-        def work(connection: Connection) -> Written:
-            project = jobs.locked_project(connection, scope)
-            first = jobs.first_with_key(connection, project, event.spec.idempotency_key)
+    async def submit(
+        self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
+    ) -> TransactionResult:
+        def work(connection: Connection) -> TransactionResult:
+            project = jobs.lock_project(connection, scope)
+            first = jobs.find_by_idempotency_key(connection, project, event.spec.idempotency_key)
             if first is not None:
-                return Written(view=jobs.load(connection, self._views, scope, first).view, recorded=())
-            recorded = jobs.start(connection, project, scope, job_id, event, at_ms)
-            return Written(view=step(None, recorded), recorded=(recorded,))
+                return TransactionResult(
+                    view=jobs.load(connection, self._views, scope, first).view, recorded=()
+                )
+            recorded = jobs.insert(connection, project, scope, job_id, event, at_ms)
+            return TransactionResult(view=step(None, recorded), recorded=(recorded,))
 
-        return await self._database.write(work, then=self._committed)
+        return await self._database.write(work, then=self._after_commit)
 
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
-    ) -> Written:
-        def work(connection: Connection) -> Written:
-            leases.check(connection, guard)
+    ) -> TransactionResult:
+        def work(connection: Connection) -> TransactionResult:
+            _check_guard(connection, guard)
             job = jobs.load(connection, self._views, scope, job_id, lock=True)
             events = decide(job.view)
             if not events:
-                return Written(view=job.view, recorded=())
+                return TransactionResult(view=job.view, recorded=())
             view, recorded = jobs.append(connection, job, events, at_ms)
-            usages.add(connection, job.project_id, view, recorded)
-            return Written(view=view, recorded=recorded)
+            _add_usages(connection, job.project_id, view, recorded)
+            return TransactionResult(view=view, recorded=recorded)
 
-        return await self._database.write(work, then=self._committed)
+        return await self._database.write(work, then=self._after_commit)
 
     async def view(self, scope: AnyScope, job_id: str) -> JobView:
-        known = self._views.newest(job_id) if self._alone else None
+        known = self._views.newest(job_id) if self._is_sole_writer else None
         if known is not None and _is_within(scope, known):
             return known
 
         def work(connection: Connection) -> JobView:
             return jobs.load(connection, self._views, scope, job_id).view
 
-        return self._seen(await self._database.read(work))
+        return self._cache(await self._database.read(work))
 
     async def find(self, scope: Scope, query: JobQuery) -> JobPage:
         return await self._database.read(
-            lambda connection: finding.find(connection, self._views, scope, query)
+            lambda connection: job_query.find_jobs(connection, self._views, scope, query)
         )
 
     async def live(self) -> Sequence[JobView]:
         return [
-            self._seen(view)
-            for view in await self._database.read(lambda connection: jobs.live(connection, self._views))
+            self._cache(view)
+            for view in await self._database.read(lambda connection: jobs.read_live(connection, self._views))
         ]
 
     async def events(
@@ -77,35 +145,35 @@ class SqlJournal:
     ) -> Sequence[Recorded]:
         def work(connection: Connection) -> list[Recorded]:
             if job_id is None:
-                owner: object = jobs.project_id(connection, scope)
+                owner: object = jobs.find_project(connection, scope)
                 where = "e.project_id = ? AND e.position > ?"
             else:
                 jobs.load(connection, self._views, scope, job_id)
                 where, owner = "e.job_id = ? AND e.position > ?", job_id
-            return jobs.history(connection, where, (owner, after), limit=max(limit, 0))
+            return jobs.read_events(connection, where, (owner, after), limit=max(limit, 0))
 
         return await self._database.read(work)
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
-        return await self._database.read(usages.read)
+        return await self._database.read(_read_usages)
 
     async def head(self, scope: Scope) -> int:
         def work(connection: Connection) -> int:
             sql = "SELECT head FROM projects WHERE organisation = ? AND project = ?"
-            found = row(connection, sql, (scope.organisation, scope.project))
+            found = fetch_one(connection, sql, (scope.organisation, scope.project))
             return int(found[0]) if found else 0
 
         return await self._database.read(work)
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
-        return await self._database.write(lambda connection: leases.acquire(connection, name, holder, ttl_s))
+        return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
-    async def refold_stale(self, *, most: int = 500) -> int:
+    async def refold_stale(self, *, max_count: int = 500) -> int:
         """Rewrite views folded by other rules, so that filters see them as the new ones do; how many there were."""
 
         def work(connection: Connection) -> int:
             sql = "SELECT id FROM jobs WHERE fold_version <> ? LIMIT ?"
-            stale = rows(connection, sql, (FOLD_VERSION, most))
+            stale = fetch_all(connection, sql, (FOLD_VERSION, max_count))
             for (job_id,) in stale:
                 job = jobs.load(connection, self._views, SYSTEM, job_id, lock=True)
                 jobs.save(connection, job, job.view)
@@ -113,12 +181,12 @@ class SqlJournal:
 
         return await self._database.write(work)
 
-    def _committed(self, written: Written) -> None:
-        self._seen(written.view)
+    def _after_commit(self, written: TransactionResult) -> None:
+        self._cache(written.view)
         if self._on_commit is not None and written.recorded:
             self._on_commit(written.recorded)
 
-    def _seen(self, view: JobView) -> JobView:
+    def _cache(self, view: JobView) -> JobView:
         self._views.put(view)
         return view
 

@@ -10,20 +10,20 @@ from operator import itemgetter
 
 from sqlalchemy import Connection
 
-from anygpu.store.evidence import MAX_NAME_LENGTH, MAX_NAMES, Point
-from anygpu.store.sql.attempts import Attempt
-from anygpu.store.sql.packing import Columns, pack, sketch, unpack
-from anygpu.store.sql.statements import Row, marks, row, rows, run, run_many
+from anygpu.store.reports import MAX_NAME_LENGTH, MAX_NAMES, MetricPoint
+from anygpu.store.sql.attempts import AttemptRecord
+from anygpu.store.sql.metric_encoding import PointColumns, decode_points, encode_points, sketch
+from anygpu.store.sql.statements import Row, execute, execute_many, fetch_all, fetch_one, placeholders
 
 SORT_AT_POINTS = 16384
 SORT_AT_BATCHES = 512
-JOIN_BELOW = 256  # points a row on average: larger batches stay as they came
-CHUNK = 4096  # points
-GROWTH = 3  # a chunk is rewritten while it is not much larger than what is added to it
+SMALL_BATCH_POINTS = 256  # points a row on average: larger batches stay as they came
+CHUNK_POINTS = 4096  # points
+MAX_TAIL_RATIO = 3  # a chunk is rewritten while it is not much larger than what is added to it
 
 
 @dataclass(slots=True)
-class Series:
+class MetricSeries:
     """The columns of `metric_series` after the attempt's, in this order. NaN where there was no number."""
 
     series: int
@@ -61,9 +61,9 @@ class Series:
         )
 
 
-SERIES = "series, name, count, low, high, last, last_step, tail_first, tail_count"
+SERIES_COLUMNS = "series, name, count, low, high, last, last_step, tail_first, tail_count"
 _UPSERT = (
-    f"INSERT INTO metric_series (attempt_id, {SERIES}) VALUES ({marks('..........')})"
+    f"INSERT INTO metric_series (attempt_id, {SERIES_COLUMNS}) VALUES ({placeholders('..........')})"
     " ON CONFLICT (attempt_id, series) DO UPDATE SET count = excluded.count, low = excluded.low,"
     " high = excluded.high, last = excluded.last, last_step = excluded.last_step,"
     " tail_first = excluded.tail_first, tail_count = excluded.tail_count"
@@ -71,38 +71,40 @@ _UPSERT = (
 _NAME = itemgetter(0)
 
 
-def store(connection: Connection, attempt: Attempt, points: Sequence[Point]) -> None:
+def store(connection: Connection, attempt: AttemptRecord, points: Sequence[MetricPoint]) -> None:
     names = list(dict.fromkeys(map(_NAME, points)))
-    known = _series(connection, attempt, names)
+    known = _find_or_add_series(connection, attempt, names)
     kept = points if len(known) == len(names) else [point for point in points if point.name in known]
     attempt.dropped_points += len(points) - len(kept)
     if not kept:
         return
-    _summarize(kept, known)
-    run_many(connection, _UPSERT, [series.row(attempt.id) for series in known.values()])
-    columns = _columns(kept, known)
+    _update_summaries(kept, known)
+    execute_many(connection, _UPSERT, [series.row(attempt.id) for series in known.values()])
+    columns = _to_columns(kept, known)
     sql = "INSERT INTO metric_batches (attempt_id, first, count, data) VALUES (?, ?, ?, ?)"
-    run(connection, sql, (attempt.id, attempt.metric_points + 1, len(kept), pack(columns)))
+    execute(connection, sql, (attempt.id, attempt.metric_points + 1, len(kept), encode_points(columns)))
     attempt.metric_points += len(kept)
     attempt.loose_batches += 1
     loose = attempt.metric_points - attempt.sorted_points
     if loose >= SORT_AT_POINTS or attempt.loose_batches >= SORT_AT_BATCHES:
-        sort(connection, attempt)
+        sort_points(connection, attempt)
 
 
-def _series(connection: Connection, attempt: Attempt, names: list[str]) -> dict[str, Series]:
+def _find_or_add_series(
+    connection: Connection, attempt: AttemptRecord, names: list[str]
+) -> dict[str, MetricSeries]:
     """The series of these names, numbered when they are new; not those beyond the limits."""
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
-    sql = f"SELECT {SERIES} FROM metric_series WHERE attempt_id = ? AND name IN ({marks(fitting)})"
-    known = {found[1]: Series(*found) for found in rows(connection, sql, (attempt.id, *fitting))}
+    sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name IN ({placeholders(fitting)})"
+    known = {found[1]: MetricSeries(*found) for found in fetch_all(connection, sql, (attempt.id, *fitting))}
     for name in fitting:
         if name not in known and attempt.metric_names < MAX_NAMES:
-            known[name] = Series(attempt.metric_names, name)
+            known[name] = MetricSeries(attempt.metric_names, name)
             attempt.metric_names += 1
     return known
 
 
-def _summarize(points: Sequence[Point], known: dict[str, Series]) -> None:
+def _update_summaries(points: Sequence[MetricPoint], known: dict[str, MetricSeries]) -> None:
     values: dict[str, list[float]] = {name: [] for name in known}
     for name, _, _, value in points:
         values[name].append(value)
@@ -111,9 +113,9 @@ def _summarize(points: Sequence[Point], known: dict[str, Series]) -> None:
         known[name].add(its, last_steps[name])
 
 
-def _columns(points: Sequence[Point], known: dict[str, Series]) -> Columns:
+def _to_columns(points: Sequence[MetricPoint], known: dict[str, MetricSeries]) -> PointColumns:
     numbers = {name: series.series for name, series in known.items()}
-    return Columns(
+    return PointColumns(
         array("q", [numbers[point[0]] for point in points]),
         array("q", [point[1] for point in points]),
         array("d", [point[2] for point in points]),
@@ -121,62 +123,69 @@ def _columns(points: Sequence[Point], known: dict[str, Series]) -> Columns:
     )
 
 
-def loose_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[Columns, int]:
+def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[PointColumns, int]:
     """What is not sorted yet, and in how many rows."""
     sql = "SELECT data FROM metric_batches WHERE attempt_id = ? AND first > ? ORDER BY first"
-    found = rows(connection, sql, (attempt_id, sorted_points))
-    points = Columns.empty()
+    found = fetch_all(connection, sql, (attempt_id, sorted_points))
+    points = PointColumns.empty()
     for (data,) in found:
-        points.extend(unpack(data))
+        points.extend(decode_points(data))
     return points, len(found)
 
 
-def sort(connection: Connection, attempt: Attempt) -> None:
+def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
     """Put the loose points into chunks by metric, and small batches together."""
-    points, batches = loose_points(connection, attempt.id, attempt.sorted_points)
-    if len(points) < batches * JOIN_BELOW:
-        _join(connection, attempt, points)
+    points, batches = unsorted_points(connection, attempt.id, attempt.sorted_points)
+    if len(points) < batches * SMALL_BATCH_POINTS:
+        _merge_batches(connection, attempt, points)
     by_series: dict[int, list[int]] = {series: [] for series in sorted(set(points.keys))}
     for index, series in enumerate(points.keys):
         by_series[series].append(index)
     ordinals = array("q", range(attempt.sorted_points + 1, attempt.sorted_points + 1 + len(points)))
-    points = Columns(ordinals, points.steps, points.times, points.values)
-    sql = f"SELECT {SERIES} FROM metric_series WHERE attempt_id = ?"
-    known = {found[0]: Series(*found) for found in rows(connection, sql, (attempt.id,))}
+    points = PointColumns(ordinals, points.steps, points.times, points.values)
+    sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ?"
+    known = {found[0]: MetricSeries(*found) for found in fetch_all(connection, sql, (attempt.id,))}
     for number, indices in by_series.items():
-        _grow(connection, attempt.id, known[number], points.at(indices))
-    run_many(connection, _UPSERT, [known[number].row(attempt.id) for number in by_series])
+        _append_to_series(connection, attempt.id, known[number], points.take(indices))
+    execute_many(connection, _UPSERT, [known[number].row(attempt.id) for number in by_series])
     attempt.sorted_points += len(points)
     attempt.loose_batches = 0
 
 
-def _join(connection: Connection, attempt: Attempt, points: Columns) -> None:
-    run(
+def _merge_batches(connection: Connection, attempt: AttemptRecord, points: PointColumns) -> None:
+    execute(
         connection,
         "DELETE FROM metric_batches WHERE attempt_id = ? AND first > ?",
         (attempt.id, attempt.sorted_points),
     )
     sql = "INSERT INTO metric_batches (attempt_id, first, count, data) VALUES (?, ?, ?, ?)"
-    for start in range(0, len(points), CHUNK):
-        part = points.slice(start, start + CHUNK)
-        run(connection, sql, (attempt.id, attempt.sorted_points + 1 + start, len(part), pack(part)))
+    for start in range(0, len(points), CHUNK_POINTS):
+        part = points.slice(start, start + CHUNK_POINTS)
+        execute(
+            connection, sql, (attempt.id, attempt.sorted_points + 1 + start, len(part), encode_points(part))
+        )
 
 
-def _grow(connection: Connection, attempt_id: int, series: Series, points: Columns) -> None:
+def _append_to_series(
+    connection: Connection, attempt_id: int, series: MetricSeries, points: PointColumns
+) -> None:
     """Add to the newest chunk of the series, or begin the next."""
-    if 0 < series.tail_count <= GROWTH * len(points) and series.tail_count + len(points) <= CHUNK:
+    if (
+        0 < series.tail_count <= MAX_TAIL_RATIO * len(points)
+        and series.tail_count + len(points) <= CHUNK_POINTS
+    ):
         sql = "SELECT data FROM metric_chunks WHERE attempt_id = ? AND series = ? AND first = ?"
-        found = row(connection, sql, (attempt_id, series.series, series.tail_first))
-        tail = unpack(found[0]) if found else Columns.empty()
+        found = fetch_one(connection, sql, (attempt_id, series.series, series.tail_first))
+        tail = decode_points(found[0]) if found else PointColumns.empty()
         tail.extend(points)
         points = tail
-    for start in range(0, len(points), CHUNK):
-        _put_chunk(connection, attempt_id, series, points.slice(start, start + CHUNK))
+    for start in range(0, len(points), CHUNK_POINTS):
+        _put_chunk(connection, attempt_id, series, points.slice(start, start + CHUNK_POINTS))
 
 
-def _put_chunk(connection: Connection, attempt_id: int, series: Series, points: Columns) -> None:
+def _put_chunk(connection: Connection, attempt_id: int, series: MetricSeries, points: PointColumns) -> None:
     series.tail_first, series.tail_count = points.keys[0], len(points)
-    run(
+    execute(
         connection,
         "INSERT INTO metric_chunks (attempt_id, series, first, last, count, sketch, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (attempt_id, series, first) DO UPDATE SET"
@@ -187,11 +196,11 @@ def _put_chunk(connection: Connection, attempt_id: int, series: Series, points: 
             points.keys[0],
             points.keys[-1],
             len(points),
-            pack(sketch(points)),
-            pack(points),
+            encode_points(sketch(points)),
+            encode_points(points),
         ),
     )
 
 
-def number(value: float | None) -> float:
+def nan_if_none(value: float | None) -> float:
     return nan if value is None else value

@@ -13,12 +13,12 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from anygpu.errors import AnygpuError, Internal
-from anygpu.store.sql.database import T, Work, translated
+from anygpu.store.sql.database import T, Work, translate_error
 from anygpu.store.sql.schema import ensure_schema
 
 CONNECTIONS = 8
-TRIES = 8
-_LOST_A_RACE = ("40001", "40P01")  # serialization failure, deadlock
+MAX_TRIES = 8
+_RETRYABLE_STATES = ("40001", "40P01")  # serialization failure, deadlock
 
 
 class PostgresDatabase:
@@ -40,12 +40,12 @@ class PostgresDatabase:
             try:
                 return cls(url, connections=connections)
             except DBAPIError as error:
-                raise translated(error) from error
+                raise translate_error(error) from error
 
         return await asyncio.to_thread(make)
 
     async def read(self, work: Work[T]) -> T:
-        return await self._in_thread(partial(_tried, self._snapshots, work))
+        return await self._in_thread(partial(_run_with_retries, self._snapshots, work))
 
     async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
         return await self._in_thread(partial(self._write, work, then, asyncio.get_running_loop()))
@@ -63,7 +63,7 @@ class PostgresDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _write(self, work: Work[T], then: Callable[[T], None] | None, loop: asyncio.AbstractEventLoop) -> T:
-        result = _tried(self._engine, work)
+        result = _run_with_retries(self._engine, work)
         if then is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 loop.call_soon_threadsafe(then, result)
@@ -84,29 +84,29 @@ def _engine(url: str, connections: int) -> Engine:
     )
 
 
-def _tried(engine: Engine, work: Work[T]) -> T:
+def _run_with_retries(engine: Engine, work: Work[T]) -> T:
     """Again after losing against another transaction, a little later each time."""
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MAX_TRIES)):
         try:
-            return _once(engine, work)
+            return _run_once(engine, work)
         except Exception as error:
-            if left and _state(error) in _LOST_A_RACE:
-                time.sleep(random.uniform(0, 0.01 * (TRIES - left)))  # noqa: S311 - spreads rivals, hides nothing
+            if left and _sqlstate(error) in _RETRYABLE_STATES:
+                time.sleep(random.uniform(0, 0.01 * (MAX_TRIES - left)))  # noqa: S311 - spreads rivals, hides nothing
                 continue
-            raise translated(error) from error
+            raise translate_error(error) from error
     raise Internal("unreachable: the last try returns or raises")
 
 
-def _once(engine: Engine, work: Work[T]) -> T:
+def _run_once(engine: Engine, work: Work[T]) -> T:
     with engine.connect() as connection:
         try:
             with connection.begin():
                 return work(connection)
         finally:
-            _forget_if_broken(connection)
+            _invalidate_if_broken(connection)
 
 
-def _forget_if_broken(connection: Connection) -> None:
+def _invalidate_if_broken(connection: Connection) -> None:
     """Statements go straight to the driver, so the pool does not see that a connection died."""
     if connection.closed or connection.invalidated:
         return
@@ -115,6 +115,6 @@ def _forget_if_broken(connection: Connection) -> None:
         connection.invalidate()
 
 
-def _state(error: Exception) -> str:
+def _sqlstate(error: Exception) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(getattr(cause, "sqlstate", ""))

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, marks, row, rows, run
+from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one, placeholders
 
-AT_ONCE = 20  # attempts in a transaction, so that reports do not wait long behind it
+ATTEMPTS_PER_TRANSACTION = 20  # attempts in a transaction, so that reports do not wait long behind it
 
 _OLD = (
     " FROM attempts a JOIN jobs j ON j.id = a.job_id"
     " WHERE j.ended_at_ms IS NOT NULL AND j.ended_at_ms < ? AND NOT a.pruned"
 )
-_KEPT_ROWS = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
+_PRUNED_TABLES = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class RetentionResult:
     """What went, or would go."""
 
     jobs: int = 0
@@ -32,36 +32,38 @@ class Removed:
     metric_points: int = 0
 
 
-async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> Removed:
+async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> RetentionResult:
     """Remove the evidence of jobs that ended before. Stopped halfway, the next run goes on."""
-    removed = await database.read(lambda connection: _counted(connection, ended_before_ms))
+    removed = await database.read(lambda connection: _count(connection, ended_before_ms))
     if not dry_run:
         while await database.write(lambda connection: _prune_some(connection, ended_before_ms)):
             pass
     return removed
 
 
-def _counted(connection: Connection, ended_before_ms: int) -> Removed:
+def _count(connection: Connection, ended_before_ms: int) -> RetentionResult:
     sql = (
         "SELECT count(DISTINCT a.job_id), count(*), coalesce(sum(a.log_stored), 0),"
         " coalesce(sum(a.metric_points), 0)" + _OLD
     )
-    found: Row = row(connection, sql, (ended_before_ms,)) or (0, 0, 0, 0)
+    found: Row = fetch_one(connection, sql, (ended_before_ms,)) or (0, 0, 0, 0)
     jobs, attempts, log_bytes, points = map(int, found)
-    return Removed(jobs=jobs, attempts=attempts, log_bytes=log_bytes, metric_points=points)
+    return RetentionResult(jobs=jobs, attempts=attempts, log_bytes=log_bytes, metric_points=points)
 
 
 def _prune_some(connection: Connection, ended_before_ms: int) -> int:
-    found = rows(connection, f"SELECT a.id{_OLD} LIMIT {AT_ONCE}", (ended_before_ms,))
+    found = fetch_all(connection, f"SELECT a.id{_OLD} LIMIT {ATTEMPTS_PER_TRANSACTION}", (ended_before_ms,))
     ids = [int(one[0]) for one in found]
-    for table in _KEPT_ROWS:
-        run(connection, f"DELETE FROM {table} WHERE attempt_id IN ({marks(ids)})", ids)
-    run(connection, f"UPDATE metric_series SET tail_count = 0 WHERE attempt_id IN ({marks(ids)})", ids)
-    run(
+    for table in _PRUNED_TABLES:
+        execute(connection, f"DELETE FROM {table} WHERE attempt_id IN ({placeholders(ids)})", ids)
+    execute(
+        connection, f"UPDATE metric_series SET tail_count = 0 WHERE attempt_id IN ({placeholders(ids)})", ids
+    )
+    execute(
         connection,
         "UPDATE attempts SET pruned = TRUE, sorted_points = metric_points, loose_batches = 0, log_stored = 0,"
         " log_head = 0, log_kept_from = log_bytes, log_joined = log_bytes, loose_logs = 0"
-        f" WHERE id IN ({marks(ids)})",
+        f" WHERE id IN ({placeholders(ids)})",
         ids,
     )
     return len(ids)

@@ -18,28 +18,28 @@ def ensure_schema(engine: Engine) -> None:
     with engine.connect() as connection:
         if current_version(connection) == SCHEMA_VERSION:
             return
-    with engine.connect() as connection, _alone(connection):
+    with engine.connect() as connection, _migration_lock(connection):
         version = current_version(connection)
         if version is None:
-            _create(connection)
+            _create_tables(connection)
         elif version != SCHEMA_VERSION:
             upgrade(connection)
 
 
 def current_version(connection: Connection) -> str | None:
     """None for a database without tables."""
-    known = _PG_KNOWN if connection.dialect.name == "postgresql" else _SQLITE_KNOWN
+    known = _PG_HAS_VERSION if connection.dialect.name == "postgresql" else _SQLITE_HAS_VERSION
     if connection.exec_driver_sql(known).scalar() is None:
         return None
     version: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     return version
 
 
-_PG_KNOWN = "SELECT to_regclass('alembic_version')"
-_SQLITE_KNOWN = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+_PG_HAS_VERSION = "SELECT to_regclass('alembic_version')"
+_SQLITE_HAS_VERSION = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
 
 
-def _create(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     """An empty database gets the newest tables at once; a test holds them equal to what the migrations make."""
     from anygpu.store.sql.tables import METADATA
 
@@ -69,7 +69,7 @@ def upgrade(connection: Connection) -> None:
 
 
 @contextlib.contextmanager
-def _alone(connection: Connection) -> Iterator[None]:
+def _migration_lock(connection: Connection) -> Iterator[None]:
     if connection.dialect.name == "postgresql":
         with connection.begin():
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

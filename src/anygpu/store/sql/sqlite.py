@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 from anygpu.errors import Internal, StoreBusy
-from anygpu.store.sql.database import T, Work, translated
+from anygpu.store.sql.database import T, Work, translate_error
 from anygpu.store.sql.schema import ensure_schema
 
 READERS = 4
-GROUP = 512  # most writes in one commit: bounds how long the first of them waits
-HANDFUL = 16  # most reads one reader takes at once: a wake-up costs more than a small read
+MAX_WRITES_PER_COMMIT = 512  # most writes in one commit: bounds how long the first of them waits
+MAX_READS_PER_TRANSACTION = 16  # most reads one reader takes at once: a wake-up costs more than a small read
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Task:
     def finish(self) -> None:
         """In the caller's event loop. A caller who left still had its write committed, and told."""
         if self.error is None and self.then is not None:
-            self._tell(self.then)
+            self._notify(self.then)
         if self.future.done():
             return
         if self.error is None:
@@ -43,7 +43,7 @@ class _Task:
         else:
             self.future.set_exception(self.error)
 
-    def _tell(self, then: Callable[[Any], None]) -> None:
+    def _notify(self, then: Callable[[Any], None]) -> None:
         """A listener's mistake is reported, and keeps nobody in the same commit from their answer."""
         try:
             then(self.result)
@@ -60,8 +60,10 @@ class SqliteDatabase:
         ensure_schema(self._engine)
         self._writes: SimpleQueue[_Task | None] = SimpleQueue()
         self._reads: SimpleQueue[_Task | None] = SimpleQueue()
-        self._threads = [_started(self._write_all, "anygpu-writer")]
-        self._threads += [_started(self._read_all, f"anygpu-reader-{number}") for number in range(READERS)]
+        self._threads = [_start_thread(self._write_loop, "anygpu-writer")]
+        self._threads += [
+            _start_thread(self._read_loop, f"anygpu-reader-{number}") for number in range(READERS)
+        ]
         self._closed = False
 
     @classmethod
@@ -70,17 +72,17 @@ class SqliteDatabase:
             try:
                 return cls(path, busy_timeout_s=busy_timeout_s)
             except (sqlite3.Error, OSError) as error:
-                raise translated(error) from error
+                raise translate_error(error) from error
 
         return await asyncio.to_thread(make)
 
     async def read(self, work: Work[T]) -> T:
-        return await self._asked(self._reads, work)
+        return await self._submit(self._reads, work)
 
     async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
-        return await self._asked(self._writes, work, then)
+        return await self._submit(self._writes, work, then)
 
-    async def _asked(
+    async def _submit(
         self, queue: "SimpleQueue[_Task | None]", work: Work[T], then: Callable[[T], None] | None = None
     ) -> T:
         if self._closed:
@@ -95,31 +97,31 @@ class SqliteDatabase:
         self._closed = True
         self._writes.put(None)
         self._reads.put(None)
-        await asyncio.to_thread(self._let_go)
+        await asyncio.to_thread(self._shut_down)
 
-    def _let_go(self) -> None:
+    def _shut_down(self) -> None:
         for thread in self._threads:
             thread.join()
         self._engine.dispose()
 
-    def _write_all(self) -> None:
+    def _write_loop(self) -> None:
         with self._engine.connect() as connection:
-            while tasks := _take(self._writes, GROUP):
+            while tasks := _take_tasks(self._writes, MAX_WRITES_PER_COMMIT):
                 commit_group(connection, tasks)
-                _answer(tasks)
+                _deliver(tasks)
 
-    def _read_all(self) -> None:
+    def _read_loop(self) -> None:
         """Reads that wait are shared out among the readers; one that waits alone is answered alone."""
         with contextlib.ExitStack() as stack:
             connection: Connection | None = None
-            while tasks := _take(self._reads, HANDFUL, among=READERS):
+            while tasks := _take_tasks(self._reads, MAX_READS_PER_TRANSACTION, among=READERS):
                 try:
                     connection = connection or stack.enter_context(self._reader())
                 except Exception as error:  # noqa: BLE001 - the next who asks may have more luck
-                    _refuse(tasks, translated(error))
+                    _fail_all(tasks, translate_error(error))
                 else:
-                    _read_each(connection, tasks)
-                _answer(tasks)
+                    _run_reads(connection, tasks)
+                _deliver(tasks)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Connection]:
@@ -128,19 +130,19 @@ class SqliteDatabase:
             yield connection
 
 
-def _started(work: Callable[[], None], name: str) -> threading.Thread:
+def _start_thread(work: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return thread
 
 
-def _take(queue: "SimpleQueue[_Task | None]", most: int, *, among: int = 1) -> list[_Task]:
+def _take_tasks(queue: "SimpleQueue[_Task | None]", max_count: int, *, among: int = 1) -> list[_Task]:
     """A share of what waits, once something does; nothing when the database is closing."""
     first = queue.get()
     if first is None:
         queue.put(None)  # for the other threads
         return []
-    taken, share = [first], min(most, 1 + queue.qsize() // among)
+    taken, share = [first], min(max_count, 1 + queue.qsize() // among)
     while len(taken) < share:
         try:
             task = queue.get_nowait()
@@ -194,7 +196,7 @@ def _commit_together(connection: Connection, tasks: Sequence[_Task], *, apart: b
             before = driver.total_changes
             if apart:
                 driver.execute("SAVEPOINT task")
-            _attempt(connection, task)
+            _run_task(connection, task)
             undo = task.error is not None and driver.total_changes != before
             if not driver.in_transaction:  # SQLite gave up on everything, as it may when the disk is full
                 return False
@@ -208,20 +210,20 @@ def _commit_together(connection: Connection, tasks: Sequence[_Task], *, apart: b
         driver.execute("COMMIT")
     except sqlite3.Error as error:
         _roll_back(driver)
-        return _all_refused(tasks, error)
+        return _fail_all_if_busy(tasks, error)
     return True
 
 
-def _all_refused(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
+def _fail_all_if_busy(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
     """Somebody else holds the database: asking again for each would only make them wait in turn."""
-    refused = translated(error)
+    refused = translate_error(error)
     if not isinstance(refused, StoreBusy):
         return False
-    _refuse(tasks, refused)
+    _fail_all(tasks, refused)
     return True
 
 
-def _refuse(tasks: Sequence[_Task], error: Exception) -> None:
+def _fail_all(tasks: Sequence[_Task], error: Exception) -> None:
     for task in tasks:
         task.error = error
 
@@ -230,20 +232,20 @@ def _commit_alone(connection: Connection, task: _Task) -> None:
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN IMMEDIATE")
-        _attempt(connection, task)
+        _run_task(connection, task)
         if task.error is None:
             driver.execute("COMMIT")
     except sqlite3.Error as error:
-        task.error = translated(error)
+        task.error = translate_error(error)
     _roll_back(driver)
 
 
-def _attempt(connection: Connection, task: _Task) -> None:
+def _run_task(connection: Connection, task: _Task) -> None:
     task.error = None  # of an earlier attempt
     try:
         task.result = task.work(connection)
     except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
-        task.error = translated(error)
+        task.error = translate_error(error)
 
 
 def _roll_back(driver: sqlite3.Connection) -> None:
@@ -251,29 +253,29 @@ def _roll_back(driver: sqlite3.Connection) -> None:
         driver.execute("ROLLBACK")
 
 
-def _answer(tasks: Sequence[_Task]) -> None:
+def _deliver(tasks: Sequence[_Task]) -> None:
     """One wake-up for each event loop, however many were committed."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
         by_loop.setdefault(task.future.get_loop(), []).append(task)
     for loop, finished in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_finish, finished)
+            loop.call_soon_threadsafe(_finish_all, finished)
 
 
-def _finish(tasks: Sequence[_Task]) -> None:
+def _finish_all(tasks: Sequence[_Task]) -> None:
     for task in tasks:
         task.finish()
 
 
-def _read_each(connection: Connection, tasks: Sequence[_Task]) -> None:
+def _run_reads(connection: Connection, tasks: Sequence[_Task]) -> None:
     """In one transaction: what it sees is newer than what any of them was asked after."""
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN")
         for task in tasks:
-            _attempt(connection, task)
+            _run_task(connection, task)
     except sqlite3.Error as error:
-        _refuse(tasks, translated(error))
+        _fail_all(tasks, translate_error(error))
     finally:
         _roll_back(driver)

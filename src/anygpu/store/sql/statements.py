@@ -14,45 +14,45 @@ Row = tuple[Any, ...]
 Values = Sequence[Any]
 
 
-def rows(connection: Connection, sql: str, values: Values = ()) -> list[Row]:
-    found: list[Row] = _driver(connection).execute(_spoken(connection, sql), values).fetchall()
+def fetch_all(connection: Connection, sql: str, values: Values = ()) -> list[Row]:
+    found: list[Row] = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchall()
     return found
 
 
-def row(connection: Connection, sql: str, values: Values = ()) -> Row | None:
-    found: Row | None = _driver(connection).execute(_spoken(connection, sql), values).fetchone()
+def fetch_one(connection: Connection, sql: str, values: Values = ()) -> Row | None:
+    found: Row | None = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchone()
     return found
 
 
-def run(connection: Connection, sql: str, values: Values = ()) -> int:
+def execute(connection: Connection, sql: str, values: Values = ()) -> int:
     """How many rows it changed."""
-    count: int = _driver(connection).execute(_spoken(connection, sql), values).rowcount
+    count: int = _driver(connection).execute(_dialect_sql(connection, sql), values).rowcount
     return count
 
 
-def run_many(connection: Connection, sql: str, many: Iterable[Values]) -> None:
+def execute_many(connection: Connection, sql: str, many: Iterable[Values]) -> None:
     cursor = _driver(connection).cursor()
     try:
-        cursor.executemany(_spoken(connection, sql), list(many))
+        cursor.executemany(_dialect_sql(connection, sql), list(many))
     finally:
         cursor.close()
 
 
-def marks(values: Sequence[object]) -> str:
+def placeholders(values: Sequence[object]) -> str:
     """`?, ?, ?` for an IN list; NULL matches nothing where there are no values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 def for_update(connection: Connection) -> str:
     """Holds the rows read until the transaction ends. SQLite has one writer, so there is nothing to hold."""
-    return " FOR UPDATE" if on_postgres(connection) else ""
+    return " FOR UPDATE" if is_postgres(connection) else ""
 
 
 def for_share(connection: Connection) -> str:
-    return " FOR SHARE" if on_postgres(connection) else ""
+    return " FOR SHARE" if is_postgres(connection) else ""
 
 
-def on_postgres(connection: Connection) -> bool:
+def is_postgres(connection: Connection) -> bool:
     return connection.dialect.name == "postgresql"
 
 
@@ -61,8 +61,8 @@ def now_ms(connection: Connection) -> int:
     given = connection.info.get("now_ms")
     if given is not None:
         return int(given())
-    sql = _PG_NOW if on_postgres(connection) else _SQLITE_NOW
-    found = row(connection, sql)
+    sql = _PG_NOW if is_postgres(connection) else _SQLITE_NOW
+    found = fetch_one(connection, sql)
     return int(found[0]) if found else 0
 
 
@@ -74,8 +74,8 @@ def _driver(connection: Connection) -> Any:
     return connection.connection.driver_connection
 
 
-def _spoken(connection: Connection, sql: str) -> str:
-    return _for_psycopg(sql) if on_postgres(connection) else sql
+def _dialect_sql(connection: Connection, sql: str) -> str:
+    return _for_psycopg(sql) if is_postgres(connection) else sql
 
 
 @cache

@@ -146,7 +146,7 @@ Table(
 )
 
 
-def _attempt() -> Column[int]:
+def _attempt_column() -> Column[int]:
     return Column(
         "attempt_id", Id, ForeignKey("attempts.id", ondelete="CASCADE"), primary_key=True, nullable=False
     )
@@ -155,7 +155,7 @@ def _attempt() -> Column[int]:
 Table(
     "metric_series",
     METADATA,
-    _attempt(),
+    _attempt_column(),
     Column("series", Integer, primary_key=True),
     Column("name", String, nullable=False),
     Column("count", BigInteger, nullable=False),
@@ -171,7 +171,7 @@ Table(
 Table(  # points as they came, all metrics together: what a follower reads
     "metric_batches",
     METADATA,
-    _attempt(),
+    _attempt_column(),
     Column("first", BigInteger, primary_key=True),  # ordinal of its first point
     Column("count", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
@@ -180,7 +180,7 @@ Table(  # points as they came, all metrics together: what a follower reads
 Table(  # the same points by metric, with a sketch: what a chart is drawn from
     "metric_chunks",
     METADATA,
-    _attempt(),
+    _attempt_column(),
     Column("series", Integer, primary_key=True),
     Column("first", BigInteger, primary_key=True),  # ordinal of its first point
     Column("last", BigInteger, nullable=False),
@@ -192,7 +192,7 @@ Table(  # the same points by metric, with a sketch: what a chart is drawn from
 Table(
     "log_chunks",
     METADATA,
-    _attempt(),
+    _attempt_column(),
     Column("start", BigInteger, primary_key=True),
     Column("size", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
@@ -201,7 +201,7 @@ Table(
 Table(
     "telemetry",
     METADATA,
-    _attempt(),
+    _attempt_column(),
     Column("number", BigInteger, primary_key=True),
     Column("data", Text, nullable=False),
     sqlite_with_rowid=False,

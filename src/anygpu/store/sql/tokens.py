@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from anygpu.errors import NotFound
 from anygpu.store.scope import Scope
 from anygpu.store.sql.database import Database
-from anygpu.store.sql.statements import Row, row, rows, run
+from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one
 
-USED_EVERY_MS = (
+USED_AT_RESOLUTION_MS = (
     60_000  # how exactly the last use is known; a write for every request would cost more than it says
 )
 _COLUMNS = "id, organisation, project, person, role, label, created_at_ms, used_at_ms, expires_at_ms"
@@ -63,9 +63,9 @@ class Tokens:
         )
 
         def work(connection: Connection) -> Token:
-            run(connection, _INSERT, values)
-            found = row(connection, f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?", (digest,))  # noqa: S608
-            return _token(found or ())
+            execute(connection, _INSERT, values)
+            found = fetch_one(connection, f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?", (digest,))  # noqa: S608
+            return _from_row(found or ())
 
         return text, await self._database.write(work)
 
@@ -73,13 +73,13 @@ class Tokens:
         """None for a token that is unknown, revoked or past its time."""
         digest = _digest(token)
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?"  # noqa: S608
-        found = await self._database.read(lambda connection: row(connection, sql, (digest,)))
-        known = _token(found) if found else None
+        found = await self._database.read(lambda connection: fetch_one(connection, sql, (digest,)))
+        known = _from_row(found) if found else None
         if known is None or (known.expires_at_ms is not None and known.expires_at_ms <= at_ms):
             return None
-        if known.used_at_ms is None or known.used_at_ms + USED_EVERY_MS <= at_ms:
+        if known.used_at_ms is None or known.used_at_ms + USED_AT_RESOLUTION_MS <= at_ms:
             used = "UPDATE tokens SET used_at_ms = ? WHERE sha256 = ?"
-            await self._database.write(lambda connection: run(connection, used, (at_ms, digest)))
+            await self._database.write(lambda connection: execute(connection, used, (at_ms, digest)))
         return known
 
     async def list(self, scope: Scope) -> Sequence[Token]:
@@ -88,18 +88,18 @@ class Tokens:
             " ORDER BY created_at_ms, id"
         )
         names = (scope.organisation, scope.project)
-        return [_token(one) for one in await self._database.read(lambda c: rows(c, sql, names))]
+        return [_from_row(one) for one in await self._database.read(lambda c: fetch_all(c, sql, names))]
 
     async def revoke(self, scope: Scope, token_id: str) -> None:
         sql = "DELETE FROM tokens WHERE id = ? AND organisation = ? AND project = ?"
         values = (token_id, scope.organisation, scope.project)
-        if not await self._database.write(lambda connection: run(connection, sql, values)):
+        if not await self._database.write(lambda connection: execute(connection, sql, values)):
             raise NotFound(f"no token {token_id}")
 
-    async def forget_expired(self, *, at_ms: int) -> int:
+    async def delete_expired(self, *, at_ms: int) -> int:
         """Remove what no longer opens anything; how many there were."""
         sql = "DELETE FROM tokens WHERE expires_at_ms IS NOT NULL AND expires_at_ms <= ?"
-        return await self._database.write(lambda connection: run(connection, sql, (at_ms,)))
+        return await self._database.write(lambda connection: execute(connection, sql, (at_ms,)))
 
 
 _INSERT = (
@@ -112,7 +112,7 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _token(found: Row) -> Token:
+def _from_row(found: Row) -> Token:
     token_id, organisation, project, person, role, label, created, used, expires = found
     return Token(
         id=token_id,

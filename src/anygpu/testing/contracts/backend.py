@@ -10,7 +10,7 @@ import pytest
 
 from anygpu.backends.contract import Backend, Launch, ListsResources, Observation, State
 from anygpu.events.offers import Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 
 NEED = Resources()
 BUSY = (State.PENDING, State.RUNNING)

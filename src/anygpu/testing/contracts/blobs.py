@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from anygpu.errors import BlobMissing, UnsafePath
-from anygpu.store.blobs import Blobs
+from anygpu.store.blobs.contract import Blobs
 
 MIB = 1024 * 1024
 ODD_KEYS = [

@@ -5,9 +5,8 @@ import hashlib
 import pytest
 
 from anygpu.errors import IncompleteUpload
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.publishing import DownloadPlan, Upload
+from anygpu.store.blobs.checkpoints import Checkpoints, ChunkUpload, DownloadPlan
+from anygpu.store.blobs.contract import Blobs
 from anygpu.testing.contracts.signed_urls import fetch
 from anygpu.testing.samples.manifests import OWNER, digest, file_of, manifest_of
 
@@ -26,7 +25,7 @@ class PublishingContract:
         await send(begun.uploads)
         verified = await checkpoints.verify(OWNER, begun.id)
         assert verified.size == len(LARGE) + len(b"tail") + len(b"optimizer")
-        assert await checkpoints.intact(verified.manifest)
+        assert await checkpoints.is_intact(verified.manifest)
         files = await download(await checkpoints.download_plan(verified.manifest))
         assert files == {"ckpt/last.pt": LARGE + b"tail", "ckpt/optimizer.pt": b"optimizer"}
 
@@ -42,16 +41,16 @@ class PublishingContract:
         checkpoints = Checkpoints(blobs)
         begun = await checkpoints.begin(OWNER, MANIFEST)
         await send(begun.uploads)
-        await blobs.put(OWNER.chunk(digest(LARGE)), torn)
+        await blobs.put(OWNER.chunk_key(digest(LARGE)), torn)
         with pytest.raises(IncompleteUpload) as refused:
             await checkpoints.verify(OWNER, begun.id)
         assert refused.value.details["missing"] == [digest(LARGE)]
-        assert not await checkpoints.intact(OWNER.manifest(begun.id))
-        await send(tuple(Upload(**wanted) for wanted in refused.value.details["uploads"]))
+        assert not await checkpoints.is_intact(OWNER.manifest_key(begun.id))
+        await send(tuple(ChunkUpload(**wanted) for wanted in refused.value.details["uploads"]))
         assert (await checkpoints.verify(OWNER, begun.id)).step == 400
 
 
-async def send(uploads: tuple[Upload, ...]) -> None:
+async def send(uploads: tuple[ChunkUpload, ...]) -> None:
     for wanted in uploads:
         status, answer = await fetch(wanted.method, wanted.url, CHUNKS[wanted.sha256])
         assert status in (200, 201), answer

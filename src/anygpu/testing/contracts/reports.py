@@ -9,29 +9,31 @@ import pytest
 
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
-from anygpu.store.evidence import AttemptRow, Batch, Evidence, Point, SeriesSummary
+from anygpu.store.reports import MetricPoint, ReportBatch, Reports, ReportState, SeriesSummary
 from anygpu.testing.samples.jobs import START_MS, job_id
 
 JOB = job_id(1)
 
 
-def points(*values: float, name: str = "loss", first_step: int = 0) -> list[Point]:
-    return [Point(name, first_step + n, 1000.0 + first_step + n, value) for n, value in enumerate(values)]
+def points(*values: float, name: str = "loss", first_step: int = 0) -> list[MetricPoint]:
+    return [
+        MetricPoint(name, first_step + n, 1000.0 + first_step + n, value) for n, value in enumerate(values)
+    ]
 
 
 async def report(
-    store: Evidence, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
-) -> AttemptRow:
+    store: Reports, seq: int, *, attempt: int = 1, job: str = JOB, **fields: object
+) -> ReportState:
     """Send a batch of one frame; logs and points are given without sequence numbers."""
     framed = {key: [(seq, value)] for key, value in fields.items() if key != "progress"}
     if "progress" in fields:
         framed["progress"] = fields["progress"]  # type: ignore[assignment]
-    batch = Batch(first=seq, last=seq, **framed)  # type: ignore[arg-type]
+    batch = ReportBatch(first=seq, last=seq, **framed)  # type: ignore[arg-type]
     return await store.ingest(job, attempt, batch, at_ms=START_MS + seq)
 
 
-async def every_point(store: Evidence, *, page: int = 1000, name: str | None = None) -> list[Point]:
-    found: list[Point] = []
+async def every_point(store: Reports, *, page: int = 1000, name: str | None = None) -> list[MetricPoint]:
+    found: list[MetricPoint] = []
     cursor = 0
     while True:
         part, cursor = await store.points(JOB, 1, after=cursor, limit=page, name=name)
@@ -40,7 +42,7 @@ async def every_point(store: Evidence, *, page: int = 1000, name: str | None = N
         found += part
 
 
-async def whole_log(store: Evidence, *, attempt: int = 1, page: int = 1000) -> bytes:
+async def whole_log(store: Reports, *, attempt: int = 1, page: int = 1000) -> bytes:
     found = bytearray()
     offset = 0
     while True:
@@ -51,7 +53,7 @@ async def whole_log(store: Evidence, *, attempt: int = 1, page: int = 1000) -> b
         offset = part.start + len(part.data)
 
 
-def same(a: Sequence[Point], b: Sequence[Point]) -> bool:
+def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
     """Compare points; NaN equals NaN."""
     return repr(list(a)) == repr(list(b))
 
@@ -59,31 +61,31 @@ def same(a: Sequence[Point], b: Sequence[Point]) -> bool:
 class ReportsContract:
     """The adapter's test gives the fixture `evidence`, with a log quota of 64 KiB."""
 
-    async def test_nothing_is_known_of_an_attempt_never_heard_of(self, evidence: Evidence) -> None:
-        assert await evidence.attempt(JOB, 1) == AttemptRow()
-        assert await evidence.attempts([(JOB, 1), (JOB, 2)]) == {
-            (JOB, 1): AttemptRow(),
-            (JOB, 2): AttemptRow(),
+    async def test_nothing_is_known_of_an_attempt_never_heard_of(self, evidence: Reports) -> None:
+        assert await evidence.state(JOB, 1) == ReportState()
+        assert await evidence.states([(JOB, 1), (JOB, 2)]) == {
+            (JOB, 1): ReportState(),
+            (JOB, 2): ReportState(),
         }
         assert await evidence.points(JOB, 1, after=0, limit=10) == ([], 0)
         assert not await evidence.series(JOB, 1)
-        assert not await evidence.sample(JOB, 1, "loss", most=10)
-        assert not await evidence.telemetry(JOB, 1, most=10)
+        assert not await evidence.sample(JOB, 1, "loss", max_count=10)
+        assert not await evidence.telemetry(JOB, 1, max_count=10)
         assert (await evidence.log(JOB, 1, offset=0, limit=10)).data == b""
 
-    async def test_of_many_attempts_each_row_is_its_own(self, evidence: Evidence) -> None:
+    async def test_of_many_attempts_each_row_is_its_own(self, evidence: Reports) -> None:
         for number in (1, 2, 700):
-            await evidence.beat(JOB, number, at_ms=number)
+            await evidence.record_heartbeat(JOB, number, at_ms=number)
         keys = [*((JOB, number) for number in range(2, 701)), ("another", 1)]
-        found = await evidence.attempts(keys)
+        found = await evidence.states(keys)
         assert list(found) == keys
         assert {key: row.last_seen_ms for key, row in found.items() if row.beats} == {
             (JOB, 2): 2,
             (JOB, 700): 700,
         }
 
-    async def test_a_report_is_stored_and_acknowledged(self, evidence: Evidence) -> None:
-        batch = Batch(
+    async def test_a_report_is_stored_and_acknowledged(self, evidence: Reports) -> None:
+        batch = ReportBatch(
             first=1,
             last=5,
             logs=[(1, b"hello "), (5, b"world\n")],
@@ -94,7 +96,7 @@ class ReportsContract:
             dropped=[(2, 3)],
         )
         row = await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
-        assert row == AttemptRow(
+        assert row == ReportState(
             acked=5,
             beats=1,
             marks=Marks(log_bytes=12, metric_points=2),
@@ -104,19 +106,21 @@ class ReportsContract:
             last_seen_ms=START_MS,
             dropped_points=3,
         )
-        assert await evidence.attempt(JOB, 1) == row
-        assert await evidence.attempts([(JOB, 1)]) == {(JOB, 1): row}
+        assert await evidence.state(JOB, 1) == row
+        assert await evidence.states([(JOB, 1)]) == {(JOB, 1): row}
         assert await whole_log(evidence) == b"hello world\n"
         assert await every_point(evidence) == points(0.5, 0.25)
 
-    async def test_a_beat_is_counted_and_changes_nothing_else(self, evidence: Evidence) -> None:
-        assert await evidence.beat(JOB, 1, at_ms=START_MS) == AttemptRow(beats=1, last_seen_ms=START_MS)
+    async def test_a_beat_is_counted_and_changes_nothing_else(self, evidence: Reports) -> None:
+        assert await evidence.record_heartbeat(JOB, 1, at_ms=START_MS) == ReportState(
+            beats=1, last_seen_ms=START_MS
+        )
         await report(evidence, 1, logs=b"x")
-        row = await evidence.beat(JOB, 1, at_ms=START_MS + 9)
+        row = await evidence.record_heartbeat(JOB, 1, at_ms=START_MS + 9)
         assert (row.acked, row.beats, row.last_seen_ms) == (1, 3, START_MS + 9)
 
-    async def test_what_comes_twice_is_stored_once(self, evidence: Evidence) -> None:
-        batch = Batch(
+    async def test_what_comes_twice_is_stored_once(self, evidence: Reports) -> None:
+        batch = ReportBatch(
             first=1,
             last=3,
             logs=[(1, b"ab")],
@@ -130,17 +134,17 @@ class ReportsContract:
         assert row.marks == Marks(log_bytes=2, metric_points=1)
         assert await whole_log(evidence) == b"ab"
         assert await every_point(evidence) == points(1.0)
-        assert len(await evidence.telemetry(JOB, 1, most=10)) == 1
+        assert len(await evidence.telemetry(JOB, 1, max_count=10)) == 1
 
-    async def test_of_an_overlapping_batch_only_the_new_frames_are_stored(self, evidence: Evidence) -> None:
+    async def test_of_an_overlapping_batch_only_the_new_frames_are_stored(self, evidence: Reports) -> None:
         letters = [(seq, bytes([96 + seq])) for seq in range(1, 10)]
         for first, last in ((1, 3), (2, 5), (1, 4), (4, 9), (9, 9)):
-            batch = Batch(first=first, last=last, logs=letters[first - 1 : last])
+            batch = ReportBatch(first=first, last=last, logs=letters[first - 1 : last])
             await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
         assert await whole_log(evidence) == b"abcdefghi"
-        assert (await evidence.attempt(JOB, 1)).acked == 9
+        assert (await evidence.state(JOB, 1)).acked == 9
 
-    async def test_a_gap_is_refused_and_says_what_is_expected(self, evidence: Evidence) -> None:
+    async def test_a_gap_is_refused_and_says_what_is_expected(self, evidence: Reports) -> None:
         for acked in (0, 1):
             with pytest.raises(ReportGap) as caught:
                 await report(evidence, acked + 2, logs=b"later")
@@ -148,13 +152,13 @@ class ReportsContract:
             await report(evidence, acked + 1, logs=b"x")
         assert await whole_log(evidence) == b"xx"
 
-    async def test_reports_out_of_order_are_refused_until_they_fit(self, evidence: Evidence) -> None:
+    async def test_reports_out_of_order_are_refused_until_they_fit(self, evidence: Reports) -> None:
         for seq in (3, 1, 3, 2, 1, 3, 5, 4, 2, 5):
             with contextlib.suppress(ReportGap):
                 await report(evidence, seq, logs=str(seq).encode())
         assert await whole_log(evidence) == b"12345"
 
-    async def test_attempts_and_jobs_are_kept_apart(self, evidence: Evidence) -> None:
+    async def test_attempts_and_jobs_are_kept_apart(self, evidence: Reports) -> None:
         await report(evidence, 1, logs=b"one", points=points(1.0))
         await report(evidence, 1, attempt=2, logs=b"two", points=points(2.0))
         await report(evidence, 1, job=job_id(2), logs=b"other", points=points(3.0))
@@ -163,13 +167,13 @@ class ReportsContract:
         assert (await evidence.log(job_id(2), 1, offset=0, limit=10)).data == b"other"
         assert await every_point(evidence) == points(1.0)
 
-    async def test_a_late_report_of_an_old_attempt_is_kept_under_it(self, evidence: Evidence) -> None:
+    async def test_a_late_report_of_an_old_attempt_is_kept_under_it(self, evidence: Reports) -> None:
         await report(evidence, 1, attempt=1, logs=b"a")
         await report(evidence, 1, attempt=2, logs=b"b")
         await report(evidence, 2, attempt=1, logs=b"late")
         assert await whole_log(evidence, attempt=1) == b"alate"
 
-    async def test_concurrent_copies_of_reports_are_stored_once_in_order(self, evidence: Evidence) -> None:
+    async def test_concurrent_copies_of_reports_are_stored_once_in_order(self, evidence: Reports) -> None:
         async def send(seq: int) -> None:
             while True:
                 try:
@@ -184,8 +188,8 @@ class ReportsContract:
         assert await whole_log(evidence) == bytes(range(65, 80))
         assert [point.value for point in await every_point(evidence)] == [float(seq) for seq in range(1, 16)]
 
-    async def test_points_come_in_the_order_stored_after_the_cursor(self, evidence: Evidence) -> None:
-        mixed = [Point("ab"[n % 2], n, float(n), n / 2) for n in range(10)]
+    async def test_points_come_in_the_order_stored_after_the_cursor(self, evidence: Reports) -> None:
+        mixed = [MetricPoint("ab"[n % 2], n, float(n), n / 2) for n in range(10)]
         await report(evidence, 1, points=mixed[:7])
         await report(evidence, 2, points=mixed[7:])
         assert await evidence.points(JOB, 1, after=0, limit=4) == (mixed[:4], 4)
@@ -197,11 +201,11 @@ class ReportsContract:
         assert await evidence.points(JOB, 1, after=0, limit=5, name="zzz") == ([], 10)
         assert await evidence.points(JOB, 1, after=2, limit=0) == ([], 2)
 
-    async def test_every_point_survives_many_small_and_some_large_reports(self, evidence: Evidence) -> None:
-        sent: list[Point] = []
+    async def test_every_point_survives_many_small_and_some_large_reports(self, evidence: Reports) -> None:
+        sent: list[MetricPoint] = []
         for seq in range(1, 701):
             size = 3000 if seq % 200 == 0 else 1 + seq % 3
-            frame = [Point(f"m{n % 4}", seq, seq + n / 10, math.sin(seq + n)) for n in range(size)]
+            frame = [MetricPoint(f"m{n % 4}", seq, seq + n / 10, math.sin(seq + n)) for n in range(size)]
             sent += frame
             await report(evidence, seq, points=frame)
         assert await every_point(evidence, page=1777) == sent
@@ -212,7 +216,7 @@ class ReportsContract:
         assert (summary.count, summary.min, summary.max) == (len(values), min(values), max(values))
         assert (summary.last, summary.last_step) == (values[-1], 700)
 
-    async def test_series_are_summed_up(self, evidence: Evidence) -> None:
+    async def test_series_are_summed_up(self, evidence: Reports) -> None:
         await report(evidence, 1, points=[*points(3.0, -1.0), *points(7.0, name="acc")])
         await report(evidence, 2, points=points(2.0, first_step=9))
         assert await evidence.series(JOB, 1) == [
@@ -220,7 +224,7 @@ class ReportsContract:
             SeriesSummary(name="loss", count=3, min=-1.0, max=3.0, last=2.0, last_step=9),
         ]
 
-    async def test_nan_and_infinities_are_kept_and_extremes_ignore_nan(self, evidence: Evidence) -> None:
+    async def test_nan_and_infinities_are_kept_and_extremes_ignore_nan(self, evidence: Reports) -> None:
         odd = points(math.nan, 1.0, math.inf, -math.inf, math.nan)
         await report(evidence, 1, points=odd)
         await report(evidence, 2, points=points(math.nan, name="bad"))
@@ -229,45 +233,47 @@ class ReportsContract:
         assert (loss.min, loss.max) == (-math.inf, math.inf)
         assert math.isnan(loss.last)
         assert (bad.count, math.isnan(bad.min), math.isnan(bad.max)) == (1, True, True)
-        assert same(await evidence.sample(JOB, 1, "loss", most=100), odd)
+        assert same(await evidence.sample(JOB, 1, "loss", max_count=100), odd)
 
-    async def test_very_large_and_negative_steps_are_kept(self, evidence: Evidence) -> None:
-        extreme = [Point("loss", step, 0.0, 1.0) for step in (2**62 - 1, -(2**62) + 1, 0, -5)]
+    async def test_very_large_and_negative_steps_are_kept(self, evidence: Reports) -> None:
+        extreme = [MetricPoint("loss", step, 0.0, 1.0) for step in (2**62 - 1, -(2**62) + 1, 0, -5)]
         await report(evidence, 1, points=extreme)
         assert await every_point(evidence) == extreme
 
-    async def test_a_sample_keeps_the_extremes_the_first_and_the_last(self, evidence: Evidence) -> None:
+    async def test_a_sample_keeps_the_extremes_the_first_and_the_last(self, evidence: Reports) -> None:
         values = [math.sin(n / 300) for n in range(30_000)]
         values[12_345], values[23_456] = 99.0, -99.0
         sent = points(*values)
         for seq, start in enumerate(range(0, 30_000, 2500), 1):
             await report(evidence, seq, points=sent[start : start + 2500])
         for most in (50, 400, 5000):
-            found = await evidence.sample(JOB, 1, "loss", most=most)
+            found = await evidence.sample(JOB, 1, "loss", max_count=most)
             assert most / 3 < len(found) <= most
             assert set(found) <= set(sent)
             assert [point.step for point in found] == sorted(point.step for point in found)
             assert (found[0], found[-1]) == (sent[0], sent[-1])
             assert {sent[12_345], sent[23_456]} <= set(found)
-        assert await evidence.sample(JOB, 1, "loss", most=30_000) == sent
+        assert await evidence.sample(JOB, 1, "loss", max_count=30_000) == sent
 
-    async def test_a_sample_of_a_stretch_of_nan_shows_it(self, evidence: Evidence) -> None:
+    async def test_a_sample_of_a_stretch_of_nan_shows_it(self, evidence: Reports) -> None:
         values = [1.0] * 4000 + [math.nan] * 4000 + [2.0] * 4000
         await report(evidence, 1, points=points(*values))
-        found = await evidence.sample(JOB, 1, "loss", most=100)
+        found = await evidence.sample(JOB, 1, "loss", max_count=100)
         assert any(math.isnan(point.value) for point in found)
         assert {1.0, 2.0} <= {point.value for point in found}
 
-    async def test_too_many_and_too_long_names_are_dropped_and_counted(self, evidence: Evidence) -> None:
-        await report(evidence, 1, points=[Point(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])
-        row = await report(evidence, 2, points=[Point("x" * 201, 0, 0.0, 0.0), Point("n5", 1, 0.0, 5.0)])
+    async def test_too_many_and_too_long_names_are_dropped_and_counted(self, evidence: Reports) -> None:
+        await report(evidence, 1, points=[MetricPoint(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])
+        row = await report(
+            evidence, 2, points=[MetricPoint("x" * 201, 0, 0.0, 0.0), MetricPoint("n5", 1, 0.0, 5.0)]
+        )
         assert row.acked == 2
         assert row.dropped_points == 201
         assert row.marks.metric_points == 1001
         assert len(await evidence.series(JOB, 1)) == 1000
-        assert (await every_point(evidence))[-1] == Point("n5", 1, 0.0, 5.0)
+        assert (await every_point(evidence))[-1] == MetricPoint("n5", 1, 0.0, 5.0)
 
-    async def test_a_log_is_read_from_any_offset_and_from_the_end(self, evidence: Evidence) -> None:
+    async def test_a_log_is_read_from_any_offset_and_from_the_end(self, evidence: Reports) -> None:
         await report(evidence, 1, logs=b"0123456789")
         await report(evidence, 2, logs=b"abcdef")
         cases = {(0, 4): (0, b"0123"), (8, 4): (8, b"89ab"), (-3, 10): (13, b"def"), (-99, 3): (0, b"012")}
@@ -278,18 +284,18 @@ class ReportsContract:
             part = await evidence.log(JOB, 1, offset=offset, limit=5)
             assert (part.start, part.data, part.end) == (16, b"", 16)
 
-    async def test_any_bytes_survive_many_small_writes(self, evidence: Evidence) -> None:
+    async def test_any_bytes_survive_many_small_writes(self, evidence: Reports) -> None:
         lines = [bytes([n % 256]) * (n % 97) + b"\r\n\x00\xff" for n in range(300)]
         for seq, line in enumerate(lines, 1):
             await report(evidence, seq, logs=line)
         assert await whole_log(evidence, page=777) == b"".join(lines)
 
-    async def test_beyond_the_quota_the_beginning_and_the_newest_stay(self, evidence: Evidence) -> None:
+    async def test_beyond_the_quota_the_beginning_and_the_newest_stay(self, evidence: Reports) -> None:
         quota = 64 * 1024
         sent = b"".join(b"%07d\n" % n for n in range(40_000))
         for seq, start in enumerate(range(0, len(sent), 3001), 1):
             await report(evidence, seq, logs=sent[start : start + 3001])
-        assert (await evidence.attempt(JOB, 1)).marks.log_bytes == len(sent)
+        assert (await evidence.state(JOB, 1)).marks.log_bytes == len(sent)
         head = await evidence.log(JOB, 1, offset=0, limit=10 * quota)
         assert (head.start, head.end) == (0, len(sent))
         assert head.data == sent[: quota // 4]
@@ -300,9 +306,7 @@ class ReportsContract:
         tail = await evidence.log(JOB, 1, offset=-100, limit=100)
         assert tail.data == sent[-100:]
 
-    async def test_the_quota_is_of_the_job_and_the_oldest_attempt_pays_first(
-        self, evidence: Evidence
-    ) -> None:
+    async def test_the_quota_is_of_the_job_and_the_oldest_attempt_pays_first(self, evidence: Reports) -> None:
         quota = 64 * 1024
         await report(evidence, 1, attempt=1, logs=b"1" * quota)
         await report(evidence, 1, attempt=2, logs=b"2" * (quota // 2))
@@ -311,16 +315,16 @@ class ReportsContract:
         assert second == b"2" * (quota // 2)
         assert quota // 4 <= len(first) <= quota // 2
 
-    async def test_one_report_larger_than_the_quota_is_no_error(self, evidence: Evidence) -> None:
+    async def test_one_report_larger_than_the_quota_is_no_error(self, evidence: Reports) -> None:
         sent = bytes(range(256)) * 1024
         await report(evidence, 1, logs=sent)
         assert (await evidence.log(JOB, 1, offset=-50, limit=50)).data == sent[-50:]
         assert (await evidence.log(JOB, 1, offset=0, limit=50)).data == sent[:50]
 
-    async def test_telemetry_is_thinned_evenly_and_ends_with_the_newest(self, evidence: Evidence) -> None:
+    async def test_telemetry_is_thinned_evenly_and_ends_with_the_newest(self, evidence: Reports) -> None:
         for seq in range(1, 51):
             await report(evidence, seq, telemetry={"n": seq, "gpus": [{"use": 0.5}]})
-        history = await evidence.telemetry(JOB, 1, most=10)
+        history = await evidence.telemetry(JOB, 1, max_count=10)
         assert [sample["n"] for sample in history] == list(range(5, 51, 5))
-        assert len(await evidence.telemetry(JOB, 1, most=1000)) == 50
-        assert (await evidence.attempt(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}
+        assert len(await evidence.telemetry(JOB, 1, max_count=1000)) == 50
+        assert (await evidence.state(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import pytest
 
-from anygpu.store.blobs import UPLOAD_HEADERS, Blobs
+from anygpu.store.blobs.contract import UPLOAD_HEADERS, Blobs
 
 KEYS = ["chunks/one", "Org_1/jobs/0198f-3.c~2/-chunk"]
 MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from anygpu.events.fold import Recorded, fold
 from anygpu.events.types import AttemptEnded, CheckpointSaved
-from anygpu.store.evidence import Point
+from anygpu.store.reports import MetricPoint
 from anygpu.testing.invariants.timeline import JobTimeline, Violation
 from anygpu.testing.simulation.client import SCOPE
 from anygpu.testing.simulation.records import AgentRecord
@@ -43,7 +43,7 @@ def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterato
         yield Violation(8, "the journal has a gap")
 
 
-def _frames(record: AgentRecord, log: bytes, points: Sequence[Point]) -> Iterator[Violation]:
+def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> Iterator[Violation]:
     """Check that all acknowledged frames are stored once and in order. More may be stored if a response was lost."""
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):

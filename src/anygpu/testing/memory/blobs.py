@@ -4,8 +4,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from anygpu.errors import BlobMissing
-from anygpu.store.blobs import BlobInfo, Method
-from anygpu.store.objects.keys import checked_key, checked_prefix, signable_key
+from anygpu.store.blobs.contract import BlobInfo, Method
+from anygpu.store.blobs.keys import require_safe_key, require_safe_prefix, require_signable_key
 
 
 class MemoryBlobs:
@@ -16,7 +16,7 @@ class MemoryBlobs:
         self._blobs: dict[str, tuple[BlobInfo, bytes]] = {}
 
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo:
-        checked_key(key)
+        require_safe_key(key)
         whole = data if isinstance(data, bytes) else b"".join([piece async for piece in data])
         info = BlobInfo(key=key, size=len(whole), modified_ms=self._now_ms())
         self._blobs[key] = (info, whole)
@@ -32,11 +32,11 @@ class MemoryBlobs:
             yield whole
 
     async def head(self, key: str) -> BlobInfo | None:
-        found = self._blobs.get(checked_key(key))
+        found = self._blobs.get(require_safe_key(key))
         return found and found[0]
 
     async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
-        folder = checked_prefix(prefix)
+        folder = require_safe_prefix(prefix)
         for key, (info, _) in sorted(self._blobs.items()):
             if not folder or key.startswith(f"{folder}/"):
                 yield info
@@ -44,13 +44,13 @@ class MemoryBlobs:
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         limit = "" if max_size is None else f"&max_size={max_size}"
         expires_ms = self._now_ms() + round(expires_s * 1000)
-        return f"memory:///blobs/{signable_key(key)}?method={method}&expires_ms={expires_ms}{limit}"
+        return f"memory:///blobs/{require_signable_key(key)}?method={method}&expires_ms={expires_ms}{limit}"
 
     async def delete(self, key: str) -> None:
-        self._blobs.pop(checked_key(key), None)
+        self._blobs.pop(require_safe_key(key), None)
 
     def _read(self, key: str) -> bytes:
         try:
-            return self._blobs[checked_key(key)][1]
+            return self._blobs[require_safe_key(key)][1]
         except KeyError as error:
             raise BlobMissing(f"There is no blob {key!r}.", key=key) from error

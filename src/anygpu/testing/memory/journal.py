@@ -14,7 +14,7 @@ from anygpu.events.slots import SlotUsage, TenantKey, tenant_of, used_slot_s
 from anygpu.events.types import AttemptReleased, Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store import search
-from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, Written
+from anygpu.store.journal import Decide, Guard, JobPage, JobQuery, OnCommit, TransactionResult
 from anygpu.store.scope import AnyScope, Scope, SystemScope
 
 
@@ -53,11 +53,13 @@ class MemoryJournal:
         self._leases: dict[str, _Lease] = {}
         self._usages: dict[TenantKey, SlotUsage] = {}
 
-    async def submit(self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int) -> Written:
+    async def submit(
+        self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
+    ) -> TransactionResult:
         project = self._projects.setdefault((scope.organisation, scope.project), _Project())
         key = event.spec.idempotency_key
         if key is not None and key in project.keys:
-            return Written(view=self._jobs[project.keys[key]].view, recorded=())
+            return TransactionResult(view=self._jobs[project.keys[key]].view, recorded=())
         if job_id in self._jobs:
             raise Conflict(f"job {job_id} exists already")
         recorded = _record(scope.organisation, scope.project, project, job_id, event, at_ms)
@@ -67,11 +69,11 @@ class MemoryJournal:
         if key is not None:
             project.keys[key] = job_id
         self._jobs[job_id] = self._live[job_id] = job
-        return self._notify(Written(view=job.view, recorded=(recorded,)))
+        return self._notify(TransactionResult(view=job.view, recorded=(recorded,)))
 
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
-    ) -> Written:
+    ) -> TransactionResult:
         self._check(guard)
         job = self._job(scope, job_id)
         view = job.view
@@ -86,13 +88,13 @@ class MemoryJournal:
         self._add_usage(view, recorded)
         if view.is_terminal:
             self._live.pop(job_id, None)
-        return self._notify(Written(view=view, recorded=tuple(recorded)))
+        return self._notify(TransactionResult(view=view, recorded=tuple(recorded)))
 
     async def view(self, scope: AnyScope, job_id: str) -> JobView:
         return self._job(scope, job_id).view
 
     async def find(self, scope: Scope, query: JobQuery) -> JobPage:
-        before = search.from_cursor(query.cursor) if query.cursor is not None else None
+        before = search.decode_cursor(query.cursor) if query.cursor is not None else None
         project = self._projects.get((scope.organisation, scope.project), _Project())
         jobs = [self._jobs[job_id] for job_id in reversed(project.jobs)]
         fit = [
@@ -101,7 +103,7 @@ class MemoryJournal:
             if (before is None or job.events[0].position < before) and _matches(job.view, query)
         ]
         page = fit[: query.limit]
-        more = search.to_cursor(page[-1].events[0].position) if page and len(fit) > query.limit else None
+        more = search.encode_cursor(page[-1].events[0].position) if page and len(fit) > query.limit else None
         return JobPage(jobs=tuple(job.view for job in page), next_cursor=more)
 
     async def live(self) -> Sequence[JobView]:
@@ -156,7 +158,7 @@ class MemoryJournal:
             raise NotFound(f"no job {job_id}")
         return job
 
-    def _notify(self, written: Written) -> Written:
+    def _notify(self, written: TransactionResult) -> TransactionResult:
         if self._on_commit is not None and written.recorded:
             self._on_commit(written.recorded)
         return written
@@ -188,13 +190,13 @@ def _matches(view: JobView, query: JobQuery) -> bool:
         return False
     if query.id_prefix is not None and not _has_prefix(view.id, query.id_prefix):
         return False
-    groups = search.wanted(query)
+    groups = search.query_groups(query)
     if not groups:
         return True
-    has = search.terms(view)
+    has = search.search_terms(view)
     return all(any(term in has for term in group) for group in groups)
 
 
 def _has_prefix(job_id: str, prefix: str) -> bool:
-    start = search.id_start(prefix)
+    start = search.normalize_id_prefix(prefix)
     return start is not None and job_id.startswith(start)

@@ -8,17 +8,17 @@ from typing import Any
 
 from anygpu.errors import ReportGap
 from anygpu.events.facts import Marks
-from anygpu.store.evidence import (
+from anygpu.store.reports import (
     LOG_QUOTA_BYTES,
     MAX_NAME_LENGTH,
     MAX_NAMES,
-    AttemptRow,
-    Batch,
     LogPart,
-    Point,
+    MetricPoint,
+    ReportBatch,
+    ReportState,
     SeriesSummary,
 )
-from anygpu.store.sampling import evenly, pick
+from anygpu.store.sampling import downsample_indices, thin_evenly
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Attempt:
     last_seen_ms: int = 0
     dropped: int = 0
     log: _Log = field(default_factory=_Log)
-    points: list[Point] = field(default_factory=list)
+    points: list[MetricPoint] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     telemetry: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class MemoryReports:
         self._log_quota_bytes = log_quota_bytes
         self._jobs: dict[str, dict[int, _Attempt]] = {}
 
-    async def ingest(self, job_id: str, attempt: int, batch: Batch, *, at_ms: int) -> AttemptRow:
+    async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
         known = self._find(job_id, attempt)
         acked = known.acked if known else 0
         if batch.first > acked + 1:
@@ -65,19 +65,19 @@ class MemoryReports:
             self._store(job_id, row, batch)
         return _row(row)
 
-    async def beat(self, job_id: str, attempt: int, *, at_ms: int) -> AttemptRow:
+    async def record_heartbeat(self, job_id: str, attempt: int, *, at_ms: int) -> ReportState:
         return _row(self._touch(job_id, attempt, at_ms))
 
-    async def attempt(self, job_id: str, attempt: int) -> AttemptRow:
+    async def state(self, job_id: str, attempt: int) -> ReportState:
         known = self._find(job_id, attempt)
-        return _row(known) if known else AttemptRow()
+        return _row(known) if known else ReportState()
 
-    async def attempts(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], AttemptRow]:
-        return {key: await self.attempt(*key) for key in keys}
+    async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
+        return {key: await self.state(*key) for key in keys}
 
     async def points(
         self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
-    ) -> tuple[Sequence[Point], int]:
+    ) -> tuple[Sequence[MetricPoint], int]:
         stored = self._stored_points(job_id, attempt)
         after = max(after, 0)
         rest = enumerate(islice(stored, after, None), after + 1)
@@ -86,18 +86,18 @@ class MemoryReports:
         return [point for _, point in found], cursor if limit > 0 else after
 
     async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]:
-        by_name: dict[str, list[Point]] = {}
+        by_name: dict[str, list[MetricPoint]] = {}
         for point in self._stored_points(job_id, attempt):
             by_name.setdefault(point.name, []).append(point)
         return [_summary(name, points) for name, points in sorted(by_name.items())]
 
-    async def sample(self, job_id: str, attempt: int, name: str, *, most: int) -> Sequence[Point]:
+    async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
         points = [point for point in self._stored_points(job_id, attempt) if point.name == name]
-        return [points[index] for index in pick([point.value for point in points], most)]
+        return [points[index] for index in downsample_indices([point.value for point in points], max_count)]
 
-    async def telemetry(self, job_id: str, attempt: int, *, most: int) -> Sequence[Mapping[str, Any]]:
+    async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
         known = self._find(job_id, attempt)
-        return evenly(known.telemetry, most) if known else []
+        return thin_evenly(known.telemetry, max_count) if known else []
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
         known = self._find(job_id, attempt)
@@ -106,7 +106,7 @@ class MemoryReports:
     def _find(self, job_id: str, attempt: int) -> _Attempt | None:
         return self._jobs.get(job_id, {}).get(attempt)
 
-    def _stored_points(self, job_id: str, attempt: int) -> list[Point]:
+    def _stored_points(self, job_id: str, attempt: int) -> list[MetricPoint]:
         known = self._find(job_id, attempt)
         return known.points if known else []
 
@@ -116,7 +116,7 @@ class MemoryReports:
         row.last_seen_ms = at_ms
         return row
 
-    def _store(self, job_id: str, row: _Attempt, batch: Batch) -> None:
+    def _store(self, job_id: str, row: _Attempt, batch: ReportBatch) -> None:
         for seq, data in batch.logs:
             if seq > row.acked:
                 self._append_log(job_id, row, data)
@@ -147,7 +147,7 @@ def _drop(logs: Iterable[_Log], excess: int) -> None:
         excess -= gone
 
 
-def _append_points(row: _Attempt, points: Sequence[Point]) -> None:
+def _append_points(row: _Attempt, points: Sequence[MetricPoint]) -> None:
     for point in points:
         fits = len(point.name) <= MAX_NAME_LENGTH
         if fits and (point.name in row.names or len(row.names) < MAX_NAMES):
@@ -157,8 +157,8 @@ def _append_points(row: _Attempt, points: Sequence[Point]) -> None:
             row.dropped += 1
 
 
-def _row(row: _Attempt) -> AttemptRow:
-    return AttemptRow(
+def _row(row: _Attempt) -> ReportState:
+    return ReportState(
         acked=row.acked,
         beats=row.beats,
         marks=Marks(log_bytes=row.log.end, metric_points=len(row.points)),
@@ -170,7 +170,7 @@ def _row(row: _Attempt) -> AttemptRow:
     )
 
 
-def _summary(name: str, points: Sequence[Point]) -> SeriesSummary:
+def _summary(name: str, points: Sequence[MetricPoint]) -> SeriesSummary:
     numbers = [point.value for point in points if point.value == point.value]
     return SeriesSummary(
         name=name,

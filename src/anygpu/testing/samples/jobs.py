@@ -18,8 +18,8 @@ from anygpu.events.types import (
     RecoveryStarted,
     TrainingStarted,
 )
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 from anygpu.store.scope import Scope
 
 START_MS = 1_760_000_000_000

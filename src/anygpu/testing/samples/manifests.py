@@ -3,12 +3,11 @@
 import hashlib
 from typing import Any
 
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.layout import Owner
-from anygpu.store.publishing import Begun
+from anygpu.store.blobs.checkpoints import Checkpoints, UploadSession
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.keys import UploadOwner
 
-OWNER = Owner(organisation="lab", job_id="0198f3c2-0000-7000-8000-000000000001", attempt=1)
+OWNER = UploadOwner(organisation="lab", job_id="0198f3c2-0000-7000-8000-000000000001", attempt=1)
 
 
 def digest(data: bytes) -> str:
@@ -33,14 +32,14 @@ def artifact_of(name: str, *chunks: bytes) -> dict[str, Any]:
     return {"name": name, "file": file_of(name, *chunks)}
 
 
-async def upload_chunks(blobs: Blobs, owner: Owner, *chunks: bytes) -> None:
+async def upload_chunks(blobs: Blobs, owner: UploadOwner, *chunks: bytes) -> None:
     for chunk in chunks:
-        await blobs.put(owner.chunk(digest(chunk)), chunk)
+        await blobs.put(owner.chunk_key(digest(chunk)), chunk)
 
 
 async def begin_and_upload(
-    checkpoints: Checkpoints, blobs: Blobs, owner: Owner, path: str, *chunks: bytes, step: int = 400
-) -> Begun:
+    checkpoints: Checkpoints, blobs: Blobs, owner: UploadOwner, path: str, *chunks: bytes, step: int = 400
+) -> UploadSession:
     begun = await checkpoints.begin(owner, manifest_of(file_of(path, *chunks), step=step))
     await upload_chunks(blobs, owner, *chunks)
     return begun

@@ -8,7 +8,7 @@ from anygpu.backends.contract import Interval, Launch, Leftover, Observation, St
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Billing, Handle, Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.provider import SimMachine, SimProvider, provider_time_ms
 

@@ -14,12 +14,11 @@ from anygpu.control.schedule.compare import OfferComparer, no_analysis
 from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
-from anygpu.store.blobs import Blobs
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.evidence import Evidence
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
-from anygpu.store.plans import Plans
-from anygpu.store.uploads import Uploads
+from anygpu.store.reports import Reports
 from anygpu.testing.simulation.crashes import ProcessLife, crashable
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
@@ -35,7 +34,7 @@ class SharedServices:
     clock: VirtualClock
     faults: FaultInjector
     journal: Callable[[str], Journal]
-    evidence: Callable[[], Evidence]
+    evidence: Callable[[], Reports]
     blobs: Blobs
     backends: Mapping[str, Backend]
     policy: ControlPolicy

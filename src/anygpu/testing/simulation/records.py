@@ -27,8 +27,8 @@ from anygpu.events.types import (
     StopRequested,
 )
 from anygpu.events.view import JobView
-from anygpu.store.evidence import Batch, Point
-from anygpu.store.journal import Guard, Journal, Written
+from anygpu.store.journal import Guard, Journal, TransactionResult
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.testing.simulation.virtual_time import VirtualLoop
 
 
@@ -38,7 +38,7 @@ class SimFrame:
 
     seq: int
     log: bytes = b""
-    point: Point | None = None
+    point: MetricPoint | None = None
     phase: str = ""
     progress: Mapping[str, Any] | None = None
 
@@ -69,12 +69,12 @@ class AgentRecord:
         return b"".join(frame.log for frame in self.frames)
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[MetricPoint]:
         return [frame.point for frame in self.frames if frame.point is not None]
 
-    def batch(self, *, skip: int = 0, most: int = 20) -> Batch:
+    def batch(self, *, skip: int = 0, most: int = 20) -> ReportBatch:
         frames = self.frames[self.acked + skip : self.acked + most]
-        return Batch(
+        return ReportBatch(
             first=frames[0].seq,
             last=frames[-1].seq,
             logs=[(f.seq, f.log) for f in frames if f.log],
@@ -138,7 +138,7 @@ class CommitRecorder:
     def wrap(self, journal: Journal, process: str) -> Journal:
         return cast(Journal, _RecordingJournal(journal, process, self))
 
-    def record(self, process: str, written: Written) -> None:
+    def record(self, process: str, written: TransactionResult) -> None:
         before = self.views.get(written.view.id)
         if before is not None and written.view.cost_microusd < before.cost_microusd:
             self.decreased_ledgers.append(written.view.id)
@@ -165,10 +165,10 @@ class _RecordingJournal:
         self.view, self.find, self.live = journal.view, journal.find, journal.live
         self.events, self.head, self.usages = journal.events, journal.head, journal.usages
 
-    async def submit(self, *args: Any, **options: Any) -> Written:
+    async def submit(self, *args: Any, **options: Any) -> TransactionResult:
         return self._record(await self._journal.submit(*args, **options))
 
-    async def transact(self, *args: Any, **options: Any) -> Written:
+    async def transact(self, *args: Any, **options: Any) -> TransactionResult:
         return self._record(await self._journal.transact(*args, **options))
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
@@ -176,6 +176,6 @@ class _RecordingJournal:
         self._recorder.record_leader(guard)
         return guard
 
-    def _record(self, written: Written) -> Written:
+    def _record(self, written: TransactionResult) -> TransactionResult:
         self._recorder.record(self._process, written)
         return written

@@ -7,8 +7,8 @@ from typing import Any
 
 from anygpu.control.policy import ControlPolicy, SharingPolicy
 from anygpu.plan.offers.migration import MigrationPolicy
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 from anygpu.testing.simulation.crashes import CrashPoint
 from anygpu.testing.simulation.faults import Fault, random_rates
 from anygpu.testing.simulation.training import SimScript

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anygpu.errors import AnygpuError, BlobMissing
-from anygpu.store.evidence import Point
+from anygpu.store.reports import MetricPoint
 
 if TYPE_CHECKING:
     from anygpu.testing.simulation.agent import SimAgent
@@ -99,7 +99,7 @@ class SimTrainer:
         self._step += 1
         at = self._agent.now()
         self._agent.add_frame(log=b"step %d of attempt %d\n" % (self._step, self._agent.record.attempt))
-        self._agent.add_frame(point=Point("loss", self._step, at, 1 / self._step))
+        self._agent.add_frame(point=MetricPoint("loss", self._step, at, 1 / self._step))
         if self._script.tells:
             self._agent.add_frame(progress={"step": self._step, "steps": self._script.steps})
         self._agent.provider.maybe_interrupt(self._agent.machine, "training", 0.5)

@@ -8,8 +8,8 @@ from typing import Literal
 from anygpu.backends.contract import Launch
 from anygpu.errors import AnygpuError, Conflict, Internal
 from anygpu.events.types import AttemptLaunching, CheckpointSaved
-from anygpu.store.evidence import Evidence
 from anygpu.store.journal import Journal
+from anygpu.store.reports import Reports
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.simulation.agent import SimAgent
@@ -152,7 +152,7 @@ class SimWorld:
 
     def _open_stores(self, store: Store) -> None:
         self.new_journal: Callable[[], Journal]
-        self.new_evidence: Callable[[], Evidence]
+        self.new_evidence: Callable[[], Reports]
         if store == "sql":
             self.new_journal, self.new_evidence = _sql_stores(self.clock)
             return
@@ -219,12 +219,12 @@ class SimWorld:
         return provider
 
 
-def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Evidence]]:
+def _sql_stores(clock: VirtualClock) -> tuple[Callable[[], Journal], Callable[[], Reports]]:
     """Open the SQL stores on SQLite in memory. Each process has its own journal with its own cache of views."""
-    from anygpu.store.sql.evidence import SqlEvidence
     from anygpu.store.sql.inline import InlineDatabase
     from anygpu.store.sql.journal import SqlJournal
+    from anygpu.store.sql.reports import SqlReports
 
     # The database has its own clock: a jump of a server's wall clock must not end a lease.
     database = InlineDatabase(now_ms=lambda: round(clock.monotonic() * 1000))
-    return lambda: SqlJournal(database), lambda: SqlEvidence(database)
+    return lambda: SqlJournal(database), lambda: SqlReports(database)

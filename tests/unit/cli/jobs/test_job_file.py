@@ -14,7 +14,7 @@ from anygpu.cli.jobs.job_file import (
 )
 from anygpu.cli.jobs.run import run_command
 from anygpu.errors import InvalidSpec, NotFound, Problem
-from anygpu.spec.read import Document
+from anygpu.spec.documents import Document
 
 
 def test_a_requirements_file_is_a_path_and_requirements_are_a_list() -> None:

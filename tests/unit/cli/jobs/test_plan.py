@@ -6,7 +6,7 @@ import pytest
 
 from anygpu.cli.jobs.plan import _code_files
 from anygpu.plan.analyse.job import MAX_FILES
-from anygpu.spec.model import JobSpec
+from anygpu.spec.jobspec import JobSpec
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from anygpu.control.agents.service import parse_end
 from anygpu.errors import InvalidReport
 from anygpu.events.facts import Marks
 from anygpu.events.types import AttemptEnded
-from anygpu.store.evidence import AttemptRow
+from anygpu.store.reports import ReportState
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_an_ending_that_makes_no_sense_is_refused(body: dict[str, Any]) -> None:
 
 def test_an_ending_becomes_the_event_with_the_stores_own_marks() -> None:
     ending = parse_end({"outcome": "exited", "exit_code": 0, "last_seq": 9, "step": 4, "log_bytes": 1})
-    row = AttemptRow(acked=9, marks=Marks(log_bytes=100, metric_points=7))
+    row = ReportState(acked=9, marks=Marks(log_bytes=100, metric_points=7))
     assert ending.to_event(2, row) == AttemptEnded(
         attempt=2, outcome="exited", exit_code=0, step=4, marks=Marks(log_bytes=100, metric_points=7)
     )

@@ -24,10 +24,10 @@ from anygpu.events.facts import Blame
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CancelRequested, Event, JobSubmitted
 from anygpu.spec.load import from_mapping
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.evidence import Batch
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.uploads import Uploads
+from anygpu.store.reports import ReportBatch
 from anygpu.store.scope import SYSTEM, Scope
-from anygpu.store.uploads import Uploads
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
@@ -137,7 +137,7 @@ async def test_evidence_is_taken_from_an_attempt_that_is_over_but_commits_are_no
     await server.claim()
     upload_id = await server.upload(1)
     await server.write(lost())
-    answer = await server.desk.report(KEY, Batch(first=1, last=1, logs=[(1, b"late")]))
+    answer = await server.desk.report(KEY, ReportBatch(first=1, last=1, logs=[(1, b"late")]))
     assert answer["acked"] == 1
     for commit in (
         server.desk.begin_checkpoint(KEY, manifest(2)),
@@ -186,7 +186,7 @@ async def test_the_end_waits_for_the_frames_before_it() -> None:
     with pytest.raises(ReportGap) as gap:
         await server.desk.end(KEY, ending)
     assert gap.value.details["expected"] == 1
-    await server.desk.report(KEY, Batch(first=1, last=2, logs=[(1, b"a"), (2, b"bc")]))
+    await server.desk.report(KEY, ReportBatch(first=1, last=2, logs=[(1, b"a"), (2, b"bc")]))
     assert await server.desk.end(KEY, ending) == await server.desk.end(KEY, ending) == {"ok": True}
     attempt = (await server.journal.view(SYSTEM, "job")).attempts[0]
     assert (attempt.outcome, attempt.marks.log_bytes) == ("exited", 3)
@@ -202,7 +202,7 @@ async def test_a_delivery_for_the_dead_commits_nothing() -> None:
 async def test_training_starts_when_the_agent_says_so_and_only_once() -> None:
     server = await Server().submit()
     await server.claim()
-    batch = Batch(first=1, last=1, phases=[(1, "training")])
+    batch = ReportBatch(first=1, last=1, phases=[(1, "training")])
     await server.desk.report(KEY, batch)
     await server.desk.report(KEY, batch)
     events = await server.journal.events(LAB, after=0, limit=99)

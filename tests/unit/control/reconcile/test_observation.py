@@ -4,14 +4,14 @@ from tests.unit.control.jobs_in_states import launching, view
 
 from anygpu.backends.contract import Observation, State
 from anygpu.control.reconcile.observation import AttemptTracker
-from anygpu.store.evidence import AttemptRow
+from anygpu.store.reports import ReportState
 
 ABSENT = Observation(state=State.ABSENT)
 
 
 def memory(at: float) -> AttemptTracker:
     attempt = view(launching()).attempts[0]
-    return AttemptTracker.begin(attempt, AttemptRow(), at)
+    return AttemptTracker.begin(attempt, ReportState(), at)
 
 
 def test_time_in_which_nobody_looked_does_not_count_as_absence() -> None:

@@ -17,7 +17,7 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import JobSubmitted
 from anygpu.plan.offers.fit import make_plan
 from anygpu.spec.load import from_mapping
-from anygpu.store.plans import Plans
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal

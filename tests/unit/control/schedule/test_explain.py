@@ -8,9 +8,9 @@ from anygpu.events.types import AttemptLaunching, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.plan.analyse import Analysis
 from anygpu.plan.analyse.job import analyse_job
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
-from anygpu.store.plans import Plans
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal

@@ -21,8 +21,8 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.offers.migration import MigrationPolicy
-from anygpu.store.checkpoints import Checkpoints
-from anygpu.store.plans import Plans
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.memory.journal import MemoryJournal

@@ -10,7 +10,7 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.errors import RateLimited
 from anygpu.events.offers import Offer
-from anygpu.spec.model import Resources
+from anygpu.spec.sections import Resources
 from anygpu.testing.simulation.virtual_time import VirtualClock, VirtualLoop, run
 
 NEED = Resources()

@@ -6,7 +6,7 @@ from tests.unit.plan.catalog.builders import TODAY, catalog, names, row
 
 from anygpu.events.offers import Billing
 from anygpu.plan.catalog import Catalog, PriceRow
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 
 def need(kind: str | None = None, count: int = 1, memory_gib: float | None = None) -> Resources:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.unit.plan.catalog.builders import TODAY, row
 
 from anygpu.plan.catalog import Catalog
-from anygpu.spec.model import Gpu, Resources
+from anygpu.spec.sections import Gpu, Resources
 
 KINDS = ("T4", "A10G", "L4", "L40S", "A100-40GB", "A100-80GB", "H100-SXM", "H200", "B200", "RTX4090")
 CLOUDS = ("ec2", "gcp", "azure", "runpod")

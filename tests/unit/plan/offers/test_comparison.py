@@ -14,8 +14,8 @@ from anygpu.plan.analyse import analyse
 from anygpu.plan.offers.bill import weighted_cost
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, rank
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 
 SCRIPT = """
 import torch, timm

@@ -7,8 +7,8 @@ import pytest
 
 from anygpu.events.offers import Offer
 from anygpu.plan.offers.fit import JobConstraints, fit, make_plan, unsuitable_reason
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 
 BOX = Offer(backend="box", cpus=8, memory_gib=32, free=1)
 FULL = Offer(backend="full", cpus=8, free=0, wait_reason="all slots of full are taken")

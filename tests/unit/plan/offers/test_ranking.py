@@ -17,8 +17,8 @@ from anygpu.plan.offers.bill import Bill, Span, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet, group_key
 from anygpu.plan.offers.comparison import rank
 from anygpu.plan.offers.estimate import Estimator
+from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
-from anygpu.spec.model import JobSpec
 
 BIG = analyse(SCRIPT.replace("resnet50", "vit_huge_patch14_224"))
 

@@ -16,7 +16,7 @@ from anygpu.server.live import hub as hub_module
 from anygpu.server.live import stream as stream_module
 from anygpu.server.live.hub import ChangeSignal, Hub
 from anygpu.server.live.stream import MessageBatch, StreamCursor, StreamSources, follow_job, follow_project
-from anygpu.store.evidence import Batch, Point
+from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
 from anygpu.testing.samples import jobs
@@ -50,10 +50,10 @@ class World:
             await self.journal.transact(LAB, job_id, decide, at_ms=jobs.START_MS)
 
     async def reports(
-        self, job_id: str, attempt: int, log: bytes = b"", points: Sequence[Point] = ()
+        self, job_id: str, attempt: int, log: bytes = b"", points: Sequence[MetricPoint] = ()
     ) -> None:
         seq = self.seqs[attempt] = self.seqs.get(attempt, 0) + 1
-        batch = Batch(first=seq, last=seq, logs=[(seq, log)], points=[(seq, points)])
+        batch = ReportBatch(first=seq, last=seq, logs=[(seq, log)], points=[(seq, points)])
         await self.evidence.ingest(job_id, attempt, batch, at_ms=0)
         self.hub.on_report(job_id)
 
@@ -123,7 +123,7 @@ async def test_a_stream_ends_only_after_every_stored_byte_and_point(world: World
     following = await world.follow(job_id)
     await following.next("event")
     for number in range(50):
-        await world.reports(job_id, 1, b"x" * 100_000, [Point("loss", number, 1.0, 0.5)] * 500)
+        await world.reports(job_id, 1, b"x" * 100_000, [MetricPoint("loss", number, 1.0, 0.5)] * 500)
     await world.happens(job_id, *jobs.attempt_ended(), JobCompleted())
     messages = await following.rest()
     logs = b"".join(base64.b64decode(m["data"]) for m in messages if m["kind"] == "log")
@@ -135,7 +135,7 @@ async def test_a_stream_ends_only_after_every_stored_byte_and_point(world: World
 async def test_the_evidence_of_every_attempt_is_delivered_in_turn(world: World) -> None:
     job_id = await world.submit()
     await world.happens(job_id, *jobs.attempt_training(1))
-    await world.reports(job_id, 1, b"first", [Point("loss", 1, 1.0, 0.9)])
+    await world.reports(job_id, 1, b"first", [MetricPoint("loss", 1, 1.0, 0.9)])
     await world.happens(job_id, *jobs.attempt_ended(1, exit_code=1), jobs.recovery_started(1))
     following = await world.follow(job_id)
     assert base64.b64decode((await following.next("log"))["data"]) == b"first"
@@ -185,7 +185,9 @@ async def _a_life(world: World, job_id: str, chance: random.Random) -> Written:
         written.logs[attempt], written.points[attempt] = b"", 0
         for _ in range(chance.randint(1, 8)):
             line = chance.randbytes(chance.randint(1, 200))
-            await world.reports(job_id, attempt, line, [Point("loss", written.points[attempt], 0.0, 1.0)])
+            await world.reports(
+                job_id, attempt, line, [MetricPoint("loss", written.points[attempt], 0.0, 1.0)]
+            )
             written.logs[attempt] += line
             written.points[attempt] += 1
             await asyncio.sleep(chance.choice((0, 0, 0.002)))
@@ -275,7 +277,7 @@ async def test_metrics_that_json_lacks_are_spelled(world: World) -> None:
     await world.happens(job_id, *jobs.attempt_training())
     following = await world.follow(job_id)
     await world.reports(
-        job_id, 1, b"", [Point("loss", 1, 2.0, float("nan")), Point("x", 1, 2.0, float("-inf"))]
+        job_id, 1, b"", [MetricPoint("loss", 1, 2.0, float("nan")), MetricPoint("x", 1, 2.0, float("-inf"))]
     )
     points = (await following.next("metrics"))["points"]
     assert [point[3] for point in points] == ["NaN", "-Infinity"]

@@ -1,0 +1,199 @@
+"""Translate request bodies of other APIs into a job spec.
+
+Each function returns a mapping for `from_mapping` and the caller's own name for each field, which errors then use.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.spec.documents import FieldPath, format_path, invalid_document
+from anygpu.spec.normalize import Normalizer, preview
+from anygpu.spec.shorthand import STRATEGIES, long_form
+
+SOURCE = "body"
+
+_TRAINING_CONFIG: Mapping[str, FieldPath] = {
+    "executor": ("placement", "allowed"),
+    "instance_type": ("placement", "instance_type"),
+    "allow_spot_instances": ("placement", "interruptible"),
+    "max_retries": ("limits", "max_retries"),
+    "resume_from": ("resume_from",),
+    "dataset_path": ("dataset",),
+    "priority": ("priority",),
+}
+_REQUIREMENTS: Mapping[str, FieldPath] = {
+    "gpu_memory_gb": ("resources", "gpu", "memory"),
+    "gpu_type": ("resources", "gpu", "kind"),
+    "gpu_count": ("resources", "gpu", "count"),
+    "duration_hours_estimated": ("placement", "expected_duration"),
+    "checkpoint_frequency_minutes": ("checkpoint", "every"),
+    "interruptible": ("placement", "interruptible"),
+    "max_cost_usd": ("limits", "max_cost"),
+}
+_UNIT_SUFFIXES = {"gpu_memory_gb": "GB", "duration_hours_estimated": "h", "checkpoint_frequency_minutes": "m"}
+_PREFERENCE_KEYS = ("optimize_for", "allowed_backends")
+_STRATEGY_NAMES = {"cost": "cheapest", "speed": "fastest", "time": "fastest", "balanced": "balanced"}
+_ORCHESTRATE_KEYS = ("tenant_id", "training_params", "model_params", "custom_name", "wandb_tags")
+
+
+@dataclass(slots=True)
+class Translation:
+    """A spec's mapping, and the caller's own name for each place in it."""
+
+    mapping: dict[str, Any] = field(default_factory=dict)
+    renamed: dict[FieldPath, str] = field(default_factory=dict)
+
+    def put(self, path: FieldPath, value: Any, called: str) -> None:
+        """Empty values are left out: the spec's own defaults apply."""
+        if value is None:
+            return
+        inner: Any = self.mapping
+        for depth, part in enumerate(path[:-1], 1):
+            inner[part] = long_form(format_path(path[:depth]), inner.get(part, {}))
+            inner = inner[part]
+            if not isinstance(inner, dict):
+                return  # the caller filled this section with something else, which the models will refuse
+        inner[path[-1]] = value
+        self.renamed[path] = called
+
+
+def translate(body: Any) -> Translation:
+    """Whatever shape was posted; a body in no other shape is taken for a spec of our own."""
+    plain = _normalize_body(body)
+    if "model_name" in plain:
+        return translate_training_body(plain)
+    if "model_params" in plain or "training_params" in plain:
+        return translate_orchestrate_body(plain)
+    if isinstance(plain.get("requirements"), dict) or "preferences" in plain:
+        return translate_requirements_body(plain)
+    return Translation(plain)
+
+
+def translate_training_body(body: Any) -> Translation:
+    """`{"model_name": ..., "config": {...}}`: what the platform knows leaves the config for its own place."""
+    plain = _normalize_body(body)
+    config = _section(plain, "config")
+    done = Translation({key: value for key, value in plain.items() if key not in ("model_name", "config")})
+    done.put(("trainer",), plain.get("model_name"), "model_name")
+    done.put(
+        ("config",), {key: value for key, value in config.items() if key not in _TRAINING_CONFIG}, "config"
+    )
+    for key, path in _TRAINING_CONFIG.items():
+        done.put(
+            path,
+            _allowed_backends(config.get(key)) if key == "executor" else config.get(key),
+            f"config.{key}",
+        )
+    return done
+
+
+def translate_orchestrate_body(body: Any) -> Translation:
+    """`POST /orchestrate`. `tenant_id` names the organisation, not the job: see `tenant_of`."""
+    plain = _normalize_body(body)
+    _require_known_keys(plain, _ORCHESTRATE_KEYS)
+    model, training = dict(_section(plain, "model_params")), _section(plain, "training_params")
+    architecture = model.pop("architecture", None)
+    if architecture is None:
+        raise invalid_document(SOURCE, "is required", place="model_params.architecture")
+    done = Translation()
+    done.put(("trainer",), architecture, "model_params.architecture")
+    done.put(("config",), {**training, **model}, "training_params")
+    done.put(("name",), _slug(plain.get("custom_name")), "custom_name")
+    done.put(("track", "tags"), plain.get("wandb_tags"), "wandb_tags")
+    return done
+
+
+def organisation_of(body: Any) -> str | None:
+    """The organisation a body names, if any; the caller's token must belong to it."""
+    tenant = body.get("tenant_id") if isinstance(body, Mapping) else None
+    if tenant is None or isinstance(tenant, str):
+        return tenant
+    raise invalid_document(
+        SOURCE, f"{preview(tenant)} is not an organisation", place="tenant_id", value=preview(tenant)
+    )
+
+
+def translate_requirements_body(body: Any) -> Translation:
+    """`{"code": ..., "requirements": {"gpu_memory_gb": 16}, "preferences": {"optimize_for": "cost"}}`."""
+    plain = _normalize_body(body)
+    needs, wishes = _section(plain, "requirements"), _section(plain, "preferences")
+    _require_known_keys(needs, _REQUIREMENTS, "requirements.")
+    _require_known_keys(wishes, _PREFERENCE_KEYS, "preferences.")
+    done = Translation(
+        {key: value for key, value in plain.items() if key not in ("requirements", "preferences")}
+    )
+    for key, path in _REQUIREMENTS.items():
+        done.put(path, _with_unit(needs.get(key), _UNIT_SUFFIXES.get(key, "")), f"requirements.{key}")
+    done.put(("placement", "strategy"), _strategy(wishes.get("optimize_for")), "preferences.optimize_for")
+    done.put(("placement", "allowed"), wishes.get("allowed_backends"), "preferences.allowed_backends")
+    return done
+
+
+def _strategy(goal: Any) -> str | None:
+    if goal is None:
+        return None
+    if isinstance(goal, str) and (goal in _STRATEGY_NAMES or goal in STRATEGIES):
+        return _STRATEGY_NAMES.get(goal, goal)
+    message = f"{preview(goal)!r} is not one of {', '.join(_STRATEGY_NAMES)}"
+    near = did_you_mean(str(goal), _STRATEGY_NAMES)
+    raise InvalidSpec([Problem("preferences.optimize_for", preview(goal), message, near, SOURCE)])
+
+
+def _normalize_body(body: Any) -> dict[str, Any]:
+    if not isinstance(body, Mapping):
+        raise invalid_document(SOURCE, "is not a JSON object", value=preview(body))
+    copy = Normalizer()
+    plain: dict[str, Any] = copy.normalize(body)
+    if copy.findings:
+        raise InvalidSpec(
+            [Problem(format_path(path), value, message, "", SOURCE) for path, value, message in copy.findings]
+        )
+    return plain
+
+
+def _section(plain: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = plain.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise invalid_document(
+            SOURCE, f"{preview(value)!r} should be an object", place=key, value=preview(value)
+        )
+    return value
+
+
+def _require_known_keys(
+    plain: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], prefix: str = ""
+) -> None:
+    unknown = [key for key in plain if key not in known]
+    if unknown:
+        raise InvalidSpec(
+            [
+                _unknown_key(prefix + key, preview(plain[key]), [prefix + name for name in known])
+                for key in unknown
+            ]
+        )
+
+
+def _unknown_key(path: str, value: Any, known: list[str]) -> Problem:
+    return Problem(path, value, "unknown key", did_you_mean(path, known), SOURCE)
+
+
+def _allowed_backends(executor: Any) -> Any:
+    """`auto` leaves the choice to the plan."""
+    return None if executor in (None, "auto") else executor
+
+
+def _with_unit(value: Any, unit: str) -> Any:
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}{unit}" if unit and numeric else value
+
+
+def _slug(name: Any) -> Any:
+    """Their names are free text, ours are not."""
+    if not isinstance(name, str):
+        return name
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name)[:100].strip("-._") or None

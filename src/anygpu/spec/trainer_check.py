@@ -1,0 +1,52 @@
+"""Check a trainer's name and settings before a job starts.
+
+Only built-in trainers are checked: they validate their settings without importing a framework. The code of a plugin is
+never run here.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from anygpu.errors import Problem, did_you_mean
+from anygpu.spec.jobspec import JobSpec
+
+
+def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
+    if spec.trainer is None or spec.trainer_file is not None:
+        return
+    from anygpu.trainers import registry
+    from anygpu.trainers.errors import BadConfig
+
+    if not registry.is_built_in(spec.trainer):
+        if not _may_install_trainers(spec) and spec.trainer not in _trainer_names():
+            near = did_you_mean(spec.trainer, _trainer_names()) or "`anygpu trainer ls` tells which there are"
+            yield Problem("trainer", spec.trainer, f"there is no trainer {spec.trainer!r}", near)
+        return
+    try:
+        registry.find(spec.trainer).configured(spec.config)
+    except BadConfig as error:
+        yield from (_problem(line, spec) for line in str(error).splitlines())
+    except ImportError:
+        return  # the machine that runs it will tell
+
+
+@functools.cache
+def _trainer_names() -> tuple[str, ...]:
+    """Looking through every installed package takes a while, and a server answers others meanwhile."""
+    from anygpu.trainers import registry
+
+    return (*registry.names(), *registry.ALIASES)
+
+
+def _may_install_trainers(spec: JobSpec) -> bool:
+    """What the job installs, or its image, may have trainers this machine has not."""
+    return bool(spec.requirements or spec.image or spec.setup or spec.python)
+
+
+def _problem(line: str, spec: JobSpec) -> Problem:
+    name, colon, message = line.partition(": ")
+    if not colon or " " in name:
+        return Problem("config", None, line)
+    value: Any = spec.config.get(name)
+    return Problem(f"config.{name}", value, message)

@@ -1,0 +1,1 @@
+"""Blobs: checkpoints, artifacts, working directories and plans in object storage."""

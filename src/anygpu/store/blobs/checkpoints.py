@@ -1,0 +1,295 @@
+"""Publish checkpoints and artifacts: begin, the agent's uploads, verify; then the caller appends the event.
+
+A manifest without an event is garbage, never a checkpoint.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from anygpu.errors import AnygpuError, BlobCorrupt, BlobMissing, IncompleteUpload, NotFound
+from anygpu.events.facts import ArtifactRef, CheckpointRef
+from anygpu.store.blobs.contract import UPLOAD_HEADERS, Blobs
+from anygpu.store.blobs.keys import UploadOwner, parse_manifest_key
+from anygpu.store.blobs.manifest import (
+    Chunk,
+    Manifest,
+    ManifestFile,
+    ManifestKind,
+    decode_manifest,
+    is_sha256,
+    parse_artifact_manifest,
+    parse_checkpoint_manifest,
+)
+from anygpu.store.blobs.uploads import Hasher, update_hashes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkUpload:
+    """A chunk the server lacks, and where to send it."""
+
+    sha256: str
+    url: str
+    method: str = "PUT"
+    headers: dict[str, str] = field(default_factory=UPLOAD_HEADERS.copy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadSession:
+    """The id to commit with, and only the chunks the server lacks."""
+
+    id: str
+    uploads: tuple[ChunkUpload, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedCheckpoint:
+    """A checkpoint that is whole in the store; it exists once its event does."""
+
+    id: str
+    attempt: int
+    step: int
+    manifest: str  # blob key
+    size: int
+
+    def ref(self, saved_at_ms: int) -> CheckpointRef:
+        return CheckpointRef(
+            id=self.id,
+            attempt=self.attempt,
+            step=self.step,
+            manifest=self.manifest,
+            size=self.size,
+            saved_at_ms=saved_at_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkDownload:
+    url: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDownload:
+    path: str
+    size: int
+    sha256: str
+    chunks: tuple[ChunkDownload, ...]  # in order, to be joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadPlan:
+    """Everything needed to fetch a checkpoint or an artifact; `asdict` of it is what the agent is sent."""
+
+    step: int
+    world_size: int
+    files: tuple[FileDownload, ...]
+
+
+MAX_CONCURRENT_HEADS = 16
+
+
+class ChunkVerifier:
+    """Looks at the chunks of manifests."""
+
+    def __init__(self, blobs: Blobs, *, concurrency: int) -> None:
+        self._blobs = blobs
+        self._file_slots = asyncio.Semaphore(concurrency)
+        self._head_slots = asyncio.Semaphore(MAX_CONCURRENT_HEADS)
+        self._running: dict[str, asyncio.Task[list[str]]] = {}
+
+    async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
+        """Chunks that are not there, or have another size, or are too old to count on."""
+        chunks = list(manifest.chunks().values())
+        there = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
+        return [chunk for chunk, found in zip(chunks, there, strict=True) if not found]
+
+    async def damaged_chunks(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
+        """The sha256 of every chunk that is missing or is not what it should be.
+
+        A request that gave up waiting and comes again joins the reading already under way: however long it
+        takes, asking again gets there.
+        """
+        key = owner.manifest_key(manifest.id_for(owner.attempt))
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.create_task(self._verify_files(owner, manifest))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _is_stored(self, owner: UploadOwner, chunk: Chunk, oldest_ms: int) -> bool:
+        async with self._head_slots:
+            found = await self._blobs.head(owner.chunk_key(chunk.sha256))
+        return found is not None and found.size == chunk.size and found.modified_ms >= oldest_ms
+
+    async def _verify_files(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
+        found = await asyncio.gather(*(self._verify_file(owner, file) for file in manifest.files))
+        return list(dict.fromkeys(sha256 for damaged in found for sha256 in damaged))
+
+    async def _verify_file(self, owner: UploadOwner, file: ManifestFile) -> Sequence[str]:
+        whole = hashlib.sha256()
+        async with self._file_slots:
+            damaged = [
+                chunk.sha256 for chunk in file.chunks if not await self._verify_chunk(owner, chunk, whole)
+            ]
+        if not damaged and whole.hexdigest() != file.sha256:
+            raise BlobCorrupt(
+                f"The chunks of {file.path!r} are whole, but joined their sha256 is not {file.sha256}.",
+                hint="Take the snapshot again: the file changed while it was read.",
+            )
+        return damaged
+
+    async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> bool:
+        key, digest = owner.chunk_key(chunk.sha256), hashlib.sha256()
+        info = await self._blobs.head(key)
+        if info is None or info.size != chunk.size:  # a size that is wrong already is not worth reading
+            return False
+        try:
+            async for piece in self._blobs.stream(key):
+                await update_hashes(piece, digest, whole)
+        except BlobMissing:
+            return False
+        return digest.hexdigest() == chunk.sha256
+
+
+URL_LIFE_S = 3600.0
+# The sweep deletes unreferenced chunks after a day. What is older than half of one is asked for again, so
+# that no chunk is swept between being found here and being published.
+REUSE_WITHIN_MS = 12 * 3600 * 1000
+
+
+class Checkpoints:
+    """Publishes what agents upload, and hands it out again. Knows no time: the store's URLs do."""
+
+    def __init__(self, blobs: Blobs, *, url_life_s: float = URL_LIFE_S, concurrency: int = 4) -> None:
+        self._blobs = blobs
+        self._url_life_s = url_life_s
+        self._verifier = ChunkVerifier(blobs, concurrency=concurrency)
+
+    async def begin(self, owner: UploadOwner, manifest: object) -> UploadSession:
+        """Take a checkpoint's manifest as the agent sent it; asking twice gives the same id."""
+        return await self._begin(owner, parse_checkpoint_manifest(manifest))
+
+    async def begin_artifact(self, owner: UploadOwner, manifest: object) -> UploadSession:
+        """The same for one file: `{"name": …, "file": {…}}`."""
+        return await self._begin(owner, parse_artifact_manifest(manifest))
+
+    async def verify(self, owner: UploadOwner, checkpoint_id: str) -> VerifiedCheckpoint:
+        """Every chunk is read back and hashed; IncompleteUpload lists what must be sent again, with URLs."""
+        manifest = await self._verify(owner, checkpoint_id, "checkpoint")
+        return VerifiedCheckpoint(
+            id=checkpoint_id,
+            attempt=owner.attempt,
+            step=manifest.step,
+            manifest=owner.manifest_key(checkpoint_id),
+            size=manifest.size,
+        )
+
+    async def verify_artifact(self, owner: UploadOwner, artifact_id: str) -> ArtifactRef:
+        """The same for one file."""
+        file = (await self._verify(owner, artifact_id, "artifact")).files[0]
+        key = owner.manifest_key(artifact_id)
+        return ArtifactRef(name=file.path, attempt=owner.attempt, key=key, size=file.size, sha256=file.sha256)
+
+    async def download_plan(self, key: str) -> DownloadPlan:
+        """Signed URLs for what a published manifest consists of."""
+        owner, manifest = await self.read(key)
+        plans = {
+            sha256: await self._sign_download(owner, chunk) for sha256, chunk in manifest.chunks().items()
+        }
+        files = tuple(
+            FileDownload(
+                path=file.path,
+                size=file.size,
+                sha256=file.sha256,
+                chunks=tuple(plans[chunk.sha256] for chunk in file.chunks),
+            )
+            for file in manifest.files
+        )
+        return DownloadPlan(step=manifest.step, world_size=manifest.world_size, files=files)
+
+    async def check(self, key: str) -> None:
+        """Read a checkpoint back before resuming from it: BlobMissing or BlobCorrupt when it is no good."""
+        owner, manifest = await self.read(key)
+        damaged = await self._verifier.damaged_chunks(owner, manifest)
+        if damaged:
+            raise BlobCorrupt(f"{len(damaged)} chunks of {key!r} are missing or damaged.", missing=damaged)
+
+    async def is_intact(self, key: str) -> bool:
+        """The same as an answer. A store that cannot be reached is no answer: that still raises."""
+        try:
+            await self.check(key)
+        except (BlobMissing, BlobCorrupt):
+            return False
+        return True
+
+    async def read(self, key: str) -> tuple[UploadOwner, Manifest]:
+        """The manifest behind a key, checked against its own name."""
+        named = parse_manifest_key(key)
+        if named is None:
+            raise NotFound(f"{key!r} is not the key of a manifest.")
+        owner, manifest_id = named
+        manifest = _parse_manifest(key, await self._blobs.get(key))
+        if manifest.id_for(owner.attempt) != manifest_id:
+            raise BlobCorrupt(f"The manifest {key!r} is not the one that was saved.", key=key)
+        return owner, manifest
+
+    async def _begin(self, owner: UploadOwner, manifest: Manifest) -> UploadSession:
+        manifest_id = manifest.id_for(owner.attempt)
+        saved = await self._blobs.put(owner.manifest_key(manifest_id), manifest.to_bytes())
+        oldest_ms = saved.modified_ms - REUSE_WITHIN_MS
+        lacking = await self._verifier.missing_chunks(owner, manifest, oldest_ms=oldest_ms)
+        return UploadSession(id=manifest_id, uploads=await self._sign_uploads(owner, lacking))
+
+    async def _verify(self, owner: UploadOwner, manifest_id: str, kind: ManifestKind) -> Manifest:
+        manifest = await self._read_pending(owner, manifest_id, kind)
+        damaged = await self._verifier.damaged_chunks(owner, manifest)
+        if damaged:
+            raise await self._incomplete_upload(owner, manifest, damaged)
+        return manifest
+
+    async def _read_pending(self, owner: UploadOwner, manifest_id: str, kind: ManifestKind) -> Manifest:
+        unknown = NotFound(f"No {kind} {manifest_id!r} was begun.", hint="Begin it again, then commit.")
+        if not is_sha256(manifest_id):
+            raise unknown
+        try:
+            _, manifest = await self.read(owner.manifest_key(manifest_id))
+        except BlobMissing as error:
+            raise unknown from error
+        if manifest.kind != kind:
+            raise unknown
+        return manifest
+
+    async def _incomplete_upload(
+        self, owner: UploadOwner, manifest: Manifest, damaged: list[str]
+    ) -> IncompleteUpload:
+        chunks = manifest.chunks()
+        uploads = await self._sign_uploads(owner, (chunks[sha256] for sha256 in damaged))
+        return IncompleteUpload(
+            f"{len(damaged)} of {len(chunks)} chunks are missing or damaged.",
+            hint="Send them again, then commit again.",
+            missing=damaged,
+            uploads=[asdict(upload) for upload in uploads],
+        )
+
+    async def _sign_uploads(self, owner: UploadOwner, chunks: Iterable[Chunk]) -> tuple[ChunkUpload, ...]:
+        return tuple(await asyncio.gather(*(self._sign_upload(owner, chunk) for chunk in chunks)))
+
+    async def _sign_upload(self, owner: UploadOwner, chunk: Chunk) -> ChunkUpload:
+        key = owner.chunk_key(chunk.sha256)
+        url = await self._blobs.sign("PUT", key, expires_s=self._url_life_s, max_size=chunk.size)
+        return ChunkUpload(sha256=chunk.sha256, url=url)
+
+    async def _sign_download(self, owner: UploadOwner, chunk: Chunk) -> ChunkDownload:
+        url = await self._blobs.sign("GET", owner.chunk_key(chunk.sha256), expires_s=self._url_life_s)
+        return ChunkDownload(url=url, size=chunk.size, sha256=chunk.sha256)
+
+
+def _parse_manifest(key: str, data: bytes) -> Manifest:
+    try:
+        return decode_manifest(data)
+    except (ValueError, KeyError, TypeError, IndexError, AnygpuError) as error:
+        raise BlobCorrupt(f"The manifest {key!r} cannot be read.", key=key) from error

@@ -1,0 +1,138 @@
+"""Keys of blobs: where each kind is stored, and which names are safe.
+
+Organisations share nothing. Chunks belong to one attempt, so an old attempt that still holds upload URLs cannot
+overwrite what a newer one publishes.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from anygpu.errors import UnsafePath
+
+ROOT = "org"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,126}[A-Za-z0-9_]|[A-Za-z0-9_]"
+_SHA256 = r"[0-9a-f]{64}"
+_MANIFEST = re.compile(
+    rf"{ROOT}/(?P<organisation>{_NAME})/jobs/(?P<job>{_NAME})/attempts/(?P<attempt>\d+)"
+    rf"/manifests/(?P<id>{_SHA256})\.json"
+)
+_CHUNK = re.compile(rf"{ROOT}/(?:{_NAME})/jobs/(?:{_NAME})/attempts/\d+/chunks/{_SHA256}")
+_PLAN = re.compile(rf"{ROOT}/(?:{_NAME})/plans/{_SHA256}\.json")
+_UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadOwner:
+    """The attempt that uploads."""
+
+    organisation: str
+    job_id: str
+    attempt: int
+
+    @property
+    def folder(self) -> str:
+        job = require_safe_name(self.job_id)
+        return f"{organisation_folder(self.organisation)}/jobs/{job}/attempts/{self.attempt}"
+
+    def chunk_key(self, sha256: str) -> str:
+        return f"{self.folder}/chunks/{sha256}"
+
+    def manifest_key(self, manifest_id: str) -> str:
+        return f"{self.folder}/manifests/{manifest_id}.json"
+
+
+def organisation_folder(organisation: str) -> str:
+    return f"{ROOT}/{require_safe_name(organisation)}"
+
+
+def upload_key(organisation: str, sha256: str) -> str:
+    return f"{organisation_folder(organisation)}/uploads/{sha256}"
+
+
+def plan_key(organisation: str, sha256: str) -> str:
+    return f"{organisation_folder(organisation)}/plans/{sha256}.json"
+
+
+def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
+    """Whose manifest it is and its id; None when the key is not a manifest's."""
+    found = _MANIFEST.fullmatch(key)
+    if not found:
+        return None
+    attempt = int(found["attempt"])
+    return UploadOwner(organisation=found["organisation"], job_id=found["job"], attempt=attempt), found["id"]
+
+
+def is_chunk_key(key: str) -> bool:
+    return _CHUNK.fullmatch(key) is not None
+
+
+def is_plan_key(key: str) -> bool:
+    return _PLAN.fullmatch(key) is not None
+
+
+def is_upload_key(key: str) -> bool:
+    return _UPLOAD.fullmatch(key) is not None
+
+
+def require_safe_name(name: str) -> str:
+    """An organisation or a job as one part of a key."""
+    if not re.fullmatch(_NAME, name):
+        raise UnsafePath(f"{name!r} cannot be part of a blob's key: letters, digits, `_`, `-` and `.` can.")
+    return name
+
+
+MAX_KEY_BYTES = 900  # S3 allows 1,024, and a prefix may come before it
+MAX_SEGMENT_BYTES = 240  # file systems allow 255
+STAGING = ".staging"  # where the local store writes what is not finished
+
+_HIDDEN_BY_LOCAL_STORE = re.compile(r"#\d+$")  # obstore's own mark for unfinished files
+
+_SIGNABLE = re.compile(r"[A-Za-z0-9_.~/-]+")
+
+
+def require_safe_key(key: str) -> str:
+    """The key itself, or UnsafePath."""
+    reason = _key_fault(key)
+    if reason:
+        raise UnsafePath(f"{key!r} cannot name a blob: {reason}.", key=key)
+    return key
+
+
+def require_signable_key(key: str) -> str:
+    """The key itself if it needs no escaping in a URL: escaped, not every provider's signature is right."""
+    if not _SIGNABLE.fullmatch(require_safe_key(key)):
+        raise UnsafePath(f"{key!r} cannot be signed: use letters, digits and `_`, `-`, `.`, `~`.", key=key)
+    return key
+
+
+def require_safe_prefix(prefix: str) -> str:
+    """A folder to list, with or without its closing slash; empty means everything."""
+    folder = prefix.removesuffix("/")
+    return require_safe_key(folder) if folder else ""
+
+
+@lru_cache(maxsize=4096)
+def _key_fault(key: str) -> str:
+    if not key or len(key.encode(errors="surrogatepass")) > MAX_KEY_BYTES:
+        return f"it must have 1 to {MAX_KEY_BYTES} bytes"
+    if not key.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in key):
+        return "it has control characters"
+    if "\\" in key:
+        return "it has a backslash"
+    if key.split("/", 1)[0] == STAGING:
+        return f"{STAGING} is kept for unfinished files"
+    return next((fault for segment in key.split("/") if (fault := _segment_fault(segment))), "")
+
+
+def _segment_fault(segment: str) -> str:
+    if not segment:
+        return "it has an empty part"
+    if segment.endswith("."):  # covers `.` and `..`; Azure drops a closing dot
+        return "a part ends with a dot"
+    if len(segment.encode()) > MAX_SEGMENT_BYTES:
+        return f"a part is longer than {MAX_SEGMENT_BYTES} bytes"
+    if _HIDDEN_BY_LOCAL_STORE.search(segment):
+        return "a part ends with # and a number"
+    return ""

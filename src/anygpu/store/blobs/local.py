@@ -1,0 +1,141 @@
+"""Blobs as files in a local directory."""
+
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Self
+
+from anygpu.store.blobs.contract import BlobInfo, Method
+from anygpu.store.blobs.keys import STAGING, require_safe_key, require_signable_key
+from anygpu.store.blobs.object_store import (
+    PIECE_BYTES,
+    ObstoreReader,
+    one_piece,
+    rechunk,
+    translate_write_errors,
+)
+from anygpu.store.blobs.signing import sign_url
+
+MOVE_TRIES = 10
+
+
+class AtomicFile:
+    """The bytes of one put while they come; gone at the end of the block. Its methods block: use a thread."""
+
+    def __init__(self, directory: Path, key: str) -> None:
+        self.path = directory / f"anygpu-put-{secrets.token_hex(12)}"
+        self._key = key
+
+    def __enter__(self) -> Self:
+        with translate_write_errors(self._key):
+            # Buffered on purpose: its lock makes closing wait for a write that a cancelled put left behind.
+            self._file = open(self.path, "xb", buffering=PIECE_BYTES, opener=_open_private)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)
+        with translate_write_errors(self._key):
+            self._file.close()
+
+    def write(self, piece: bytes) -> None:
+        with translate_write_errors(self._key):
+            self._file.write(piece)
+
+    def flush(self) -> os.stat_result:
+        """Everything is in the file now."""
+        with translate_write_errors(self._key):
+            self._file.flush()
+            return os.fstat(self._file.fileno())
+
+    def publish(self, root: Path) -> BlobInfo:
+        """Durable first, then visible."""
+        found = self.flush()
+        with translate_write_errors(self._key):
+            os.fsync(self._file.fileno())
+            self._move(root, root / self._key)
+        return BlobInfo(key=self._key, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+
+    def _move(self, root: Path, target: Path) -> None:
+        """A delete beside us may remove the directory as empty between its making and its use: try again."""
+        directory = target.parent
+        for left in reversed(range(MOVE_TRIES)):
+            new = not directory.exists()
+            directory.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.replace(target)
+            except FileNotFoundError:
+                if not left or not self.path.exists():
+                    raise
+            else:
+                _fsync_directories(directory, up_to=root if new else directory)
+                return
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _fsync_directories(directory: Path, *, up_to: Path) -> None:
+    """A new name is durable once its directory is, and the directories made for it."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # deleted again already
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if directory != up_to:
+        _fsync_directories(directory.parent, up_to=up_to)
+
+
+class LocalBlobs(ObstoreReader):
+    """A put is written aside, made durable, and only then given its name; the server signs the URLs.
+
+    obstore's own local put does not wait for the disk, and what we acknowledge must survive a power cut.
+    """
+
+    def __init__(
+        self, root: Path, *, secret: bytes, base_url: str = "", now_s: Callable[[], float] = time.time
+    ) -> None:
+        from obstore.store import LocalStore
+
+        self.root = root.resolve()
+        self.base_url = base_url
+        self._secret, self._now_s = secret, now_s
+        self._staging = self.root / STAGING
+        with translate_write_errors(str(root)):
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._staging.mkdir(exist_ok=True, mode=0o700)
+            super().__init__(LocalStore(self.root, automatic_cleanup=True))
+
+    async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo:
+        pieces = one_piece(data) if isinstance(data, bytes) else data
+        with AtomicFile(self._staging, require_safe_key(key)) as aside:
+            async for piece in rechunk(pieces, PIECE_BYTES):
+                await self._in_thread(aside.write, piece)
+            return await self._in_thread(aside.publish, self.root)
+
+    async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
+        expires_at = self._now_s() + expires_s
+        return sign_url(
+            self.base_url, method, require_signable_key(key), expires_at, self._secret, max_size=max_size
+        )
+
+    async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
+        """What a killed server left half-written before that time."""
+        return await self._in_thread(_sweep_directory, self._staging, before_ms, dry_run)
+
+
+def _sweep_directory(directory: Path, before_ms: int, dry_run: bool) -> list[BlobInfo]:
+    swept = []
+    for path in directory.iterdir():
+        found = path.stat()
+        modified_ms = found.st_mtime_ns // 1_000_000
+        if modified_ms < before_ms:
+            swept.append(BlobInfo(key=f"{STAGING}/{path.name}", size=found.st_size, modified_ms=modified_ms))
+            if not dry_run:
+                path.unlink(missing_ok=True)
+    return swept

@@ -1,0 +1,242 @@
+"""Manifests list the files and chunks of a checkpoint or artifact. Agents send them, so every field is validated."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from anygpu.errors import InvalidSpec, Problem, TooLarge, UnsafePath
+
+MAX_PATH_BYTES = 1024
+
+
+def require_safe_path(value: object, place: str = "path") -> str:
+    """A relative path of plain parts, or UnsafePath."""
+    fault = _path_fault(value)
+    if fault:
+        shown = repr(value)[:200]
+        raise UnsafePath(
+            f"{place} {shown}: {fault}.", hint="Use relative paths that stay inside the directory."
+        )
+    return str(value)
+
+
+def _path_fault(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        return "a file name is needed"
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
+        return "it has control characters, or is not valid Unicode"
+    if len(value.encode()) > MAX_PATH_BYTES:
+        return f"it is longer than {MAX_PATH_BYTES} bytes"
+    if "\\" in value:
+        return "it has a backslash"
+    if any(part in ("", ".", "..") for part in value.split("/")):
+        return "it is absolute, or has an empty part, `.` or `..`"
+    return ""
+
+
+def require_valid_tree(paths: Iterable[str]) -> None:
+    """No path twice, and none that would need a file to be a directory."""
+    seen: set[str] = set()
+    for path in sorted(paths, key=lambda path: path.split("/")):
+        if path in seen:
+            raise UnsafePath(f"{path!r} is there twice.", hint="Name each file once.")
+        above = next((parent for parent in _parents(path) if parent in seen), None)
+        if above is not None:
+            raise UnsafePath(f"{path!r} lies inside {above!r}, which is a file.", hint="Name each file once.")
+        seen.add(path)
+
+
+def _parents(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+MAX_CHUNK_BYTES = 256 * 1024 * 1024
+MAX_FILES = 10_000
+MAX_CHUNKS = 20_000  # five terabytes at most
+MAX_NUMBER = 2**53  # what every JSON reader can hold
+
+ManifestKind = Literal["checkpoint", "artifact"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    path: str
+    size: int
+    sha256: str
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A checkpoint's files at one step, or the one file of an artifact."""
+
+    kind: ManifestKind
+    files: tuple[ManifestFile, ...]
+    step: int = 0
+    at: float = 0.0  # the agent's clock: shown, never decided upon
+    world_size: int = 1
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def chunks(self) -> dict[str, Chunk]:
+        """Each different chunk once, in order."""
+        return {chunk.sha256: chunk for file in self.files for chunk in file.chunks}
+
+    def to_bytes(self) -> bytes:
+        """Canonical: the same manifest is always the same bytes."""
+        body = {
+            "kind": self.kind,
+            "files": [_file_to_json(file) for file in self.files],
+            "step": self.step,
+            "at": self.at,
+            "world_size": self.world_size,
+        }
+        return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    def id_for(self, attempt: int) -> str:
+        return hashlib.sha256(b"%d\n" % attempt + self.to_bytes()).hexdigest()
+
+
+def _file_to_json(file: ManifestFile) -> dict[str, Any]:
+    """By hand: `asdict` takes several times as long, and a checkpoint may have twenty thousand chunks."""
+    chunks = [{"size": chunk.size, "sha256": chunk.sha256} for chunk in file.chunks]
+    return {"path": file.path, "size": file.size, "sha256": file.sha256, "chunks": chunks}
+
+
+def parse_checkpoint_manifest(untrusted: object) -> Manifest:
+    """The manifest in a request's body: InvalidSpec, UnsafePath or TooLarge say what is wrong with it."""
+    body = _require_mapping(untrusted, "manifest")
+    manifest = Manifest(
+        kind="checkpoint",
+        files=tuple(_parse_files(body.get("files"))),
+        step=_require_integer(body, "step", "", 0, MAX_NUMBER),
+        at=_require_seconds(body.get("at", 0.0)),
+        world_size=_require_integer({"world_size": 1, **body}, "world_size", "", 1, 1_000_000),
+    )
+    return _validate(manifest)
+
+
+def parse_artifact_manifest(untrusted: object) -> Manifest:
+    body = _require_mapping(untrusted, "manifest")
+    file = {**_require_mapping(body.get("file"), "file"), "path": body.get("name")}
+    return _validate(Manifest(kind="artifact", files=(_parse_file(file, "file"),)))
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """A stored manifest. ValueError, InvalidSpec and their kin mean that it was damaged."""
+    body = json.loads(data)
+    if body["kind"] == "artifact":
+        return parse_artifact_manifest({"name": body["files"][0]["path"], "file": body["files"][0]})
+    return parse_checkpoint_manifest(body)
+
+
+def _validate(manifest: Manifest) -> Manifest:
+    require_valid_tree([file.path for file in manifest.files])
+    sizes: dict[str, int] = {}
+    for chunk in (chunk for file in manifest.files for chunk in file.chunks):
+        if sizes.setdefault(chunk.sha256, chunk.size) != chunk.size:
+            raise _invalid_field("chunks", chunk.sha256, "the same sha256 is given with two sizes")
+    if len(sizes) > MAX_CHUNKS:
+        raise TooLarge(f"The manifest has {len(sizes)} chunks; {MAX_CHUNKS} is the limit.")
+    return manifest
+
+
+def _parse_files(value: object) -> Iterator[ManifestFile]:
+    files = _require_list(value, "files", MAX_FILES)
+    if not files:
+        raise _invalid_field("files", [], "a checkpoint needs at least one file")
+    for index, file in enumerate(files):
+        yield _parse_file(_require_mapping(file, f"files[{index}]"), f"files[{index}]")
+
+
+def _parse_file(value: Mapping[str, Any], place: str) -> ManifestFile:
+    chunks = tuple(_parse_chunks(value.get("chunks"), f"{place}.chunks"))
+    file = ManifestFile(
+        path=require_safe_path(value.get("path"), f"{place}.path"),
+        size=_require_integer(value, "size", place, 0, MAX_NUMBER),
+        sha256=_require_sha256(value, place),
+        chunks=chunks,
+    )
+    _check_file(file, place)
+    return file
+
+
+def _check_file(file: ManifestFile, place: str) -> None:
+    held = sum(chunk.size for chunk in file.chunks)
+    if held != file.size:
+        raise _invalid_field(f"{place}.size", file.size, f"its chunks hold {held} bytes")
+    known = {0: hashlib.sha256(b"").hexdigest(), 1: file.chunks[0].sha256 if file.chunks else ""}
+    if file.sha256 != known.get(len(file.chunks), file.sha256):
+        raise _invalid_field(f"{place}.sha256", file.sha256, "it does not agree with the file's chunks")
+
+
+def _parse_chunks(value: object, place: str) -> Iterator[Chunk]:
+    for index, item in enumerate(_require_list(value, place, MAX_CHUNKS)):
+        here = f"{place}[{index}]"
+        chunk = _require_mapping(item, here)
+        yield Chunk(
+            size=_require_integer(chunk, "size", here, 1, MAX_CHUNK_BYTES),
+            sha256=_require_sha256(chunk, here),
+        )
+
+
+def is_sha256(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+def _require_sha256(value: Mapping[str, Any], place: str) -> str:
+    digest = value.get("sha256")
+    if not is_sha256(digest):
+        raise _invalid_field(f"{place}.sha256", digest, "64 lower-case hex digits are needed")
+    return str(digest)
+
+
+def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int, max_count: int) -> int:
+    number = value.get(name)
+    where = f"{place}.{name}" if place else name
+    if type(number) is not int or number < least:
+        raise _invalid_field(where, number, f"a whole number of {least} or more is needed")
+    if number > max_count:
+        raise TooLarge(f"{where} is {number}; {max_count} is the limit.")
+    return number
+
+
+def _require_seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NUMBER:
+        raise _invalid_field("at", value, "unix seconds are needed")
+    return float(value)
+
+
+def _require_mapping(value: object, place: str) -> Mapping[str, Any]:
+    return _require_type(value, dict, place, "an object is needed")
+
+
+def _require_list(value: object, place: str, max_count: int) -> Sequence[Any]:
+    items: list[Any] = _require_type(value, list, place, "a list is needed")
+    if len(items) > max_count:
+        raise TooLarge(f"{place} has {len(items)} items; {max_count} is the limit.")
+    return items
+
+
+def _require_type(value: object, wanted: type[_T], place: str, message: str) -> _T:
+    if not isinstance(value, wanted):
+        raise _invalid_field(place, value, message)
+    return value
+
+
+def _invalid_field(place: str, value: object, message: str) -> InvalidSpec:
+    shown = value if isinstance(value, str | int | float | None) else type(value).__name__
+    return InvalidSpec([Problem(place, shown[:200] if isinstance(shown, str) else shown, message)])

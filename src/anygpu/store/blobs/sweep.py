@@ -1,0 +1,128 @@
+"""Delete blobs that no kept job refers to (`anygpu gc`)."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from anygpu.errors import BlobCorrupt, BlobMissing
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.contract import BlobInfo, Blobs
+from anygpu.store.blobs.keys import (
+    ROOT,
+    UploadOwner,
+    is_chunk_key,
+    is_plan_key,
+    is_upload_key,
+    organisation_folder,
+    parse_manifest_key,
+)
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobSweepResult:
+    """What was deleted, or in a dry run would be."""
+
+    chunks: int = 0
+    manifests: int = 0
+    uploads: int = 0
+    plans: int = 0
+    unfinished: int = 0
+    size: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.chunks + self.manifests + self.uploads + self.plans + self.unfinished
+
+    def plus(self, kind: str, info: BlobInfo) -> "BlobSweepResult":
+        return replace(self, size=self.size + info.size, **{kind: getattr(self, kind) + 1})
+
+
+@runtime_checkable
+class KeepsUnfinished(Protocol):
+    """A store in which a killed put leaves bytes that no listing shows."""
+
+    async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]: ...
+
+
+async def sweep_blobs(
+    blobs: Blobs,
+    referenced: Iterable[str],
+    *,
+    now_ms: int,
+    organisation: str | None = None,
+    dry_run: bool = False,
+    older_than_ms: int = DAY_MS,
+) -> BlobSweepResult:
+    """Delete what is older than a day and not referenced; `now_ms` by the clock the store uses.
+
+    `referenced`: keys of the manifests of every checkpoint and artifact that is kept, of every working
+    directory (`Uploads.key`) that a kept job may still need, and of kept jobs' plans. Other kinds of
+    blob are never touched.
+    """
+    before_ms = now_ms - older_than_ms
+    folder = ROOT if organisation is None else organisation_folder(organisation)
+    keep = await _mark(blobs, folder, referenced, before_ms)
+    swept, garbage = BlobSweepResult(), [found async for found in _garbage(blobs, folder, keep, before_ms)]
+    for kind, info in garbage:
+        swept = swept.plus(kind, info)
+        if not dry_run:
+            await blobs.delete(info.key)
+    if organisation is None and isinstance(blobs, KeepsUnfinished):
+        for info in await blobs.sweep_unfinished(before_ms, dry_run=dry_run):
+            swept = swept.plus("unfinished", info)
+    return swept
+
+
+@dataclass(frozen=True, slots=True)
+class _KeepSet:
+    keys: set[str]
+    folders: set[str]  # attempts with a manifest that cannot be read: who knows what it needs
+
+    def contains(self, key: str) -> bool:
+        return key in self.keys or key.split("/chunks/")[0] in self.folders
+
+
+async def _mark(blobs: Blobs, folder: str, referenced: Iterable[str], before_ms: int) -> _KeepSet:
+    keep = _KeepSet(set(), set())
+    checkpoints = Checkpoints(blobs)
+    for key in referenced:
+        await _mark_key(checkpoints, key, keep)
+    async for info in blobs.list(folder):  # what is being uploaded now has no event yet
+        if info.modified_ms >= before_ms and info.key not in keep.keys and parse_manifest_key(info.key):
+            await _mark_key(checkpoints, info.key, keep)
+    return keep
+
+
+async def _mark_key(checkpoints: Checkpoints, key: str, keep: _KeepSet) -> None:
+    keep.keys.add(key)
+    named = parse_manifest_key(key)
+    if named is None:
+        return
+    owner: UploadOwner = named[0]
+    try:
+        _, manifest = await checkpoints.read(key)
+    except (BlobMissing, BlobCorrupt):
+        keep.folders.add(owner.folder)
+    else:
+        keep.keys.update(owner.chunk_key(sha256) for sha256 in manifest.chunks())
+
+
+async def _garbage(
+    blobs: Blobs, folder: str, keep: _KeepSet, before_ms: int
+) -> AsyncIterator[tuple[str, BlobInfo]]:
+    async for info in blobs.list(folder):
+        kind = _kind(info.key)
+        if kind and info.modified_ms < before_ms and not keep.contains(info.key):
+            yield kind, info
+
+
+def _kind(key: str) -> str:
+    if is_chunk_key(key):
+        return "chunks"
+    if is_upload_key(key):
+        return "uploads"
+    if is_plan_key(key):
+        return "plans"
+    return "manifests" if parse_manifest_key(key) else ""

@@ -1,0 +1,147 @@
+"""Parse the wire format of reports (docs/agent-protocol.md) into a `ReportBatch`.
+
+The bytes come from an untrusted machine. A report with broken framing is rejected, because a correct agent never sends
+one. An invalid value inside a frame is dropped and counted: if it were rejected, the agent would send it again forever.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import inf, nan
+from typing import Any
+
+from pydantic_core import from_json
+
+from anygpu.errors import InvalidReport, TooLarge
+from anygpu.store.reports import MAX_NAME_LENGTH, MAX_STEP, MetricPoint, ReportBatch
+
+MAX_BODY = 4 * 2**20  # agents send at most 1 MiB; one whose single frame is larger must still get through
+MAX_SEQ = 2**53
+MAX_JSON = 64 * 1024  # of progress or telemetry, which are kept as they are
+PHASES = ("preparing", "training", "finishing")
+PROGRESS = ("fraction", "step", "steps", "epoch", "epochs", "message")
+
+_NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+
+
+def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
+    """Frames `first` to `last`, exactly these and in order; InvalidReport otherwise."""
+    if not 1 <= first <= last + 1 <= MAX_SEQ:
+        raise InvalidReport(f"first={first} and last={last} are no range of sequence numbers")
+    if len(body) > MAX_BODY:
+        raise TooLarge(f"a report of {len(body)} bytes; at most {MAX_BODY} are taken")
+    found = _BatchBuilder()
+    expected = first
+    for head, data in _read_frames(body):
+        seq = head.get("seq")
+        if type(seq) is not int or seq != expected:
+            raise InvalidReport(f"frame {expected} was expected, not {str(seq)[:40]}")
+        found.add(expected, head, data)
+        expected += 1
+    if expected != last + 1:
+        raise InvalidReport(f"the report ends with frame {expected - 1}, not {last}")
+    return found.build(first, last)
+
+
+def _read_frames(body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
+    at = 0
+    while at < len(body):
+        end = body.find(b"\n", at)
+        if end < 0:
+            raise InvalidReport(f"the frame at byte {at} has no end of line")
+        head = _parse_header(body[at:end], at)
+        size = head.get("n", 0)
+        if type(size) is not int or not 0 <= size <= len(body) - end - 1:
+            raise InvalidReport(f"the frame at byte {at} says n={str(size)[:40]}, which is not what follows")
+        yield head, body[end + 1 : end + 1 + size]
+        at = end + 1 + size
+
+
+def _parse_header(line: bytes, at: int) -> dict[str, Any]:
+    try:
+        head = from_json(line)
+    except ValueError as error:
+        raise InvalidReport(f"the frame at byte {at} is not JSON: {error}") from error
+    if not isinstance(head, dict):
+        raise InvalidReport(f"the frame at byte {at} is not an object")
+    return head
+
+
+class _BatchBuilder:
+    """What the frames held, by kind. A kind this server does not know is of a newer agent, and passed over."""
+
+    def __init__(self) -> None:
+        self.logs: list[tuple[int, bytes]] = []
+        self.points: list[tuple[int, list[MetricPoint]]] = []
+        self.progress: Mapping[str, Any] | None = None
+        self.telemetry: list[tuple[int, Mapping[str, Any]]] = []
+        self.phases: list[tuple[int, str]] = []
+        self.dropped: list[tuple[int, int]] = []
+
+    def add(self, seq: int, head: dict[str, Any], data: bytes) -> None:
+        kind = head.get("kind")
+        if kind == "log":
+            self.logs.append((seq, data))
+        elif kind == "metrics":
+            self._add_points(seq, head.get("points"))
+        elif kind == "progress":
+            self.progress = {key: head[key] for key in PROGRESS if _is_valid_progress(key, head.get(key))}
+        elif kind == "telemetry":
+            self._add_telemetry(seq, head)
+        elif kind == "phase" and head.get("phase") in PHASES:
+            self.phases.append((seq, head["phase"]))
+
+    def _add_points(self, seq: int, given: Any) -> None:
+        if not isinstance(given, list):
+            self.dropped.append((seq, 1))
+            return
+        points = [point for one in given if (point := _parse_point(one)) is not None]
+        if points:
+            self.points.append((seq, points))
+        if len(points) < len(given):
+            self.dropped.append((seq, len(given) - len(points)))
+
+    def _add_telemetry(self, seq: int, head: dict[str, Any]) -> None:
+        sample = {key: value for key, value in head.items() if key not in ("seq", "kind", "n")}
+        if len(repr(sample)) <= MAX_JSON:
+            self.telemetry.append((seq, sample))
+
+    def build(self, first: int, last: int) -> ReportBatch:
+        return ReportBatch(
+            first=first,
+            last=last,
+            logs=tuple(self.logs),
+            points=tuple(self.points),
+            progress=self.progress,
+            telemetry=tuple(self.telemetry),
+            phases=tuple(self.phases),
+            dropped=tuple(self.dropped),
+        )
+
+
+def _parse_point(given: Any) -> MetricPoint | None:
+    """`[name, step, unix seconds, value]`, or None when it is not one."""
+    if type(given) is not list or len(given) != 4:
+        return None
+    name, step, at, value = given
+    if type(name) is not str or not 0 < len(name) <= MAX_NAME_LENGTH or "\0" in name:
+        return None
+    if type(step) is not int or not -MAX_STEP < step < MAX_STEP:
+        return None
+    at, value = _parse_number(at), _parse_number(value)
+    return MetricPoint(name, step, at, value) if at is not None and value is not None else None
+
+
+def _parse_number(given: Any) -> float | None:
+    if type(given) is float:
+        return given
+    if type(given) is int:
+        # As doubles do, beyond their range; float() would raise.
+        return float(given) if -(2**1023) < given < 2**1023 else (inf if given > 0 else -inf)
+    return _NAMED_NUMBERS.get(given) if type(given) is str else None
+
+
+def _is_valid_progress(key: str, value: Any) -> bool:
+    if key == "message":
+        return type(value) is str and len(value) <= MAX_JSON
+    if type(value) is int:
+        return -MAX_STEP < value < MAX_STEP
+    return type(value) is float and -inf < value < inf

@@ -1,0 +1,161 @@
+"""Find pages of jobs by any combination of filters, with an inverted index: (project, term, job number).
+
+The search walks the rarest group of terms, newest job first, and checks the other groups for each job. Filters that
+cannot be terms (id prefixes, times) first become a range of job numbers, because both grow with the number.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from anygpu.events.view import JobView
+from anygpu.store import search
+from anygpu.store.journal import JobPage, JobQuery
+from anygpu.store.scope import Scope
+from anygpu.store.sql.jobs import COLUMNS, ViewCache, find_project, to_job_row
+from anygpu.store.sql.statements import fetch_all, fetch_one, placeholders
+
+MAX_PAGE_SIZE = 1000  # jobs on a page
+# How far terms are counted to learn which is rarest: a little, and further only when all are frequent.
+COUNT_LIMITS = (2_000, 10_000)
+_MAX_NUMBER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberRange:
+    """Numbers to look at, ends included, and what else must hold for a row of jobs."""
+
+    low: int
+    high: int
+    where: str = ""
+    values: tuple[object, ...] = ()
+
+
+def find_jobs(connection: Connection, views: ViewCache, scope: Scope, query: JobQuery) -> JobPage:
+    before = search.decode_cursor(query.cursor) if query.cursor is not None else _MAX_NUMBER
+    limit = min(max(query.limit, 1), MAX_PAGE_SIZE)
+    project = find_project(connection, scope)
+    span = _number_range(connection, project, query, before - 1) if project is not None else None
+    if project is None or span is None:
+        return JobPage(jobs=(), next_cursor=None)
+    numbers = _matching_numbers(connection, project, search.query_groups(query), span, limit + 1)
+    jobs = _read_views(connection, views, project, numbers[:limit])
+    more = search.encode_cursor(numbers[limit - 1]) if len(numbers) > limit else None
+    return JobPage(jobs=jobs, next_cursor=more)
+
+
+def _read_views(
+    connection: Connection, views: ViewCache, project: int, numbers: list[int]
+) -> tuple[JobView, ...]:
+    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.project_id = ? AND j.number IN ({placeholders(numbers)})"
+    found = fetch_all(connection, sql + " ORDER BY j.number DESC", (project, *numbers))
+    jobs = [to_job_row(connection, views, one) for one in found]
+    return tuple(job.view for job in jobs)
+
+
+def _number_range(connection: Connection, project: int, query: JobQuery, high: int) -> _NumberRange | None:
+    """None when nothing can fit."""
+    where, values = _conditions(query)
+    if where is None:
+        return None
+    if not where:
+        return _NumberRange(1, high)
+    sql = f"SELECT min(j.number), max(j.number) FROM jobs j WHERE j.project_id = ?{where}"
+    found = fetch_one(connection, sql, (project, *values))
+    if found is None or found[0] is None:
+        return None
+    return _NumberRange(int(found[0]), min(int(found[1]), high), where, values)
+
+
+def _conditions(query: JobQuery) -> tuple[str | None, tuple[object, ...]]:
+    where = ""
+    values: tuple[object, ...] = ()
+    if query.id_prefix is not None:
+        start = search.normalize_id_prefix(query.id_prefix)
+        if start is None:
+            return None, ()
+        where, values = (
+            " AND j.id >= ? AND j.id < ?",
+            (start, start + "g"),
+        )  # g: after every hexadecimal digit
+    if query.submitted_after_ms is not None:
+        where, values = where + " AND j.submitted_at_ms >= ?", (*values, query.submitted_after_ms)
+    if query.submitted_before_ms is not None:
+        where, values = where + " AND j.submitted_at_ms < ?", (*values, query.submitted_before_ms)
+    return where, values
+
+
+def _matching_numbers(
+    connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange, limit: int
+) -> list[int]:
+    if not groups:
+        return _list_numbers(connection, project, span, limit)
+    count, (rarest, *others) = _sort_by_frequency(connection, project, groups, span)
+    if not count:
+        return []
+    found: list[int] = []
+    for term in rarest:
+        found += _list_numbers_with_term(connection, project, term, others, span, limit)
+    return sorted(found, reverse=True)[:limit]
+
+
+def _sort_by_frequency(
+    connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange
+) -> tuple[int, list[tuple[str, ...]]]:
+    """How many jobs the rarest group names, as far as was counted, and all groups, that one first."""
+    if len(groups) == 1:
+        return COUNT_LIMITS[0], groups
+    for enough in COUNT_LIMITS:
+        counted = sorted((_count_up_to(connection, project, group, span, enough), group) for group in groups)
+        if counted[0][0] < enough:
+            break
+    return counted[0][0], [group for _, group in counted]
+
+
+def _count_up_to(
+    connection: Connection, project: int, group: tuple[str, ...], span: _NumberRange, enough: int
+) -> int:
+    sql = (
+        "SELECT count(*) FROM (SELECT 1 FROM job_terms t WHERE t.project_id = ?"
+        f" AND t.term IN ({placeholders(group)}) AND t.number BETWEEN ? AND ? LIMIT ?) counted"
+    )
+    found = fetch_one(connection, sql, (project, *group, span.low, span.high, enough))
+    return int(found[0]) if found else 0
+
+
+def _list_numbers(connection: Connection, project: int, span: _NumberRange, limit: int) -> list[int]:
+    sql = (
+        f"SELECT j.number FROM jobs j WHERE j.project_id = ? AND j.number BETWEEN ? AND ?{span.where}"
+        " ORDER BY j.number DESC LIMIT ?"
+    )
+    return [
+        int(one[0]) for one in fetch_all(connection, sql, (project, span.low, span.high, *span.values, limit))
+    ]
+
+
+def _list_numbers_with_term(
+    connection: Connection,
+    project: int,
+    term: str,
+    others: list[tuple[str, ...]],
+    span: _NumberRange,
+    limit: int,
+) -> list[int]:
+    sql = (
+        "SELECT d.number FROM job_terms d WHERE d.project_id = ? AND d.term = ? AND d.number BETWEEN ? AND ?"
+    )
+    values: list[object] = [project, term, span.low, span.high]
+    for group in others:
+        sql += (
+            " AND EXISTS (SELECT 1 FROM job_terms t WHERE t.project_id = ?"
+            f" AND t.term IN ({placeholders(group)}) AND t.number = d.number)"
+        )
+        values += [project, *group]
+    if span.where:
+        sql += (
+            f" AND EXISTS (SELECT 1 FROM jobs j WHERE j.project_id = ? AND j.number = d.number{span.where})"
+        )
+        values += [project, *span.values]
+    sql += " ORDER BY d.number DESC LIMIT ?"
+    return [int(one[0]) for one in fetch_all(connection, sql, (*values, limit))]

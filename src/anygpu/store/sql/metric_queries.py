@@ -1,0 +1,133 @@
+"""Read metrics: in arrival order for followers, and by series for charts."""
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from anygpu.store.reports import MetricPoint, SeriesSummary
+from anygpu.store.sampling import downsample_indices
+from anygpu.store.search import storable_text
+from anygpu.store.sql.attempts import AttemptRecord
+from anygpu.store.sql.metric_encoding import SKETCH_GROUP, PointColumns, decode_points
+from anygpu.store.sql.metrics import SERIES_COLUMNS, MetricSeries, nan_if_none, unsorted_points
+from anygpu.store.sql.statements import fetch_all, fetch_one
+
+ROWS_PER_READ = 32  # rows
+# From so many points a drawn one on, sketches are fine enough: every bucket holds several sketched groups.
+DRAW_FROM_SKETCHES = SKETCH_GROUP
+
+
+def series_summaries(connection: Connection, attempt_id: int) -> list[SeriesSummary]:
+    sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ?"
+    known = [MetricSeries(*found) for found in fetch_all(connection, sql, (attempt_id,))]
+    return [
+        SeriesSummary(
+            name=series.name,
+            count=series.count,
+            min=nan_if_none(series.low),
+            max=nan_if_none(series.high),
+            last=nan_if_none(series.last),
+            last_step=series.last_step,
+        )
+        for series in sorted(known, key=lambda series: series.name)
+    ]
+
+
+def points_after(
+    connection: Connection, attempt: AttemptRecord, after: int, limit: int
+) -> tuple[list[MetricPoint], int]:
+    """Points of every metric after the cursor, in the order they came."""
+    names = {
+        found[0]: found[1]
+        for found in fetch_all(
+            connection, "SELECT series, name FROM metric_series WHERE attempt_id = ?", (attempt.id,)
+        )
+    }
+    points: list[MetricPoint] = []
+    for first, batch in _read_batches(connection, attempt.id, after):
+        skip = max(0, after + 1 - first)
+        part = batch.slice(skip, skip + limit - len(points))
+        points += map(MetricPoint, map(names.__getitem__, part.keys), part.steps, part.times, part.values)
+        after = first + skip + len(part) - 1
+        if len(points) >= limit:
+            return points, after
+    return points, max(after, attempt.metric_points)
+
+
+def _read_batches(connection: Connection, attempt_id: int, after: int) -> Iterator[tuple[int, PointColumns]]:
+    found = fetch_one(
+        connection,
+        "SELECT max(first) FROM metric_batches WHERE attempt_id = ? AND first <= ?",
+        (attempt_id, after + 1),
+    )
+    start = found[0] if found and found[0] is not None else 0
+    sql = "SELECT first, data FROM metric_batches WHERE attempt_id = ? AND first >= ? ORDER BY first LIMIT ?"
+    while batches := fetch_all(connection, sql, (attempt_id, start, ROWS_PER_READ)):
+        yield from ((first, decode_points(data)) for first, data in batches)
+        start = batches[-1][0] + 1
+
+
+def series_points_after(
+    connection: Connection, attempt: AttemptRecord, name: str, after: int, limit: int
+) -> tuple[list[MetricPoint], int]:
+    """Points of one metric after the cursor."""
+    series = _find_series(connection, attempt.id, name)
+    found = PointColumns.empty()
+    for chunk in _read_chunks(connection, attempt, series, after) if series else ():
+        found.extend(chunk.take(index for index, ordinal in enumerate(chunk.keys) if ordinal > after))
+        if len(found) >= limit:
+            part = found.slice(0, limit)
+            return _to_points(name, part), part.keys[-1]
+    return _to_points(name, found), max(after, attempt.metric_points)
+
+
+def _read_chunks(
+    connection: Connection, attempt: AttemptRecord, series: MetricSeries, after: int
+) -> Iterator[PointColumns]:
+    sql = (
+        "SELECT first, data FROM metric_chunks WHERE attempt_id = ? AND series = ? AND first > ? AND last > ?"
+        " ORDER BY first LIMIT ?"
+    )
+    start = 0
+    while chunks := fetch_all(connection, sql, (attempt.id, series.series, start, after, ROWS_PER_READ)):
+        yield from (decode_points(data) for _, data in chunks)
+        start = chunks[-1][0]
+    yield _unsorted_points(connection, attempt, series)
+
+
+def sample_series(
+    connection: Connection, attempt: AttemptRecord, name: str, max_count: int
+) -> list[MetricPoint]:
+    series = _find_series(connection, attempt.id, name)
+    if series is None:
+        return []
+    column = "sketch" if series.count > max_count * DRAW_FROM_SKETCHES else "data"
+    sql = f"SELECT {column} FROM metric_chunks WHERE attempt_id = ? AND series = ? ORDER BY first"
+    found = PointColumns.empty()
+    for (data,) in fetch_all(connection, sql, (attempt.id, series.series)):
+        found.extend(decode_points(data))
+    found.extend(_unsorted_points(connection, attempt, series))
+    return _to_points(name, found.take(downsample_indices(found.values, max_count)))
+
+
+def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSeries | None:
+    sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name = ?"
+    found = fetch_one(connection, sql, (attempt_id, storable_text(name)))
+    return MetricSeries(*found) if found else None
+
+
+def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: MetricSeries) -> PointColumns:
+    """Its points that are in no chunk yet, with ordinals for keys as in a chunk."""
+    points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
+    indices = [index for index, its in enumerate(points.keys) if its == series.series]
+    found = points.take(indices)
+    for place, index in enumerate(indices):
+        found.keys[place] = attempt.sorted_points + 1 + index
+    return found
+
+
+def _to_points(name: str, columns: PointColumns) -> list[MetricPoint]:
+    return [
+        MetricPoint(name, *rest) for rest in zip(columns.steps, columns.times, columns.values, strict=True)
+    ]

@@ -1,0 +1,205 @@
+"""Reports of agents in SQL: ingest, heartbeats, telemetry, and the queries that read them."""
+
+import asyncio
+
+# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Connection
+
+from anygpu.errors import ReportGap
+from anygpu.store.reports import (
+    LOG_QUOTA_BYTES,
+    LogPart,
+    MetricPoint,
+    ReportBatch,
+    ReportState,
+    SeriesSummary,
+)
+from anygpu.store.sampling import thin_evenly
+from anygpu.store.search import storable_text
+from anygpu.store.sql import attempts, logs, metric_queries, metrics
+from anygpu.store.sql.attempts import AttemptRecord, from_text, to_text
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import execute, fetch_all, placeholders
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class BatchedReader(Generic[Key, Value]):
+    """What is asked for in one turn of the event loop is read at once, after all of it was asked for."""
+
+    def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Value]]]) -> None:
+        self._read = read
+        self._pending: dict[Key, None] = {}  # by the next read
+        self._next_read: asyncio.Task[Mapping[Key, Value]] | None = None
+
+    async def get(self, key: Key) -> Value:
+        self._pending[key] = None
+        if self._next_read is None or self._next_read.done():  # done: it was cancelled before it began
+            self._next_read = asyncio.create_task(self._read_all())
+        # Shielded: one who no longer waits must not take the answer away from the others.
+        return (await asyncio.shield(self._next_read))[key]
+
+    async def _read_all(self) -> Mapping[Key, Value]:
+        asked, self._pending, self._next_read = [*self._pending], {}, None
+        return await self._read(asked)
+
+
+MAX_TELEMETRY_SAMPLES = 2000
+
+
+def _store_telemetry(
+    connection: Connection, attempt: AttemptRecord, samples: Sequence[Mapping[str, Any]]
+) -> None:
+    for sample in samples:
+        attempt.telemetry = to_text(sample)
+        attempt.telemetry_seen += 1
+        if attempt.telemetry_seen % attempt.telemetry_stride == 0:
+            sql = "INSERT INTO telemetry (attempt_id, number, data) VALUES (?, ?, ?)"
+            execute(connection, sql, (attempt.id, attempt.telemetry_seen, attempt.telemetry))
+    if attempt.telemetry_seen // attempt.telemetry_stride > MAX_TELEMETRY_SAMPLES:
+        attempt.telemetry_stride *= 2
+        sql = "DELETE FROM telemetry WHERE attempt_id = ? AND number % ? <> 0"
+        execute(connection, sql, (attempt.id, attempt.telemetry_stride))
+
+
+def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: int) -> list[dict[str, Any]]:
+    sql = "SELECT number, data FROM telemetry WHERE attempt_id = ? ORDER BY number"
+    found = fetch_all(connection, sql, (attempt.id,))
+    texts = [data for _, data in found]
+    if attempt.telemetry_seen and (not found or found[-1][0] != attempt.telemetry_seen):
+        texts.append(attempt.telemetry)
+    return [from_text(text) for text in thin_evenly(texts, max_count)]
+
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class SqlReports:
+    """An `Evidence`. What `ingest` has answered is on the disk."""
+
+    def __init__(self, database: Database, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
+        self._database = database
+        self._log_quota_bytes = log_quota_bytes
+        self._state_reader = BatchedReader(self.states)
+
+    async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
+        def work(connection: Connection) -> ReportState:
+            state = attempts.lock(connection, job_id, attempt)
+            if batch.first > state.acked + 1:
+                raise ReportGap(expected=state.acked + 1)
+            state.beats += 1
+            state.last_seen_ms = at_ms
+            if batch.last > state.acked:
+                _store_new_frames(connection, state, batch, self._log_quota_bytes)
+            attempts.save(connection, state)
+            return state.report_state()
+
+        return await self._database.write(work)
+
+    async def record_heartbeat(self, job_id: str, attempt: int, *, at_ms: int) -> ReportState:
+        return await self._database.write(
+            lambda connection: attempts.record_heartbeat(connection, job_id, attempt, at_ms)
+        )
+
+    async def state(self, job_id: str, attempt: int) -> ReportState:
+        return await self._state_reader.get((job_id, attempt))
+
+    async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
+        def work(connection: Connection) -> dict[tuple[str, int], ReportState]:
+            found: dict[tuple[str, int], ReportState] = dict.fromkeys(keys, ReportState())
+            for start in range(0, len(keys), 500):
+                part = keys[start : start + 500]
+                jobs = list(dict.fromkeys(storable_text(job_id) for job_id, _ in part))
+                numbers = list(dict.fromkeys(number for _, number in part))  # earlier ones stay unread
+                sql = f"SELECT {attempts.COLUMNS} FROM attempts WHERE job_id IN ({placeholders(jobs)})"
+                sql += f" AND number IN ({placeholders(numbers)})"
+                states = (AttemptRecord(*one) for one in fetch_all(connection, sql, [*jobs, *numbers]))
+                found |= {
+                    (s.job_id, s.number): s.report_state() for s in states if (s.job_id, s.number) in found
+                }
+            return found
+
+        return await self._database.read(work)
+
+    async def points(
+        self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
+    ) -> tuple[Sequence[MetricPoint], int]:
+        after = max(after, 0)
+
+        def work(connection: Connection, state: AttemptRecord) -> tuple[Sequence[MetricPoint], int]:
+            if name is None:
+                return metric_queries.points_after(connection, state, after, limit)
+            return metric_queries.series_points_after(connection, state, name, after, limit)
+
+        if limit < 1:
+            return [], after
+        return await self._read_attempt(job_id, attempt, work, ([], after))
+
+    async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]:
+        return await self._read_attempt(
+            job_id,
+            attempt,
+            lambda connection, state: metric_queries.series_summaries(connection, state.id),
+            [],
+        )
+
+    async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
+        return await self._read_attempt(
+            job_id,
+            attempt,
+            lambda connection, state: metric_queries.sample_series(connection, state, name, max_count),
+            [],
+        )
+
+    async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
+        return await self._read_attempt(
+            job_id, attempt, lambda connection, state: _read_telemetry(connection, state, max_count), []
+        )
+
+    async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
+        return await self._read_attempt(
+            job_id,
+            attempt,
+            lambda connection, state: logs.read(connection, state, offset, limit),
+            LogPart(start=0, data=b"", end=0),
+        )
+
+    async def _read_attempt(
+        self, job_id: str, number: int, read: Callable[[Connection, AttemptRecord], T], nothing: T
+    ) -> T:
+        """What is read of an attempt, or nothing when nothing was heard of it."""
+
+        def work(connection: Connection) -> T:
+            state = attempts.find(connection, job_id, number)
+            return nothing if state is None else read(connection, state)
+
+        return await self._database.read(work)
+
+
+def _store_new_frames(
+    connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int
+) -> None:
+    """What is new in the batch: every frame after the highest one stored."""
+    acked = state.acked
+    data = b"".join(_after(batch.logs, acked))
+    if data:
+        logs.store(connection, state, data, log_quota_bytes)
+    points = [point for frame in _after(batch.points, acked) for point in frame]
+    if points:
+        metrics.store(connection, state, points)
+    _store_telemetry(connection, state, list(_after(batch.telemetry, acked)))
+    state.dropped_points += sum(_after(batch.dropped, acked))
+    state.phase = next(reversed(list(_after(batch.phases, acked))), state.phase)
+    if batch.progress is not None:
+        state.progress = attempts.to_text(batch.progress)
+    state.acked = batch.last
+    state.pruned = False
+
+
+def _after(frames: Sequence[tuple[int, S]], acked: int) -> Iterable[S]:
+    return (content for seq, content in frames if seq > acked)

@@ -1,0 +1,1 @@
+"""Encrypted values: secrets of projects and credentials of backend profiles."""
