@@ -14,8 +14,8 @@ from tests.unit.trainers.tabular.tables import penguins
 from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import BadConfig, get_trainer
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.tabular import learning
-from anygpu.trainers.tabular.saying import says
+from anygpu.trainers.tabular import estimators
+from anygpu.trainers.tabular.predictions import make_predictor
 from anygpu.trainers.tabular.settings import MODELS
 
 ROUNDS = 12
@@ -104,8 +104,8 @@ def rows(classes: int) -> tuple[Any, Any]:
 
 def grown(model: str, classes: int, inputs: Any, target: Any, *, epochs: int, rounds: int) -> Iterator[Any]:
     config = TrainingConfig(model=model, epochs=epochs, batch_size=8, options=FEW)
-    estimator = learning.new(config, "classification" if classes else "regression")
-    learn = learning.by_rounds(MODELS[model])
+    estimator = estimators.new_estimator(config, "classification" if classes else "regression")
+    learn = estimators.by_rounds(MODELS[model])
     for number in range(epochs):
         learn(estimator, inputs, target, number=number, rounds=rounds, seed=0)
         yield estimator
@@ -117,13 +117,13 @@ def test_rounds_one_after_the_other_are_those_of_one_training_and_say_the_same(
     model: str, classes: int
 ) -> None:
     inputs, target = rows(classes)
-    step_by_step, held = says(MODELS[model], inputs), None
+    step_by_step, held = make_predictor(MODELS[model], inputs), None
     for number, estimator in enumerate(grown(model, classes, inputs, target, epochs=6, rounds=2), 1):
         at_once = estimator.predict_proba(inputs) if classes else estimator.predict(inputs)
         assert numpy.allclose(step_by_step(estimator), at_once, rtol=1e-4, atol=1e-6)
         if number == 4:
-            held, then = learning.held(MODELS[model], estimator), at_once
-    assert numpy.array_equal(says(MODELS[model], inputs)(estimator), step_by_step(estimator))
+            held, then = estimators.hold_estimator(MODELS[model], estimator), at_once
+    assert numpy.array_equal(make_predictor(MODELS[model], inputs)(estimator), step_by_step(estimator))
     assert held is not None
     best = held()
     assert numpy.array_equal(best.predict_proba(inputs) if classes else best.predict(inputs), then)

@@ -10,7 +10,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from anygpu.trainers import data
-from anygpu.trainers.data.images import BadImage, inspected, measured
+from anygpu.trainers.data.image_files import BadImage, inspect_image, read_size
 
 
 def photo(number: int, format: str, **settings: object) -> bytes:
@@ -44,9 +44,9 @@ def test_what_pillow_writes_is_a_whole_image(
     content = photo(1, format, **settings)
     path = tmp_path / "image"
     path.write_bytes(content)
-    found = inspected([path])[path]
+    found = inspect_image([path])[path]
     assert not isinstance(found, BadImage), found
-    assert (found.width, found.height) == (64, 48) == measured(content)
+    assert (found.width, found.height) == (64, 48) == read_size(content)
 
 
 @pytest.mark.parametrize(("format", "settings"), FORMATS[:7])
@@ -54,14 +54,14 @@ def test_a_cut_image_is_noticed_without_decoding(format: str, settings: dict[str
     content = photo(2, format, **settings)
     for length in range(0, len(content) - 1, max(1, len(content) // 50)):
         with pytest.raises(BadImage):
-            measured(content[:length])
+            read_size(content[:length])
 
 
 def test_damage_that_leaves_the_structure_whole_is_found_by_decoding(tmp_path: Path) -> None:
     content = photo(3, "TIFF", compression="tiff_lzw")
     path = tmp_path / "image.tif"
     path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
-    assert isinstance(inspected([path])[path], BadImage)
+    assert isinstance(inspect_image([path])[path], BadImage)
 
 
 def test_a_dataset_with_one_undecodable_image_is_refused(tmp_path: Path) -> None:

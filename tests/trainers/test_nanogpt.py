@@ -11,7 +11,7 @@ from tests.trainers.comparing import chosen_steps, killed_and_resumed, left_behi
 
 from anygpu.testing.training_process import TrainingProcess
 from anygpu.trainers import BadDataset, get_trainer
-from anygpu.trainers.nanogpt.model import Gpt, Shape
+from anygpu.trainers.nanogpt.model import Gpt, GptShape
 
 WHO = ("the cat", "a dog", "my friend", "the old king", "a small bird")
 DOES = ("sees", "follows", "likes", "finds", "hears")
@@ -87,7 +87,7 @@ def test_gradients_of_several_batches_are_those_of_one_large_one(sentences: Path
 
 def test_no_token_sees_what_comes_after_it() -> None:
     torch.manual_seed(0)
-    model = Gpt(Shape(tokens=11, block_size=8, layers=2, heads=2, width=8, dropout=0.1)).eval()
+    model = Gpt(GptShape(tokens=11, block_size=8, layers=2, heads=2, width=8, dropout=0.1)).eval()
     tokens = torch.randint(11, (1, 8))
     changed = tokens.clone()
     changed[0, 5] = (changed[0, 5] + 1) % 11

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from tests.trainers.pictures import CLASSES, draw_folder
 
 from anygpu.trainers import AnyTrainer, BadConfig, BadDataset, TrainingResult, get_trainer
-from anygpu.trainers.torch.models import Normalised, small_cnn
+from anygpu.trainers.torch.models import NormalizedModel, small_cnn
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "image_size": 32, "threads": 1, "device": "cpu"}
 BAR = 0.9  # one in three is chance
@@ -56,7 +56,7 @@ def test_somebody_with_the_weights_alone_can_use_them(trained: TrainingResult) -
         network.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
     images = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        mine = Normalised(network).eval()(images)
+        mine = NormalizedModel(network).eval()(images)
     session = onnxruntime.InferenceSession(str(trained.exports[0].path), providers=["CPUExecutionProvider"])
     theirs = torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
     assert torch.allclose(mine, theirs, atol=1e-4)

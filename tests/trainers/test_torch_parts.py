@@ -9,17 +9,16 @@ import torch
 from PIL import Image, ImageDraw
 from tests.trainers.pictures import draw_folder
 
-from anygpu.trainers.torch import schedules, state
-from anygpu.trainers.torch.images import Augmentation, Images
-from anygpu.trainers.torch.loading import loader
-from anygpu.trainers.torch.sampling import Batches
-from anygpu.trainers.torch.scores import Scores
+from anygpu.trainers.torch import learner, state
+from anygpu.trainers.torch.classification import ClassificationScores
+from anygpu.trainers.torch.images import Augmentation, AugmentedImages, loader
+from anygpu.trainers.torch.sampling import BatchSampler
 
 CPU = torch.device("cpu")
 
 
 def test_batches_from_the_middle_of_an_epoch_are_those_of_the_whole_epoch() -> None:
-    batches = Batches(50, 8, seed=3)
+    batches = BatchSampler(50, 8, seed=3)
     batches.start(2, 0)
     whole = list(batches)
     assert sorted(index for batch in whole for _, index in batch) == list(range(50))
@@ -31,7 +30,7 @@ def test_batches_from_the_middle_of_an_epoch_are_those_of_the_whole_epoch() -> N
 def test_each_epoch_and_each_seed_has_an_order_of_its_own() -> None:
     orders = set()
     for seed, epoch in ((0, 0), (0, 1), (1, 0)):
-        batches = Batches(50, 50, seed)
+        batches = BatchSampler(50, 50, seed)
         batches.start(epoch, 0)
         orders.add(tuple(index for _, index in next(iter(batches))))
     assert len(orders) == 3
@@ -40,8 +39,8 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own() -> None:
 def test_a_sample_looks_the_same_whichever_process_loads_it(tmp_path: Path) -> None:
     root = draw_folder(tmp_path, each=4)
     items = [(path, 0) for path in sorted(root.rglob("*.png"))]
-    images = Images(items, 16, 0, Augmentation(flip=0.5, crop=0.5, rotate=20, jitter=0.3))
-    batches = Batches(len(items), 4, seed=0)
+    images = AugmentedImages(items, 16, 0, Augmentation(flip=0.5, crop=0.5, rotate=20, jitter=0.3))
+    batches = BatchSampler(len(items), 4, seed=0)
     alone, together = (loader(images, batches, workers, CPU) for workers in (0, 2))
     for epoch in range(2):
         batches.start(epoch, 1)
@@ -58,15 +57,15 @@ def test_a_wide_image_is_cut_and_not_squeezed(tmp_path: Path) -> None:
         ImageDraw.Draw(image).line((x, 0, x, 39), fill=(0, 0, 250), width=5)
     image.save(tmp_path / "wide.png")
     for augmentation in (None, Augmentation(flip=0, crop=1, rotate=0, jitter=0)):
-        blue = Images([(tmp_path / "wide.png", 0)], 40, 0, augmentation)[0, 0][0][2].mean(0)
+        blue = AugmentedImages([(tmp_path / "wide.png", 0)], 40, 0, augmentation)[0, 0][0][2].mean(0)
         stripes = int((torch.diff((blue > 0.5).int()) == 1).sum())
         assert 3 <= stripes <= 4  # of the twelve: a third of the width is seen, at its true scale
 
 
 def test_starting_a_loader_draws_nothing_from_the_training_s_chance(tmp_path: Path) -> None:
-    images = Images([(path, 0) for path in draw_folder(tmp_path, each=2).rglob("*.png")], 8, 0, None)
+    images = AugmentedImages([(path, 0) for path in draw_folder(tmp_path, each=2).rglob("*.png")], 8, 0, None)
     before = torch.get_rng_state()
-    list(loader(images, Batches(6, 2, seed=0), 0, CPU))
+    list(loader(images, BatchSampler(6, 2, seed=0), 0, CPU))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -109,17 +108,17 @@ def test_a_state_that_holds_code_is_refused(tmp_path: Path) -> None:
 def test_the_learning_rate_is_a_function_of_the_step(
     name: str, start: float, middle: float, end: float
 ) -> None:
-    rate = schedules.schedule(name, 300)
+    rate = learner.schedule(name, 300)
     assert [rate(0), rate(150), rate(299)] == pytest.approx([start, middle, end], abs=1e-3)
 
 
 def test_a_warm_up_rises_to_the_whole_rate_and_cosine_ends_at_its_floor() -> None:
-    rate = schedules.schedule("cosine", 100, warmup=10, floor=0.1)
+    rate = learner.schedule("cosine", 100, warmup=10, floor=0.1)
     assert [rate(0), rate(4), rate(10), rate(100)] == pytest.approx([0.1, 0.5, 1.0, 0.1])
 
 
 def test_scores_are_those_counted_by_hand() -> None:
-    scores = Scores(("a", "b", "c"))
+    scores = ClassificationScores(("a", "b", "c"))
     scores.add(torch.eye(3)[[0, 0, 1, 1, 2]], torch.tensor([0, 1, 1, 1, 0]))
     found = scores.metrics()
     assert (found["accuracy"], found["f1/a"], found["f1/b"], found["f1/c"]) == pytest.approx(
@@ -129,7 +128,7 @@ def test_scores_are_those_counted_by_hand() -> None:
 
 
 def test_top_five_is_counted_where_there_are_more_than_five_classes() -> None:
-    scores = Scores(tuple("abcdefg"))
+    scores = ClassificationScores(tuple("abcdefg"))
     logits = torch.arange(7.0).repeat(2, 1)
     scores.add(logits, torch.tensor([2, 1]))  # the third of seven from below is among the top five
     assert scores.metrics()["top5_accuracy"] == 0.5

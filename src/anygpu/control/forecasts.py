@@ -31,7 +31,7 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.reports import MetricPoint, Reports, ReportState
 from anygpu.store.scope import SYSTEM
-from anygpu.trainers.registry import grows
+from anygpu.trainers.registry import steps_grow as grows
 
 SAVE_S = 5.0
 TEARDOWN_S, TEARDOWN_PAID_S = (

@@ -39,7 +39,7 @@ def dataset_problems(spec: JobSpec) -> list[Problem]:
         return [Problem("dataset", str(path), f"there is no file or directory {str(path)!r}{where}")]
     try:
         kind = registry.find(spec.trainer)
-        kind.check_dataset(kind.configured(spec.config), path)
+        kind.check_dataset(kind.parse_settings(spec.config), path)
     except BadDataset as error:
         return [Problem("dataset", str(each.path), str(each)) for each in error.findings[: error.SHOWN]]
     except (ImportError, MissingExtra):

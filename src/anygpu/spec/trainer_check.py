@@ -24,7 +24,7 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
             yield Problem("trainer", spec.trainer, f"there is no trainer {spec.trainer!r}", near)
         return
     try:
-        registry.find(spec.trainer).configured(spec.config)
+        registry.find(spec.trainer).parse_settings(spec.config)
     except BadConfig as error:
         yield from (_problem(line, spec) for line in str(error).splitlines())
     except ImportError:

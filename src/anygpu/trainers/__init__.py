@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import At, Context, JobContext, LocalContext, PrintingContext, surrounding
+from anygpu.trainers.context import At, Context, JobContext, LocalContext, PrintingContext, current_context
 from anygpu.trainers.contract import AnyTrainer, Trainer
 from anygpu.trainers.errors import (
     BadConfig,
@@ -27,7 +27,7 @@ from anygpu.trainers.errors import (
 )
 from anygpu.trainers.registry import find, names
 from anygpu.trainers.result import Export, Timing, TrainingResult
-from anygpu.trainers.trackers import tracked, wanted
+from anygpu.trainers.trackers import requested_trackers, with_trackers
 
 __all__ = [
     "Accepts",
@@ -73,11 +73,13 @@ def get_trainer(
     """
     kind = find(framework)
     output = Path(output_dir)
-    config = kind.configured(settings)
-    surroundings = context or surrounding(output, resume=resume)
+    config = kind.parse_settings(settings)
+    surroundings = context or current_context(output, resume=resume)
     return kind(
         config,
         dataset_path=None if dataset_path is None else Path(dataset_path),
         output_dir=output,
-        context=tracked(surroundings, wanted(track), trainer=kind.name, config=config, output=output),
+        context=with_trackers(
+            surroundings, requested_trackers(track), trainer=kind.name, config=config, output=output
+        ),
     )

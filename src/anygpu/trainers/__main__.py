@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers import Context, PrintingContext, TrainerError, get_trainer
-from anygpu.trainers.context import surrounding
+from anygpu.trainers.context import current_context
 
 USAGE_ERROR = 2
 
@@ -51,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
 def _context(args: argparse.Namespace) -> Context:
     output = Path(args.output)
     return (
-        PrintingContext(output, resume=args.resume) if args.json else surrounding(output, resume=args.resume)
+        PrintingContext(output, resume=args.resume)
+        if args.json
+        else current_context(output, resume=args.resume)
     )
 
 

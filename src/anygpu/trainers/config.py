@@ -79,24 +79,24 @@ class Accepts:
 def make_config(trainer: str, accepts: Accepts, given: Mapping[str, Any]) -> TrainingConfig:
     """Everything that is wrong is said at once."""
     trouble: list[str] = []
-    settings, options = _sorted_out(trainer, accepts, given, trouble)
+    settings, options = _split_settings(trainer, accepts, given, trouble)
     merged = {**accepts.defaults, **settings}
     values = {name: _value(name, value, trouble) for name, value in merged.items()}
     if trouble:
         raise BadConfig("\n".join(trouble))
     config = replace(TrainingConfig(**values), options=options)
-    trouble += _misfits(config, accepts)
+    trouble += _wrong_types(config, accepts)
     if trouble:
         raise BadConfig("\n".join(trouble))
     return config
 
 
-def _sorted_out(
+def _split_settings(
     trainer: str, accepts: Accepts, given: Mapping[str, Any], trouble: list[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     settings: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    for spelled, value in {**given, **_nested(given, trouble)}.items():
+    for spelled, value in {**given, **_flatten(given, trouble)}.items():
         name = spelled if spelled in accepts.options else ALIASES.get(spelled, spelled)
         if name in accepts.ignores:
             trouble.append(f"{spelled}: means nothing to trainer {trainer!r}")
@@ -107,11 +107,11 @@ def _sorted_out(
         elif name in accepts.options or accepts.any_option:
             options[name] = value
         else:
-            trouble.append(_unknown(trainer, spelled, accepts))
+            trouble.append(_unknown_setting_problem(trainer, spelled, accepts))
     return settings, options
 
 
-def _nested(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
+def _flatten(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
     nested = given.get("options") or {}
     if isinstance(nested, Mapping):
         return nested
@@ -119,7 +119,7 @@ def _nested(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
     return {}
 
 
-def _unknown(trainer: str, name: str, accepts: Accepts) -> str:
+def _unknown_setting_problem(trainer: str, name: str, accepts: Accepts) -> str:
     known = (UNIVERSAL - accepts.ignores) | accepts.options
     return f"{name}: trainer {trainer!r} has no such setting{_nearest(name, known)}"
 
@@ -140,7 +140,7 @@ def _value(name: str, value: Any, trouble: list[str]) -> Any:
     return made
 
 
-def _misfits(config: TrainingConfig, accepts: Accepts) -> list[str]:
+def _wrong_types(config: TrainingConfig, accepts: Accepts) -> list[str]:
     named = (
         ("task", (config.task,), accepts.tasks),
         ("optimizer", (config.optimizer,), accepts.optimizers),

@@ -57,7 +57,7 @@ class Context(Protocol):
 
 
 @runtime_checkable
-class KnowsTheEnd(Protocol):
+class EndAware(Protocol):
     """A context that has something to do when training has ended."""
 
     def end(self, status: str) -> None:
@@ -66,7 +66,7 @@ class KnowsTheEnd(Protocol):
 
 
 @runtime_checkable
-class AddsToCheckpoints(Protocol):
+class CheckpointExtender(Protocol):
     """A context that has something of its own to come back with a checkpoint."""
 
     def add_to(self, draft: Path) -> None:
@@ -155,7 +155,7 @@ class PrintingContext(LocalContext):
         sys.stdout.flush()
 
 
-def surrounding(output_dir: Path, *, resume: bool = False) -> Context:
+def current_context(output_dir: Path, *, resume: bool = False) -> Context:
     """The job's, inside one; else the output directory's."""
     return JobContext() if os.environ.get("ANYGPU_DIR") else LocalContext(output_dir, resume=resume)
 

@@ -1,28 +1,73 @@
-"""The contract of a trainer, and the loop that drives it: restore, epochs, checkpoints, best weights, exports.
+"""The trainer contract and the loop that runs it: restore, epochs, checkpoints, best weights, exports.
 
-Killed anywhere, a training goes on from its last checkpoint: the loop keeps its own place (`Progress`) beside what the
-trainer saves, and `train_epoch` goes on from `progress.step_in_epoch`.
+A training that is killed continues from its last checkpoint. The loop stores its own position (`Progress`) next to
+the state that the trainer saves, and `train_epoch` continues at `progress.step_in_epoch`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from anygpu.trainers import card
-from anygpu.trainers.cadence import Cadence
+from anygpu.trainers import model_card
 from anygpu.trainers.config import Accepts, TrainingConfig, make_config
-from anygpu.trainers.context import AddsToCheckpoints, At, Context, KnowsTheEnd
+from anygpu.trainers.context import At, CheckpointExtender, Context, EndAware
 from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
 
+SHARE = 0.01
+SOONEST_S = 5.0  # with a model that is saved in no time, no more often than this
+PATIENCE = (
+    3.0  # where best weights alone use the share up, checkpoints still come: at a third of their usual rate
+)
+
+
+class CheckpointTimer:
+    """Knows how long saving took and training has run. Best weights and checkpoints share what saving may cost."""
+
+    def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every_s = every_s
+        self._clock = clock
+        self._began = self._saved_at = clock()
+        self._earlier_s = self._earlier_stood_s = 0.0  # of earlier attempts
+        self._stood_s = self._cost_s = 0.0
+
+    def is_due(self) -> bool:
+        since_s = self._clock() - self._saved_at
+        if self._every_s is not None:
+            return since_s >= self._every_s
+        affordable = self._stood_s + self._cost_s <= SHARE * (self._clock() - self._began)
+        first = self._saved_at == self._began
+        overdue = first or since_s >= PATIENCE * self._cost_s / SHARE
+        return since_s >= SOONEST_S and (affordable or overdue)
+
+    @contextlib.contextmanager
+    def standstill(self, *, to_resume: bool = True) -> Iterator[None]:
+        """Training waits meanwhile. Best weights are nothing to resume from: they cost, but put no checkpoint off."""
+        began = self._clock()
+        yield
+        ended = self._clock()
+        self._stood_s += ended - began
+        if to_resume:
+            self._cost_s, self._saved_at = ended - began, ended
+
+    def spent(self) -> tuple[float, float]:
+        """Seconds of training in all, and how many of them it stood still."""
+        return self._earlier_s + self._clock() - self._began, self._earlier_stood_s + self._stood_s
+
+    def continue_from(self, progress: Progress) -> None:
+        self._earlier_s, self._earlier_stood_s = progress.training_s, progress.checkpoint_s
+
+
 LAST, PREVIOUS = "last", "previous"
-Written = Callable[[Path, str], Path]  # directory and stem -> the file
+WeightsWriter = Callable[[Path, str], Path]  # directory and stem -> the file
 
 
 class AnyTrainer(ABC):
@@ -44,13 +89,15 @@ class AnyTrainer(ABC):
         self.context = context
         self.progress = Progress()
         self.data_hash = ""  # set by `prepare_dataset`: what the model card says it was trained on
-        self._cadence = Cadence(config.checkpoint_every_s)
+        self._timer = CheckpointTimer(config.checkpoint_every_s)
         self._best: Path | None = None
-        self._best_untold = False
-        self._held: Written | None = None  # the best weights, where they are not on the disk yet
+        self._best_unreported = False
+        self._held_weights: WeightsWriter | None = (
+            None  # the best weights, where they are not on the disk yet
+        )
 
     @classmethod
-    def configured(cls, settings: Mapping[str, Any]) -> TrainingConfig:
+    def parse_settings(cls, settings: Mapping[str, Any]) -> TrainingConfig:
         """The settings, checked. Needs no framework: a job's are checked before a machine is rented for it."""
         config = make_config(cls.name, cls.accepts, settings)
         cls.check(config)
@@ -97,7 +144,7 @@ class AnyTrainer(ABC):
     def save_weights(self, directory: Path, stem: str) -> Path | None:
         """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: nothing to save."""
 
-    def hold_weights(self) -> Written | None:
+    def hold_weights(self) -> WeightsWriter | None:
         """What `save_weights` would write now, copied in memory to be written later; None: writing it is as quick."""
         return None
 
@@ -115,14 +162,14 @@ class AnyTrainer(ABC):
         """From the last checkpoint, or from nothing, to the exported model."""
         status = "failed"
         try:
-            result = self._trained()
+            result = self._run()
             status = "stopped" if result.stopped else "finished"
             return result
         finally:
-            if isinstance(self.context, KnowsTheEnd):
+            if isinstance(self.context, EndAware):
                 self.context.end(status)
 
-    def _trained(self) -> TrainingResult:
+    def _run(self) -> TrainingResult:
         self.require()
         self.output_dir.mkdir(parents=True, exist_ok=True)
         try:
@@ -133,7 +180,7 @@ class AnyTrainer(ABC):
             self.checkpoint(wait=True)
         except Stopped:
             return self._result(stopped=True)
-        return self._finished()
+        return self._finish()
 
     @abstractmethod
     def fit(self) -> None:
@@ -164,27 +211,27 @@ class AnyTrainer(ABC):
 
     def checkpoint(self, *, wait: bool = False) -> None:
         """Save now. What is being written replaces the last one only when it is whole."""
-        with self._cadence.standstill():
+        with self._timer.standstill():
             place = self._checkpoints()
             draft = place / "draft"
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
             self.save_checkpoint(draft)
-            self._write_held()
-            self._save_place(draft)
-            if isinstance(self.context, AddsToCheckpoints):
+            self._write_held_weights()
+            self._save_progress(draft)
+            if isinstance(self.context, CheckpointExtender):
                 self.context.add_to(draft)
             _replace(draft, place / LAST, place / PREVIOUS)
             self.context.checkpoint(place / LAST, step=self.progress.step, wait=wait)
-            self._tell_best()
+            self._report_best()
 
     def restore(self) -> None:
         found = self.context.restore()
         if found is None:
             return
         self.progress = Progress.load(found / "progress.json")
-        self._cadence.resumed(self.progress)
-        self._best = self._brought_back(found)
+        self._timer.continue_from(self.progress)
+        self._best = self._restore_best(found)
         self.load_checkpoint(found)
 
     def require(self) -> None:
@@ -202,33 +249,33 @@ class AnyTrainer(ABC):
         if self.context.should_stop():
             self.checkpoint(wait=True)
             raise Stopped
-        if self._cadence.is_due():
+        if self._timer.is_due():
             self.checkpoint()
 
     def _keep_best(self) -> None:
-        with self._cadence.standstill(to_resume=False):
-            self._held = self.hold_weights()
-            if self._held is None:
-                self._best, self._best_untold = self.save_weights(self.output_dir, "best"), True
+        with self._timer.standstill(to_resume=False):
+            self._held_weights = self.hold_weights()
+            if self._held_weights is None:
+                self._best, self._best_unreported = self.save_weights(self.output_dir, "best"), True
 
-    def _write_held(self) -> None:
+    def _write_held_weights(self) -> None:
         """Before a checkpoint that counts the held epoch as the best so far."""
-        if self._held is not None:
-            self._best, self._best_untold = self._held(self.output_dir, "best"), True
-            self._held = None
+        if self._held_weights is not None:
+            self._best, self._best_unreported = self._held_weights(self.output_dir, "best"), True
+            self._held_weights = None
 
-    def _tell_best(self) -> None:
-        if self._best is not None and self._best_untold:
+    def _report_best(self) -> None:
+        if self._best is not None and self._best_unreported:
             self.context.best(self._best)
-            self._best_untold = False
+            self._best_unreported = False
 
-    def _save_place(self, draft: Path) -> None:
-        self.progress.training_s, self.progress.checkpoint_s = self._cadence.spent()
+    def _save_progress(self, draft: Path) -> None:
+        self.progress.training_s, self.progress.checkpoint_s = self._timer.spent()
         self.progress.save(draft / "progress.json")
         if self._best is not None:
             _copy(self._best, draft / self._best.name)
 
-    def _brought_back(self, checkpoint: Path) -> Path | None:
+    def _restore_best(self, checkpoint: Path) -> Path | None:
         """The best weights so far, which came with the checkpoint."""
         found = next(iter(sorted(checkpoint.glob("best*"))), None)
         if found is None:
@@ -238,7 +285,7 @@ class AnyTrainer(ABC):
 
     # -- the end ----------------------------------------------------------------------------------------------
 
-    def _finished(self) -> TrainingResult:
+    def _finish(self) -> TrainingResult:
         last = self.save_weights(self.output_dir, "last")
         if self._best is not None:
             self.load_weights(self._best)
@@ -246,7 +293,7 @@ class AnyTrainer(ABC):
         exports.mkdir(exist_ok=True)
         made = tuple(self.export_model(format, exports) for format in self.config.export)
         result = self._result(last=last, exports=made)
-        card.write(self, result, self.output_dir / "model-card.md")
+        model_card.write(self, result, self.output_dir / "model-card.md")
         result.save(self.output_dir / "result.json")
         for path in (*(each.path for each in made), self.output_dir / "model-card.md"):
             self.context.artifact(path)
@@ -256,7 +303,7 @@ class AnyTrainer(ABC):
         self, *, last: Path | None = None, exports: tuple[Export, ...] = (), stopped: bool = False
     ) -> TrainingResult:
         progress = self.progress
-        training_s, checkpoint_s = self._cadence.spent()
+        training_s, checkpoint_s = self._timer.spent()
         return TrainingResult(
             trainer=self.name,
             metrics=progress.best_metrics(),

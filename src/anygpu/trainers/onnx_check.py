@@ -10,7 +10,9 @@ from anygpu.trainers.errors import BadExport
 from anygpu.trainers.result import Export
 
 
-def checked(path: Path, inputs: Mapping[str, Any], expected: Sequence[Any], *, tolerance: float) -> Export:
+def compare_with_model(
+    path: Path, inputs: Mapping[str, Any], expected: Sequence[Any], *, tolerance: float
+) -> Export:
     """Runs `path` in onnxruntime on `inputs` (arrays by name); BadExport when an output differs by more."""
     import numpy
     import onnx

@@ -1,8 +1,9 @@
-"""Trainers by name: the built-in ones, those of installed packages, and one in a file of yours."""
+"""Find trainers by name: built-in ones, those of installed packages, and classes in a user's file."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import re
@@ -15,7 +16,7 @@ from typing import Any
 
 from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import NoSuchTrainer, TrainerError
-from anygpu.trainers.plugins import adapted, lend_names, registry
+from anygpu.trainers.plugins import adapt, install_import_alias, registry
 
 ENTRY_POINTS = "anygpu.trainers"
 # Where each lives; nothing of it is imported before it is asked for.
@@ -56,35 +57,35 @@ MODEL_NAMES = {
 
 def find(name: str) -> type[AnyTrainer]:
     """`yolo`, a name of an installed package's, a registered plugin's, or `./my_trainer.py:Mine`."""
-    return as_trainer(found(name), name)
+    return as_trainer(load(name), name)
 
 
-def found(name: str) -> object:
+def load(name: str) -> object:
     """What goes by this name, be it a trainer or a model plugin."""
     if ".py" in name:
         return _from_file(name)
-    known, model = understood(name)
+    known, model = parse_name(name)
     if known:
-        return _with_model(_imported(BUILT_IN[known]), model)
+        return _with_model(_import_attribute(BUILT_IN[known]), model)
     if name in registry.list_models():
         return registry.get_model(name)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return entry.load()
-    raise NoSuchTrainer(f"there is no trainer {name!r}{_nearest(name)}")
+    raise NoSuchTrainer(f"there is no trainer {name!r}{_suggestion(name)}")
 
 
 def is_built_in(name: str) -> bool:
-    return bool(understood(name)[0])
+    return bool(parse_name(name)[0])
 
 
-def grows(name: str, settings: Mapping[str, Any]) -> bool:
+def steps_grow(name: str, settings: Mapping[str, Any]) -> bool:
     """Whether steps of this training take longer and longer. Only our own are asked: nobody else's code is run."""
     if not is_built_in(name):
         return False
     try:
         kind = find(name)
-        return kind.grows(kind.configured(settings))
+        return kind.grows(kind.parse_settings(settings))
     except (ImportError, TrainerError):
         return False
 
@@ -99,7 +100,7 @@ def defaults(name: str) -> Mapping[str, Any]:
         return {}
 
 
-def understood(name: str) -> tuple[str, str]:
+def parse_name(name: str) -> tuple[str, str]:
     """Which trainer of ours is meant, and which model of it, where the name says one; ("", "") for others'.
 
     `yolo`, `yolo/yolo11n`, `yolo11n` and `resnet50` are all ways to say it.
@@ -120,7 +121,7 @@ def names() -> list[str]:
 def as_trainer(found: object, name: str) -> type[AnyTrainer]:
     if isinstance(found, type) and issubclass(found, AnyTrainer):
         return found
-    adapter = adapted(found)
+    adapter = adapt(found)
     if adapter is not None:
         return adapter
     raise NoSuchTrainer(
@@ -137,7 +138,7 @@ def _with_model(found: object, model: str) -> object:
     return type(found.__name__, (found,), {"accepts": replace(found.accepts, defaults=defaults)})
 
 
-def _imported(place: str) -> object:
+def _import_attribute(place: str) -> object:
     module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
@@ -157,7 +158,7 @@ def _from_file(place: str) -> object:
         module  # so that what it defines can be pickled, and sent to data loader processes
     )
     sys.path.insert(0, str(path.resolve().parent))
-    lend_names()
+    install_import_alias()
     spec.loader.exec_module(module)
     if hasattr(module, attribute):
         return getattr(module, attribute)
@@ -169,7 +170,34 @@ def _from_file(place: str) -> object:
     raise NoSuchTrainer(f"{written} has no {attribute!r}{hint}")
 
 
-def _nearest(name: str) -> str:
+def _suggestion(name: str) -> str:
     known = [*names(), *ALIASES]
     close = difflib.get_close_matches(name.lower(), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names())}"
+
+
+_EXTRA = re.compile(r"""extra\s*==\s*['"]([A-Za-z0-9._-]+)['"]""")
+
+
+def requirements_for(trainer: str, settings: Mapping[str, Any]) -> list[str]:
+    """Of a job's trainer with these settings. Only our own are asked: nobody else's code is run to know it."""
+    if not is_built_in(trainer):
+        return []
+    try:
+        kind = find(trainer)
+        extras = kind.extras(kind.parse_settings(settings))
+    except (ImportError, TrainerError):
+        return []
+    return sorted({each for extra in extras for each in requirements_of(extra)})
+
+
+@functools.cache
+def requirements_of(extra: str) -> tuple[str, ...]:
+    """`("scikit-learn>=1.5", ...)`"""
+    try:
+        declared = metadata.requires("anygpu") or []
+    except metadata.PackageNotFoundError:
+        return ()
+    return tuple(
+        line.partition(";")[0].strip() for line in declared if extra in _EXTRA.findall(line.partition(";")[2])
+    )

@@ -11,7 +11,7 @@ from tests.unit.trainers.line import Line
 
 from anygpu.trainers import At, BadConfig, LocalContext, TrainingResult, get_trainer, make_config
 from anygpu.trainers.context import JobContext
-from anygpu.trainers.contract import Written
+from anygpu.trainers.contract import WeightsWriter
 
 EPOCHS, STEPS = 3, 60
 
@@ -75,7 +75,7 @@ def test_a_training_killed_anywhere_ends_bit_for_bit_where_an_uninterrupted_one_
 class Holding(Line):
     """Keeps its best weights in memory until the next checkpoint."""
 
-    def hold_weights(self) -> Written:
+    def hold_weights(self) -> WeightsWriter:
         held = [self.slope, self.offset]
 
         def write(directory: Path, stem: str) -> Path:

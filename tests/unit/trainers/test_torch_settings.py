@@ -13,14 +13,14 @@ from anygpu.trainers.torch import settings
 def test_nothing_of_torch_is_imported_to_check_a_configuration() -> None:
     before = {name for name in sys.modules if name.split(".")[0] == "torch"}
     for name in ("torch-classifier", "nanogpt"):
-        assert find(name).configured({"epochs": 3, "clip": 1}).epochs == 3
+        assert find(name).parse_settings({"epochs": 3, "clip": 1}).epochs == 3
     assert {name for name in sys.modules if name.split(".")[0] == "torch"} == before
 
 
 def test_every_option_that_does_not_fit_is_told_at_once() -> None:
     wrong = {"flip": 2, "threads": 1.5, "freeze": "yes", "rotate": "left"}
     with pytest.raises(BadConfig) as caught:
-        find("torch-classifier").configured(wrong)
+        find("torch-classifier").parse_settings(wrong)
     assert str(caught.value).splitlines() == [
         "threads: 1.5 is not a whole number from 0",
         "flip: 2 is not a number from 0 to 1",
@@ -48,7 +48,7 @@ def test_every_option_that_does_not_fit_is_told_at_once() -> None:
 )
 def test_what_does_not_fit_together_is_told(trainer: str, wrong: dict[str, object], said: str) -> None:
     with pytest.raises(BadConfig, match=said):
-        find(trainer).configured(wrong)
+        find(trainer).parse_settings(wrong)
 
 
 def test_a_whole_number_may_be_written_as_a_fraction_and_the_other_way_round() -> None:
@@ -71,7 +71,7 @@ def test_a_step_s_passages_depend_on_seed_and_step_alone() -> None:
 
 def test_what_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\nnot \xff fine\n")
-    config = find("nanogpt").configured({})
+    config = find("nanogpt").parse_settings({})
     with pytest.raises(BadDataset, match=r"a\.txt:2: is not text in UTF-8"):
         find("nanogpt").check_dataset(config, tmp_path)
     (tmp_path / "empty").mkdir()

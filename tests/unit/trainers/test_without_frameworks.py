@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from anygpu.trainers import find
-from anygpu.trainers.extras import requirements_for
-from anygpu.trainers.registry import BUILT_IN, grows
+from anygpu.trainers.registry import BUILT_IN, requirements_for, steps_grow
 
 HEAVY = {
     "torch",
@@ -28,7 +27,7 @@ import json, sys
 from anygpu.trainers import find
 from anygpu.trainers.registry import BUILT_IN
 for name in BUILT_IN:
-    find(name).configured({"target": "y"} if name in ("tabular", "xgboost", "lightgbm") else {})
+    find(name).parse_settings({"target": "y"} if name in ("tabular", "xgboost", "lightgbm") else {})
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -67,4 +66,4 @@ def test_every_trainer_says_what_to_install_and_under_which_licence(name: str) -
 def test_a_training_whose_steps_take_longer_and_longer_says_so(
     name: str, settings: dict[str, Any], expected: bool
 ) -> None:
-    assert grows(name, settings) is expected
+    assert steps_grow(name, settings) is expected

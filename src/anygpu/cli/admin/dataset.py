@@ -16,7 +16,7 @@ from anygpu.errors import NotFound
 
 if TYPE_CHECKING:
     from anygpu.trainers.data import Finding, Spread, Statistics
-    from anygpu.trainers.data.table_counts import ColumnCount
+    from anygpu.trainers.data.tables import ColumnCount
 if TYPE_CHECKING:
     from anygpu.trainers.data import Dataset, Finding
 
@@ -170,7 +170,7 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
 def dataset_stats(path: Path, task: str, as_json: bool) -> None:
     """Count what is in the data at PATH: by class and split, sizes, how uneven it is."""
     from anygpu.trainers import data
-    from anygpu.trainers.data.table_counts import column_counts
+    from anygpu.trainers.data.tables import column_counts
 
     with _trainer_errors_reported():
         if _is_table(path):

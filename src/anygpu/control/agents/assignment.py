@@ -82,7 +82,7 @@ def _tracker_env(spec: JobSpec) -> dict[str, str]:
 def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
     wanted = spec.requirements
     if _needs_framework(spec, attempt):
-        from anygpu.trainers.extras import requirements_for, requirements_of
+        from anygpu.trainers.registry import requirements_for, requirements_of
 
         trackers = [each for name in TRACKERS if getattr(spec.track, name) for each in requirements_of(name)]
         return [*requirements_for(str(spec.trainer), spec.config), *trackers]

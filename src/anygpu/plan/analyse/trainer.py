@@ -8,7 +8,7 @@ from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, CodeFind
 from anygpu.plan.analyse.workload import characteristics
 from anygpu.plan.hardware import models
 from anygpu.trainers.config import ALIASES, TrainingConfig
-from anygpu.trainers.registry import defaults, understood
+from anygpu.trainers.registry import defaults, parse_name
 
 CONFIG_FILE = "config"
 ON_CPU = ("tabular", "xgboost", "lightgbm")
@@ -43,7 +43,7 @@ FRAMEWORKS = {
 
 def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
     """What `trainer` with these settings trains and needs. One that is not ours is known by its settings alone."""
-    known, named = understood(trainer)
+    known, named = parse_name(trainer)
     given = {ALIASES.get(name, name): value for name, value in config.items()}
     usual = {**asdict(TrainingConfig()), **defaults(trainer)}
     on_cpu = known in ON_CPU or given.get("device") == "cpu"

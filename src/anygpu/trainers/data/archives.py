@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from anygpu.trainers.data.listing import split_name
+from anygpu.trainers.data.files import split_name
 from anygpu.trainers.errors import BadDataset, Finding
 
 ZIP = (".zip",)
@@ -31,7 +31,7 @@ BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ArchiveLimits:
     """What an archive may become. Images hardly shrink: who grows a thousandfold was made to fill a disk."""
 
     files: int = 5_000_000
@@ -39,7 +39,7 @@ class Limits:
     growth: int = 1_000
 
 
-class Refused(Exception):
+class ArchiveRefused(Exception):
     """The archive has something that is not unpacked; the message says what."""
 
 
@@ -52,10 +52,10 @@ def default_cache() -> Path:
     return Path(base) / "anygpu" / "datasets"
 
 
-def opened(
+def open_dataset(
     path: str | os.PathLike[str],
     cache_dir: str | os.PathLike[str] | None = None,
-    limits: Limits | None = None,
+    limits: ArchiveLimits | None = None,
 ) -> Path:
     """The folder a dataset is in: itself, or where its archive was unpacked to, by the hash of its content."""
     archive = Path(path)
@@ -64,22 +64,22 @@ def opened(
     cache = Path(cache_dir or default_cache())
     target = cache / _sha256(archive)
     if not target.is_dir():
-        _unpack_whole(archive, target, limits or Limits())
+        _unpack_whole(archive, target, limits or ArchiveLimits())
     return _top(target)
 
 
-def _unpack_whole(archive: Path, target: Path, limits: Limits) -> None:
+def _unpack_whole(archive: Path, target: Path, limits: ArchiveLimits) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target.parent)
     draft = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
     try:
-        _unpack(archive, _Room(draft, archive, limits))
+        _unpack(archive, _BoundedWriter(draft, archive, limits))
         draft.chmod(0o755)
         _put_in_place(draft, target)
-    except (Refused, *BROKEN) as error:
+    except (ArchiveRefused, *BROKEN) as error:
         what = (
             str(error)
-            if isinstance(error, Refused)
+            if isinstance(error, ArchiveRefused)
             else f"the archive is damaged or cannot be unpacked: {error}"
         )
         raise BadDataset([Finding(archive, what)]) from None
@@ -102,10 +102,10 @@ def _remove_abandoned(cache: Path) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-class _Room:
+class _BoundedWriter:
     """Where files go, counted against the limits as they are written, whatever the archive says of their sizes."""
 
-    def __init__(self, folder: Path, archive: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, archive: Path, limits: ArchiveLimits) -> None:
         self.folder = folder
         self._files, self._bytes = limits.files, limits.bytes
         self._bytes = min(self._bytes, GIB + limits.growth * archive.stat().st_size)
@@ -115,9 +115,9 @@ class _Room:
         path = self.folder / safe(name)
         self._files -= 1
         if self._files < 0:
-            raise Refused("the archive has too many files")
+            raise ArchiveRefused("the archive has too many files")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _created(path, name) as file:
+        with _create_file(path, name) as file:
             while chunk := content.read(1 << 20):
                 self._count(len(chunk))
                 file.write(chunk)
@@ -131,17 +131,19 @@ class _Room:
         self._bytes -= size
         self._free -= size
         if self._bytes < 0:
-            raise Refused("the archive becomes too large when it is unpacked: this is not what images do")
+            raise ArchiveRefused(
+                "the archive becomes too large when it is unpacked: this is not what images do"
+            )
         if self._free < 0:
-            raise Refused(f"there is not enough room to unpack the archive in {self.folder.parent}")
+            raise ArchiveRefused(f"there is not enough room to unpack the archive in {self.folder.parent}")
 
 
 @contextmanager
-def _created(path: Path, name: str) -> Iterator[IO[bytes]]:
+def _create_file(path: Path, name: str) -> Iterator[IO[bytes]]:
     try:
         file = path.open("xb")
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        raise Refused(f"{name!r} is in the archive twice") from None
+        raise ArchiveRefused(f"{name!r} is in the archive twice") from None
     with file:
         yield file
 
@@ -150,7 +152,7 @@ def safe(name: str) -> PurePosixPath:
     """A place within; Refused when the name leads out, or means something else on another system."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
-        raise Refused(f"{name[:80]!r} in the archive leads out of it; pack the dataset anew")
+        raise ArchiveRefused(f"{name[:80]!r} in the archive leads out of it; pack the dataset anew")
     return path
 
 
@@ -160,7 +162,7 @@ def _is_noise(name: str) -> bool:
     return "__MACOSX" in parts or (bool(parts) and (parts[-1].startswith("._") or parts[-1] == ".DS_Store"))
 
 
-def _unpack(archive: Path, room: _Room) -> None:
+def _unpack(archive: Path, room: _BoundedWriter) -> None:
     if archive.name.lower().endswith(ZIP):
         with zipfile.ZipFile(archive) as zipped:
             for info in zipped.infolist():
@@ -172,24 +174,26 @@ def _unpack(archive: Path, room: _Room) -> None:
             room.read_on(tarred.fileobj)
 
 
-def _unzip(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, room: _Room) -> None:
+def _unzip(zipped: zipfile.ZipFile, info: zipfile.ZipInfo, room: _BoundedWriter) -> None:
     if info.is_dir() or _is_noise(info.filename):
         safe(info.filename)
         return
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
-        raise Refused(f"{info.filename!r} in the archive is a link or a device; pack the files themselves")
+        raise ArchiveRefused(
+            f"{info.filename!r} in the archive is a link or a device; pack the files themselves"
+        )
     with zipped.open(info) as content:
         room.put(info.filename, content)
 
 
-def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _Room) -> None:
+def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _BoundedWriter) -> None:
     if member.isdir() or _is_noise(member.name):
         if member.name not in (".", "./"):
             safe(member.name)
         return
     if not (member.isfile() or member.issym() or member.islnk()):
-        raise Refused(f"{member.name!r} in the archive is a device or a pipe")
+        raise ArchiveRefused(f"{member.name!r} in the archive is a device or a pipe")
     with _content(tarred, member) as content:
         room.put(member.name, content)
 
@@ -203,7 +207,7 @@ def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     except KeyError:
         content = None
     if content is None:
-        raise Refused(f"{member.name!r} links to {member.linkname!r}, which is no file in the archive")
+        raise ArchiveRefused(f"{member.name!r} links to {member.linkname!r}, which is no file in the archive")
     return content
 
 

@@ -10,10 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.data.coco_file import CocoFile, load_file
-from anygpu.trainers.data.coco_objects import read_objects
-from anygpu.trainers.data.listing import folders_in, is_within, split_name
-from anygpu.trainers.data.shapes import TRAIN, Draft, Reading
+from anygpu.trainers.data.coco_annotations import CocoFile, load_file, read_objects
+from anygpu.trainers.data.dataset import TRAIN, ItemDraft, LayoutContents
+from anygpu.trainers.data.files import folders_in, is_within, split_name
 from anygpu.trainers.errors import BadDataset
 
 NAME = "coco"
@@ -25,17 +24,17 @@ def looks_like(root: Path) -> bool:
     return bool(_files_in(root, ""))
 
 
-def read(root: Path, task: str = "") -> Reading:
+def read(root: Path, task: str = "") -> LayoutContents:
     return _read(root, _files_in(root, task))
 
 
-def read_file(file: Path) -> Reading:
+def read_file(file: Path) -> LayoutContents:
     """One annotation file; its images lie beside it, or below a folder next to it."""
     return _read(file.parent, [(split_name(_split_word(file)) or TRAIN, file)])
 
 
-def _read(root: Path, files: list[tuple[str, Path]]) -> Reading:
-    reading = Reading(root, NAME)
+def _read(root: Path, files: list[tuple[str, Path]]) -> LayoutContents:
+    reading = LayoutContents(root, NAME)
     loaded = []
     for split, path in files:
         try:
@@ -59,11 +58,11 @@ def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
     ]
     if beside:
         return beside
-    found = _preferred([*root.glob("annotations/*.json"), *root.glob("*.json")], task)
+    found = _prefer_instances([*root.glob("annotations/*.json"), *root.glob("*.json")], task)
     return [(split_name(_split_word(path)) or TRAIN, path) for path in found]
 
 
-def _preferred(paths: list[Path], task: str) -> list[Path]:
+def _prefer_instances(paths: list[Path], task: str) -> list[Path]:
     """COCO has a file for each task beside the other: keypoints for pose, instances for the rest."""
     usable = [path for path in sorted(paths) if not path.name.startswith(OTHER_TASKS) and _is_coco(path)]
     wanted = "keypoints" if "pose" in task or "keypoint" in task else "instances"
@@ -80,7 +79,7 @@ def _split_word(path: Path) -> str:
     return next((word for word in reversed(words) if split_name(word)), "")
 
 
-def _check_one_file_each(files: list[tuple[str, Path]], reading: Reading) -> None:
+def _check_one_file_each(files: list[tuple[str, Path]], reading: LayoutContents) -> None:
     counts = Counter(split for split, _ in files)
     for split, path in files:
         if counts[split] > 1:
@@ -89,7 +88,7 @@ def _check_one_file_each(files: list[tuple[str, Path]], reading: Reading) -> Non
             )
 
 
-def _read_categories(files: list[CocoFile], reading: Reading) -> None:
+def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
     """The first file's count; another file may not call the same id something else."""
     names: dict[int, str] = {}
     for file in files:
@@ -112,10 +111,10 @@ def _read_categories(files: list[CocoFile], reading: Reading) -> None:
         file.index.update({number: place for place, number in enumerate(sorted(names))})
 
 
-def _drafts(file: CocoFile, split: str, reading: Reading) -> list[Draft]:
+def _drafts(file: CocoFile, split: str, reading: LayoutContents) -> list[ItemDraft]:
     images = file.images(reading)
     boxes = read_objects(file, images, reading)
-    places = _Places(file.path, split, reading.root)
+    places = _ImageFinder(file.path, split, reading.root)
     drafts = []
     if file.content["images"]:
         reading.lost.add(split)
@@ -124,11 +123,11 @@ def _drafts(file: CocoFile, split: str, reading: Reading) -> list[Draft]:
         if path is None:
             reading.wrong(file.path, f"the image {image['file_name']} (id {number}) does not exist")
         elif is_within(path, reading):
-            drafts.append(Draft(path, None, tuple(boxes[number]), (image["width"], image["height"])))
+            drafts.append(ItemDraft(path, None, tuple(boxes[number]), (image["width"], image["height"])))
     return drafts
 
 
-class _Places:
+class _ImageFinder:
     """Where images may lie; the place of the last one is tried first."""
 
     def __init__(self, file: Path, split: str, root: Path) -> None:

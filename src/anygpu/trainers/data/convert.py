@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.data.shapes import Box, Dataset, Item
+from anygpu.trainers.data.dataset import Box, Dataset, Item
 from anygpu.trainers.errors import BadDataset, Finding
 
 COCO_FOLDERS = {
@@ -26,7 +26,7 @@ def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     folder = _fresh_for(dataset, target)
     with_polygons = dataset.has_polygons and dataset.keypoint_shape is None
     for split, items in dataset.splits.items():
-        for item, name in named(items):
+        for item, name in unique_names(items):
             _place(item.image, folder / "images" / split / name)
             label = (folder / "labels" / split / name).with_suffix(".txt")
             label.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     for split, items in dataset.splits.items():
         place = folder / COCO_FOLDERS[split]
         place.mkdir(parents=True)
-        names = list(named(items))
+        names = list(unique_names(items))
         for item, name in names:
             _place(item.image, place / name)
         content = _content(dataset, names)
@@ -52,7 +52,7 @@ def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def named(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
+def unique_names(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
     """Each with a file name of its own: the image's, or its whole id where two images would share a label file."""
     stems = Counter(item.image.stem.lower() for item in items)
     taken: set[str] = set()
@@ -72,7 +72,7 @@ def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
         for index, class_name in enumerate(dataset.classes):
             place = folder / split / class_name
             place.mkdir(parents=True)
-            for item, name in named([item for item in items if item.label == index]):
+            for item, name in unique_names([item for item in items if item.label == index]):
                 _place(item.image, place / name)
     return folder
 

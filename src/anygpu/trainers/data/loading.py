@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from anygpu.trainers.data import coco, folder, yolo
-from anygpu.trainers.data.archives import is_archive, opened
-from anygpu.trainers.data.checks import check_task
-from anygpu.trainers.data.images import BadImage, Picture, inspected
-from anygpu.trainers.data.shapes import TRAIN, VAL, Dataset, Draft, Item, Reading
+from anygpu.trainers.data import coco, image_folder, yolo
+from anygpu.trainers.data.archives import is_archive, open_dataset
+from anygpu.trainers.data.box_checks import check_task
+from anygpu.trainers.data.dataset import TRAIN, VAL, Dataset, Item, ItemDraft, LayoutContents
+from anygpu.trainers.data.image_files import BadImage, ImageInfo, inspect_image
 from anygpu.trainers.data.split import split_items
 from anygpu.trainers.errors import BadDataset, Finding
 
@@ -37,7 +37,7 @@ def load(
     `cache_dir`: where archives are unpacked to.
     """
     given = Path(path)
-    folder_or_file = opened(given, cache_dir)
+    folder_or_file = open_dataset(given, cache_dir)
     try:
         return _load(folder_or_file, task, val_fraction, seed, decode)
     except OSError as error:
@@ -71,7 +71,7 @@ def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
     return replace(finding, path=archive / finding.path.relative_to(root))
 
 
-def read(path: Path, task: str = "") -> Reading:
+def read(path: Path, task: str = "") -> LayoutContents:
     """The dataset by the layout it has, no image looked at yet."""
     if not path.exists():
         raise BadDataset([Finding(path, "does not exist")])
@@ -85,21 +85,21 @@ def read(path: Path, task: str = "") -> Reading:
     raise BadDataset([Finding(path, "is no folder and no archive; " + ACCEPTED)])
 
 
-def _read_folder(root: Path, task: str) -> Reading:
+def _read_folder(root: Path, task: str) -> LayoutContents:
     if yolo.config_in(root) is not None:
         return yolo.read(root)
     if coco.looks_like(root):
         return coco.read(root, task)
     if yolo.looks_like(root):
         return yolo.read(root)
-    if folder.looks_like(root):
-        return folder.read(root)
+    if image_folder.looks_like(root):
+        return image_folder.read(root)
     raise BadDataset([Finding(root, ACCEPTED)])
 
 
-def _items(reading: Reading, decode: bool) -> dict[str, list[Item]]:
+def _items(reading: LayoutContents, decode: bool) -> dict[str, list[Item]]:
     paths = list(dict.fromkeys(draft.image for drafts in reading.drafts.values() for draft in drafts))
-    pictures = inspected(paths, decode=decode)
+    pictures = inspect_image(paths, decode=decode)
     for path, picture in pictures.items():
         if isinstance(picture, BadImage):
             reading.wrong(path, str(picture))
@@ -107,11 +107,11 @@ def _items(reading: Reading, decode: bool) -> dict[str, list[Item]]:
 
 
 def _whole(
-    drafts: Sequence[Draft], pictures: Mapping[Path, Picture | BadImage], reading: Reading
+    drafts: Sequence[ItemDraft], pictures: Mapping[Path, ImageInfo | BadImage], reading: LayoutContents
 ) -> Iterator[Item]:
     for draft in drafts:
         picture = pictures[draft.image]
-        if isinstance(picture, Picture):
+        if isinstance(picture, ImageInfo):
             width, height = _size(draft, picture, reading)
             yield Item(
                 id=_id(draft.image, reading.root),
@@ -124,7 +124,7 @@ def _whole(
             )
 
 
-def _size(draft: Draft, picture: Picture, reading: Reading) -> tuple[int, int]:
+def _size(draft: ItemDraft, picture: ImageInfo, reading: LayoutContents) -> tuple[int, int]:
     """What the annotations say, for boxes are meant in it; a picture stored lying on its side is as large."""
     real, stated = (picture.width, picture.height), draft.stated_size
     if stated is not None and sorted(stated) != sorted(real):
@@ -137,7 +137,7 @@ def _id(image: Path, root: Path) -> str:
     return os.path.relpath(image, root).replace(os.sep, "/")
 
 
-def _check_splits(reading: Reading, items: Mapping[str, Sequence[Item]]) -> None:
+def _check_splits(reading: LayoutContents, items: Mapping[str, Sequence[Item]]) -> None:
     for split, drafts in reading.drafts.items():
         if not drafts and split not in reading.lost:
             reading.wrong(reading.root, f"the split {split!r} is empty: there is no image in it")
@@ -164,7 +164,7 @@ def _without_train(given: Mapping[str, tuple[Item, ...]]) -> dict[str, tuple[Ite
     return {split: part for split, part in given.items() if split != TRAIN}
 
 
-def _dataset(reading: Reading, splits: Mapping[str, tuple[Item, ...]]) -> Dataset:
+def _dataset(reading: LayoutContents, splits: Mapping[str, tuple[Item, ...]]) -> Dataset:
     return Dataset(
         root=reading.root,
         layout=reading.layout,
@@ -177,7 +177,7 @@ def _dataset(reading: Reading, splits: Mapping[str, tuple[Item, ...]]) -> Datase
     )
 
 
-def _sha256(reading: Reading, splits: Mapping[str, Sequence[Item]]) -> str:
+def _sha256(reading: LayoutContents, splits: Mapping[str, Sequence[Item]]) -> str:
     """Independent of where the dataset lies, and of the order in which files were found."""
     digest = hashlib.sha256(repr((reading.classes, reading.keypoint_shape)).encode())
     for split in sorted(splits):

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from anygpu.trainers.data.shapes import TRAIN, VAL, Item
+from anygpu.trainers.data.dataset import TRAIN, VAL, Item
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from anygpu.trainers.data.shapes import Dataset, Item
+from anygpu.trainers.data.dataset import Dataset, Item
 
 SMALL, MEDIUM = 32**2, 96**2  # pixels: where COCO's evaluation draws its lines
 
@@ -48,7 +48,7 @@ class Statistics:
 
 def statistics(dataset: Dataset) -> Statistics:
     items = list(dataset.items)
-    classes = _counted(dataset)
+    classes = _count_classes(dataset)
     return Statistics(
         layout=dataset.layout,
         images={split: len(part) for split, part in dataset.splits.items()},
@@ -61,7 +61,7 @@ def statistics(dataset: Dataset) -> Statistics:
     )
 
 
-def _counted(dataset: Dataset) -> tuple[ClassCount, ...]:
+def _count_classes(dataset: Dataset) -> tuple[ClassCount, ...]:
     parts = dataset.splits.items()
     images = {split: Counter(index for item in part for index in item.classes) for split, part in parts}
     objects = {split: Counter(index for item in part for index in _objects(item)) for split, part in parts}

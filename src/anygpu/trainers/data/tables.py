@@ -1,4 +1,4 @@
-"""Tables: CSV or Parquet, with what kind of values each column holds."""
+"""Read tables (CSV or Parquet), find the type of each column, and count its values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import io
 import math
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.data.archives import opened
-from anygpu.trainers.data.listing import text_of
+from anygpu.trainers.data.archives import open_dataset
+from anygpu.trainers.data.files import text_of
+from anygpu.trainers.data.statistics import Spread
 from anygpu.trainers.errors import BadDataset, Finding, MissingExtra
 
 NUMBER, CATEGORY, MISSING = "number", "category", "missing"
@@ -46,10 +49,10 @@ def load_table(
     path: str | os.PathLike[str], *, target: str = "", cache_dir: str | os.PathLike[str] | None = None
 ) -> Table:
     """Read a CSV or Parquet file, or the only one of a folder or an archive. BadDataset has every finding."""
-    file = _file(opened(path, cache_dir))
+    file = _file(open_dataset(path, cache_dir))
     names, values = _parquet(file) if file.suffix.lower() in PARQUET else _csv(file)
     _check_names(file, names, target)
-    typed = [_typed(column) for column in values]
+    typed = [_with_type(column) for column in values]
     rows = tuple(zip(*(column for _, column in typed), strict=True))
     if not rows:
         raise BadDataset([Finding(file, "the table has columns but no rows")])
@@ -137,7 +140,7 @@ def _check_names(file: Path, names: Sequence[str], target: str) -> None:
         raise BadDataset(findings)
 
 
-def _typed(values: Sequence[Any]) -> tuple[str, list[Value]]:
+def _with_type(values: Sequence[Any]) -> tuple[str, list[Value]]:
     known = [value for value in values if not is_absent(value)]
     if not known:
         return MISSING, [None] * len(values)
@@ -166,3 +169,44 @@ def _number(value: Any) -> float:
 
 def _text(value: Any) -> str:
     return str(value).strip() if not isinstance(value, bool) else str(value).lower()
+
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCount:
+    name: str
+    kind: str
+    missing: int
+    different: int
+    spread: Spread | None = None  # of numbers
+    frequent: Mapping[str, int] | None = None  # of categories: the most frequent ones
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def column_counts(table: Table) -> tuple[ColumnCount, ...]:
+    return tuple(
+        _count_column(table, name, kind) for name, kind in zip(table.columns, table.kinds, strict=True)
+    )
+
+
+def _count_column(table: Table, name: str, kind: str) -> ColumnCount:
+    values = table.column(name)
+    known = [value for value in values if value is not None]
+    numbers = [value for value in known if isinstance(value, float)]
+    texts = Counter(value for value in known if isinstance(value, str))
+    return ColumnCount(
+        name=name,
+        kind=kind,
+        missing=len(values) - len(known),
+        different=len(set(known)),
+        spread=_column_spread(numbers) if kind == NUMBER else None,
+        frequent=dict(texts.most_common(SHOWN)) if texts else None,
+    )
+
+
+def _column_spread(numbers: list[float]) -> Spread:
+    return Spread(least=min(numbers), median=statistics.median(numbers), most=max(numbers))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from anygpu.trainers.data.images import SUFFIXES
-from anygpu.trainers.data.listing import (
-    files_below,
-    folders_in,
-    images_below,
-    is_within,
-    lines_of,
-    split_name,
+from anygpu.trainers.data.dataset import TRAIN, ItemDraft, LayoutContents
+from anygpu.trainers.data.files import files_below, folders_in, images_below, is_within, lines_of, split_name
+from anygpu.trainers.data.image_files import SUFFIXES
+from anygpu.trainers.data.yolo_config import (
+    YoloDataConfig,
+    exists,
+    load_config,
+    read_keypoint_shape,
+    read_names,
 )
-from anygpu.trainers.data.shapes import TRAIN, Draft, Reading
-from anygpu.trainers.data.yolo_config import Config, exists, load_config, read_keypoint_shape, read_names
 from anygpu.trainers.data.yolo_labels import read_boxes
 from anygpu.trainers.errors import BadDataset
 
@@ -46,19 +45,19 @@ def looks_like(root: Path) -> bool:
     return config_in(root) is not None or bool(_plain_splits(root))
 
 
-def read(root: Path) -> Reading:
+def read(root: Path) -> LayoutContents:
     file = config_in(root)
     return _read_configured(load_config(file), root.resolve()) if file else _read_plain(root.resolve())
 
 
-def read_file(file: Path) -> Reading:
+def read_file(file: Path) -> LayoutContents:
     """From the data.yaml itself, whose `path` may be elsewhere."""
     config = load_config(file)
     return _read_configured(config, config.folder)
 
 
-def _read_configured(config: Config, root: Path) -> Reading:
-    reading = Reading(root, NAME)
+def _read_configured(config: YoloDataConfig, root: Path) -> LayoutContents:
+    reading = LayoutContents(root, NAME)
     reading.classes = read_names(config, reading)
     reading.keypoint_shape = read_keypoint_shape(config, reading)
     if not config.splits:
@@ -72,19 +71,19 @@ def _read_configured(config: Config, root: Path) -> Reading:
     return reading
 
 
-def _places(split: str, written: list[str], config: Config, reading: Reading) -> list[Path]:
-    found = {each: _found(each, config) for each in written}
+def _places(split: str, written: list[str], config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
+    found = {each: _find_image(each, config) for each in written}
     for each, place in found.items():
         if place is None:
             reading.wrong(config.file, f"{split}: {each} does not exist", config.line_of(split))
     return [place for place in found.values() if place is not None and is_within(place, reading)]
 
 
-def _images_at(place: Path, reading: Reading, config: Config) -> list[Path]:
-    return images_below(place, reading) if place.is_dir() else _listed(place, config, reading)
+def _images_at(place: Path, reading: LayoutContents, config: YoloDataConfig) -> list[Path]:
+    return images_below(place, reading) if place.is_dir() else _images_in_list(place, config, reading)
 
 
-def _found(written: str, config: Config) -> Path | None:
+def _find_image(written: str, config: YoloDataConfig) -> Path | None:
     """Relative to `path`, or to the file; with a leading ../ left out, as Ultralytics does for exported datasets."""
     shorter = written.removeprefix("../")
     tried = (
@@ -94,7 +93,7 @@ def _found(written: str, config: Config) -> Path | None:
     return None if found is None else Path(os.path.normpath(found))
 
 
-def _listed(file: Path, config: Config, reading: Reading) -> list[Path]:
+def _images_in_list(file: Path, config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
     """The images a .txt names, one in a line."""
     found = []
     try:
@@ -110,8 +109,8 @@ def _listed(file: Path, config: Config, reading: Reading) -> list[Path]:
     return found
 
 
-def _read_plain(root: Path) -> Reading:
-    reading = Reading(root, NAME)
+def _read_plain(root: Path) -> LayoutContents:
+    reading = LayoutContents(root, NAME)
     images = {split: images_below(place, reading) for split, place in _plain_splits(root).items()}
     named = next((root / name for name in CLASS_FILES if (root / name).is_file()), None)
     reading.classes = tuple(line for _, line in lines_of(named)) if named else ()
@@ -135,13 +134,13 @@ def _plain_splits(root: Path) -> dict[str, Path]:
     return inner
 
 
-def _number_classes(reading: Reading) -> None:
+def _number_classes(reading: LayoutContents) -> None:
     seen = [box.class_index for drafts in reading.drafts.values() for draft in drafts for box in draft.boxes]
     reading.classes = tuple(str(index) for index in range(max(seen, default=-1) + 1))
     reading.note(reading.root, "no data.yaml and no classes.txt: the classes have numbers for names")
 
 
-def _read_labels(images: dict[str, list[Path]], reading: Reading, classes: int | None) -> None:
+def _read_labels(images: dict[str, list[Path]], reading: LayoutContents, classes: int | None) -> None:
     for split, paths in images.items():
         labels = {path: _label_of(path) for path in paths}
         reading.drafts[split] = [_draft(path, label, reading, classes) for path, label in labels.items()]
@@ -155,9 +154,9 @@ def _read_labels(images: dict[str, list[Path]], reading: Reading, classes: int |
         _check_stray_labels(labels, reading)
 
 
-def _draft(image: Path, label: Path, reading: Reading, classes: int | None) -> Draft:
+def _draft(image: Path, label: Path, reading: LayoutContents, classes: int | None) -> ItemDraft:
     usable = label.is_file() and (not label.is_symlink() or is_within(label, reading))
-    return Draft(image, boxes=read_boxes(label, reading, classes) if usable else ())
+    return ItemDraft(image, boxes=read_boxes(label, reading, classes) if usable else ())
 
 
 def _label_of(image: Path) -> Path:
@@ -167,7 +166,7 @@ def _label_of(image: Path) -> Path:
     return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - ten thousand times a Path costs a second
 
 
-def _check_stray_labels(labels: dict[Path, Path], reading: Reading) -> None:
+def _check_stray_labels(labels: dict[Path, Path], reading: LayoutContents) -> None:
     """Labels whose image is gone."""
     known = set(labels.values())
     folders = {label.parent for label in known if label.parent.is_dir()}

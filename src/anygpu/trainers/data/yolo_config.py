@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.data.listing import text_of
-from anygpu.trainers.data.shapes import Reading
+from anygpu.trainers.data.dataset import LayoutContents
+from anygpu.trainers.data.files import text_of
 from anygpu.trainers.errors import BadDataset, Finding
 
 SPLIT_KEYS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class YoloDataConfig:
     file: Path
     values: Mapping[str, Any]
     text: str
@@ -48,20 +48,20 @@ def exists(path: Path) -> bool:
         return False
 
 
-def load_config(file: Path) -> Config:
+def load_config(file: Path) -> YoloDataConfig:
     """BadDataset when it is not there, or is not a YAML mapping."""
     if not file.is_file():
         raise BadDataset(
             [Finding(file, "data.yaml is missing: it says where the images are and names the classes")]
         )
     text = text_of(file)
-    values = _parsed(file, text)
+    values = _parse(file, text)
     if not isinstance(values, dict):
         raise BadDataset([Finding(file, "has to be a mapping with train, val and names")])
-    return Config(file=file, values=values, text=text)
+    return YoloDataConfig(file=file, values=values, text=text)
 
 
-def _parsed(file: Path, text: str) -> Any:
+def _parse(file: Path, text: str) -> Any:
     try:
         import yaml
     except ImportError:
@@ -74,7 +74,7 @@ def _parsed(file: Path, text: str) -> Any:
         raise BadDataset([Finding(file, f"is not YAML: {what}", mark.line + 1 if mark else None)]) from None
 
 
-def read_names(config: Config, reading: Reading) -> tuple[str, ...]:
+def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ...]:
     """The classes, from `names` (a list, or a mapping from 0 on) or from `nc` alone."""
     names, count = config.values.get("names"), config.values.get("nc")
     if names is None and isinstance(count, int) and count > 0:
@@ -86,8 +86,8 @@ def read_names(config: Config, reading: Reading) -> tuple[str, ...]:
     return found
 
 
-def _names(config: Config, names: Any, reading: Reading) -> tuple[str, ...]:
-    wrong = _what_is_wrong(names)
+def _names(config: YoloDataConfig, names: Any, reading: LayoutContents) -> tuple[str, ...]:
+    wrong = _problems(names)
     if wrong:
         reading.wrong(config.file, wrong, config.line_of("names"))
         return ()
@@ -96,7 +96,7 @@ def _names(config: Config, names: Any, reading: Reading) -> tuple[str, ...]:
     )
 
 
-def _what_is_wrong(names: Any) -> str:
+def _problems(names: Any) -> str:
     if names is None:
         return "names is missing: the classes, as a list or as 0: first, 1: second"
     if not isinstance(names, list | dict) or not names:
@@ -113,7 +113,7 @@ def _what_is_wrong(names: Any) -> str:
     return f"the class {twice!r} is named twice" if twice is not None else ""
 
 
-def read_keypoint_shape(config: Config, reading: Reading) -> tuple[int, int] | None:
+def read_keypoint_shape(config: YoloDataConfig, reading: LayoutContents) -> tuple[int, int] | None:
     shape = config.values.get("kpt_shape")
     if shape is None:
         return None

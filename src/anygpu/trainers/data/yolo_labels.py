@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anygpu.trainers.data.checks import around, problems
-from anygpu.trainers.data.listing import lines_of
-from anygpu.trainers.data.shapes import Box, Reading
+from anygpu.trainers.data.box_checks import bounding_box, problems
+from anygpu.trainers.data.dataset import Box, LayoutContents
+from anygpu.trainers.data.files import lines_of
 from anygpu.trainers.errors import BadDataset
 
 BOX = 5  # numbers in a line: the class, and four of the box
 
 
-def read_boxes(path: Path, reading: Reading, classes: int | None) -> tuple[Box, ...]:
+def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tuple[Box, ...]:
     """The objects of one image; what is wrong with a line becomes a finding."""
     boxes: dict[Box, None] = {}
     try:
         for number, line in lines_of(path):
-            box = _checked(line, path, number, reading, classes)
+            box = _check_boxes(line, path, number, reading, classes)
             if box is not None:
                 boxes[box] = None
     except BadDataset as error:
@@ -30,7 +30,9 @@ def read_boxes(path: Path, reading: Reading, classes: int | None) -> tuple[Box, 
     return tuple(boxes)  # a line written twice is one object
 
 
-def _checked(line: str, path: Path, number: int, reading: Reading, classes: int | None) -> Box | None:
+def _check_boxes(
+    line: str, path: Path, number: int, reading: LayoutContents, classes: int | None
+) -> Box | None:
     try:
         box = parse(line, reading.keypoint_shape)
     except ValueError as error:
@@ -48,22 +50,22 @@ def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
     try:
         numbers = tuple(map(float, words))
     except ValueError:
-        raise ValueError(f"malformed line {_shortened(line)}: only numbers, separated by spaces") from None
+        raise ValueError(f"malformed line {_shorten(line)}: only numbers, separated by spaces") from None
     index = _class_index(words[0], numbers[0])
     if keypoint_shape is not None:
-        return _posed(index, numbers, keypoint_shape)
+        return _parse_keypoints(index, numbers, keypoint_shape)
     if len(numbers) == BOX:
         _, x, y, w, h = numbers
         return Box(index, x, y, w, h)
     if len(numbers) < 7 or len(numbers) % 2 == 0:
         raise ValueError(
-            f"malformed line {_shortened(line)}: {len(numbers)} numbers; a box has 5 (class x y w h),"
+            f"malformed line {_shorten(line)}: {len(numbers)} numbers; a box has 5 (class x y w h),"
             " a polygon a class and three or more pairs"
         )
-    return Box(index, *around(numbers[1:]), polygon=numbers[1:])
+    return Box(index, *bounding_box(numbers[1:]), polygon=numbers[1:])
 
 
-def _posed(index: int, numbers: tuple[float, ...], shape: tuple[int, int]) -> Box:
+def _parse_keypoints(index: int, numbers: tuple[float, ...], shape: tuple[int, int]) -> Box:
     expected = BOX + shape[0] * shape[1]
     if len(numbers) != expected:
         raise ValueError(
@@ -79,5 +81,5 @@ def _class_index(word: str, number: float) -> int:
     return int(number)
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     return repr(line if len(line) <= 40 else line[:39] + "…")

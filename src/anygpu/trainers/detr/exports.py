@@ -23,7 +23,7 @@ OUTPUTS = ["logits", "boxes"]
 Answer = Callable[[Any, Any], tuple[Any, Any]]
 
 
-class Answers(torch.nn.Module):  # type: ignore[misc]
+class DetectionOutputs(torch.nn.Module):  # type: ignore[misc]
     """Takes images of 0 to 1; answers logits, and boxes as centre and size, 0..1."""
 
     def __init__(self, network: Any, answer: Answer) -> None:
@@ -47,7 +47,7 @@ def to_onnx(module: Any, images: Any, path: Path) -> Export:
             opset_version=OPSET,
             dynamo=False,
         )
-    return onnx_check.checked(path, {"images": images.numpy()}, expected, tolerance=TOLERANCE)
+    return onnx_check.compare_with_model(path, {"images": images.numpy()}, expected, tolerance=TOLERANCE)
 
 
 def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about: Mapping[str, str]) -> Export:

@@ -35,7 +35,7 @@ class BoxedImages(torch.utils.data.Dataset[tuple[Any, Target, int]]):  # type: i
         image = image.resize((self.size, self.size), Image.Resampling.BILINEAR)
         target = target_of(item)
         if self.options is not None:
-            image, target = _augmented(image, target, self.options, chance_of(self.seed, place))
+            image, target = _augment(image, target, self.options, chance_of(self.seed, place))
         return as_tensor(image), target, place[1]
 
 
@@ -47,7 +47,7 @@ def target_of(item: Item) -> Target:
     }
 
 
-def collated(samples: Sequence[tuple[Any, Target, int]]) -> tuple[Any, list[Target], list[int]]:
+def collate(samples: Sequence[tuple[Any, Target, int]]) -> tuple[Any, list[Target], list[int]]:
     images, targets, indices = zip(*samples, strict=True)
     return torch.stack(images), list(targets), list(indices)
 
@@ -58,7 +58,7 @@ def corners(boxes: Any) -> Any:
     return torch.cat([centre - half, centre + half], dim=-1)
 
 
-def _augmented(
+def _augment(
     image: Image.Image, target: Target, options: Mapping[str, Any], chance: random.Random
 ) -> tuple[Image.Image, Target]:
     if chance.random() < options["flip"]:

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 
 from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.torch.settings import COMMON, SCHEDULERS, Option
+from anygpu.trainers.torch.settings import COMMON, SCHEDULERS, SettingOption
 
 TASKS = ("object-detection", "detect", "detection")
 OPTIMIZERS = ("adamw", "adam", "sgd")
 EXPORTS = ("onnx", "safetensors")
 OPTIONS = {
     **COMMON,
-    "clip": Option(default=0.1),
-    "augment": Option(default=True),
-    "flip": Option(default=0.5, high=1),  # how often an image is mirrored
-    "jitter": Option(default=0.2, high=1),  # of brightness, contrast and colour
-    "backbone_rate": Option(default=0.1, high=1),  # what part of the learning rate pretrained layers get
-    "ema": Option(default=0.0, high=0.999999),  # decay of the averaged weights; 0: no average
-    "queries": Option(default=300, low=1, high=3000),  # how many objects an image may have
+    "clip": SettingOption(default=0.1),
+    "augment": SettingOption(default=True),
+    "flip": SettingOption(default=0.5, high=1),  # how often an image is mirrored
+    "jitter": SettingOption(default=0.2, high=1),  # of brightness, contrast and colour
+    "backbone_rate": SettingOption(
+        default=0.1, high=1
+    ),  # what part of the learning rate pretrained layers get
+    "ema": SettingOption(default=0.0, high=0.999999),  # decay of the averaged weights; 0: no average
+    "queries": SettingOption(default=300, low=1, high=3000),  # how many objects an image may have
 }
 DEFAULTS = {
     "task": TASKS[0],
@@ -30,7 +32,7 @@ DEFAULTS = {
 }
 
 
-def accepts(options: Mapping[str, Option], model: str) -> Accepts:
+def accepts(options: Mapping[str, SettingOption], model: str) -> Accepts:
     return Accepts(
         tasks=TASKS,
         options=frozenset(options),

@@ -54,7 +54,7 @@ def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
     other = {name: _another(value, axes[name]) for name, value in batch.items()}
     with torch.no_grad():
         expected = wrapped(*other.values()).numpy()
-    return onnx_check.checked(
+    return onnx_check.compare_with_model(
         path, {name: value.numpy() for name, value in other.items()}, [expected], tolerance=TOLERANCE
     )
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # learning rates that usually do
 
 
-class Loop(transformers.Trainer):  # type: ignore[misc]  # the framework is not there when types are checked
+class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]  # the framework is not there when types are checked
     """Notes which samples it sees, and its loss, for the trainer around it."""
 
     def __init__(self, owner: HuggingFace, **given: Any) -> None:
-        super().__init__(callbacks=[_Teller(owner)], **given)
+        super().__init__(callbacks=[_ReportingCallback(owner)], **given)
         self.owner = owner
         self.remove_callback(transformers.PrinterCallback)
 
@@ -45,7 +45,7 @@ class Loop(transformers.Trainer):  # type: ignore[misc]  # the framework is not 
         return scratch / f"checkpoint-{self.state.global_step}"
 
 
-class _Teller(transformers.TrainerCallback):  # type: ignore[misc]
+class _ReportingCallback(transformers.TrainerCallback):  # type: ignore[misc]
     def __init__(self, owner: HuggingFace) -> None:
         self.owner = owner
 
@@ -55,11 +55,11 @@ class _Teller(transformers.TrainerCallback):  # type: ignore[misc]
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **_: Any
     ) -> None:
-        self.owner.epoch_told(_measured(metrics, self.owner.config.task))
+        self.owner.epoch_told(_evaluation_metrics(metrics, self.owner.config.task))
         control.should_training_stop |= self.owner.is_stale()
 
 
-def _measured(metrics: Mapping[str, float], task: str) -> dict[str, float]:
+def _evaluation_metrics(metrics: Mapping[str, float], task: str) -> dict[str, float]:
     found = {"val_loss": float(metrics["eval_loss"])}
     if "eval_accuracy" in metrics:
         found["accuracy"] = float(metrics["eval_accuracy"])

@@ -1,9 +1,9 @@
-"""The model: an architecture that starts from nothing, or one that was trained before."""
+"""Create models and tokenizers: new, pretrained, or from a folder."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[s
     labels = {"id2label": dict(enumerate(classes)), "label2id": {name: at for at, name in enumerate(classes)}}
     trained = start_from(config)
     if trained:
-        return _trained(kind, trained, labels if classes else {})
+        return _load_pretrained(kind, trained, labels if classes else {})
     architecture = config.model or USUAL[config.task]
     given = {
         **SMALL.get(architecture, {}),
@@ -74,7 +74,7 @@ def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[s
         ) from None
 
 
-def _trained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
+def _load_pretrained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
     try:
         return kind.from_pretrained(name, ignore_mismatched_sizes=bool(labels), **labels)
     except (OSError, ValueError) as error:
@@ -97,3 +97,58 @@ def _nearest(name: str) -> str:
 
 def _first(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
+SPECIAL = (PAD, UNKNOWN, END)
+CHARACTERS, PAIRS = "characters", "bpe"
+
+
+def train_tokenizer(kind: str, texts: Iterable[str], vocab_size: int) -> Any:
+    """`characters`: one token each; `bpe`: the pieces of words that occur most."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = _characters(texts) if kind == CHARACTERS else _pairs(texts, vocab_size)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNKNOWN, eos_token=END, bos_token=END
+    )
+
+
+def load_tokenizer(place: str | Path) -> Any:
+    """One that was saved: a local folder, or a name of the hub's."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(place))
+    except (OSError, ValueError) as error:
+        raise BadConfig(f"tokenizer: {place} has none: {str(error).splitlines()[0]}") from None
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _characters(texts: Iterable[str]) -> Any:
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    seen = sorted({character for text in texts for character in text})
+    vocabulary = {token: at for at, token in enumerate((*SPECIAL, *seen))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer
+
+
+def _pairs(texts: Iterable[str], vocab_size: int) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.huggingface.texts import Row
+from anygpu.trainers.huggingface.texts import TextRow
 
 NUMBER = "sample"  # goes with each sample of training, so that it is known what was seen
 IGNORED = -100  # a label that counts for nothing
 
 
 @dataclass(frozen=True)
-class Classified:
+class ClassifiedTexts:
     """Texts as tokens, each with its class."""
 
-    rows: Sequence[Row]
+    rows: Sequence[TextRow]
     classes: Sequence[str]
     tokenizer: Any
     max_length: int
@@ -31,10 +31,10 @@ class Classified:
         return {"tokens": tokens, "labels": self.classes.index(row.label), NUMBER: index}
 
 
-class Passages:
+class TextPassages:
     """Texts one after the other, cut into passages of the same length."""
 
-    def __init__(self, rows: Sequence[Row], tokenizer: Any, length: int) -> None:
+    def __init__(self, rows: Sequence[TextRow], tokenizer: Any, length: int) -> None:
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         tokens = [each for row in rows for each in (*tokenizer(row.text)["input_ids"], *end)]
         self.passages = [tokens[at : at + length] for at in range(0, len(tokens) - length + 1, length)]
@@ -47,7 +47,7 @@ class Passages:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ClassifiedImages:
     """Images scaled to a square, around 0."""
 
     items: Sequence[Any]  # of anygpu.trainers.data.Item

@@ -20,15 +20,15 @@ USUAL_LABEL = ("label", "labels", "class", "category", "target", "sentiment")
 
 
 @dataclass(frozen=True)
-class Row:
+class TextRow:
     text: str
     label: str = ""
 
 
 @dataclass(frozen=True)
 class Texts:
-    train: tuple[Row, ...]
-    val: tuple[Row, ...]
+    train: tuple[TextRow, ...]
+    val: tuple[TextRow, ...]
     sha256: str
 
     @property
@@ -36,9 +36,9 @@ class Texts:
         return tuple(sorted({row.label for row in (*self.train, *self.val)}))
 
 
-def labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: int) -> Texts:
+def read_labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: int) -> Texts:
     """Texts with a class each; columns are found by the usual names unless they are named."""
-    files = _files(data.opened(path), (*JSONL, *TABLES))
+    files = _files(data.open_dataset(path), (*JSONL, *TABLES))
     parts = {split: _rows(file, text, label, wants_label=True) for split, file in files.items()}
     train = parts.get("train", ())
     val = parts.get("val") or parts.get("test")
@@ -48,16 +48,16 @@ def labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: in
     return Texts(train, val, _sha256(parts.values()))
 
 
-def running(path: Path, *, text: str, val_fraction: float) -> Texts:
+def read_plain(path: Path, *, text: str, val_fraction: float) -> Texts:
     """Texts in a row; where there is no split, the end of them validates."""
-    files = _files(data.opened(path), (*PLAIN, *JSONL, *TABLES))
+    files = _files(data.open_dataset(path), (*PLAIN, *JSONL, *TABLES))
     parts = {split: _rows(file, text, "", wants_label=False) for split, file in files.items()}
     train = parts.get("train", ())
     val = parts.get("val") or parts.get("test")
     if not val:
         whole = "\n\n".join(row.text for row in train)
         cut = int(len(whole) * (1 - val_fraction))
-        train, val = (Row(whole[:cut]),), (Row(whole[cut:]),)
+        train, val = (TextRow(whole[:cut]),), (TextRow(whole[cut:]),)
     return Texts(train, val, _sha256(parts.values()))
 
 
@@ -79,9 +79,9 @@ def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
     return named
 
 
-def _rows(file: Path, text: str, label: str, *, wants_label: bool) -> tuple[Row, ...]:
+def _rows(file: Path, text: str, label: str, *, wants_label: bool) -> tuple[TextRow, ...]:
     if file.suffix.lower() in PLAIN:
-        return (Row(_plain(file)),)
+        return (TextRow(_plain(file)),)
     found = list(_records(file))
     findings: list[Finding] = []
     names = list(found[0][1]) if found else []
@@ -97,13 +97,13 @@ def _rows(file: Path, text: str, label: str, *, wants_label: bool) -> tuple[Row,
 
 def _row(
     file: Path, line: int, record: dict[str, Any], text_at: str, label_at: str, findings: list[Finding]
-) -> Row:
+) -> TextRow:
     text, label = record.get(text_at), record.get(label_at) if label_at else ""
     if not isinstance(text, str) or not text.strip():
         findings.append(Finding(file, f"{text_at!r} is empty or no text", line))
     if label is None or (label_at and not str(label).strip()):
         findings.append(Finding(file, f"{label_at!r} is empty", line))
-    return Row(str(text), _label(label))
+    return TextRow(str(text), _label(label))
 
 
 def _label(value: Any) -> str:
@@ -160,7 +160,9 @@ def _plain(file: Path) -> str:
     return text
 
 
-def _split(rows: Sequence[Row], fraction: float, seed: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _split(
+    rows: Sequence[TextRow], fraction: float, seed: int
+) -> tuple[tuple[TextRow, ...], tuple[TextRow, ...]]:
     """Of each class its share."""
     chance, held = random.Random(seed), set[int]()
     for label in sorted({row.label for row in rows}):
@@ -172,7 +174,7 @@ def _split(rows: Sequence[Row], fraction: float, seed: int) -> tuple[tuple[Row, 
     )
 
 
-def _check_classes(path: Path, train: Sequence[Row], val: Sequence[Row]) -> None:
+def _check_classes(path: Path, train: Sequence[TextRow], val: Sequence[TextRow]) -> None:
     known = {row.label for row in train}
     if len(known) < 2:
         raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])

@@ -12,7 +12,7 @@ from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.context import At
 from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
-from anygpu.trainers.huggingface import models, samples, settings, texts, tokens
+from anygpu.trainers.huggingface import models, samples, settings, texts
 from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
 from anygpu.trainers.result import Export
 
@@ -49,18 +49,18 @@ class HuggingFace(AnyTrainer):
 
     def _prepare_labelled(self, path: Path) -> None:
         config, found = self.config, _texts(self.config, path)
-        self.tokenizer, self.classes = self._tokenizer(found, tokens.PAIRS), found.classes
+        self.tokenizer, self.classes = self._tokenizer(found, models.PAIRS), found.classes
         length = config.option("max_length", LENGTH)
-        self.train_set: Any = samples.Classified(found.train, found.classes, self.tokenizer, length)
-        self.val_set: Any = samples.Classified(found.val, found.classes, self.tokenizer, length)
+        self.train_set: Any = samples.ClassifiedTexts(found.train, found.classes, self.tokenizer, length)
+        self.val_set: Any = samples.ClassifiedTexts(found.val, found.classes, self.tokenizer, length)
         self.data_hash = found.sha256
 
     def _prepare_running(self, path: Path) -> None:
         config, found = self.config, _texts(self.config, path)
-        self.tokenizer = self._tokenizer(found, tokens.CHARACTERS)
+        self.tokenizer = self._tokenizer(found, models.CHARACTERS)
         block = config.option("block_size", BLOCK)
-        self.train_set = samples.Passages(found.train, self.tokenizer, block)
-        self.val_set = samples.Passages(found.val, self.tokenizer, block)
+        self.train_set = samples.TextPassages(found.train, self.tokenizer, block)
+        self.val_set = samples.TextPassages(found.val, self.tokenizer, block)
         if not len(self.train_set) or not len(self.val_set):
             raise BadDataset([Finding(path, f"is too short for passages of block_size {block} tokens")])
         self.data_hash = found.sha256
@@ -70,22 +70,22 @@ class HuggingFace(AnyTrainer):
         found = data.load(path, task=IMAGE, val_fraction=config.val_fraction, seed=config.seed)
         size = config.image_size or PIXELS
         self.classes = tuple(found.classes)
-        self.train_set = samples.Pictures(found.splits["train"], size)
-        self.val_set = samples.Pictures(found.splits["val"], size)
+        self.train_set = samples.ClassifiedImages(found.splits["train"], size)
+        self.val_set = samples.ClassifiedImages(found.splits["val"], size)
         self.data_hash = found.sha256
 
     def _tokenizer(self, found: texts.Texts, usual: str) -> Any:
         """A resumed training uses the one it began with."""
         checkpoint = self.context.restore()
         if checkpoint is not None:
-            return tokens.kept(checkpoint)
+            return models.load_tokenizer(checkpoint)
         own = models.start_from(self.config)
         wanted = self.config.option("tokenizer", "") or own or usual
-        if wanted in (tokens.CHARACTERS, tokens.PAIRS):
+        if wanted in (models.CHARACTERS, models.PAIRS):
             size = self.config.option("vocab_size", VOCABULARY)
-            return tokens.made(wanted, [row.text for row in found.train], size)
+            return models.train_tokenizer(wanted, [row.text for row in found.train], size)
         try:
-            return tokens.kept(wanted)
+            return models.load_tokenizer(wanted)
         except BadConfig as error:
             raise models.not_found(own, error) if wanted == own else error from None
 
@@ -100,9 +100,9 @@ class HuggingFace(AnyTrainer):
         self.loss: Any = None
         transformers.utils.logging.disable_progress_bar()  # ours is the one to look at
         transformers.set_seed(config.seed)
-        self.model = models.create(config, self._known(), self.classes)
+        self.model = models.create(config, self._label_names(), self.classes)
         trained = bool(models.start_from(config))
-        self.loop = loop.Loop(
+        self.loop = loop.ReportingTrainer(
             self,
             model=self.model,
             args=loop.arguments(config, self.scratch, is_trained=trained),
@@ -116,7 +116,7 @@ class HuggingFace(AnyTrainer):
     def _collator(self) -> samples.Collator:
         return samples.Collator(pad=0 if self.tokenizer is None else self.tokenizer.pad_token_id)
 
-    def _known(self) -> dict[str, Any]:
+    def _label_names(self) -> dict[str, Any]:
         if self.tokenizer is None:
             size = self.config.image_size or PIXELS
             return {"image_size": size, "patch_size": max(4, size // 8)} if self._has_patches() else {}
@@ -219,8 +219,8 @@ class HuggingFace(AnyTrainer):
 def _texts(config: TrainingConfig, path: Path) -> texts.Texts:
     column = config.option("text_column", "")
     if config.task == LANGUAGE:
-        return texts.running(path, text=column, val_fraction=config.val_fraction)
-    return texts.labelled(
+        return texts.read_plain(path, text=column, val_fraction=config.val_fraction)
+    return texts.read_labelled(
         path,
         text=column,
         label=config.option("label_column", ""),

@@ -12,16 +12,16 @@ import torch
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.nanogpt import settings, text
-from anygpu.trainers.nanogpt.model import Gpt, Shape, with_decay
+from anygpu.trainers.nanogpt.model import Gpt, GptShape, with_decay
 from anygpu.trainers.result import Export
 from anygpu.trainers.torch import exports
-from anygpu.trainers.torch.learner import Learner
+from anygpu.trainers.torch.learner import TorchLearner
 
 WARM_UP = 0.05  # of all steps
 VAL_BATCHES = 50  # at most
 
 
-class Reading(Learner):
+class GptLearner(TorchLearner):
     def __init__(self, config: TrainingConfig, options: Mapping[str, Any], corpus: text.Corpus) -> None:
         self.vocabulary = corpus.vocabulary
         self.train_tokens = torch.frombuffer(corpus.train, dtype=torch.int32)
@@ -33,7 +33,7 @@ class Reading(Learner):
 
     def create_model(self) -> Any:
         self.shape = {name: self.options[name] for name in settings.SHAPE}
-        return Gpt(Shape(tokens=len(self.vocabulary), **self.shape))
+        return Gpt(GptShape(tokens=len(self.vocabulary), **self.shape))
 
     def parameters(self) -> list[Any]:
         return with_decay(self.model, self.options["weight_decay"])

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class GptShape:
     """How large a GPT is. `block_size`: how far back it sees, in tokens."""
 
     tokens: int
@@ -25,7 +25,7 @@ class Shape:
 class Attention(nn.Module):  # type: ignore[misc]
     """Every token looks at those before it, with several heads at once."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: GptShape) -> None:
         super().__init__()
         self.heads, self.dropout = shape.heads, shape.dropout
         self.asked = nn.Linear(shape.width, 3 * shape.width)  # what each token asks, offers and says
@@ -44,7 +44,7 @@ class Attention(nn.Module):  # type: ignore[misc]
 class Block(nn.Module):  # type: ignore[misc]
     """Look around, then think; each adds to what was there."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: GptShape) -> None:
         super().__init__()
         self.before_attention, self.attention = nn.LayerNorm(shape.width), Attention(shape)
         self.before_thought = nn.LayerNorm(shape.width)
@@ -61,7 +61,7 @@ class Block(nn.Module):  # type: ignore[misc]
 class Gpt(nn.Module):  # type: ignore[misc]
     """Tokens in, [batch, time]; what may come after each of them out, [batch, time, tokens]."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: GptShape) -> None:
         super().__init__()
         self.shape = shape
         self.token = nn.Embedding(shape.tokens, shape.width)

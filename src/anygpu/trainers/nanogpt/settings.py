@@ -7,7 +7,7 @@ from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.torch.settings import COMMON, Option, read
+from anygpu.trainers.torch.settings import COMMON, SettingOption, read
 
 SIZES: Mapping[str, Mapping[str, int]] = {
     "gpt-nano": {"layers": 3, "heads": 3, "width": 48, "block_size": 64},
@@ -18,20 +18,20 @@ SIZES: Mapping[str, Mapping[str, int]] = {
 SHAPE = ("layers", "heads", "width", "block_size", "dropout")
 OPTIONS = {
     **COMMON,
-    "weight_decay": Option(default=0.1),
-    "floor": Option(default=0.1, high=1),
-    "clip": Option(default=1.0),
-    "warmup_steps": Option(default=-1, low=-1),  # -1: a twentieth of the training
-    "layers": Option(default=0, high=1_000),  # 0, here and below: what the model's name says
-    "heads": Option(default=0, high=1_000),
-    "width": Option(default=0, high=100_000),
-    "block_size": Option(default=0, high=1_000_000),
-    "dropout": Option(default=0.1, high=0.99),
-    "steps_per_epoch": Option(default=0),  # 0: as many as read the text once
-    "accumulate": Option(default=1, low=1),  # batches whose gradients are added up for one step
-    "level": Option(default="characters", one_of=("characters", "bytes")),
-    "sample_tokens": Option(default=500),
-    "sample_start": Option(default="\n"),
+    "weight_decay": SettingOption(default=0.1),
+    "floor": SettingOption(default=0.1, high=1),
+    "clip": SettingOption(default=1.0),
+    "warmup_steps": SettingOption(default=-1, low=-1),  # -1: a twentieth of the training
+    "layers": SettingOption(default=0, high=1_000),  # 0, here and below: what the model's name says
+    "heads": SettingOption(default=0, high=1_000),
+    "width": SettingOption(default=0, high=100_000),
+    "block_size": SettingOption(default=0, high=1_000_000),
+    "dropout": SettingOption(default=0.1, high=0.99),
+    "steps_per_epoch": SettingOption(default=0),  # 0: as many as read the text once
+    "accumulate": SettingOption(default=1, low=1),  # batches whose gradients are added up for one step
+    "level": SettingOption(default="characters", one_of=("characters", "bytes")),
+    "sample_tokens": SettingOption(default=500),
+    "sample_start": SettingOption(default="\n"),
 }
 
 

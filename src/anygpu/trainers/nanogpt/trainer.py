@@ -14,7 +14,7 @@ from anygpu.trainers.torch.settings import OPTIMIZERS, SCHEDULERS
 from anygpu.trainers.torch.trainer import TorchTrainer
 
 if TYPE_CHECKING:
-    from anygpu.trainers.nanogpt.learner import Reading
+    from anygpu.trainers.nanogpt.learner import GptLearner
 
 TASK = "text-generation"
 
@@ -28,7 +28,7 @@ class NanoGpt(TorchTrainer):
     licence = "BSD-3-Clause"
     goal = ("val_loss", "min")
     options = settings.OPTIONS
-    learner: Reading
+    learner: GptLearner
     accepts = Accepts(
         tasks=(TASK,),
         options=frozenset(settings.OPTIONS),
@@ -59,10 +59,10 @@ class NanoGpt(TorchTrainer):
         self.corpus = read(self.config, self.dataset_path)
         self.data_hash = self.corpus.sha256
 
-    def create_learner(self) -> Reading:
-        from anygpu.trainers.nanogpt.learner import Reading
+    def create_learner(self) -> GptLearner:
+        from anygpu.trainers.nanogpt.learner import GptLearner
 
-        return Reading(self.config, settings.options(self.config), self.corpus)
+        return GptLearner(self.config, settings.options(self.config), self.corpus)
 
     def train(self) -> TrainingResult:
         result = super().train()
@@ -76,7 +76,7 @@ class NanoGpt(TorchTrainer):
 def read(config: TrainingConfig, path: Path) -> text.Corpus:
     options = settings.options(config)
     return text.load(
-        data.opened(path),
+        data.open_dataset(path),
         level=options["level"],
         val_fraction=config.val_fraction,
         block_size=options["block_size"],

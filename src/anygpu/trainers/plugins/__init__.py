@@ -7,8 +7,16 @@ class Mine(BaseModel):
     def train(self, train_loader, val_loader, callbacks): ...
 """
 
-from anygpu.trainers.plugins.adapter import PluginTrainer, adapted
+from anygpu.trainers.plugins.adapter import PluginTrainer, adapt
 from anygpu.trainers.plugins.base import BaseModel, Callbacks, ModelRegistry, registry
-from anygpu.trainers.plugins.lent import lend_names
+from anygpu.trainers.plugins.import_alias import install_import_alias
 
-__all__ = ["BaseModel", "Callbacks", "ModelRegistry", "PluginTrainer", "adapted", "lend_names", "registry"]
+__all__ = [
+    "BaseModel",
+    "Callbacks",
+    "ModelRegistry",
+    "PluginTrainer",
+    "adapt",
+    "install_import_alias",
+    "registry",
+]

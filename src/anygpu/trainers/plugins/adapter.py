@@ -1,4 +1,4 @@
-"""A model plugin as a trainer: loaders go in, and what it tells its callbacks comes out as metrics and checkpoints."""
+"""Run a model plugin as a trainer: give it loaders and turn its callbacks into metrics and checkpoints."""
 
 from __future__ import annotations
 
@@ -6,22 +6,70 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from anygpu.trainers.config import Accepts
+from anygpu.trainers.config import ALIASES, Accepts, TrainingConfig
 from anygpu.trainers.context import At
 from anygpu.trainers.contract import AnyTrainer
 from anygpu.trainers.errors import BadConfig, Stopped
-from anygpu.trainers.plugins.given import given_config, goal_among
-from anygpu.trainers.plugins.loaders import Loaders, built, own_loaders
-from anygpu.trainers.plugins.saved import Saved
+from anygpu.trainers.plugins.checkpoints import PluginCheckpoint
+from anygpu.trainers.plugins.loaders import PluginLoaders, build_loaders, own_loaders
 from anygpu.trainers.result import Export
+
+if TYPE_CHECKING:
+    from anygpu.trainers.plugins.loaders import PluginLoaders
+
+# The first of these that a plugin reports decides which epoch is the best.
+GOALS = (
+    ("val_loss", "min"),
+    ("val_accuracy", "max"),
+    ("val_acc", "max"),
+    ("mAP50-95", "max"),
+    ("mAP", "max"),
+    ("accuracy", "max"),
+    ("loss", "min"),
+    ("train_loss", "min"),
+)
+
+
+def plugin_config(
+    config: TrainingConfig,
+    loaders: PluginLoaders,
+    *,
+    dataset: Path | None,
+    output: Path,
+    workplace: Path,
+    resume_from: Path | None,
+) -> dict[str, Any]:
+    """Every setting under every name it goes by, and what is known of the data and the place."""
+    settings = {name: value for name, value in asdict(config).items() if name != "options"}
+    known = {name: value for name, value in settings.items() if value not in ("", None)}
+    spelled = {alias: known[name] for alias, name in ALIASES.items() if name in known}
+    around = {
+        "classes": list(loaders.classes),
+        "num_classes": len(loaders.classes),
+        "dataset_path": None if dataset is None else str(dataset),
+        "output_dir": str(output),
+        "checkpoint_dir": str(workplace / "plugin-checkpoints"),
+        "resume_from": None if resume_from is None else str(resume_from),
+    }
+    return {**spelled, **known, **around, **config.options}
+
+
+def choose_goal(metrics: Mapping[str, float], plugin: type[Any]) -> tuple[str, str]:
+    """The plugin's own `goal`, or the first well-known metric it reports."""
+    own = getattr(plugin, "goal", None)
+    if isinstance(own, tuple):
+        return own
+    return next((goal for goal in GOALS if goal[0] in metrics), ("loss", "min"))
+
 
 RESUMING = ("load_checkpoint", "load", "resume")
 
 
-def adapted(found: object) -> type[AnyTrainer] | None:
+def adapt(found: object) -> type[AnyTrainer] | None:
     """The trainer around a plugin; None when this is no plugin."""
     if not isinstance(found, type) or not _is_plugin(found):
         return None
@@ -60,12 +108,12 @@ class PluginTrainer(AnyTrainer):
     licence: ClassVar[str] = "the plugin's own"
 
     def prepare_dataset(self) -> None:
-        self._saved = Saved(self._checkpoints() / "plugin")
+        self._saved = PluginCheckpoint(self._checkpoints() / "plugin")
         self._first_epoch: int | None = None  # what the plugin calls its first: 0 or 1
         self._ended = False
-        self._loaders = Loaders()
+        self._loaders = PluginLoaders()
         if not own_loaders(self.plugin):
-            self._loaders = built(self.dataset_path, self.config)
+            self._loaders = build_loaders(self.dataset_path, self.config)
             self.data_hash = self._loaders.sha256
 
     def create_model(self) -> None:
@@ -74,7 +122,7 @@ class PluginTrainer(AnyTrainer):
     def fit(self) -> None:
         resume_from = self._saved.path
         self._loaders.go_on_after(self.progress.epoch)
-        config = given_config(
+        config = plugin_config(
             self.config,
             self._loaders,
             dataset=self.dataset_path,
@@ -82,10 +130,10 @@ class PluginTrainer(AnyTrainer):
             workplace=self.context.workplace(self.output_dir),
             resume_from=resume_from,
         )
-        self.model = _resumed(self.plugin(config), resume_from)
+        self.model = _accepts_resume(self.plugin(config), resume_from)
         own = own_loaders(self.plugin)
         train, val = own(self.model, self.dataset_path, config) if own else self._loaders.pair
-        self.model.train(train, val, callbacks=_Told(self))
+        self.model.train(train, val, callbacks=_PluginCallbacks(self))
         self._check_running()
 
     # -- what the plugin tells ----------------------------------------------------------------------------------
@@ -100,7 +148,7 @@ class PluginTrainer(AnyTrainer):
         self._go_back_to(epoch)
         progress = self.progress
         progress.step += 0 if progress.step_in_epoch else 1
-        progress.finish_epoch(metrics, goal_among(metrics, self.plugin))
+        progress.finish_epoch(metrics, choose_goal(metrics, self.plugin))
         self.context.report(metrics, At(progress.step, epoch=progress.epoch, epochs=self.config.epochs))
         if self._saved.epoch == epoch:
             self._keep_saved()
@@ -186,7 +234,7 @@ class PluginTrainer(AnyTrainer):
         return Export(format=format, path=Path(made))
 
 
-class _Told:
+class _PluginCallbacks:
     """The callbacks a plugin is given. Others named on_... may be called, and do nothing."""
 
     def __init__(self, trainer: PluginTrainer) -> None:
@@ -205,11 +253,11 @@ class _Told:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):
-            return _nothing
+            return _ignore
         raise AttributeError(name)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _ignore(*_: Any, **__: Any) -> None:
     """Nobody is told of this."""
 
 
@@ -224,7 +272,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _resumed(model: Any, path: Path | None) -> Any:
+def _accepts_resume(model: Any, path: Path | None) -> Any:
     """By its own method, if it has one; `config["resume_from"]` it may read itself."""
     load = next((getattr(model, name) for name in RESUMING if callable(getattr(model, name, None))), None)
     if path is None or load is None:

@@ -64,9 +64,9 @@ class ModelRegistry:
         """One that was registered, one of an installed package, or `./my_model.py:MyModel`."""
         if name in self._models:
             return self._models[name]
-        from anygpu.trainers.registry import found  # which imports this module
+        from anygpu.trainers.registry import load  # which imports this module
 
-        model = found(name)
+        model = load(name)
         if not isinstance(model, type):
             raise NoSuchTrainer(f"{name} is {model!r}, which is no class")
         return model

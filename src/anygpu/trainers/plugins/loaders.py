@@ -14,14 +14,14 @@ from anygpu.trainers.config import TrainingConfig
 
 
 @dataclass(frozen=True)
-class Loaders:
+class PluginLoaders:
     """For training and for validation; both None where there is no dataset."""
 
     train: Any = None
     val: Any = None
     classes: tuple[str, ...] = ()
     sha256: str = ""
-    order: Order | None = None
+    order: SampleOrder | None = None
 
     def go_on_after(self, epochs: int) -> None:
         """A plugin that goes through the data once an epoch sees it in the order it would have seen."""
@@ -55,20 +55,20 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def built(dataset: Path | None, config: TrainingConfig) -> Loaders:
+def build_loaders(dataset: Path | None, config: TrainingConfig) -> PluginLoaders:
     """Batches of (inputs, targets): torch's DataLoader where torch is installed, else arrays, else lists."""
     if dataset is None:
-        return Loaders()
+        return PluginLoaders()
     from anygpu.trainers.plugins import samples  # with all that reads data
 
     made = samples.read(dataset, config)
-    load = _torch_loader if importlib.util.find_spec("torch") else Batches
-    order = Order(len(made.train), config.seed)
+    load = _torch_loader if importlib.util.find_spec("torch") else BatchIterator
+    order = SampleOrder(len(made.train), config.seed)
     train, val = load(made.train, config, order), load(made.val, config, range(len(made.val)))
-    return Loaders(train, val, made.classes, made.sha256, order)
+    return PluginLoaders(train, val, made.classes, made.sha256, order)
 
 
-class Order:
+class SampleOrder:
     """Another order every time it is gone through; the same for the same seed and the same time."""
 
     def __init__(self, size: int, seed: int) -> None:
@@ -84,7 +84,7 @@ class Order:
         return iter(chance.sample(range(self._size), self._size))
 
 
-class Batches:
+class BatchIterator:
     """Batches without torch."""
 
     def __init__(self, dataset: Sequence[Any], config: TrainingConfig, order: Iterable[int]) -> None:
@@ -100,10 +100,10 @@ class Batches:
         for at in range(0, len(order), self.batch_size):
             pairs = [self.dataset[index] for index in order[at : at + self.batch_size]]
             inputs, targets = zip(*pairs, strict=True)
-            yield _stacked(inputs), _stacked(targets)
+            yield _stack(inputs), _stack(targets)
 
 
-def _stacked(values: Sequence[Any]) -> Any:
+def _stack(values: Sequence[Any]) -> Any:
     """An array where numpy is installed; a list where it is not, or where the sizes differ."""
     if isinstance(values[0], dict) or importlib.util.find_spec("numpy") is None:
         return list(values)

@@ -19,14 +19,14 @@ PIXELS = 224  # the side of an image, unless the settings say otherwise
 
 
 @dataclass(frozen=True)
-class Samples:
+class PluginSamples:
     train: Sequence[tuple[Any, Any]]
     val: Sequence[tuple[Any, Any]]
     classes: tuple[str, ...]
     sha256: str
 
 
-def read(dataset: Path, config: TrainingConfig) -> Samples:
+def read(dataset: Path, config: TrainingConfig) -> PluginSamples:
     if dataset.suffix == ".npz":
         return _arrays(dataset, config)
     if dataset.suffix in TABLES:
@@ -38,7 +38,7 @@ def read(dataset: Path, config: TrainingConfig) -> Samples:
 
 
 @dataclass(frozen=True)
-class Images(Sequence[Any]):
+class ImageSamples(Sequence[Any]):
     """Each image as channels x height x width of 0..1, with its class, or with its boxes."""
 
     items: Sequence[data.Item]
@@ -52,15 +52,15 @@ class Images(Sequence[Any]):
         return _pixels(item.image, self.pixels), _boxes(item) if item.label is None else item.label
 
 
-def _images(dataset: Path, config: TrainingConfig) -> Samples:
+def _images(dataset: Path, config: TrainingConfig) -> PluginSamples:
     for module in ("PIL", "numpy"):
         if importlib.util.find_spec(module) is None:
             raise MissingExtra("plugin", module, "data")
     loaded = data.load(dataset, val_fraction=config.val_fraction, seed=config.seed)
     pixels = config.image_size or PIXELS
-    return Samples(
-        Images(loaded.splits["train"], pixels),
-        Images(loaded.splits["val"], pixels),
+    return PluginSamples(
+        ImageSamples(loaded.splits["train"], pixels),
+        ImageSamples(loaded.splits["val"], pixels),
         tuple(loaded.classes),
         loaded.sha256,
     )
@@ -90,7 +90,7 @@ def _boxes(item: data.Item) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Rows(Sequence[Any]):
+class TableSamples(Sequence[Any]):
     inputs: Sequence[Any]
     targets: Sequence[Any]
 
@@ -101,7 +101,7 @@ class Rows(Sequence[Any]):
         return self.inputs[index], self.targets[index]
 
 
-def _arrays(path: Path, config: TrainingConfig) -> Samples:
+def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
     """`x` and `y`, split here, or `x_train`, `y_train`, `x_val`, `y_val` (or `..._test`)."""
     import numpy
 
@@ -109,23 +109,23 @@ def _arrays(path: Path, config: TrainingConfig) -> Samples:
         arrays = {name.lower(): file[name] for name in file.files}
     if {"x_train", "y_train"} <= set(arrays):
         held = "val" if "x_val" in arrays else "test"
-        train, val = Rows(arrays["x_train"], arrays["y_train"]), _held(path, arrays, held)
+        train, val = TableSamples(arrays["x_train"], arrays["y_train"]), _in_memory(path, arrays, held)
     elif {"x", "y"} <= set(arrays):
         train, val = _split(arrays["x"], arrays["y"], config)
     else:
         raise BadDataset(
             [Finding(path, f"has {', '.join(arrays)}; x and y are needed, or x_train and y_train")]
         )
-    return Samples(train, val, _named([*train.targets, *val.targets]), _sha256(path))
+    return PluginSamples(train, val, _array_named([*train.targets, *val.targets]), _sha256(path))
 
 
-def _held(path: Path, arrays: Mapping[str, Any], name: str) -> Rows:
+def _in_memory(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples:
     if not {f"x_{name}", f"y_{name}"} <= set(arrays):
         raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val to measure with")])
-    return Rows(arrays[f"x_{name}"], arrays[f"y_{name}"])
+    return TableSamples(arrays[f"x_{name}"], arrays[f"y_{name}"])
 
 
-def _table(path: Path, config: TrainingConfig) -> Samples:
+def _table(path: Path, config: TrainingConfig) -> PluginSamples:
     """Each row as numbers; the column to learn is `target`, or the last one."""
     table = data.load_table(path, target=config.option("target", ""))
     target = config.option("target", "") or table.columns[-1]
@@ -136,7 +136,7 @@ def _table(path: Path, config: TrainingConfig) -> Samples:
     columns = [column for name in rest for column in _numbers(table.column(name))]
     targets, classes = _targets(table.column(target))
     train, val = _split(list(zip(*columns, strict=True)), targets, config)
-    return Samples(train, val, classes, table.sha256)
+    return PluginSamples(train, val, classes, table.sha256)
 
 
 def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
@@ -153,22 +153,24 @@ def _targets(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
     if any(isinstance(value, str) for value in values):
         classes = sorted({str(value) for value in values})
         return [classes.index(str(value)) for value in values], tuple(classes)
-    named = _named(values)
+    named = _array_named(values)
     return [int(value) if named else float(value) for value in values], named
 
 
-def _split(inputs: Sequence[Any], targets: Sequence[Any], config: TrainingConfig) -> tuple[Rows, Rows]:
+def _split(
+    inputs: Sequence[Any], targets: Sequence[Any], config: TrainingConfig
+) -> tuple[TableSamples, TableSamples]:
     order = random.Random(config.seed).sample(range(len(targets)), len(targets))
     held = set(order[: max(1, round(len(order) * config.val_fraction))])
     kept = [index for index in range(len(targets)) if index not in held]
-    return _chosen(inputs, targets, kept), _chosen(inputs, targets, sorted(held))
+    return _select(inputs, targets, kept), _select(inputs, targets, sorted(held))
 
 
-def _chosen(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) -> Rows:
-    return Rows([inputs[at] for at in part], [targets[at] for at in part])
+def _select(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) -> TableSamples:
+    return TableSamples([inputs[at] for at in part], [targets[at] for at in part])
 
 
-def _named(targets: Sequence[Any]) -> tuple[str, ...]:
+def _array_named(targets: Sequence[Any]) -> tuple[str, ...]:
     """Whole numbers from 0 are classes; anything else is a quantity."""
     seen = {float(each) for each in targets}
     if seen == {float(each) for each in range(len(seen))}:

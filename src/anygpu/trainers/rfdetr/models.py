@@ -28,7 +28,7 @@ SHORT = {"n": "nano", "s": "small", "m": "medium", "l": "large", "xl": "xlarge",
 SQUARES = 32  # image sizes are multiples of it: patches of 16 pixels in windows of 2
 
 
-def normalised(spelled: str) -> str:
+def normalize_name(spelled: str) -> str:
     """`RF-DETR-N` and `rf_detr_nano` are `rfdetr-nano`."""
     plain = spelled.lower().replace("_", "-").replace("rf-detr", "rfdetr").removesuffix(".pth")
     plain = DEFAULT if plain == "rfdetr" else plain
@@ -43,7 +43,7 @@ def normalised(spelled: str) -> str:
 
 
 def check_licence(config: TrainingConfig) -> None:
-    name = normalised(config.model)
+    name = normalize_name(config.model)
     if name in RESTRICTED and not config.option(ACCEPTS_PML, False):
         raise BadConfig(
             f"model: {name} is under Roboflow's PML-1.0, which is no open licence and binds its use to their platform;"
@@ -51,8 +51,8 @@ def check_licence(config: TrainingConfig) -> None:
         )
 
 
-def usual_size(model: str) -> int:
-    return {**FREE, **RESTRICTED}[normalised(model)][1]
+def default_image_size(model: str) -> int:
+    return {**FREE, **RESTRICTED}[normalize_name(model)][1]
 
 
 def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -71,7 +71,7 @@ def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of training from scratch, which was asked for
-        made = _kind(normalised(config.model))(**wanted)
+        made = _kind(normalize_name(config.model))(**wanted)
         network = build_model_from_config(made)
         load_pretrain_weights(network, made)
     return network, build_criterion_from_config(made, _train_config())[0]

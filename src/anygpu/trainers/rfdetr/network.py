@@ -8,52 +8,52 @@ from typing import Any
 
 import torch
 
-from anygpu.trainers.detr.detecting import Detecting
-from anygpu.trainers.detr.exports import Answers
+from anygpu.trainers.detr.exports import DetectionOutputs
+from anygpu.trainers.detr.learner import DetectionLearner
 from anygpu.trainers.rfdetr import models
 
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class RfDetrDetecting(Detecting):
+class RfDetrLearner(DetectionLearner):
     def create_model(self) -> Any:
         network, self.criterion = models.create(self.config, len(self.classes), self.size, self.options)
         return network
 
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
         self.criterion.to(self.device).train()
-        found = self.criterion(self.model(_nested(normal(images)), targets), targets)
+        found = self.criterion(self.model(_nested_tensor(normalize(images)), targets), targets)
         weights = self.criterion.weight_dict
         return sum(loss * weights[name] for name, loss in found.items() if name in weights)
 
     def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
-        output = network(_nested(normal(images)))
-        return self._own(output["pred_logits"]), output["pred_boxes"]
+        output = network(_nested_tensor(normalize(images)))
+        return self._own_parameters(output["pred_logits"]), output["pred_boxes"]
 
     def is_backbone(self, name: str) -> bool:
         return name.startswith("backbone.")
 
-    def exported(self, network: Any) -> Any:
+    def export_module(self, network: Any) -> Any:
         """Their own graph for export, which takes a plain tensor."""
         graph = copy.deepcopy(network)
         graph.export()
-        return Answers(graph, self._exported_answer)
+        return DetectionOutputs(graph, self._exported_answer)
 
     def _exported_answer(self, graph: Any, images: Any) -> tuple[Any, Any]:
-        boxes, logits = graph(normal(images))[:2]
-        return self._own(logits), boxes
+        boxes, logits = graph(normalize(images))[:2]
+        return self._own_parameters(logits), boxes
 
-    def _own(self, logits: Any) -> Any:
+    def _own_parameters(self, logits: Any) -> Any:
         """Their heads have one class more than there are."""
         return logits[..., : len(self.classes)]
 
 
-def normal(images: Any) -> Any:
+def normalize(images: Any) -> Any:
     mean, spread = (torch.tensor(each, device=images.device).view(1, 3, 1, 1) for each in (MEAN, SPREAD))
     return (images - mean) / spread
 
 
-def _nested(images: Any) -> Any:
+def _nested_tensor(images: Any) -> Any:
     """All images fill their square: nothing is padding."""
     from rfdetr.utilities.tensors import NestedTensor
 

@@ -11,17 +11,17 @@ from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.detr import settings
 from anygpu.trainers.detr.trainer import DetrTrainer
 from anygpu.trainers.rfdetr import models
-from anygpu.trainers.torch.settings import Option, read
+from anygpu.trainers.torch.settings import SettingOption, read
 
 if TYPE_CHECKING:
-    from anygpu.trainers.torch.learner import Learner
+    from anygpu.trainers.torch.learner import TorchLearner
 
 OPTIONS = {
     **settings.OPTIONS,
-    "groups": Option(
+    "groups": SettingOption(
         default=13, low=1, high=64
     ),  # of queries that are trained side by side; one is used later
-    models.ACCEPTS_PML: Option(default=False),
+    models.ACCEPTS_PML: SettingOption(default=False),
 }
 
 
@@ -39,9 +39,9 @@ class RfDetr(DetrTrainer):
         models.check_licence(config)
         settings.check_image_size(config, models.SQUARES)
 
-    def create_learner(self) -> Learner:
-        from anygpu.trainers.rfdetr.network import RfDetrDetecting
+    def create_learner(self) -> TorchLearner:
+        from anygpu.trainers.rfdetr.network import RfDetrLearner
 
         config = self.config
-        size = config.image_size or models.usual_size(config.model)
-        return RfDetrDetecting(config, read(self.options, config.options), self.dataset, size=size)
+        size = config.image_size or models.default_image_size(config.model)
+        return RfDetrLearner(config, read(self.options, config.options), self.dataset, size=size)

@@ -46,7 +46,7 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 NAMES = tuple(f"{family}-{size}" for family in ("rtdetr", "rtdetrv2") for size in SIZES)
 
 
-def normalised(spelled: str) -> str:
+def normalize_name(spelled: str) -> str:
     """`RT-DETR_r18vd` is `rtdetr-r18`."""
     plain = spelled.lower().replace("rt-detr", "rtdetr").replace("_", "-").replace("vd", "")
     plain = plain.replace("rtdetr-v2", "rtdetrv2")
@@ -67,10 +67,10 @@ def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> A
     labels = dict(enumerate(classes))
     if weights:
         return _from(kind, weights, id2label=labels, label2id={each: n for n, each in labels.items()})
-    return _started(kind(_config(transformers, name, second, labels, queries)))
+    return _load_pretrained(kind(_config(transformers, name, second, labels, queries)))
 
 
-def _started(network: Any) -> Any:
+def _load_pretrained(network: Any) -> Any:
     """transformers begins with norms near zero, which suits loading weights; from scratch little would get through."""
     import torch
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anygpu.trainers.detr.detecting import Detecting
+from anygpu.trainers.detr.learner import DetectionLearner
 from anygpu.trainers.rtdetr import models
 
 
-class RtDetrDetecting(Detecting):
+class RtDetrLearner(DetectionLearner):
     def create_model(self) -> Any:
         config = self.config
         return models.create(
-            models.normalised(config.model), self.classes, config.weights, self.options["queries"]
+            models.normalize_name(config.model), self.classes, config.weights, self.options["queries"]
         )
 
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:

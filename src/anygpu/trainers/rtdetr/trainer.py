@@ -14,7 +14,7 @@ from anygpu.trainers.rtdetr import models
 from anygpu.trainers.torch.settings import read
 
 if TYPE_CHECKING:
-    from anygpu.trainers.torch.learner import Learner
+    from anygpu.trainers.torch.learner import TorchLearner
 
 USUAL_SIZE, MULTIPLE = 640, 32
 
@@ -30,12 +30,12 @@ class RtDetr(DetrTrainer):
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
         super().check(config)
-        models.normalised(config.model)
+        models.normalize_name(config.model)
         settings.check_image_size(config, MULTIPLE)
 
-    def create_learner(self) -> Learner:
-        from anygpu.trainers.rtdetr.network import RtDetrDetecting
+    def create_learner(self) -> TorchLearner:
+        from anygpu.trainers.rtdetr.network import RtDetrLearner
 
         config = self.config
         options = read(self.options, config.options)
-        return RtDetrDetecting(config, options, self.dataset, size=config.image_size or USUAL_SIZE)
+        return RtDetrLearner(config, options, self.dataset, size=config.image_size or USUAL_SIZE)

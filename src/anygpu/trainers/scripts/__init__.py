@@ -12,7 +12,7 @@ from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.registry import find
-from anygpu.trainers.scripts.writing import filled, settings_of
+from anygpu.trainers.scripts.templates import fill, settings_of
 
 TEMPLATES = {"tabular": "tabular", "yolo": "yolo", "torch-classifier": "torch_classifier"}
 Write = Callable[[TrainingConfig, str], str]
@@ -21,13 +21,13 @@ Write = Callable[[TrainingConfig, str], str]
 def script(trainer: str, settings: Mapping[str, Any], dataset: str = "") -> str:
     """The text of the script. BadConfig when the settings are wrong, or no script can do what they ask."""
     kind = find(trainer)
-    config = kind.configured(settings)
+    config = kind.parse_settings(settings)
     if kind.name not in TEMPLATES:
         extras = ",".join(kind.extras(config))
-        return filled(
+        return fill(
             GENERIC, TRAINER=trainer, SETTINGS=settings_of(config), DATASET=dataset, EXTRAS=f"[{extras}]"
         )
-    write: Write = import_module(f"anygpu.trainers.scripts.{TEMPLATES[kind.name]}").written
+    write: Write = import_module(f"anygpu.trainers.scripts.{TEMPLATES[kind.name]}").write_script
     return write(config, dataset)
 
 

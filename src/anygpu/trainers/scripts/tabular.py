@@ -7,9 +7,9 @@ from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.scripts.writing import PROGRESS, filled
-from anygpu.trainers.tabular import columns, learning
-from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, Model
+from anygpu.trainers.scripts.templates import PROGRESS, fill
+from anygpu.trainers.tabular import columns, estimators
+from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, TabularModel
 
 TEMPLATE = '''\
 """Trains {MODEL!t} to predict {TARGET!t} from a table. Needs: pip install {PACKAGES!t}
@@ -145,13 +145,13 @@ OF_NUMBERS = """\
 PACKAGES = {"sklearn": "scikit-learn", "xgboost": "scikit-learn xgboost", "lightgbm": "scikit-learn lightgbm"}
 
 
-def written(config: TrainingConfig, dataset: str) -> str:
+def write_script(config: TrainingConfig, dataset: str) -> str:
     model, task = MODELS[config.model], _task(config, dataset)
     is_classes = task == CLASSIFICATION
     module, _, kind = model.place(task).partition(":")
     if not kind:
         raise BadConfig(f"task: model {config.model!r} does no {task}")
-    return filled(
+    return fill(
         TEMPLATE,
         MODEL=config.model,
         MODULE=module,
@@ -159,8 +159,8 @@ def written(config: TrainingConfig, dataset: str) -> str:
         PACKAGES=PACKAGES[model.module],
         DATASET=dataset or "table.csv",
         TARGET=config.option("target"),
-        FEATURES=columns.listed(config.option("features")),
-        DROP=columns.listed(config.option("drop")),
+        FEATURES=columns.split_list(config.option("features")),
+        DROP=columns.split_list(config.option("drop")),
         EPOCHS=1 if model.epoch == "solve" else config.epochs,
         ROUNDS=config.option("rounds", 1),
         BATCH_SIZE=config.batch_size,
@@ -190,7 +190,7 @@ def _task(config: TrainingConfig, dataset: str) -> str:
 
 def _settings(config: TrainingConfig, task: str) -> dict[str, Any]:
     given = {name: value for name, value in config.options.items() if name not in OWN}
-    return learning.settings(config, task, given)
+    return estimators.estimator_settings(config, task, given)
 
 
 def _target(is_classes: bool) -> str:
@@ -198,13 +198,13 @@ def _target(is_classes: bool) -> str:
     return f"numpy.array([{kind}(row[at].strip()) for row in rows])"
 
 
-def _epoch(model: Model, is_classes: bool) -> str:
+def _epoch(model: TabularModel, is_classes: bool) -> str:
     if model.epoch != "batches":
         return EPOCHS[model.epoch]
     return BATCHES.replace("{CLASSES}", ", classes=numpy.unique(target)" if is_classes else "")
 
 
-def _names(model: Model, is_classes: bool) -> str:
+def _names(model: TabularModel, is_classes: bool) -> str:
     """XGBoost knows classes by numbers alone."""
     if model.module != "xgboost" or not is_classes:
         return 'print(f"{len(table)} rows", file=sys.stderr)'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.scripts.writing import PROGRESS, filled
+from anygpu.trainers.scripts.templates import PROGRESS, fill
 from anygpu.trainers.torch import settings
 
 TEMPLATE = '''\
@@ -152,12 +152,12 @@ if __name__ == "__main__":
 KEPT = ("weight_decay", "momentum")
 
 
-def written(config: TrainingConfig, dataset: str) -> str:
+def write_script(config: TrainingConfig, dataset: str) -> str:
     left_out = sorted(set(config.options) - set(KEPT))
     if left_out:
         raise BadConfig("\n".join(f"{name}: the script does not do that; leave it out" for name in left_out))
     options = {name: config.option(name, settings.CLASSIFIER[name].default) for name in KEPT}
-    return filled(
+    return fill(
         TEMPLATE,
         MODEL=config.model,
         WEIGHTS=config.weights,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.scripts.writing import PROGRESS, filled
-from anygpu.trainers.yolo import names
+from anygpu.trainers.scripts.templates import PROGRESS, fill
+from anygpu.trainers.yolo import models
 
 TEMPLATE = '''\
 """Trains {MODEL!t} ({TASK!t}) with ultralytics (AGPL-3.0). Needs: pip install ultralytics onnx
@@ -61,9 +61,9 @@ if __name__ == "__main__":
 '''
 
 
-def written(config: TrainingConfig, dataset: str) -> str:
-    model = names.chosen(config.model, config.weights, config.task)
-    return filled(
+def write_script(config: TrainingConfig, dataset: str) -> str:
+    model = models.choose_model(config.model, config.weights, config.task)
+    return fill(
         TEMPLATE,
         MODEL=model.name,
         TASK=model.task,

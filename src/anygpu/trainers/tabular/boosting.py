@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from anygpu.trainers.tabular.settings import SHARES, draws
+from anygpu.trainers.tabular.settings import SHARES, uses_randomness
 
 
 class XGBoostRounds:
@@ -128,7 +128,7 @@ def first_rounds(estimator: Any, rounds: int) -> Any:
 
 
 def _draws(estimator: Any) -> bool:
-    return draws([getattr(estimator, name, None) for name in SHARES])
+    return uses_randomness([getattr(estimator, name, None) for name in SHARES])
 
 
 def _exchange(estimator: Any, old: Any, new: Any) -> None:

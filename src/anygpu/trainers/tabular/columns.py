@@ -40,10 +40,10 @@ class Columns:
         return CLASSIFICATION if self.classes else REGRESSION
 
 
-def chosen(table: Table, config: TrainingConfig) -> Columns:
+def choose_columns(table: Table, config: TrainingConfig) -> Columns:
     """BadDataset says everything that is wrong with them."""
     findings: list[Finding] = []
-    wanted = _wanted(table, config, findings)
+    wanted = _feature_names(table, config, findings)
     if findings:
         raise BadDataset(findings)
     target = table.column(str(config.option("target")))
@@ -59,9 +59,9 @@ def chosen(table: Table, config: TrainingConfig) -> Columns:
     return Columns(features, tuple(map(_as_text, known)) if classes else tuple(known), classes, table.sha256)
 
 
-def _wanted(table: Table, config: TrainingConfig, findings: list[Finding]) -> tuple[str, ...]:
-    target, features = str(config.option("target")), listed(config.option("features"))
-    dropped = listed(config.option("drop"))
+def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]) -> tuple[str, ...]:
+    target, features = str(config.option("target")), split_list(config.option("features"))
+    dropped = split_list(config.option("drop"))
     for what, given in (("features", features), ("drop", dropped)):
         unknown = [name for name in given if name not in table.columns]
         findings += [Finding(table.path, _no_column(what, name, table.columns)) for name in unknown]
@@ -73,7 +73,7 @@ def _wanted(table: Table, config: TrainingConfig, findings: list[Finding]) -> tu
     return wanted
 
 
-def listed(given: Any) -> list[str]:
+def split_list(given: Any) -> list[str]:
     if given is None:
         return []
     return [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(x) for x in given]

@@ -11,24 +11,24 @@ from typing import Any
 from anygpu.trainers import onnx_check
 from anygpu.trainers.result import Export
 from anygpu.trainers.tabular.columns import Columns
-from anygpu.trainers.tabular.prepared import Prepared
+from anygpu.trainers.tabular.preprocessing import PreparedTable
 
 ROWS = 1000
 TOLERANCE = 1e-4  # of a probability; of a regression, in parts of the largest prediction
 OPSET = {"": 17, "ai.onnx.ml": 3}
 
 
-def onnx(pipeline: Any, data: Prepared, path: Path) -> Export:
+def onnx(pipeline: Any, data: PreparedTable, path: Path) -> Export:
     rows = data.val.raw[:ROWS]
-    expected, tolerance = _expected(pipeline, data, rows)
+    expected, tolerance = _model_predictions(pipeline, data, rows)
     if data.labels is not None:
-        clear = _is_clear(expected[1])
+        clear = _has_clear_winner(expected[1])
         rows, expected = rows[clear], [each[clear] for each in expected]
     _write(pipeline, data, path)
-    return onnx_check.checked(path, inputs(data, rows), expected, tolerance=tolerance)
+    return onnx_check.compare_with_model(path, inputs(data, rows), expected, tolerance=tolerance)
 
 
-def inputs(data: Prepared, rows: Any) -> dict[str, Any]:
+def inputs(data: PreparedTable, rows: Any) -> dict[str, Any]:
     """What the exported model takes: an array of one column for each input."""
     columns = zip(input_names(data.columns), data.columns.features, strict=True)
     return {
@@ -46,7 +46,7 @@ def input_names(columns: Columns) -> list[str]:
     return names
 
 
-def _expected(pipeline: Any, data: Prepared, rows: Any) -> tuple[list[Any], float]:
+def _model_predictions(pipeline: Any, data: PreparedTable, rows: Any) -> tuple[list[Any], float]:
     import numpy
 
     said = numpy.asarray(pipeline.predict(rows))
@@ -56,7 +56,7 @@ def _expected(pipeline: Any, data: Prepared, rows: Any) -> tuple[list[Any], floa
     return [said, numpy.asarray(pipeline.predict_proba(rows))], TOLERANCE
 
 
-def _is_clear(said: Any) -> Any:
+def _has_clear_winner(said: Any) -> Any:
     """Where two classes are as good as equal, either is right."""
     import numpy
 
@@ -64,7 +64,7 @@ def _is_clear(said: Any) -> Any:
     return best[:, -1] - best[:, -2] > 2 * TOLERANCE
 
 
-def _write(pipeline: Any, data: Prepared, path: Path) -> None:
+def _write(pipeline: Any, data: PreparedTable, path: Path) -> None:
     import onnx
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType

@@ -34,7 +34,7 @@ _LINEAR = "alpha penalty l1_ratio class_weight"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class TabularModel:
     """One kind of model: where its classes are, how an epoch carries it on, and what can be set."""
 
     classifier: str = ""  # module:Class; empty: it cannot
@@ -53,8 +53,8 @@ class Model:
 
 def _ensemble(
     name: str, settings: str, *, epoch: str = "grow", rate: str = "", is_forest: bool = False
-) -> Model:
-    return Model(
+) -> TabularModel:
+    return TabularModel(
         classifier=f"sklearn.ensemble:{name}Classifier",
         regressor=f"sklearn.ensemble:{name}Regressor",
         epoch=epoch,
@@ -64,8 +64,8 @@ def _ensemble(
     )
 
 
-def _boosting(module: str, name: str, settings: str) -> Model:
-    return Model(
+def _boosting(module: str, name: str, settings: str) -> TabularModel:
+    return TabularModel(
         classifier=f"{module}:{name}Classifier",
         regressor=f"{module}:{name}Regressor",
         epoch=module,
@@ -76,7 +76,7 @@ def _boosting(module: str, name: str, settings: str) -> Model:
     )
 
 
-MODELS: Mapping[str, Model] = {
+MODELS: Mapping[str, TabularModel] = {
     "random-forest": _ensemble("RandomForest", _FOREST, is_forest=True),
     "extra-trees": _ensemble("ExtraTrees", _FOREST, is_forest=True),
     "gradient-boosting": _ensemble("GradientBoosting", f"{_TREE} subsample loss", rate="learning_rate"),
@@ -86,16 +86,16 @@ MODELS: Mapping[str, Model] = {
         settings="max_depth max_leaf_nodes min_samples_leaf l2_regularization max_bins max_features class_weight loss",
         rate="learning_rate",
     ),
-    "logistic-regression": Model(
+    "logistic-regression": TabularModel(
         classifier="sklearn.linear_model:LogisticRegression",
         epoch="solve",
         settings="C solver class_weight max_iter tol l1_ratio",
         is_scaled=True,
     ),
-    "ridge": Model(
+    "ridge": TabularModel(
         regressor="sklearn.linear_model:Ridge", epoch="solve", settings="alpha solver tol", is_scaled=True
     ),
-    "sgd": Model(
+    "sgd": TabularModel(
         classifier="sklearn.linear_model:SGDClassifier",
         regressor="sklearn.linear_model:SGDRegressor",
         epoch="batches",
@@ -103,7 +103,7 @@ MODELS: Mapping[str, Model] = {
         rate="eta0",
         is_scaled=True,
     ),
-    "mlp": Model(
+    "mlp": TabularModel(
         classifier="sklearn.neural_network:MLPClassifier",
         regressor="sklearn.neural_network:MLPRegressor",
         epoch="batches",
@@ -141,20 +141,20 @@ def check(config: TrainingConfig) -> None:
     trouble = [*_unknown_model(config), *_no_target(config), *_fractions(config)]
     model = MODELS.get(config.model)
     if model is not None:
-        trouble += [*_misplaced(config, model), *_wrong_task(config, model)]
+        trouble += [*_misplaced_setting_problems(config, model), *_wrong_task(config, model)]
     if trouble:
         raise BadConfig("\n".join(trouble))
 
 
-def grows(config: TrainingConfig) -> bool:
+def steps_grow(config: TrainingConfig) -> bool:
     """Whether every round asks all trees before it, as scikit-learn's boosting does, and what draws by chance."""
     model = MODELS[config.model]
     if model.module != "sklearn":
-        return draws([config.options.get(name) for name in SHARES])
+        return uses_randomness([config.options.get(name) for name in SHARES])
     return model.epoch in ("grow", "iterate") and not model.is_forest
 
 
-def draws(shares: Sequence[Any]) -> bool:
+def uses_randomness(shares: Sequence[Any]) -> bool:
     """Whether less than all is taken, by chance; None is a setting left alone."""
     return any(isinstance(share, int | float) and share < 1 for share in shares)
 
@@ -189,7 +189,7 @@ def _fractions(config: TrainingConfig) -> list[str]:
     ]
 
 
-def _misplaced(config: TrainingConfig, model: Model) -> list[str]:
+def _misplaced_setting_problems(config: TrainingConfig, model: TabularModel) -> list[str]:
     known = {*OWN, *model.settings.split()}
     found = [
         f"{name}: model {config.model!r} has no such setting; it has {', '.join(sorted(known - OWN))}"
@@ -201,7 +201,7 @@ def _misplaced(config: TrainingConfig, model: Model) -> list[str]:
     return found
 
 
-def _wrong_task(config: TrainingConfig, model: Model) -> list[str]:
+def _wrong_task(config: TrainingConfig, model: TabularModel) -> list[str]:
     if not config.task or config.task not in TASKS or model.place(config.task):
         return []
     able = [name for name, each in MODELS.items() if each.place(config.task)]

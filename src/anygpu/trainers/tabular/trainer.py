@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.contract import Trainer, Written
+from anygpu.trainers.contract import Trainer, WeightsWriter
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding, MissingExtra, TrainerError
 from anygpu.trainers.result import Export
-from anygpu.trainers.tabular import learning, metrics
-from anygpu.trainers.tabular.columns import Columns, chosen
-from anygpu.trainers.tabular.prepared import Part, Prepared, prepared
-from anygpu.trainers.tabular.saying import says
-from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, grows
+from anygpu.trainers.tabular import estimators, predictions
+from anygpu.trainers.tabular.columns import Columns, choose_columns
+from anygpu.trainers.tabular.predictions import make_predictor
+from anygpu.trainers.tabular.preprocessing import PreparedTable, SplitArrays, prepare
+from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, steps_grow
 
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
@@ -44,7 +44,7 @@ class Tabular(Trainer):
 
     @classmethod
     def grows(cls, config: TrainingConfig) -> bool:
-        return grows(config)
+        return steps_grow(config)
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
@@ -66,22 +66,24 @@ class Tabular(Trainer):
     def prepare_dataset(self) -> None:
         columns = read(self.dataset_path, self.config)
         if not self.config.task:
-            sys.stderr.write(f"{_inferred(columns, self.config)}\n")
+            sys.stderr.write(f"{_infer_task(columns, self.config)}\n")
         self.config = replace(self.config, task=columns.task)
         check(self.config)
         self.data_hash = columns.sha256
-        self.goal = metrics.GOALS[columns.task]  # type: ignore[misc]  # which one depends on the task
-        self.data: Prepared = prepared(columns, self.config)
+        self.goal = predictions.GOALS[columns.task]  # type: ignore[misc]  # which one depends on the task
+        self.data: PreparedTable = prepare(columns, self.config)
 
     def create_model(self) -> None:
         self.model = MODELS[self.config.model]
         try:
-            self.estimator = learning.new(self.config, self.config.task)
+            self.estimator = estimators.new_estimator(self.config, self.config.task)
         except (TypeError, ValueError) as error:
             raise BadConfig(f"{self.config.model}: {error}") from error
-        self.learn = learning.by_rounds(self.model)
-        self.of_val = says(self.model, self.data.val.inputs)
-        self.of_test = says(self.model, self.data.test.inputs) if self.data.test is not None else None
+        self.learn = estimators.by_rounds(self.model)
+        self.of_val = make_predictor(self.model, self.data.val.inputs)
+        self.of_test = (
+            make_predictor(self.model, self.data.test.inputs) if self.data.test is not None else None
+        )
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -121,27 +123,27 @@ class Tabular(Trainer):
         order = numpy.random.default_rng([self.config.seed, 1, epoch]).permutation(len(train.target))
         batches = [order[at : at + size] for at in range(0, len(order), size)]
         for rows in batches[self.progress.step_in_epoch :]:
-            learning.batch(self.estimator, train.inputs[rows], train.target[rows], self.data.labels)
+            estimators.batch(self.estimator, train.inputs[rows], train.target[rows], self.data.labels)
             self.progress.saw(rows.tolist())
             self.step_done({}, steps_per_epoch=len(batches))
 
     def validate(self, epoch: int) -> Mapping[str, float]:
         model = self._usable()
-        found = self._measured(self.of_val(model), self.data.val)
+        found = self._score(self.of_val(model), self.data.val)
         if self.data.test is not None and self.of_test is not None:
-            tested = self._measured(self.of_test(model), self.data.test)
+            tested = self._score(self.of_test(model), self.data.test)
             found |= {f"test_{name}": value for name, value in tested.items()}
         return found
 
-    def _measured(self, said: Any, part: Part) -> dict[str, float]:
+    def _score(self, said: Any, part: SplitArrays) -> dict[str, float]:
         if self.data.labels is None:
-            return metrics.of_numbers(said, part.truth)
-        return metrics.of_classes(said, part.truth, len(self.data.labels))
+            return predictions.regression_scores(said, part.truth)
+        return predictions.classification_scores(said, part.truth, len(self.data.labels))
 
     def _usable(self) -> Any:
         if self.data.scale == 1.0 and self.data.centre == 0.0:
             return self.estimator
-        return learning.in_units(self.estimator, self.data.centre, self.data.scale)
+        return estimators.in_units(self.estimator, self.data.centre, self.data.scale)
 
     # -- keeping ------------------------------------------------------------------------------------------------
 
@@ -162,9 +164,9 @@ class Tabular(Trainer):
         """A scikit-learn Pipeline, preprocessing included: `joblib.load(path).predict(rows)`."""
         return self._write(self._usable(), directory, stem)
 
-    def hold_weights(self) -> Written | None:
+    def hold_weights(self) -> WeightsWriter | None:
         """A model that grows is better after most rounds: written each time, it would be most of the work."""
-        kept = learning.held(self.model, self.estimator)
+        kept = estimators.hold_estimator(self.model, self.estimator)
         return None if kept is None else lambda directory, stem: self._write(kept(), directory, stem)
 
     def _write(self, estimator: Any, directory: Path, stem: str) -> Path:
@@ -212,10 +214,10 @@ def read(path: Path | None, config: TrainingConfig) -> Columns:
     """The table's columns, checked; BadDataset says what is wrong with them."""
     if path is None:
         raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
-    return chosen(data.load_table(path, target=str(config.option("target"))), config)
+    return choose_columns(data.load_table(path, target=str(config.option("target"))), config)
 
 
-def _inferred(columns: Columns, config: TrainingConfig) -> str:
+def _infer_task(columns: Columns, config: TrainingConfig) -> str:
     target = config.option("target")
     if not columns.classes:
         return f"task: regression, since {target!r} holds numbers (task=classification to change that)"

@@ -12,7 +12,7 @@ from anygpu.trainers.torch import settings
 from anygpu.trainers.torch.trainer import TorchTrainer
 
 if TYPE_CHECKING:
-    from anygpu.trainers.torch.classifying import Classifying
+    from anygpu.trainers.torch.classification import ClassificationLearner
 
 TASK = "image-classification"
 
@@ -56,14 +56,18 @@ class TorchClassifier(TorchTrainer):
         self.dataset = read(self.config, self.dataset_path)
         self.data_hash = self.dataset.sha256
 
-    def create_learner(self) -> Classifying:
-        from anygpu.trainers.torch.classifying import Classifying
+    def create_learner(self) -> ClassificationLearner:
+        from anygpu.trainers.torch.classification import ClassificationLearner
 
-        return Classifying(self.config, settings.read(self.options, self.config.options), self.dataset)
+        return ClassificationLearner(
+            self.config, settings.read(self.options, self.config.options), self.dataset
+        )
 
 
 def read(config: TrainingConfig, path: Path) -> data.Dataset:
-    dataset = data.load(data.opened(path), task=TASK, val_fraction=config.val_fraction, seed=config.seed)
+    dataset = data.load(
+        data.open_dataset(path), task=TASK, val_fraction=config.val_fraction, seed=config.seed
+    )
     if len(dataset.classes) < 2:
         raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])
     return dataset

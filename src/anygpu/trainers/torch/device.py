@@ -10,7 +10,7 @@ import torch
 from anygpu.trainers.errors import BadConfig
 
 
-def chosen(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """`auto`: the best there is. `0` and `1` are CUDA devices, as many frameworks write them."""
     wanted = f"cuda:{name}" if name.isdigit() else name
     if wanted in ("auto", ""):
@@ -19,7 +19,7 @@ def chosen(name: str) -> torch.device:
         device = torch.device(wanted)
     except RuntimeError:
         raise BadConfig(f"device: {name!r} is not auto, cpu, mps, cuda or cuda:<number>") from None
-    if not _is_there(device):
+    if not _is_available(device):
         raise BadConfig(f"device: torch sees no {wanted} here; {_best()!r} is there, and 'auto' takes it")
     return device
 
@@ -49,7 +49,7 @@ def _best() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _is_there(device: torch.device) -> bool:
+def _is_available(device: torch.device) -> bool:
     if device.type == "cuda":
         return (device.index or 0) < int(torch.cuda.device_count())
     return device.type == "cpu" or (device.type == "mps" and bool(torch.backends.mps.is_available()))

@@ -63,7 +63,9 @@ def to_onnx(
             dynamo=False,
         )
     other = _of_other_size(example, free)
-    return onnx_check.checked(path, {inputs: other.numpy()}, [_answer(model, other)], tolerance=TOLERANCE)
+    return onnx_check.compare_with_model(
+        path, {inputs: other.numpy()}, [_answer(model, other)], tolerance=TOLERANCE
+    )
 
 
 def to_torchscript(model: Any, example: Any, path: Path) -> Export:
@@ -72,7 +74,7 @@ def to_torchscript(model: Any, example: Any, path: Path) -> Export:
         torch.jit.trace(model, example).save(str(path))
         again = torch.jit.load(str(path))
     other = _of_other_size(example, {0: "batch"})
-    return _compared("torchscript", path, _answer(again, other), _answer(model, other), other)
+    return _compare_outputs("torchscript", path, _answer(again, other), _answer(model, other), other)
 
 
 def to_safetensors(
@@ -85,10 +87,10 @@ def to_safetensors(
         for tensor in other.state_dict().values():
             tensor.zero_()
     load_weights(other.get_submodule(part), path)
-    return _compared("safetensors", path, _answer(other, example), _answer(model, example), example)
+    return _compare_outputs("safetensors", path, _answer(other, example), _answer(model, example), example)
 
 
-def _compared(format: str, path: Path, got: Any, wanted: Any, example: Any) -> Export:
+def _compare_outputs(format: str, path: Path, got: Any, wanted: Any, example: Any) -> Export:
     difference = float((got.double() - wanted.double()).abs().max())
     if not difference <= TOLERANCE:
         raise BadExport(

@@ -1,4 +1,4 @@
-"""Images as tensors of 0 to 1, augmented by chance that belongs to the sample and not to the process that loads it."""
+"""Load images as augmented tensors. The same sample gets the same augmentation in any number of processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,32 @@ from typing import Any
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from anygpu.trainers.torch.sampling import Place, chance_of
+from anygpu.trainers.torch.sampling import BatchSampler, Place, chance_of
+
+
+def loader(dataset: Any, batches: Any, workers: int, device: torch.device) -> Any:
+    return torch.utils.data.DataLoader(
+        dataset,
+        batch_sampler=batches,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        pin_memory=device.type == "cuda",
+        worker_init_fn=one_thread,
+        # Starting an iteration draws a number; drawn from torch's own chance it would differ after a resume.
+        generator=torch.Generator(),
+    )
+
+
+def one_thread(_worker: int) -> None:
+    torch.set_num_threads(1)
+
+
+class FixedOrder(BatchSampler):
+    """Every sample once, as it lies: for validation."""
+
+    def __iter__(self) -> Any:
+        for step in range(self.steps_per_epoch):
+            yield [(0, index) for index in self._batch(range(self.samples), step)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +68,7 @@ class Augmentation:
         return image
 
 
-class Images(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[misc]
+class AugmentedImages(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[misc]
     """(image, label, index) of a place; `augmentation` None: as they are, cut to a square."""
 
     def __init__(
@@ -59,13 +84,13 @@ class Images(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[mi
         with Image.open(path) as opened:
             image = ImageOps.exif_transpose(opened).convert("RGB")  # a camera held upright says so
         if self.augmentation is None:
-            image = squared(image, self.size)
+            image = resize_to_square(image, self.size)
         else:
             image = self.augmentation.apply(image, self.size, chance_of(self.seed, place))
         return as_tensor(image), label, place[1]
 
 
-def squared(image: Image.Image, size: int) -> Image.Image:
+def resize_to_square(image: Image.Image, size: int) -> Image.Image:
     """The middle of the image."""
     side = min(image.size)
     left, top = (image.width - side) / 2, (image.height - side) / 2

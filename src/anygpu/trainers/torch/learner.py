@@ -1,9 +1,10 @@
-"""A model, its optimiser and its data, taken step by step: everything that has a state is kept, and comes back."""
+"""Train a torch model step by step: optimiser, learning-rate schedule, and all state that a checkpoint needs."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,55 @@ import torch
 
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.result import Export
-from anygpu.trainers.torch import device, exports, schedules, state
+from anygpu.trainers.torch import device, exports, state
 from anygpu.trainers.torch.settings import USUAL_RATE
+
+Schedule = Callable[[int], float]  # step, from 0 -> part of the learning rate
+
+
+def optimizer(
+    name: str, parameters: Iterable[Any], rate: float, *, decay: float = 0.0, momentum: float = 0.9
+) -> Any:
+    if name == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=rate, momentum=momentum, weight_decay=decay, nesterov=momentum > 0
+        )
+    kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, weight_decay=decay)
+
+
+def set_rate(optimizer: Any, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def schedule(
+    name: str, steps: int, *, warmup: int = 0, floor: float = 0.0, every: int = 0, gamma: float = 0.1
+) -> Schedule:
+    """`every`: of `step`: after how many steps the rate is multiplied by `gamma`."""
+    shapes: dict[str, Schedule] = {
+        "cosine": lambda step: _cosine(step - warmup, max(1, steps - warmup), floor),
+        "step": lambda step: gamma ** (step // max(1, every or -(-steps // 3))),
+        "onecycle": lambda step: _one_cycle(step / max(1, steps)),
+        "none": lambda step: 1.0,
+    }
+    shape = shapes[name]
+    return lambda step: (step + 1) / warmup if step < warmup else shape(step)
+
+
+def _cosine(step: int, steps: int, floor: float) -> float:
+    return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
+
+
+def _one_cycle(done: float, rising: float = 0.3, start: float = 1 / 25, end: float = 1e-4) -> float:
+    """Up for three tenths of the training, then down to almost nothing, both along a cosine."""
+    if done < rising:
+        return 1 - (1 - start) * 0.5 * (1 + math.cos(math.pi * done / rising))
+    return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * min(1.0, (done - rising) / (1 - rising))))
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainStep:
     """One step that was taken: its loss, its learning rate, and the ids of the samples it saw."""
 
     loss: float
@@ -25,14 +69,14 @@ class Step:
     samples: Sequence[int | str]
 
 
-class Learner(ABC):
+class TorchLearner(ABC):
     """What the trainers on torch share. `options` are those of the trainer, read and checked."""
 
     def __init__(self, config: TrainingConfig, options: Mapping[str, Any], steps_per_epoch: int) -> None:
         self.config, self.options, self.steps_per_epoch = config, options, steps_per_epoch
         device.prepare(threads=options["threads"], deterministic=options["deterministic"])
         state.seed_everything(config.seed)
-        self.device = device.chosen(config.device)
+        self.device = device.choose_device(config.device)
         self.model = self.create_model().to(self.device)
         self.rate = config.learning_rate or USUAL_RATE[config.optimizer]
         self.optimizer = self.create_optimizer()
@@ -69,16 +113,16 @@ class Learner(ABC):
 
     # -- steps ------------------------------------------------------------------------------------------------
 
-    def steps(self, epoch: int, first: int) -> Iterator[Step]:
+    def steps(self, epoch: int, first: int) -> Iterator[TrainStep]:
         self.mode_of_training()
         done = epoch * self.steps_per_epoch + first
         for step, (parts, samples) in enumerate(self.batches(epoch, first), start=done):
             rate = self.rate * self.schedule(step)
-            yield Step(self._step(parts, rate), rate, samples)
+            yield TrainStep(self._step(parts, rate), rate, samples)
 
     def _step(self, parts: Sequence[Any], rate: float) -> float:
         """The gradients of all parts are added up before the weights move once."""
-        schedules.set_rate(self.optimizer, rate)
+        set_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         total = sum(self._add_gradients(part, len(parts)) for part in parts)
         if self.options["clip"]:
@@ -101,13 +145,11 @@ class Learner(ABC):
 
     def create_optimizer(self) -> Any:
         decay, momentum = self.options["weight_decay"], self.options["momentum"]
-        return schedules.optimizer(
-            self.config.optimizer, self.parameters(), self.rate, decay=decay, momentum=momentum
-        )
+        return optimizer(self.config.optimizer, self.parameters(), self.rate, decay=decay, momentum=momentum)
 
-    def create_schedule(self) -> schedules.Schedule:
+    def create_schedule(self) -> Schedule:
         options = self.options
-        return schedules.schedule(
+        return schedule(
             self.config.scheduler,
             self.steps_per_epoch * self.config.epochs,
             warmup=options["warmup_steps"],

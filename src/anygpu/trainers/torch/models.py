@@ -18,7 +18,7 @@ from anygpu.trainers.torch.settings import SMALL
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which weights are trained on
 
 
-class Normalised(nn.Module):  # type: ignore[misc]
+class NormalizedModel(nn.Module):  # type: ignore[misc]
     """Takes images of 0 to 1, so that nobody who uses an export needs to know what its network expects."""
 
     def __init__(self, network: nn.Module) -> None:
@@ -51,12 +51,14 @@ def _block(before: int, after: int) -> nn.Module:
 def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[str]]:
     """The network, and the names of its parameters that were loaded: the others are new."""
     if name == SMALL:
-        return _loaded(small_cnn(classes), _from_file(weights) if weights else {})
-    if _installed("torchvision") and name in _torchvision().list_models():
-        return _loaded(_torchvision().get_model(name, num_classes=classes), _of_torchvision(name, weights))
-    if _installed("timm"):
-        return _loaded(_of_timm(name, classes), _weights_of_timm(name, weights))
-    if not _installed("torchvision"):
+        return _load_state(small_cnn(classes), _from_file(weights) if weights else {})
+    if _has_module("torchvision") and name in _torchvision().list_models():
+        return _load_state(
+            _torchvision().get_model(name, num_classes=classes), _of_torchvision(name, weights)
+        )
+    if _has_module("timm"):
+        return _load_state(_of_timm(name, classes), _weights_of_timm(name, weights))
+    if not _has_module("torchvision"):
         raise MissingExtra("torch-classifier", "torchvision (or timm)", "torch")
     raise BadConfig(
         f"model: {name!r} is neither {SMALL} nor one of torchvision; timm, which has more, is not there"
@@ -71,7 +73,7 @@ def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
     except KeyError:
         known = ", ".join(each.name for each in _torchvision().get_model_weights(name))
         raise BadConfig(f"weights: {weights!r} is no file, and {name} of torchvision has {known}") from None
-    with _fetched(weights):
+    with _pretrained_file(weights):
         return dict(found.get_state_dict())
 
 
@@ -93,12 +95,12 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
     if not timm.is_model_pretrained(tagged):
         known = ", ".join(timm.list_pretrained(base)) or "none"
         raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {known}")
-    with _fetched(weights):
+    with _pretrained_file(weights):
         return dict(timm.create_model(tagged, pretrained=True).state_dict())
 
 
 @contextlib.contextmanager
-def _fetched(weights: str) -> Iterator[None]:
+def _pretrained_file(weights: str) -> Iterator[None]:
     """The frameworks fetch weights from their own servers; a machine may not reach them."""
     try:
         yield
@@ -119,7 +121,7 @@ def _from_file(place: str) -> dict[str, Any]:
     return dict(state.get("state_dict", state))
 
 
-def _loaded(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, frozenset[str]]:
+def _load_state(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, frozenset[str]]:
     """What fits is taken; a head for other classes does not, and stays new."""
     own = network.state_dict()
     fitting = {
@@ -150,7 +152,7 @@ def train_mode(network: nn.Module) -> None:
             module.eval()
 
 
-def _installed(module: str) -> bool:
+def _has_module(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 Place = tuple[int, int]  # (epoch, index of the sample): all that its augmentation depends on
 
 
-class Batches:
+class BatchSampler:
     """The batches of an epoch from a step on. `start` says which; a data loader iterates it anew each epoch."""
 
     def __init__(self, samples: int, batch_size: int, seed: int, *, drop_last: bool = False) -> None:
@@ -28,7 +28,7 @@ class Batches:
         return self.steps_per_epoch - self._step
 
     def __iter__(self) -> Iterator[list[Place]]:
-        order = shuffled(self.samples, self.seed, self._epoch)
+        order = shuffle(self.samples, self.seed, self._epoch)
         for step in range(self._step, self.steps_per_epoch):
             yield [(self._epoch, index) for index in self._batch(order, step)]
 
@@ -36,7 +36,7 @@ class Batches:
         return order[step * self.batch_size : (step + 1) * self.batch_size]
 
 
-def shuffled(samples: int, seed: int, epoch: int) -> list[int]:
+def shuffle(samples: int, seed: int, epoch: int) -> list[int]:
     order = list(range(samples))
     random.Random(f"order {seed} {epoch}").shuffle(order)
     return order

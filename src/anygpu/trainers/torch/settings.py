@@ -17,7 +17,7 @@ SMALLEST = 16  # pixels of an image it can take
 
 
 @dataclass(frozen=True, kw_only=True)
-class Option:
+class SettingOption:
     """What an option is unless it is set. Its default's type is its own; None: the trainer checks it itself."""
 
     default: Any
@@ -46,7 +46,7 @@ class Option:
         return f"{kind} from {self.low:g}" + ("" if self.high == math.inf else f" to {self.high:g}")
 
 
-def read(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def read(known: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option's value. BadConfig says all that is wrong."""
     found = {name: option.trouble(given[name]) for name, option in known.items() if name in given}
     trouble = [f"{name}: {what}" for name, what in found.items() if what]
@@ -61,26 +61,30 @@ def _like(default: Any, value: Any) -> Any:
 
 
 COMMON = {
-    "threads": Option(default=0),  # 0: torch's own choice
-    "deterministic": Option(default=False),  # kernels that add in a fixed order; slower on a GPU
-    "weight_decay": Option(default=1e-4),
-    "momentum": Option(default=0.9, high=1),  # of sgd
-    "warmup_steps": Option(default=0),
-    "step_epochs": Option(default=0),  # of the scheduler `step`; 0: a third of the training
-    "gamma": Option(default=0.1, high=1),  # what it multiplies the learning rate by
-    "floor": Option(default=0.0, high=1),  # of cosine: what part of the learning rate is left at the end
-    "clip": Option(default=0.0),  # longest gradient; 0: any
+    "threads": SettingOption(default=0),  # 0: torch's own choice
+    "deterministic": SettingOption(default=False),  # kernels that add in a fixed order; slower on a GPU
+    "weight_decay": SettingOption(default=1e-4),
+    "momentum": SettingOption(default=0.9, high=1),  # of sgd
+    "warmup_steps": SettingOption(default=0),
+    "step_epochs": SettingOption(default=0),  # of the scheduler `step`; 0: a third of the training
+    "gamma": SettingOption(default=0.1, high=1),  # what it multiplies the learning rate by
+    "floor": SettingOption(
+        default=0.0, high=1
+    ),  # of cosine: what part of the learning rate is left at the end
+    "clip": SettingOption(default=0.0),  # longest gradient; 0: any
 }
 CLASSIFIER = {
     **COMMON,
-    "augment": Option(default=True),
-    "flip": Option(default=0.5, high=1),  # how often an image is mirrored
-    "crop": Option(default=0.6, low=0.01, high=1),  # smallest part of the largest square in it that is kept
-    "rotate": Option(default=0.0, high=180),  # degrees, either way
-    "jitter": Option(default=0.2, high=1),  # of brightness, contrast and colour
-    "freeze": Option(default=False),
-    "label_smoothing": Option(default=0.0, high=0.99),
-    "class_weights": Option(default=None),
+    "augment": SettingOption(default=True),
+    "flip": SettingOption(default=0.5, high=1),  # how often an image is mirrored
+    "crop": SettingOption(
+        default=0.6, low=0.01, high=1
+    ),  # smallest part of the largest square in it that is kept
+    "rotate": SettingOption(default=0.0, high=180),  # degrees, either way
+    "jitter": SettingOption(default=0.2, high=1),  # of brightness, contrast and colour
+    "freeze": SettingOption(default=False),
+    "label_smoothing": SettingOption(default=0.0, high=0.99),
+    "class_weights": SettingOption(default=None),
 }
 
 

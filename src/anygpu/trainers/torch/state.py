@@ -29,10 +29,10 @@ def save(directory: Path, parts: Mapping[str, Stateful]) -> Path:
     """The file appears whole or not at all."""
     state = {
         "parts": {name: part.state_dict() for name, part in parts.items()},
-        "chance": chance(),
+        "chance": random_state(),
         "threads": torch.get_num_threads(),
     }
-    return written(directory / FILE, state)
+    return serialize(directory / FILE, state)
 
 
 def load(directory: Path, parts: Mapping[str, Stateful]) -> None:
@@ -42,10 +42,10 @@ def load(directory: Path, parts: Mapping[str, Stateful]) -> None:
         part.load_state_dict(state["parts"][name])
     # With another number of threads sums are taken in another order, and the last bits differ.
     torch.set_num_threads(state["threads"])
-    set_chance(state["chance"])
+    set_random_state(state["chance"])
 
 
-def written(path: Path, state: Any) -> Path:
+def serialize(path: Path, state: Any) -> Path:
     draft = path.with_name(f".{path.name}.draft")
     torch.save(state, draft)
     draft.replace(path)
@@ -59,7 +59,7 @@ def seed_everything(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-def chance() -> dict[str, Any]:
+def random_state() -> dict[str, Any]:
     """The state of every random generator a training may draw from."""
     return {
         "python": random.getstate(),
@@ -70,7 +70,7 @@ def chance() -> dict[str, Any]:
     }
 
 
-def set_chance(state: Mapping[str, Any]) -> None:
+def set_random_state(state: Mapping[str, Any]) -> None:
     random.setstate(_tuples(state["python"]))
     _set_numpy_state(state["numpy"])
     torch.set_rng_state(state["torch"])

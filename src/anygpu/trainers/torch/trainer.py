@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, ClassVar
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.contract import Trainer
 from anygpu.trainers.result import Export
-from anygpu.trainers.torch.settings import Option, read
+from anygpu.trainers.torch.settings import SettingOption, read
 
 if TYPE_CHECKING:
-    from anygpu.trainers.torch.learner import Learner
+    from anygpu.trainers.torch.learner import TorchLearner
 
 
 class TorchTrainer(Trainer):
-    options: ClassVar[Mapping[str, Option]]
-    learner: Learner
+    options: ClassVar[Mapping[str, SettingOption]]
+    learner: TorchLearner
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
         read(cls.options, config.options)
 
     @abstractmethod
-    def create_learner(self) -> Learner:
+    def create_learner(self) -> TorchLearner:
         """The one place where torch is imported."""
 
     def create_model(self) -> None:

@@ -14,17 +14,15 @@ from typing import Any
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.context import Context
 from anygpu.trainers.errors import BadConfig
-from anygpu.trainers.trackers.run import Run, Tracker
-from anygpu.trainers.trackers.sending import Sender
-from anygpu.trainers.trackers.tracked import Tracked
+from anygpu.trainers.trackers.tracking import TrackedRun, Tracker, TrackerSender, TrackingContext
 
-__all__ = ["ENVIRONMENT", "NAMES", "Run", "Tracker", "tracked", "wanted"]
+__all__ = ["ENVIRONMENT", "NAMES", "TrackedRun", "Tracker", "requested_trackers", "with_trackers"]
 
 ENVIRONMENT = "ANYGPU_TRACK"  # of a job: its spec's `track`, as JSON
 NAMES = ("mlflow", "wandb", "tensorboard")
 
 
-def wanted(given: Mapping[str, Any] | None) -> dict[str, Any]:
+def requested_trackers(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Which trackers, each with true or an address, project or directory; those of the job unless some are given."""
     asked = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
     unknown = sorted(set(asked) - {*NAMES, "tags"})
@@ -33,15 +31,15 @@ def wanted(given: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value}
 
 
-def tracked(
+def with_trackers(
     context: Context, asked: Mapping[str, Any], *, trainer: str, config: TrainingConfig, output: Path
 ) -> Context:
-    """The context, with trackers listening; without any it stays as it is."""
+    """The context, with trackers senders; without any it stays as it is."""
     names = [name for name in NAMES if name in asked]
     if not names:
         return context
     key = _key(output, resumed=context.restore() is not None)
-    run = Run(
+    run = TrackedRun(
         key=key,
         name=f"{trainer} {key[:8]}",
         trainer=trainer,
@@ -49,13 +47,13 @@ def tracked(
         tags=tuple(asked.get("tags", ())),
         output=output,
     )
-    listening = [_listening(name, asked[name], run) for name in names]
-    return Tracked(context, [each for each in listening if each is not None])
+    senders = [_start_sender(name, asked[name], run) for name in names]
+    return TrackingContext(context, [each for each in senders if each is not None])
 
 
-def _listening(name: str, value: Any, run: Run) -> Sender | None:
+def _start_sender(name: str, value: Any, run: TrackedRun) -> TrackerSender | None:
     try:
-        return Sender(_tracker(name, "" if value is True else str(value), run))
+        return TrackerSender(_tracker(name, "" if value is True else str(value), run))
     except ImportError as error:
         sys.stderr.write(
             f"track.{name}: not told of this training, since {error.name or name} is not installed:"
@@ -64,16 +62,16 @@ def _listening(name: str, value: Any, run: Run) -> Sender | None:
         return None
 
 
-def _tracker(name: str, value: str, run: Run) -> Tracker:
+def _tracker(name: str, value: str, run: TrackedRun) -> Tracker:
     if name == "mlflow":
-        from anygpu.trainers.trackers.to_mlflow import Mlflow
+        from anygpu.trainers.trackers.mlflow import Mlflow
 
         return Mlflow(value, run)
     if name == "wandb":
-        from anygpu.trainers.trackers.to_wandb import Wandb
+        from anygpu.trainers.trackers.wandb import Wandb
 
         return Wandb(value, run)
-    from anygpu.trainers.trackers.to_tensorboard import TensorBoard
+    from anygpu.trainers.trackers.tensorboard import TensorBoard
 
     return TensorBoard(value, run)
 

@@ -47,10 +47,10 @@ def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home
     given = {name: value for name, value in told.items() if value is not None}
     where = {"model": model, "task": task, "data": str(data), "project": str(home), "name": "run"}
     quiet = {"plots": False, "verbose": False, "patience": 0, "exist_ok": True, "mode": "train"}
-    return {**quiet, **given, **where, **_chosen(config), **_device(config), **config.options}
+    return {**quiet, **given, **where, **_model_arguments(config), **_device(config), **config.options}
 
 
-def _chosen(config: TrainingConfig) -> dict[str, Any]:
+def _model_arguments(config: TrainingConfig) -> dict[str, Any]:
     optimizer = {"optimizer": config.optimizer} if config.optimizer else {}
     scheduler = {"cos_lr": config.scheduler == "cosine"} if config.scheduler else {}
     # With "auto" ultralytics would pass over the learning rate that was asked for.

@@ -1,20 +1,22 @@
-"""The dataset as ultralytics wants it: a data.yaml, or for classification a folder for each class."""
+"""Prepare the dataset as ultralytics expects it, and shuffle samples by seed and epoch only."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.torch.sampling import shuffle as shuffled
 
 
 def read(config: TrainingConfig, path: Path, task: str) -> data.Dataset:
     return data.load(path, task=task, val_fraction=config.val_fraction, seed=config.seed)
 
 
-def prepared(dataset: data.Dataset, task: str, target: Path) -> Path:
+def prepare(dataset: data.Dataset, task: str, target: Path) -> Path:
     """Written anew each time: paths are this machine's."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -38,3 +40,28 @@ def _link(source: Path, target: Path) -> None:
         os.link(source.resolve(), target)
     except OSError:
         shutil.copyfile(source, target)
+
+
+class EpochOrder:
+    """A sampler. Each pass is the next epoch; the first may begin in the middle."""
+
+    def __init__(
+        self, samples: int, *, seed: int, epoch: int = 0, skip: int = 0, shuffle: bool = True
+    ) -> None:
+        self._samples, self._seed, self._shuffle = samples, seed, shuffle
+        self.next_epoch, self._skip = epoch, skip
+        self._known: tuple[int, list[int]] = (-1, [])  # asked for after every batch: shuffled once an epoch
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __iter__(self) -> Iterator[int]:
+        order = self.of(self.next_epoch)[self._skip :]
+        self.next_epoch, self._skip = self.next_epoch + 1, 0
+        return iter(order)
+
+    def of(self, epoch: int) -> list[int]:
+        if self._known[0] != epoch:
+            plain = list(range(self._samples))
+            self._known = (epoch, shuffled(self._samples, self._seed, epoch) if self._shuffle else plain)
+        return self._known[1]

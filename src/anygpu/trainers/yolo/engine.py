@@ -16,7 +16,7 @@ from ultralytics.models import yolo
 from ultralytics.utils.torch_utils import unwrap_model
 
 from anygpu.trainers.torch import state
-from anygpu.trainers.yolo.order import EpochOrder
+from anygpu.trainers.yolo.dataset import EpochOrder
 
 KINDS = {
     "detect": yolo.detect.DetectionTrainer,
@@ -28,7 +28,7 @@ State = dict[str, Any]
 NEVER = 1 << 30
 
 
-class Hooks:
+class EngineHooks:
     """What the loop tells: `step(engine)` after each batch, `epoch(engine)` after each validation."""
 
     def __init__(self, step: Callable[[Any], None], epoch: Callable[[Any], None]) -> None:
@@ -36,20 +36,20 @@ class Hooks:
         self.on_fit_epoch_end = epoch
 
 
-def make(task: str, overrides: Mapping[str, Any], hooks: Hooks) -> Any:
+def make(task: str, overrides: Mapping[str, Any], hooks: EngineHooks) -> Any:
     return _kind(task)(dict(overrides), hooks)
 
 
 @functools.cache
 def _kind(task: str) -> Any:
     """The name has no "Trainer" in it: ultralytics adds its platform's callbacks to classes that have."""
-    return type(f"Resumable{task.title()}", (Resumable, KINDS[task]), {})
+    return type(f"Resumable{task.title()}", (ResumableEngine, KINDS[task]), {})
 
 
-class Resumable:
+class ResumableEngine:
     """Mixed into ultralytics' trainer of a task."""
 
-    def __init__(self, overrides: dict[str, Any], hooks: Hooks) -> None:
+    def __init__(self, overrides: dict[str, Any], hooks: EngineHooks) -> None:
         self.hooks = hooks
         self.state: State | None = None  # to go on from, until the first batch is done
         self.done_in_epoch = 0
@@ -123,7 +123,7 @@ class Resumable:
             return
         _restore_gradients(self.model, self.state["gradients"])
         _refill(self.train_loader.dataset, self.state["buffer"])
-        state.set_chance(self.state["chance"])
+        state.set_random_state(self.state["chance"])
 
     def _end_batch(self: Any) -> None:
         if self.state is not None and self.done_in_epoch:
@@ -170,7 +170,7 @@ class Resumable:
             "pending": self.pending,
             "losses": {name: float(value) for name, value in self.tloss.items()} if done_in_epoch else {},
             "buffer": list(getattr(self.train_loader.dataset, "buffer", ())),
-            "chance": state.chance(),
+            "chance": state.random_state(),
         }
 
     def save_model(self) -> bool:
@@ -181,7 +181,7 @@ class Resumable:
         """The contract keeps the best epoch, which has been measured."""
 
 
-class Counted:
+class CountedLoader:
     """Stands in for ultralytics' progress bar: counts batches from where the epoch was left."""
 
     def __init__(self, engine: Any, batches: Any, total: int) -> None:
@@ -200,7 +200,7 @@ class Counted:
 def run(engine: Any) -> None:
     """Ultralytics' loop, with its counting replaced for as long as it runs."""
     bar = engine_module.TQDM
-    engine_module.TQDM = lambda batches, total: Counted(engine, batches, total)
+    engine_module.TQDM = lambda batches, total: CountedLoader(engine, batches, total)
     try:
         engine.train()
     finally:

@@ -1,8 +1,9 @@
-"""YOLO in other formats, compared with the trained model on the same image."""
+"""Save YOLO weights, and export models and compare them with the trained one on the same image."""
 
 from __future__ import annotations
 
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,37 @@ from anygpu.trainers import onnx_check
 from anygpu.trainers.errors import BadExport
 from anygpu.trainers.result import Export
 
+LICENCE = "AGPL-3.0 (https://ultralytics.com/license)"
+
+
+def save(engine: Any, path: Path, held: Any = None) -> Path:
+    """The averaged weights, in half precision, as ultralytics' own best.pt has them; `held`: as they were then."""
+    import torch
+    from ultralytics import __version__
+
+    model = deepcopy(engine.ema.ema)
+    if held is not None:
+        model.load_state_dict(held)
+    model.criterion = None
+    model.args = _portable(vars(engine.args))
+    draft = path.with_suffix(".draft")
+    kept = {"model": model.half(), "ema": None, "epoch": -1, "version": __version__, "license": LICENCE}
+    torch.save({**kept, "train_args": _portable(vars(engine.args))}, draft)
+    draft.replace(path)
+    return path
+
+
+def _portable(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Without the paths of the machine it was trained on."""
+    own = ("data", "project", "save_dir", "model", "name", "device")
+    return {name: value for name, value in arguments.items() if name not in own}
+
+
 # Boxes are in pixels of the image: a thousandth of a pixel for each one of an image of 640.
 TOLERANCE_PER_PIXEL = 1e-3 / 2
 
 
-def exported(weights: Path, format: str, directory: Path, image_size: int) -> Export:
+def export(weights: Path, format: str, directory: Path, image_size: int) -> Export:
     import torch
     from ultralytics import YOLO
 
@@ -24,14 +51,14 @@ def exported(weights: Path, format: str, directory: Path, image_size: int) -> Ex
     if made != path:
         shutil.move(str(made), path)
     image = torch.rand(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
-    expected = _answers(weights, image)
+    expected = _outputs(weights, image)
     tolerance = max(1.0, image_size) * TOLERANCE_PER_PIXEL
     if format == "onnx":
-        return onnx_check.checked(path, {"images": image.numpy()}, expected, tolerance=tolerance)
+        return onnx_check.compare_with_model(path, {"images": image.numpy()}, expected, tolerance=tolerance)
     return _checked_script(path, image, expected, tolerance)
 
 
-def _answers(weights: Path, image: Any) -> list[Any]:
+def _outputs(weights: Path, image: Any) -> list[Any]:
     import torch
     from ultralytics.nn.tasks import load_checkpoint
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig
-from anygpu.trainers.contract import AnyTrainer, Written
+from anygpu.trainers.contract import AnyTrainer, WeightsWriter
 from anygpu.trainers.errors import BadConfig, TrainerError
 from anygpu.trainers.result import Export
-from anygpu.trainers.yolo import arguments, dataset, home, names
+from anygpu.trainers.yolo import arguments, dataset, isolation
+from anygpu.trainers.yolo import models as names
 
 METRICS = {
     "metrics/precision(B)": "precision",
@@ -66,8 +67,8 @@ class Yolo(AnyTrainer):
         self.model = _model(self.config)
         found = dataset.read(self.config, self.dataset_path, self.model.task)
         self.data_hash = found.sha256
-        home.settle(self._home() / "settings")
-        self.data = dataset.prepared(found, self.model.task, self._home() / "dataset")
+        isolation.isolate(self._home() / "settings")
+        self.data = dataset.prepare(found, self.model.task, self._home() / "dataset")
 
     def create_model(self) -> None:
         from anygpu.trainers.yolo import engine
@@ -75,7 +76,7 @@ class Yolo(AnyTrainer):
         told = arguments.overrides(
             self.config, model=self.model.start, task=self.model.task, data=self.data, home=self._home()
         )
-        hooks = engine.Hooks(step=self._step, epoch=self._epoch)
+        hooks = engine.EngineHooks(step=self._step, epoch=self._epoch)
         try:
             self.engine = engine.make(self.model.task, told, hooks)
         except (TypeError, ValueError, SyntaxError) as error:
@@ -90,7 +91,7 @@ class Yolo(AnyTrainer):
         try:
             engine.run(self.engine)
         except RuntimeError as error:
-            raise _explained(error) from error
+            raise _explain_error(error) from error
 
     def save_checkpoint(self, directory: Path) -> None:
         import torch
@@ -106,12 +107,12 @@ class Yolo(AnyTrainer):
 
     def save_weights(self, directory: Path, stem: str) -> Path:
         """As ultralytics writes them: YOLO("best.pt") opens it."""
-        from anygpu.trainers.yolo import weights
+        from anygpu.trainers.yolo import export as weights
 
         return weights.save(self.engine, directory / f"{stem}.pt")
 
-    def hold_weights(self) -> Written:
-        from anygpu.trainers.yolo import weights
+    def hold_weights(self) -> WeightsWriter:
+        from anygpu.trainers.yolo import export as weights
 
         held = {name: value.clone() for name, value in self.engine.ema.ema.state_dict().items()}
         return lambda directory, stem: weights.save(self.engine, directory / f"{stem}.pt", held)
@@ -120,7 +121,7 @@ class Yolo(AnyTrainer):
         self.trained = path
 
     def export_model(self, format: str, directory: Path) -> Export:
-        from anygpu.trainers.yolo.export import exported
+        from anygpu.trainers.yolo.export import export as exported
 
         source = shutil.copyfile(self.trained, directory / f"{self.model.name}.pt")
         try:
@@ -136,10 +137,10 @@ class Yolo(AnyTrainer):
         self.step_done({**losses, "loss": sum(losses.values())}, steps_per_epoch=len(engine.train_loader))
 
     def _epoch(self, engine: Any) -> None:
-        self.epoch_done(self._measured(engine))
+        self.epoch_done(self._read_metrics(engine))
         engine.stop = engine.stop or self.is_stale()
 
-    def _measured(self, engine: Any) -> dict[str, float]:
+    def _read_metrics(self, engine: Any) -> dict[str, float]:
         losses = {name: float(value) for name, value in engine.tloss.items()}
         scores = {METRICS.get(name, name): float(value) for name, value in engine.metrics.items()}
         fitness = {} if engine.fitness is None else {"fitness": float(engine.fitness)}
@@ -150,11 +151,11 @@ class Yolo(AnyTrainer):
         return (self.context.workplace(self.output_dir) / "ultralytics").resolve()
 
 
-def _model(config: TrainingConfig) -> names.Model:
-    return names.chosen(config.model, config.weights, config.task)
+def _model(config: TrainingConfig) -> names.YoloModel:
+    return names.choose_model(config.model, config.weights, config.task)
 
 
-def _explained(error: RuntimeError) -> Exception:
+def _explain_error(error: RuntimeError) -> Exception:
     if "NaN" in str(error):
         return TrainerError(f"{error}: the training diverged; a lower learning_rate helps, or amp: false")
     return error

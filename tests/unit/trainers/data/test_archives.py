@@ -10,7 +10,7 @@ import pytest
 from tests.unit.trainers.data.drawn import image_folder, png, write, yolo
 
 from anygpu.trainers import data
-from anygpu.trainers.data.archives import Limits, opened
+from anygpu.trainers.data.archives import ArchiveLimits, open_dataset
 
 Members = list[tuple[str, bytes]]
 
@@ -47,9 +47,9 @@ def pictures(prefix: str = "") -> Members:
     ]
 
 
-def refused(path: Path, cache: Path, limits: Limits | None = None) -> str:
+def refused(path: Path, cache: Path, limits: ArchiveLimits | None = None) -> str:
     with pytest.raises(data.BadDataset) as caught:
-        opened(path, cache, limits)
+        open_dataset(path, cache, limits)
     assert not cache.exists() or not list(cache.iterdir()), "something was left behind"
     return str(caught.value)
 
@@ -69,13 +69,13 @@ def test_an_archive_is_a_dataset_with_or_without_a_folder_around_it(
 def test_the_same_content_is_unpacked_once_whatever_its_name(tmp_path: Path) -> None:
     first = zipped(tmp_path / "a.zip", pictures())
     second = write(tmp_path / "b.zip", first.read_bytes())
-    folder = opened(first, tmp_path / "cache")
+    folder = open_dataset(first, tmp_path / "cache")
     (folder / "mark").touch()
-    assert (opened(second, tmp_path / "cache") / "mark").exists()
+    assert (open_dataset(second, tmp_path / "cache") / "mark").exists()
 
 
 def test_a_folder_is_opened_as_it_is(tmp_path: Path) -> None:
-    assert opened(tmp_path, tmp_path / "cache") == tmp_path
+    assert open_dataset(tmp_path, tmp_path / "cache") == tmp_path
     assert not (tmp_path / "cache").exists()
 
 
@@ -107,7 +107,7 @@ def test_links_out_and_devices_are_refused(tmp_path: Path, member: tarfile.TarIn
 
 def test_a_link_within_the_archive_becomes_the_file_itself(tmp_path: Path) -> None:
     path = tarred(tmp_path / "d.tar", pictures(), linked("horse/linked.png", "../cat/0.png"))
-    made = opened(path, tmp_path / "cache") / "horse" / "linked.png"
+    made = open_dataset(path, tmp_path / "cache") / "horse" / "linked.png"
     assert not made.is_symlink()
     assert made.read_bytes() == png(colour=(0, 3, 0))
 
@@ -133,10 +133,13 @@ def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "what"), [(Limits(files=9), "too many files"), (Limits(bytes=100), "becomes too large")]
+    ("limits", "what"),
+    [(ArchiveLimits(files=9), "too many files"), (ArchiveLimits(bytes=100), "becomes too large")],
 )
 @pytest.mark.parametrize("name", ["d.zip", "d.tar.gz"])
-def test_an_archive_without_end_is_not_unpacked(tmp_path: Path, limits: Limits, what: str, name: str) -> None:
+def test_an_archive_without_end_is_not_unpacked(
+    tmp_path: Path, limits: ArchiveLimits, what: str, name: str
+) -> None:
     path = (zipped if name.endswith("zip") else tarred)(tmp_path / name, pictures())
     assert what in refused(path, tmp_path / "cache", limits)
 

@@ -9,7 +9,7 @@ from tests.unit.trainers.data.drawn import png, write
 
 from anygpu.trainers import data
 from anygpu.trainers.data import Box
-from anygpu.trainers.data.coco_objects import merged
+from anygpu.trainers.data.coco_annotations import merge_polygons
 
 WIDTH, HEIGHT = 20, 10
 
@@ -94,7 +94,7 @@ def test_masks_and_keypoints_are_read(tmp_path: Path) -> None:
 
 def test_a_mask_in_parts_becomes_one_polygon_of_the_same_area() -> None:
     square, other = (0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0), (2.0, 0.0, 3.0, 0.0, 3.0, 1.0, 2.0, 1.0)
-    flat = merged([square, other])
+    flat = merge_polygons([square, other])
     points = list(zip(flat[0::2], flat[1::2], strict=True))
     after = [*points[1:], points[0]]
     area = abs(sum(a[0] * b[1] - b[0] * a[1] for a, b in zip(points, after, strict=True))) / 2

@@ -13,7 +13,7 @@ from tests.unit.trainers.data.drawn import image_folder, png, write, yolo
 
 from anygpu.trainers import data
 from anygpu.trainers.data import Box, Dataset, Item
-from anygpu.trainers.data.checks import around
+from anygpu.trainers.data.box_checks import bounding_box
 
 NAMES = ("cat", 'dog "big"', "Käse: ja", "no", "7")
 WITHIN = 1e-6
@@ -32,7 +32,7 @@ def boxes(draw: some.DrawFn, kind: str) -> Box:
     if kind == "polygons":
         more = draw(some.lists(inside, min_size=2, max_size=12).filter(lambda flat: len(flat) % 2 == 0))
         polygon = (left, top, left + w, top, left, top + h, *more)
-        return Box(index, *around(polygon), polygon=polygon)
+        return Box(index, *bounding_box(polygon), polygon=polygon)
     numbers = {"two": 2, "three": 3}.get(kind, 0)
     points = [
         draw(inside if place < 2 else some.sampled_from([0.0, 1.0, 2.0]))

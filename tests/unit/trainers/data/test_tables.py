@@ -8,7 +8,7 @@ import pytest
 from tests.unit.trainers.data.drawn import write
 
 from anygpu.trainers import BadDataset, MissingExtra, data
-from anygpu.trainers.data.table_counts import column_counts
+from anygpu.trainers.data.tables import column_counts
 
 
 def csv(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> Path:

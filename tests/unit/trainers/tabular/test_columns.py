@@ -7,7 +7,7 @@ import pytest
 
 from anygpu.trainers import BadConfig, BadDataset, find, registry
 from anygpu.trainers.tabular.columns import Columns
-from anygpu.trainers.tabular.split import split
+from anygpu.trainers.tabular.preprocessing import split_rows
 from anygpu.trainers.tabular.trainer import Tabular, read
 
 
@@ -30,7 +30,7 @@ from anygpu.trainers.tabular.trainer import Tabular, read
 )
 def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadConfig) as caught:
-        Tabular.configured(settings)
+        Tabular.parse_settings(settings)
     assert said in str(caught.value)
 
 
@@ -40,7 +40,7 @@ def table(path: Path, *lines: str) -> Path:
 
 
 def columns(path: Path, **settings: Any) -> Columns:
-    return read(path, Tabular.configured(settings))
+    return read(path, Tabular.parse_settings(settings))
 
 
 TEN = [f"{number},{'ab'[number % 2]},{number % 2}" for number in range(10)]
@@ -92,7 +92,7 @@ def test_rows_without_a_target_are_left_out_and_gaps_elsewhere_are_kept(tmp_path
 
 def test_every_class_is_trained_on_and_every_row_is_used_once() -> None:
     target = ["common"] * 90 + ["rare"] * 8 + ["once", "twice", "twice"]
-    rows = split(target, True, val_fraction=0.2, test_fraction=0.1, seed=3)
+    rows = split_rows(target, True, val_fraction=0.2, test_fraction=0.1, seed=3)
     parts = [rows.train.tolist(), rows.val.tolist(), rows.test.tolist()]
     assert sorted(row for part in parts for row in part) == list(range(len(target)))
     assert {target[row] for row in parts[0]} == {"common", "rare", "once", "twice"}
@@ -100,10 +100,10 @@ def test_every_class_is_trained_on_and_every_row_is_used_once() -> None:
 
 
 def test_xgboost_and_lightgbm_are_tabular_by_their_own_names() -> None:
-    assert find("xgboost").configured({"target": "y"}).model == "xgboost"
-    assert find("LightGBM").configured({"target": "y"}).model == "lightgbm"
-    assert find("sklearn").configured({"target": "y"}).model == "hist-gradient-boosting"
-    assert find("sklearn/random-forest").configured({"target": "y"}).model == "random-forest"
+    assert find("xgboost").parse_settings({"target": "y"}).model == "xgboost"
+    assert find("LightGBM").parse_settings({"target": "y"}).model == "lightgbm"
+    assert find("sklearn").parse_settings({"target": "y"}).model == "hist-gradient-boosting"
+    assert find("sklearn/random-forest").parse_settings({"target": "y"}).model == "random-forest"
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_xgboost_and_lightgbm_are_tabular_by_their_own_names() -> None:
     ],
 )
 def test_a_model_named_instead_of_its_trainer_is_understood(name: str, trainer: str, model: str) -> None:
-    assert registry.understood(name) == (trainer, model)
+    assert registry.parse_name(name) == (trainer, model)

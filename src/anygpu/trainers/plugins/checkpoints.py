@@ -1,0 +1,61 @@
+"""Keep a copy of the last file a plugin saved, where the plugin does not overwrite it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from anygpu.trainers.errors import TrainerError
+
+
+class PluginCheckpoint:
+    """One file, or one directory, and the epoch it was saved after."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.path: Path | None = None
+        self.epoch: int | None = None
+
+    def take(self, path: Path, epoch: int) -> None:
+        if not path.exists():
+            raise TrainerError(
+                f"the plugin says that it saved {path} (in {Path.cwd()}), which does not exist"
+            )
+        self._put(path, epoch)
+
+    def bring_back(self, directory: Path, epoch: int | None) -> None:
+        found = next(directory.iterdir(), None) if directory.is_dir() else None
+        if found is not None:
+            self._put(found, epoch)
+
+    def follows(self, epoch: int) -> bool:
+        """It saves after every epoch, so the one of this epoch is about to come."""
+        return self.epoch == epoch - 1
+
+    def copy_to(self, directory: Path) -> None:
+        if self.path is not None:
+            directory.mkdir()
+            _copy(self.path, directory / self.path.name)
+
+    def copy_as(self, directory: Path, stem: str) -> Path | None:
+        if self.path is None:
+            return None
+        target = directory / f"{stem}{self.path.suffix}"
+        _copy(self.path, target)
+        return target
+
+    def _put(self, source: Path, epoch: int | None) -> None:
+        target = self._directory / source.name
+        if source.resolve() != target.resolve():
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.mkdir(parents=True)
+            _copy(source, target)
+        self.path, self.epoch = target, epoch
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)

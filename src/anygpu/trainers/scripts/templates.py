@@ -1,0 +1,34 @@
+"""Fill script templates: `{NAME}` as Python source, `{NAME!t}` as plain text, `{{` for a brace."""
+
+from __future__ import annotations
+
+import pprint
+import re
+from dataclasses import fields
+from typing import Any
+
+from anygpu.trainers.config import TrainingConfig
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([A-Z_]+)(!t)?\}")
+PROGRESS = """\
+def progress(**data):
+    print(json.dumps({"type": "progress", "data": data}), flush=True)
+"""
+
+
+def fill(template: str, **values: Any) -> str:
+    def put(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        value = values[match[1]]
+        return str(value) if match[2] else pprint.pformat(value, sort_dicts=False, width=100)
+
+    return _PLACE.sub(put, template)
+
+
+def settings_of(config: TrainingConfig) -> dict[str, Any]:
+    """What differs from the defaults, as a person would write it."""
+    usual = TrainingConfig()
+    given = {each.name: getattr(config, each.name) for each in fields(config) if each.name != "options"}
+    changed = {name: value for name, value in given.items() if value != getattr(usual, name)}
+    return {**changed, **config.options}

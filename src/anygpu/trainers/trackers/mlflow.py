@@ -1,0 +1,84 @@
+"""Log to MLflow: a tracking server's address, or a directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anygpu.trainers.trackers.tracking import FAILED, FINISHED, STOPPED, TrackedPoint, TrackedRun
+
+TAG = "anygpu.run"
+STATUS = {FINISHED: "FINISHED", FAILED: "FAILED", STOPPED: "KILLED"}
+AT_ONCE = 900  # numbers in a request; a server takes a thousand
+LONGEST_PARAMETER = 500
+
+
+class Mlflow:
+    """A continuation finds its run by a tag, and tells only steps that are not there yet."""
+
+    name = "mlflow"
+
+    def __init__(self, place: str, run: TrackedRun) -> None:
+        # A server that is away shall not hold up the end of a training for the minutes MLflow would try.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        from mlflow import entities, tracking
+
+        self._entities, self._tracking, self._run = entities, tracking, run
+        self._place = _address(place or os.environ.get("MLFLOW_TRACKING_URI", ""), run.output)
+        self._id = ""
+        self._known: dict[str, int] = {}  # the last step of each metric that an earlier attempt told
+
+    def start(self) -> None:
+        self._client = self._tracking.MlflowClient(tracking_uri=self._place)
+        experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME") or self._run.trainer)
+        found = self._client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{self._run.key}'")
+        self._id = self._go_on(found[0]) if found else self._begin(experiment)
+
+    def _experiment(self, name: str) -> str:
+        found = self._client.get_experiment_by_name(name)
+        return str(found.experiment_id if found else self._client.create_experiment(name))
+
+    def _begin(self, experiment: str) -> str:
+        run = self._run
+        tags = {TAG: run.key, **dict.fromkeys(run.tags, "true")}
+        made = str(self._client.create_run(experiment, run_name=run.name, tags=tags).info.run_id)
+        parameters = [
+            self._entities.Param(name, str(value)[:LONGEST_PARAMETER]) for name, value in run.settings.items()
+        ]
+        self._client.log_batch(made, params=parameters)
+        return made
+
+    def _go_on(self, found: Any) -> str:
+        identity = str(found.info.run_id)
+        self._client.update_run(identity, status="RUNNING")
+        for name in found.data.metrics:
+            history = self._client.get_metric_history(identity, name)
+            self._known[name] = max((each.step for each in history), default=-1)
+        return identity
+
+    def log(self, points: Sequence[TrackedPoint]) -> None:
+        new = [
+            self._entities.Metric(name, number, int(point.at_s * 1000), point.step)
+            for point in points
+            for name, number in point.metrics.items()
+            if point.step > self._known.get(name, -1)
+        ]
+        for at in range(0, len(new), AT_ONCE):
+            self._client.log_batch(self._id, metrics=new[at : at + AT_ONCE])
+
+    def end(self, status: str) -> None:
+        self._client.set_terminated(self._id, STATUS[status])
+
+    def files(self) -> Sequence[Path]:
+        return ()
+
+
+def _address(place: str, output: Path) -> str:
+    """A directory, unless it names how it is reached; MLflow wants to be told that files are meant."""
+    if "://" in place or place == "databricks":
+        return place
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    return str(Path(place or output / "mlruns").absolute())

@@ -1,0 +1,213 @@
+"""Send a training's metrics to trackers from a background thread, so that training never waits for one."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from anygpu import job
+from anygpu.trainers.context import At, Context
+
+FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedRun:
+    """One training, its continuations included: those have the same `key`."""
+
+    key: str
+    name: str
+    trainer: str
+    settings: Mapping[str, Any]
+    tags: tuple[str, ...]
+    output: Path
+
+
+@dataclass(frozen=True)
+class TrackedPoint:
+    """Numbers measured at a step."""
+
+    metrics: Mapping[str, float]
+    step: int
+    at_s: float = field(default_factory=time.time)
+
+
+class Tracker(Protocol):
+    """A place where people look at their trainings. It may be slow, and may fail: a thread of its own calls it."""
+
+    name: str
+
+    def start(self) -> None:
+        """Find the run of this key and go on with it, or make one."""
+        ...
+
+    def log(self, points: Sequence[TrackedPoint]) -> None: ...
+
+    def end(self, status: str) -> None: ...
+
+    def files(self) -> Sequence[Path]:
+        """What it wrote and the job should keep."""
+        ...
+
+
+EVERY_S = 1.0
+MOST_POINTS = 100_000  # that wait for a tracker that does not answer; then the oldest are left out
+PATIENCE_S = 20.0  # at the end of a training
+LAST_TRIES = 5
+
+
+class TrackerSender:
+    """Points in, batches out. What fails is said once, kept, and tried again with the next batch."""
+
+    def __init__(self, tracker: Tracker, *, every_s: float = EVERY_S, patience_s: float = PATIENCE_S) -> None:
+        self.tracker = tracker
+        self._every_s, self._patience_s = every_s, patience_s
+        self._waiting: deque[TrackedPoint] = deque(maxlen=MOST_POINTS)
+        self._closing = threading.Event()
+        self._status = ""
+        self._started = self._warned = False
+        self._thread = threading.Thread(target=self._work, name=f"track-{tracker.name}", daemon=True)
+
+    def start(self, untold: Iterable[TrackedPoint] = ()) -> None:
+        """`untold`: what an earlier attempt had not come to tell."""
+        self._waiting.extend(untold)
+        self._thread.start()
+
+    def put(self, point: TrackedPoint) -> None:
+        self._waiting.append(point)
+
+    def unsent(self) -> list[TrackedPoint]:
+        """What is being told counts as untold until it is known to have arrived."""
+        return list(self._waiting)
+
+    def files(self) -> Sequence[Path]:
+        return self.tracker.files()
+
+    def close(self, status: str) -> None:
+        """Everything is told, or patience has run out. Twice is the same as once."""
+        self._status = self._status or status
+        self._closing.set()
+        self._thread.join(self._patience_s)
+        if self._thread.is_alive():
+            self._warn("it does not answer; the last numbers may be missing there")
+
+    def _work(self) -> None:
+        while not self._closing.wait(self._every_s):
+            self._tell()
+        self._tell_the_rest()
+        if self._started:
+            self._try(lambda: self.tracker.end(self._status))
+
+    def _tell_the_rest(self) -> None:
+        """Training is over: a tracker that is away for a moment is given a few more chances."""
+        for _ in range(LAST_TRIES):
+            self._tell()
+            if self._started and not self._waiting:
+                return
+            time.sleep(self._every_s)
+
+    def _tell(self) -> None:
+        self._started = self._started or self._try(self.tracker.start)
+        points = self.unsent()
+        if self._started and points and self._try(lambda: self.tracker.log(points)):
+            told = points[-1]
+            while self._waiting and self._waiting.popleft() is not told:
+                pass
+
+    def _try(self, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  whatever a tracker raises, training goes on
+            self._warn(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")
+            return False
+        return True
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
+            sys.stderr.write(f"track.{self.tracker.name}: {what} (training goes on)\n")
+
+
+UNTOLD = "untold-points.json"  # in a checkpoint: no curve has a hole where a training was killed
+MOST_KEPT = 2_000
+
+
+class TrackingContext:
+    """Everything goes to the context; numbers go to the trackers too, and their files along with each checkpoint."""
+
+    def __init__(self, context: Context, senders: Sequence[TrackerSender]) -> None:
+        self._context = context
+        self._senders = senders
+        untold = _kept(context.restore())
+        for sender in senders:
+            sender.start(untold.get(sender.tracker.name, ()))
+        atexit.register(self.end, STOPPED)  # for who never calls it
+
+    def report(self, metrics: Mapping[str, float], at: At) -> None:
+        self._context.report(metrics, at)
+        if metrics:
+            point = TrackedPoint(
+                {**metrics, **({} if at.epoch is None else {"epoch": float(at.epoch)})}, at.step
+            )
+            for sender in self._senders:
+                sender.put(point)
+
+    def add_to(self, draft: Path) -> None:
+        _keep(draft, {sender.tracker.name: sender.unsent()[-MOST_KEPT:] for sender in self._senders})
+
+    def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
+        self._context.checkpoint(path, step=step, wait=wait)
+        self._keep_files()
+
+    def restore(self) -> Path | None:
+        return self._context.restore()
+
+    def should_stop(self) -> bool:
+        return self._context.should_stop()
+
+    def workplace(self, output_dir: Path) -> Path:
+        return self._context.workplace(output_dir)
+
+    def best(self, path: Path) -> None:
+        self._context.best(path)
+
+    def artifact(self, path: Path) -> None:
+        self._context.artifact(path)
+
+    def end(self, status: str) -> None:
+        """Training has ended: finished, failed, or stopped to go on later. Twice is the same as once."""
+        atexit.unregister(self.end)
+        for sender in self._senders:
+            sender.close(status)
+        self._keep_files()
+        self._senders = ()
+
+    def _keep_files(self) -> None:
+        for sender in self._senders:
+            for path in sender.files():
+                job.artifact(path, name=f"{sender.tracker.name}/{path.name}")
+
+
+def _keep(checkpoint: Path, untold: Mapping[str, Sequence[TrackedPoint]]) -> None:
+    points = {
+        name: [[each.step, each.at_s, dict(each.metrics)] for each in some] for name, some in untold.items()
+    }
+    (checkpoint / UNTOLD).write_text(json.dumps(points))
+
+
+def _kept(checkpoint: Path | None) -> dict[str, list[TrackedPoint]]:
+    if checkpoint is None or not (checkpoint / UNTOLD).exists():
+        return {}
+    found = json.loads((checkpoint / UNTOLD).read_text())
+    return {
+        name: [TrackedPoint(metrics, step, at_s) for step, at_s, metrics in some]
+        for name, some in found.items()
+    }

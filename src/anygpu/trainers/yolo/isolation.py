@@ -1,0 +1,69 @@
+"""Keep ultralytics inside the output directory: no settings in the home folder, no telemetry, no installs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+FONTS = ("Arial.ttf", "Arial.Unicode.ttf")
+
+
+def isolate(directory: Path) -> None:
+    """Before ultralytics is imported for the first time; an ultralytics imported earlier keeps its own settings."""
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("YOLO_CONFIG_DIR", str(directory.resolve()))
+    os.environ.setdefault("YOLO_AUTOINSTALL", "false")
+    os.environ.setdefault("YOLO_VERBOSE", "false")
+    _silence()
+    _give_fonts()
+
+
+def _silence() -> None:
+    from ultralytics.utils import LOGGER, SETTINGS
+
+    for name in (
+        "sync",
+        "hub",
+        "clearml",
+        "comet",
+        "dvc",
+        "mlflow",
+        "neptune",
+        "raytune",
+        "tensorboard",
+        "wandb",
+    ):
+        if name in SETTINGS:
+            dict.__setitem__(SETTINGS, name, False)  # in memory: what is in the user's file stays
+    from ultralytics.utils.events import events
+
+    events.enabled = False
+    LOGGER.handlers[:] = [ToStderr()]
+    LOGGER.setLevel(logging.WARNING)
+
+
+class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """Standard output belongs to the lines of progress. Whatever stderr is at the moment: a notebook replaces it."""
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        return
+
+
+def _give_fonts() -> None:
+    """Under the names ultralytics looks for, so that it fetches none."""
+    import matplotlib
+    from ultralytics.utils import USER_CONFIG_DIR
+
+    own = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+    for name in FONTS:
+        if own.is_file() and not (USER_CONFIG_DIR / name).exists():
+            shutil.copyfile(own, USER_CONFIG_DIR / name)
