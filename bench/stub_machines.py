@@ -84,7 +84,7 @@ class StubMachine:
 
 
 class Doors:
-    """Answers what a server asks of a new machine (agent/box_door.py, agent/box.py), without starting anything."""
+    """Answers the requests of agent/host (bootstrap.py, requests.py) without starting anything."""
 
     def __init__(self) -> None:
         self._has_archive = False

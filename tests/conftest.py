@@ -81,10 +81,10 @@ def stay_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 def leave_no_agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Agents outlive their server by design; those of a test must not outlive the suite."""
     yield
-    from anygpu.agent import box_processes
+    from anygpu.agent.host import processes
 
     base = str(tmp_path_factory.getbasetemp())
-    for pids in box_processes.marked().values():
+    for pids in processes.processes_by_attempt().values():
         for pid in pids:
             if _works_in(pid, base):
                 os.kill(pid, signal.SIGKILL)

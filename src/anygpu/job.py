@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 
 __all__ = ["artifact", "best", "checkpoint", "log", "progress", "resume_path", "save", "should_stop"]
 
-LOOK_EVERY_S = 0.1
-TELL_EVERY_S = 0.2
-WAIT_EVERY_S = 0.05
+STOP_CHECK_S = 0.1
+PROGRESS_INTERVAL_S = 0.2
+WAIT_POLL_S = 0.05
 COPY_BYTES = 2**26
 # Lies in a checkpoint that is a directory, so that it comes back as one even with a single file in it.
 DIRECTORY_MARK = ".anygpu-checkpoint"
 
 _directory = os.environ.get("ANYGPU_DIR", "")
 _fd = -1
-_torn = False
+_last_line_partial = False
 _warned: set[str] = set()
-_stop_seen = False
-_looked_at = float("-inf")
-_untold: dict[str, Any] = {}
-_told_at = float("-inf")
+_stop_requested = False
+_stop_checked_at = float("-inf")
+_pending_progress: dict[str, Any] = {}
+_progress_written_at = float("-inf")
 
 
 def log(metrics: Mapping[str, Any] | None = None, step: int | None = None, **more: Any) -> None:
     """Record numbers: `anygpu.log(loss=0.2, step=120)` or `anygpu.log({"val/loss": 0.2}, step=120)`."""
     if not _directory:
         return
-    numbers = more if metrics is None else _merged(metrics, more)
+    numbers = more if metrics is None else _merge(metrics, more)
     for value in numbers.values():
         if type(value) is not float and type(value) is not int:
-            numbers = _numbers(numbers)
+            numbers = _to_numbers(numbers)
             break
     line: dict[str, Any] = {"m": numbers, "t": time.time()}
     if step is not None:
-        line["s"] = _whole(step)
+        line["s"] = _to_int(step)
     _append(line)
 
 
@@ -65,13 +65,13 @@ def progress(
     is told along with the next `log`, or five times a second.
     """
     said = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
-    known: dict[str, Any] = {name: _whole(value) for name, value in said.items() if value is not None}
+    known: dict[str, Any] = {name: _to_int(value) for name, value in said.items() if value is not None}
     if message is not None:
         known["message"] = str(message)
     if fraction is not None:
-        known["fraction"] = _number(fraction)
-    _untold.update(known)
-    if time.monotonic() - _told_at >= TELL_EVERY_S:
+        known["fraction"] = _to_number(fraction)
+    _pending_progress.update(known)
+    if time.monotonic() - _progress_written_at >= PROGRESS_INTERVAL_S:
         _append({})
 
 
@@ -81,9 +81,9 @@ def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool
     It is copied before this returns, so it may be overwritten right afterwards. With `wait` this returns only
     when the checkpoint has been published, or could not be.
     """
-    snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _whole(step)})
+    snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _to_int(step)})
     while wait and snapshot is not None and os.path.isdir(snapshot):
-        time.sleep(WAIT_EVERY_S)
+        time.sleep(WAIT_POLL_S)
 
 
 def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
@@ -113,17 +113,17 @@ def should_stop() -> bool:
 
     Cheap enough for every step.
     """
-    global _stop_seen, _looked_at
-    if _stop_seen or not _directory:
-        return _stop_seen
+    global _stop_requested, _stop_checked_at
+    if _stop_requested or not _directory:
+        return _stop_requested
     now = time.monotonic()
-    if now - _looked_at >= LOOK_EVERY_S:
-        _looked_at = now
-        _stop_seen = os.path.exists(os.path.join(_directory, "stop"))
-    return _stop_seen
+    if now - _stop_checked_at >= STOP_CHECK_S:
+        _stop_checked_at = now
+        _stop_requested = os.path.exists(os.path.join(_directory, "stop"))
+    return _stop_requested
 
 
-def _merged(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _merge(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     try:
         return {**{str(name): value for name, value in metrics.items()}, **more}
     except AttributeError:
@@ -131,14 +131,14 @@ def _merged(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         return more
 
 
-def _numbers(said: dict[str, Any]) -> dict[str, Any]:
+def _to_numbers(said: dict[str, Any]) -> dict[str, Any]:
     """What can be a number is made one (numpy and torch scalars by .item()).
 
     The rest is left out, with a warning.
     """
     found = {}
     for name, value in said.items():
-        number = _number(value)
+        number = _to_number(value)
         if number is None:
             _warn(f"anygpu.log({name}=...) takes a number, not {type(value).__name__}; it was left out")
         else:
@@ -146,7 +146,7 @@ def _numbers(said: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _number(value: Any) -> float | int | None:
+def _to_number(value: Any) -> float | int | None:
     if isinstance(value, (int, float)):
         return value + 0
     try:
@@ -155,8 +155,8 @@ def _number(value: Any) -> float | int | None:
         return None
 
 
-def _whole(value: Any) -> int | None:
-    number = _number(value)
+def _to_int(value: Any) -> int | None:
+    number = _to_number(value)
     try:
         return None if number is None else int(number)
     except (OverflowError, ValueError):
@@ -165,22 +165,22 @@ def _whole(value: Any) -> int | None:
 
 def _append(line: dict[str, Any]) -> None:
     """One write to a file opened for appending: threads and forks cannot mix lines, and no lock is needed."""
-    global _fd, _torn, _told_at, _untold
+    global _fd, _last_line_partial, _progress_written_at, _pending_progress
     if not _directory:
         return
-    if _untold:
-        line["p"], _untold, _told_at = _untold, {}, time.monotonic()
+    if _pending_progress:
+        line["p"], _pending_progress, _progress_written_at = _pending_progress, {}, time.monotonic()
     try:
         if _fd < 0:
-            _fd = _opened()
+            _fd = _open_channel()
         data = json.dumps(line).encode() + b"\n"
-        written = os.write(_fd, b"\n" + data if _torn else data)
-        _torn = written < len(data)
+        written = os.write(_fd, b"\n" + data if _last_line_partial else data)
+        _last_line_partial = written < len(data)
     except (OSError, TypeError, ValueError) as error:
         _warn(f"anygpu could not record this: {error}; training goes on")
 
 
-def _opened() -> int:
+def _open_channel() -> int:
     path = os.path.join(_directory, "points.jsonl")
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -190,8 +190,8 @@ def _after_fork() -> None:
 
     It opens its own, so ours can never be someone else's file.
     """
-    global _fd, _untold
-    _fd, _untold = -1, {}
+    global _fd, _pending_progress
+    _fd, _pending_progress = -1, {}
 
 
 def _announce(kind: str, folder: str, path: str | os.PathLike[str], said: dict[str, Any]) -> str | None:
@@ -273,7 +273,7 @@ def _warn(text: str) -> None:
 
 
 def _at_exit() -> None:
-    if _untold:
+    if _pending_progress:
         _append({})
 
 

@@ -18,7 +18,7 @@ class CheckpointRule:
         self.resume_args: list[str] = said.get("resume_args") or []
 
 
-class Work:
+class JobInstructions:
     """What to run, and with what around it."""
 
     def __init__(self, said: dict[str, Any]) -> None:
@@ -56,16 +56,16 @@ class Assignment:
         self.report_every_s = float(answer.get("report_every_s", 0.2))
         self.telemetry_every_s = float(answer.get("telemetry_every_s", 10))
         self.deliver_s = float(answer.get("deliver_s", 3600))
-        self.work = Work(answer["work"])
-        self._said = answer["work"]
+        self.job = JobInstructions(answer["work"])
+        self._payload = answer["work"]
 
-    def url_of(self, sha256: str) -> str | None:
+    def url_for(self, sha256: str) -> str | None:
         """The signed address of a file with this content, wherever the work speaks of it."""
-        return _url_of(self._said, sha256)
+        return _find_url(self._payload, sha256)
 
 
-def _url_of(said: Any, sha256: str) -> str | None:
+def _find_url(said: Any, sha256: str) -> str | None:
     if isinstance(said, dict) and said.get("sha256") == sha256 and said.get("url"):
         return str(said["url"])
     parts = said.values() if isinstance(said, dict) else said if isinstance(said, list) else ()
-    return next((found for part in parts for found in [_url_of(part, sha256)] if found), None)
+    return next((found for part in parts for found in [_find_url(part, sha256)] if found), None)

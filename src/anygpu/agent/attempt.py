@@ -8,20 +8,19 @@ import sys
 import time
 
 from anygpu.agent import delivery
-from anygpu.agent.bring import Interrupted
-from anygpu.agent.identity import identity
-from anygpu.agent.lease import Lease
-from anygpu.agent.loop import Loop, Wake
-from anygpu.agent.orders import Orders, follow_orders
-from anygpu.agent.output import Mask
-from anygpu.agent.prepare import prepare
-from anygpu.agent.process import CannotStart, Process
-from anygpu.agent.report import Report
-from anygpu.agent.sender import Sender
-from anygpu.agent.spool import Spool
-from anygpu.agent.steps import Steps
-from anygpu.agent.training import Training
-from anygpu.agent.wire import Server
+from anygpu.agent.attempt_dir import process_identity
+from anygpu.agent.link.client import ServerClient
+from anygpu.agent.link.orders import AttemptLease, ServerOrders, start_polling
+from anygpu.agent.link.reporter import Reporter
+from anygpu.agent.link.sender import ReportSender
+from anygpu.agent.link.spool import Spool
+from anygpu.agent.prepare.inputs import Interrupted
+from anygpu.agent.prepare.steps import prepare
+from anygpu.agent.run.loop import ProcessLoop, WakePipe
+from anygpu.agent.run.metrics import StepHistory
+from anygpu.agent.run.output import SecretMask
+from anygpu.agent.run.process import CannotStart, JobProcess
+from anygpu.agent.run.training import TrainingMonitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,154 +28,160 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.assignment import Assignment
-    from anygpu.agent.cache import Cache
-    from anygpu.agent.home import Home
-    from anygpu.agent.loop import Ending
-    from anygpu.agent.notices import Notice
-    from anygpu.agent.prepare import Prepared
-    from anygpu.agent.wire import Place
+    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.link.client import ServerAddress
+    from anygpu.agent.prepare.download import FileCache
+    from anygpu.agent.prepare.steps import LaunchPlan
+    from anygpu.agent.run.loop import ProcessEnd
+    from anygpu.agent.run.preemption import PreemptionNotice
 
 
-class Attempt:
+class AttemptRunner:
     """Holds what an attempt is made of; `run` is its story."""
 
     def __init__(
         self,
-        home: Home,
-        place: Place,
+        attempt_dir: AttemptDir,
+        address: ServerAddress,
         assignment: Assignment,
         claimed_at: float,
-        notices: str,
+        notice_source: str,
         claim_again: Callable[[], Assignment],
     ) -> None:
-        self.home = home
-        self._notices = notices
+        self.attempt_dir = attempt_dir
+        self._notice_source = notice_source
         self.claim_again = claim_again
-        self.place = place
+        self.address = address
         self.assignment = assignment
-        self.work = assignment.work
-        self.wake = Wake()
-        self.orders = Orders(self.wake)
-        self.lease = Lease(claimed_at, assignment.lease_s)
-        self.spool = Spool(home.spool, self.work.spool_limit_bytes)
-        self.sender = Sender(self.server(), self.spool, self.lease, self.orders, assignment.heartbeat_s)
-        self.report = Report(
-            self.spool, assignment.report_every_s, self.work.log_frame_bytes, self.sender.wake
+        self.job = assignment.job
+        self.wake = WakePipe()
+        self.orders = ServerOrders(self.wake)
+        self.lease = AttemptLease(claimed_at, assignment.lease_s)
+        self.spool = Spool(attempt_dir.spool_dir, self.job.spool_limit_bytes)
+        self.sender = ReportSender(
+            self.connect(), self.spool, self.lease, self.orders, assignment.heartbeat_s
         )
-        self.loop = Loop(self.report, self.orders, self.lease, self.wake, self.work.grace_s)
-        self.mask = Mask(self.work.secrets.values())
-        self.steps = Steps(int((self.work.resume or {}).get("step") or 0))
+        self.reporter = Reporter(
+            self.spool, assignment.report_every_s, self.job.log_frame_bytes, self.sender.wake
+        )
+        self.loop = ProcessLoop(self.reporter, self.orders, self.lease, self.wake, self.job.grace_s)
+        self.mask = SecretMask(self.job.secrets.values())
+        self.steps = StepHistory(int((self.job.resume or {}).get("step") or 0))
 
     @property
-    def is_away(self) -> bool:
+    def is_remote(self) -> bool:
         """On a machine the server does not run on: what lies there cannot be taken for granted."""
-        return self.place.moves
+        return self.address.is_remote
 
-    def cache(self) -> Cache | None:
+    def cache(self) -> FileCache | None:
         """What this machine keeps for later attempts; a server's own machine has everything already."""
-        if not self.is_away:
+        if not self.is_remote:
             return None
 
-        from anygpu.agent.cache import of_this_machine
+        from anygpu.agent.prepare.download import machine_cache
 
-        return of_this_machine()
+        return machine_cache()
 
-    def server(self) -> Server:
+    def connect(self) -> ServerClient:
         """A connection of its own for each thread that asks for one."""
-        return Server(self.place, self.assignment.token)
+        return ServerClient(self.address, self.assignment.token)
 
     def run(self) -> int:
-        self._listen()
+        self._start_threads()
         try:
             job = prepare(self)
-            training = Training(self, job.cwd)
-            process = self._start(job)
+            training = TrainingMonitor(self, job.cwd)
+            process = self._start_job(job)
         except CannotStart as error:
-            self.report.line(self.mask.text(str(error)))
+            self.reporter.write_line(self.mask.mask_text(str(error)))
             return self._finish("failed_to_start", message=str(error))
         except Interrupted:
             assert self.loop.stop is not None
             return self._finish(self.loop.stop.outcome, message=self.loop.stop.reason)
         try:
-            ending = training.watch(process)
+            ending = training.run(process)
             training.publish_results(ending)
         except Exception as error:
-            return self._failed(process, error)
-        return self._finish(*_told(ending, training.last_line()))
+            return self._fail(process, error)
+        return self._finish(*_end_fields(ending, training.last_line()))
 
-    def _failed(self, process: Process, error: Exception) -> int:
+    def _fail(self, process: JobProcess, error: Exception) -> int:
         """A fault of ours.
 
         Nothing is left running unwatched, and the server hears that this agent was lost.
         """
         process.kill()
         sys.excepthook(type(error), error, error.__traceback__)
-        self.report.line(f"the agent failed: {error!r}")
+        self.reporter.write_line(f"the agent failed: {error!r}")
         return self._finish("agent_lost", message=f"the agent failed: {error!r}")
 
-    def _listen(self) -> None:
-        if self.work.timeout_s is not None:
-            self.loop.timeout_at = time.monotonic() + self.work.timeout_s
-        self.loop.on_flag = self._raise_flag
+    def _start_threads(self) -> None:
+        if self.job.timeout_s is not None:
+            self.loop.timeout_at = time.monotonic() + self.job.timeout_s
+        self.loop.on_stop = self._write_stop_flag
         self.wake.on_signals()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.sender.start()
-        follow_orders(self.server(), self.orders, self.lease, self.assignment.report_every_s)
-        if self._notices:
-            from anygpu.agent import notices
+        start_polling(self.connect(), self.orders, self.lease, self.assignment.report_every_s)
+        if self._notice_source:
+            from anygpu.agent.run import preemption
 
-            notices.watch(self._notices, self._on_notice)
+            preemption.watch_for_notice(self._notice_source, self._on_notice)
 
-    def _start(self, job: Prepared) -> Process:
+    def _start_job(self, job: LaunchPlan) -> JobProcess:
         """Written down before it is done: who finds this directory later knows that the job may have run."""
-        self._write_down({"pid": None, "ends_with": job.ends_with})
-        process = Process(job.argv, job.cwd, job.env, self.assignment.name, _held_fds(), job.ends_with)
-        self.report.phase("training")
+        self._record_process({"pid": None, "ends_with": job.kill_command})
+        process = JobProcess(
+            job.argv, job.cwd, job.env, self.assignment.name, _slot_lock_fds(), job.kill_command
+        )
+        self.reporter.start_phase("training")
         try:
-            self._write_down({**identity(process.pid), "ends_with": job.ends_with})
+            self._record_process({**process_identity(process.pid), "ends_with": job.kill_command})
         except CannotStart:
-            self.report.line("the disk is full; the job runs all the same")
+            self.reporter.write_line("the disk is full; the job runs all the same")
         return process
 
-    def _write_down(self, started: dict[str, Any]) -> None:
+    def _record_process(self, started: dict[str, Any]) -> None:
         try:
-            self.home.write("process.json", started)
+            self.attempt_dir.write_json("process.json", started)
         except OSError as error:
-            raise CannotStart(f"{self.home.path} cannot be written to: {error}") from error
+            raise CannotStart(f"{self.attempt_dir.path} cannot be written to: {error}") from error
 
     def _finish(
         self, outcome: str, exit_code: int | None = None, signal_number: int | None = None, message: str = ""
     ) -> int:
         """Everything is delivered before the end is told. What cannot be delivered stays in the spool."""
-        self.report.flush()
+        self.reporter.flush()
         until = time.monotonic() + self.assignment.deliver_s
         if not self.sender.deliver_all(until):
-            return delivery.UNTOLD if self.orders.rejection is None else delivery.NOBODY
-        end = delivery.end_of(outcome, self.spool, exit_code, signal_number, self.mask.text(message))
-        return delivery.tell_the_end(self.server(), end, until, self.home)
+            return delivery.EXIT_UNDELIVERED if self.orders.rejection is None else delivery.EXIT_REJECTED
+        end = delivery.end_message(
+            outcome, self.spool, exit_code, signal_number, self.mask.mask_text(message)
+        )
+        return delivery.send_end(self.connect(), end, until, self.attempt_dir)
 
-    def _raise_flag(self, reason: str) -> None:
+    def _write_stop_flag(self, reason: str) -> None:
         """What `anygpu.should_stop()` looks for."""
         try:
-            with open(os.path.join(self.home.channel, "stop"), "w", encoding="utf-8") as file:
+            with open(os.path.join(self.attempt_dir.channel_dir, "stop"), "w", encoding="utf-8") as file:
                 file.write(reason)
         except OSError as error:
-            self.report.line(f"should_stop() could not be set: {error}")
+            self.reporter.write_line(f"should_stop() could not be set: {error}")
 
-    def _on_notice(self, notice: Notice) -> None:
+    def _on_notice(self, notice: PreemptionNotice) -> None:
         """In the thread that watches for it; the loop acts on it."""
         self.loop.notice = notice
         self.wake()
 
     def _on_signal(self, number: int, frame: object) -> None:
-        self.loop.signals += 1
+        self.loop.signal_count += 1
 
 
-def _told(ending: Ending, last_line: str) -> tuple[str, int | None, int | None, str]:
+def _end_fields(ending: ProcessEnd, last_line: str) -> tuple[str, int | None, int | None, str]:
     """(outcome, exit code, signal, message)."""
-    code = ending.code
+    code = ending.return_code
     exit_code = code if code is not None and code >= 0 else None
     signal_number = -code if code is not None and code < 0 else None
     if ending.stop is not None:
@@ -184,7 +189,7 @@ def _told(ending: Ending, last_line: str) -> tuple[str, int | None, int | None, 
     return "exited", exit_code, signal_number, last_line if code else ""
 
 
-def _held_fds() -> list[int]:
+def _slot_lock_fds() -> list[int]:
     """Locks on GPU slots.
 
     The job inherits them, so a slot is taken for as long as anything of the job lives.

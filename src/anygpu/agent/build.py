@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SHEBANG = b"#!/usr/bin/env python3\n"
-LONG_AGO = (1980, 1, 1, 0, 0, 0)
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Importing from a zip compiles every module at every start. Unpacked once into the user's cache, under a name that is
 # the hash of its contents, it starts as fast as an installed program; where that fails it runs from the zip.
-BOOT = """\
+LAUNCHER = """\
 import os
 import sys
 
@@ -61,14 +61,14 @@ sys.exit(main(sys.argv[1:]))
 
 def build_pyz(target: str | os.PathLike[str]) -> str:
     """Write the archive to `target`, whole or not at all, and answer with its sha256."""
-    members = dict(_members())
+    members = dict(_source_files())
     key = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:32]
     draft = f"{os.fspath(target)}.{os.getpid()}.tmp"
     with open(draft, "wb") as file:
         file.write(SHEBANG)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in [("__main__.py", BOOT.format(key=key).encode()), *sorted(members.items())]:
-                archive.writestr(_entry(name), data)
+            for name, data in [("__main__.py", LAUNCHER.format(key=key).encode()), *sorted(members.items())]:
+                archive.writestr(_zip_entry(name), data)
     os.chmod(draft, 0o755)
     os.replace(draft, target)
     with open(target, "rb") as file:
@@ -83,22 +83,22 @@ def source_command(python: str) -> list[str]:
     return [python, "-I", "-S", os.path.join(PACKAGE, "agent", "__main__.py")]
 
 
-def _members() -> Iterator[tuple[str, bytes]]:
+def _source_files() -> Iterator[tuple[str, bytes]]:
     for name in ("__init__.py", "job.py"):
-        yield _read(name)
+        yield _read_source(name)
     for room in ("agent", "trainers"):  # the second is not the agent's: any machine can run a trainer's job
         for folder, _, names in os.walk(os.path.join(PACKAGE, room)):
             for name in names:
                 if name.endswith(".py") and name != "build.py":
-                    yield _read(os.path.relpath(os.path.join(folder, name), PACKAGE))
+                    yield _read_source(os.path.relpath(os.path.join(folder, name), PACKAGE))
 
 
-def _read(relative: str) -> tuple[str, bytes]:
+def _read_source(relative: str) -> tuple[str, bytes]:
     with open(os.path.join(PACKAGE, relative), "rb") as file:
         return f"anygpu/{relative}".replace(os.sep, "/"), file.read()
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name, LONG_AGO)
+def _zip_entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, FIXED_DATE)
     entry.external_attr = 0o644 << 16
     return entry

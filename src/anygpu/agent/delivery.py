@@ -8,58 +8,59 @@ from __future__ import annotations
 import time
 
 from anygpu.agent.assignment import Assignment
-from anygpu.agent.lease import Lease, boot_clock
-from anygpu.agent.orders import Orders
-from anygpu.agent.sender import Sender
-from anygpu.agent.spool import Spool
-from anygpu.agent.wire import Refused, Server, persist
+from anygpu.agent.link.client import RequestRefused, ServerClient, retry_until
+from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock
+from anygpu.agent.link.sender import ReportSender
+from anygpu.agent.link.spool import Spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from anygpu.agent.home import Home
-    from anygpu.agent.wire import Place
+    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.link.client import ServerAddress
 
-TOLD, UNTOLD, NOBODY = 0, 1, 77
+EXIT_DELIVERED, EXIT_UNDELIVERED, EXIT_REJECTED = 0, 1, 77
 
 
-def deliver_for_the_dead(home: Home, place: Place) -> int:
+def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
     """Send what lies in the spool, then say that its agent was lost. Never starts the user's process."""
-    answer = home.read("work.json")
-    if answer is None:
-        return TOLD  # it was never claimed, so there is nothing to tell
-    assignment = Assignment(answer)
-    end_what_still_runs(home, assignment)
-    spool = Spool(home.spool, assignment.work.spool_limit_bytes)
-    until = time.monotonic() + assignment.deliver_s
-    orders = Orders(wake=lambda: None)
-    lease = Lease(boot_clock(), assignment.deliver_s)
-    sender = Sender(Server(place, assignment.token), spool, lease, orders, assignment.heartbeat_s)
+    response = attempt_dir.read_json("work.json")
+    if response is None:
+        return EXIT_DELIVERED  # it was never claimed, so there is nothing to tell
+    assignment = Assignment(response)
+    kill_leftovers(attempt_dir, assignment)
+    spool = Spool(attempt_dir.spool_dir, assignment.job.spool_limit_bytes)
+    deadline = time.monotonic() + assignment.deliver_s
+    orders = ServerOrders(wake=lambda: None)
+    lease = AttemptLease(boot_clock(), assignment.deliver_s)
+    sender = ReportSender(
+        ServerClient(address, assignment.token), spool, lease, orders, assignment.heartbeat_s
+    )
     sender.start()
-    if not sender.deliver_all(until):
-        return UNTOLD if orders.rejection is None else NOBODY
+    if not sender.deliver_all(deadline):
+        return EXIT_UNDELIVERED if orders.rejection is None else EXIT_REJECTED
     message = "the agent on the machine ended without a word; this is what it had written down"
-    end = end_of("agent_lost", spool, message=message)
-    return tell_the_end(Server(place, assignment.token), end, until, home)
+    end = end_message("agent_lost", spool, message=message)
+    return send_end(ServerClient(address, assignment.token), end, deadline, attempt_dir)
 
 
-def end_what_still_runs(home: Home, assignment: Assignment) -> None:
-    started = home.read("process.json")
+def kill_leftovers(attempt_dir: AttemptDir, assignment: Assignment) -> None:
+    started = attempt_dir.read_json("process.json")
     if started is None:
         return
 
-    from anygpu.agent import descendants
-    from anygpu.agent.identity import identity
-    from anygpu.agent.process import end_also
+    from anygpu.agent.attempt_dir import process_identity
+    from anygpu.agent.host import processes
+    from anygpu.agent.run.process import run_kill_command
 
-    end_also(started.get("ends_with") or [])
+    run_kill_command(started.get("ends_with") or [])
     pid = started["pid"]
-    same = pid is not None and identity(pid)["start_ticks"] == started["start_ticks"]
-    descendants.end(pid if same else None, assignment.name)
+    same = pid is not None and process_identity(pid)["start_ticks"] == started["start_ticks"]
+    processes.kill_tree(pid if same else None, assignment.name)
 
 
-def end_of(
+def end_message(
     outcome: str, spool: Spool, exit_code: int | None = None, signal: int | None = None, message: str = ""
 ) -> dict[str, Any]:
     return {
@@ -74,13 +75,13 @@ def end_of(
     }
 
 
-def tell_the_end(server: Server, end: dict[str, Any], until: float, home: Home) -> int:
+def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt_dir: AttemptDir) -> int:
     """Once it is told nothing here is needed any more, secrets and token least of all."""
     try:
-        persist(lambda: server.call("POST", "/agent/v1/end", end), until, server.place.rest)
-    except Refused as refusal:
-        if refusal.we_are_nobody:
-            return NOBODY
+        retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
+    except RequestRefused as refusal:
+        if refusal.is_rejection:
+            return EXIT_REJECTED
         raise
-    home.forget("work.json", "spool", "snapshots", "dataset")
-    return TOLD
+    attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
+    return EXIT_DELIVERED

@@ -11,18 +11,17 @@ import sys
 import time
 
 from anygpu.agent.assignment import Assignment
-from anygpu.agent.home import Home
-from anygpu.agent.http11 import Unreachable
-from anygpu.agent.identity import identity
-from anygpu.agent.lease import boot_clock
-from anygpu.agent.wire import Place, Refused, Server, persist
+from anygpu.agent.attempt_dir import AttemptDir, process_identity
+from anygpu.agent.link.client import RequestRefused, ServerAddress, ServerClient, retry_until
+from anygpu.agent.link.http11 import Unreachable
+from anygpu.agent.link.orders import boot_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 PROTOCOL = 1
-TOLD, UNTOLD, USAGE, TWIN, NOBODY = 0, 1, 2, 75, 77
+EXIT_DELIVERED, EXIT_UNDELIVERED, EXIT_USAGE, EXIT_DUPLICATE, EXIT_REJECTED = 0, 1, 2, 75, 77
 CLAIM_FOR_S = 900.0
 
 
@@ -30,64 +29,68 @@ def main(argv: list[str]) -> int:
     # Threads hand over quickly: the first line of output must not wait for an import to finish.
     sys.setswitchinterval(0.0005)
     if len(argv) == 2 and argv[0] == "--deliver":
-        return _holding(Home(argv[1]), deliver)
+        return _with_lock(AttemptDir(argv[1]), deliver)
     if len(argv) == 1 and not argv[0].startswith("-"):
-        return _holding(Home(argv[0]), run)
+        return _with_lock(AttemptDir(argv[0]), run)
     if argv and argv[0] in ("--check", "--list", "--start", "--watch", "--kill"):
-        from anygpu.agent.box import main as box
+        from anygpu.agent.host import requests
 
-        return box(argv)
+        return requests.main(argv)
     if argv == ["--spare"]:
-        return _spare()
-    _say("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
-    return USAGE
+        return _run_prewarmed()
+    _print_error("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
+    return EXIT_USAGE
 
 
-def _spare() -> int:
-    from anygpu.agent.spare import wait_for_work
+def _run_prewarmed() -> int:
+    from anygpu.agent.host.prewarmed import wait_for_attempt
 
-    directory = wait_for_work()
-    return TOLD if directory is None else _holding(Home(directory), run)
+    directory = wait_for_attempt()
+    return EXIT_DELIVERED if directory is None else _with_lock(AttemptDir(directory), run)
 
 
-def run(home: Home, ticket: dict[str, Any]) -> int:
-    if home.read("process.json") is not None:
+def run(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> int:
+    if attempt_dir.read_json("process.json") is not None:
         # An agent was here before us and started the job: a second start would run it twice.
-        return deliver(home, ticket)
-    home.write("agent.json", identity(os.getpid()))
-    place = place_of(home, ticket)
-    sent_at, assignment = claim(home, ticket, place)
+        return deliver(attempt_dir, ticket)
+    attempt_dir.write_json("agent.json", process_identity(os.getpid()))
+    address = server_address(attempt_dir, ticket)
+    sent_at, assignment = claim(attempt_dir, ticket, address)
 
-    from anygpu.agent.attempt import Attempt
+    from anygpu.agent.attempt import AttemptRunner
 
     notices = str(ticket.get("notices") or "")
-    return Attempt(home, place, assignment, sent_at, notices, lambda: claim(home, ticket, place)[1]).run()
+    return AttemptRunner(
+        attempt_dir, address, assignment, sent_at, notices, lambda: claim(attempt_dir, ticket, address)[1]
+    ).run()
 
 
-def deliver(home: Home, ticket: dict[str, Any]) -> int:
-    from anygpu.agent.delivery import deliver_for_the_dead
+def deliver(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> int:
+    from anygpu.agent.delivery import deliver_for_dead_agent
 
-    return deliver_for_the_dead(home, place_of(home, ticket))
+    return deliver_for_dead_agent(attempt_dir, server_address(attempt_dir, ticket))
 
 
-def place_of(home: Home, ticket: dict[str, Any]) -> Place:
+def server_address(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> ServerAddress:
     """Where the server is: the ticket knows, or it names a file beside it that does."""
     if not ticket.get("rendezvous"):
-        return Place(ticket["url"])
+        return ServerAddress(ticket["url"])
 
-    from anygpu.agent.rendezvous import Rendezvous
+    from anygpu.agent.link.client import TunnelAddress
 
-    return Rendezvous(home.join(ticket["rendezvous"]))
+    return TunnelAddress(attempt_dir.join(ticket["rendezvous"]))
 
 
-def claim(home: Home, ticket: dict[str, Any], place: Place) -> tuple[float, Assignment]:
+def claim(
+    attempt_dir: AttemptDir, ticket: dict[str, Any], address: ServerAddress
+) -> tuple[float, Assignment]:
     """Ours, or an error that says whose. Asking again with the same claimant is asking once."""
-    server = Server(place)
+    server = ServerClient(address)
     request = {
         "protocol": PROTOCOL,
         "ticket": ticket["ticket"],
-        "claimant": home.claimant(),
-        "host": host(),
+        "claimant": attempt_dir.claimant(),
+        "host": describe_host(),
         "agent_version": sys.modules["anygpu"].__version__,
     }
     sent = [0.0]
@@ -97,13 +100,13 @@ def claim(home: Home, ticket: dict[str, Any], place: Place) -> tuple[float, Assi
         return server.call("POST", "/agent/v1/claim", request)
 
     until = time.monotonic() + float(ticket.get("claim_for_s", CLAIM_FOR_S))
-    answer = persist(ask, until, place.rest)
+    response = retry_until(ask, until, address.wait)
     server.close()
-    home.write("work.json", answer)
-    return sent[0], Assignment(answer)
+    attempt_dir.write_json("work.json", response)
+    return sent[0], Assignment(response)
 
 
-def host() -> dict[str, Any]:
+def describe_host() -> dict[str, Any]:
     system = os.uname()
     return {
         "hostname": system.nodename,
@@ -116,22 +119,24 @@ def host() -> dict[str, Any]:
     }
 
 
-def _holding(home: Home, act: Any) -> int:
-    if not home.lock():
-        return TWIN
-    ticket = home.read("ticket.json")
+def _with_lock(attempt_dir: AttemptDir, act: Any) -> int:
+    if not attempt_dir.lock():
+        return EXIT_DUPLICATE
+    ticket = attempt_dir.read_json("ticket.json")
     if ticket is None:
-        _say(f"{home.path} has no ticket.json; a backend puts it there before it starts the agent")
-        return USAGE
+        _print_error(
+            f"{attempt_dir.path} has no ticket.json; a backend puts it there before it starts the agent"
+        )
+        return EXIT_USAGE
     try:
-        return int(act(home, ticket))
+        return int(act(attempt_dir, ticket))
     except Unreachable as error:
-        _say(f"gave up: {error}")
-        return UNTOLD
-    except Refused as error:
-        _say(f"refused: {error}")
-        return TWIN if error.code == "claimed" else NOBODY
+        _print_error(f"gave up: {error}")
+        return EXIT_UNDELIVERED
+    except RequestRefused as error:
+        _print_error(f"refused: {error}")
+        return EXIT_DUPLICATE if error.code == "claimed" else EXIT_REJECTED
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(f"anygpu-agent: {text}\n")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from anygpu.agent import box_processes
+from anygpu.agent.host import processes
 from anygpu.testing.servers.dropping_proxy import DroppingProxy
 
 JOBS, STEPS, SERVER_KILLS, WORKER_KILLS = 50, 25, 10, 16
@@ -214,7 +214,7 @@ def test_every_job_ends_once_and_nothing_acknowledged_is_lost(tmp_path: Path, bo
 
 def end_everything(state: Path) -> None:
     for directory in (state / "attempts").glob("anygpu-*/"):
-        box_processes.kill_all(directory.name)
+        processes.kill_attempt(directory.name)
 
 
 def submit(client: Client, books: Path, number: int) -> str:

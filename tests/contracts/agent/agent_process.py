@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.contracts.agent.playing_server import PlayingServer
+from tests.contracts.agent.fake_server import FakeServer
 
 import anygpu.agent
 
@@ -18,7 +18,7 @@ AGENT = Path(anygpu.agent.__file__).parent / "__main__.py"
 class Agent:
     """An agent in a directory of its own, against a PlayingServer."""
 
-    def __init__(self, server: PlayingServer, directory: Path) -> None:
+    def __init__(self, server: FakeServer, directory: Path) -> None:
         self.server = server
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.playing_server import PlayingServer
+from tests.contracts.agent.fake_server import FakeServer
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def play(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     with ExitStack() as stack:
 
         def build(work: dict[str, Any], **assignment: Any) -> Agent:
-            server = stack.enter_context(PlayingServer(work, **assignment).listening())
+            server = stack.enter_context(FakeServer(work, **assignment).listening())
             agent = Agent(server, tmp_path / f"attempt-{server.port}")
             stack.callback(agent.end)
             return agent

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.agent import box_processes
+from anygpu.agent.host import processes
 from anygpu.backends.contract import State
 from anygpu.backends.local import LocalBackend
 from anygpu.errors import BackendUnavailable, NoCapacity
@@ -56,9 +56,9 @@ async def place(tmp_path: Path, work: dict[str, object]) -> AsyncIterator[LocalP
     with AgentListener(work) as listener:
         made = LocalPlace(tmp_path, listener)
         yield made
-        for name in box_processes.marked():
+        for name in processes.processes_by_attempt():
             if (made.root / "attempts" / name).is_dir():
-                box_processes.kill_all(name)
+                processes.kill_attempt(name)
         for backend in made.backends:
             backend.close()
 
@@ -144,9 +144,9 @@ class TestDaemons:
 
     async def test_a_daemonised_child_dies_with_its_attempt(self, place: LocalPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_until(lambda: len(box_processes.marked().get(handle.name, [])) >= 3)
+        await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) >= 3)
         await place.backend.terminate(handle)
-        assert handle.name not in box_processes.marked()
+        assert handle.name not in processes.processes_by_attempt()
         assert (await place.backend.probe(handle)).state is State.GONE
 
 
@@ -163,8 +163,10 @@ class TestLocalWithAnAgentStartedAhead(BackendContract):
         launch = new_launch(place)
         handle = await place.backend.launch(launch, await first_free_offer(place))
         await wait_for_state(place, handle, State.RUNNING)
-        await wait_until(lambda: len(box_processes.marked()[launch.name]) == 2)  # the agent and the job
-        assert ahead.process.pid in box_processes.marked()[launch.name]
+        await wait_until(
+            lambda: len(processes.processes_by_attempt()[launch.name]) == 2
+        )  # the agent and the job
+        assert ahead.process.pid in processes.processes_by_attempt()[launch.name]
         assert (await place.backend.offers(launch.resources))[0].free == 1
         await place.backend.terminate(handle)
         await wait_for_state(place, handle, State.GONE)

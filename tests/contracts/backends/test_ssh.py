@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.agent import box_processes as processes
+from anygpu.agent.host import processes
 from anygpu.backends.contract import ChecksAccount, DeliversLeftovers, OpensShell, State
 from anygpu.backends.ssh.backend import Options, SshBackend
 from anygpu.backends.ssh.errors import HostKeyChanged, SshRefused
@@ -79,7 +79,7 @@ async def place(
             for backend in made.backends:
                 await backend.close()
             for number in (1, 2, 3):
-                processes.kill_all(new_launch(made, number).name)
+                processes.kill_attempt(new_launch(made, number).name)
 
 
 class TestSsh(BackendContract):
@@ -128,7 +128,7 @@ class TestSsh(BackendContract):
         await wait_for_state(place, handle, State.RUNNING)
         await wait_until(lambda: place.count_agents() == 1)
         place.changes.clear()
-        agent = processes.marked()[handle.name][0]
+        agent = processes.processes_by_attempt()[handle.name][0]
         os.kill(agent, signal.SIGKILL)
         await wait_until(lambda: handle.name in place.changes, within_s=2)
         assert (await wait_for_state(place, handle, State.EXITED, State.GONE)).state in (
@@ -140,8 +140,8 @@ class TestSsh(BackendContract):
 
     async def test_a_cut_network_is_no_verdict_and_the_same_agent_is_met_again(self, place: SshPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_until(lambda: len(processes.marked().get(handle.name, [])) == 2)
-        before = processes.marked()[handle.name]
+        await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) == 2)
+        before = processes.processes_by_attempt()[handle.name]
         place.wire.take_down()
         await wait_until(lambda: place.backend._links[handle.name].state == "broken")
         with pytest.raises(BackendUnavailable):
@@ -149,7 +149,7 @@ class TestSsh(BackendContract):
         place.wire.bring_up()
         await wait_until(lambda: place.backend._links[handle.name].state == "up")
         assert (await place.backend.probe(handle)).state is State.RUNNING
-        assert (place.count_agents(), processes.marked()[handle.name]) == (1, before)
+        assert (place.count_agents(), processes.processes_by_attempt()[handle.name]) == (1, before)
         await place.backend.terminate(handle)
 
     async def test_an_attempt_that_was_ended_does_not_start_a_moment_later(self, place: SshPlace) -> None:
@@ -160,13 +160,13 @@ class TestSsh(BackendContract):
         with pytest.raises(BackendUnavailable, match="was ended while"):
             await launching
         await asyncio.sleep(0.3)
-        assert launch.name not in processes.marked()
+        assert launch.name not in processes.processes_by_attempt()
 
     async def test_what_a_dead_agent_left_is_delivered_through_a_tunnel_of_its_own(
         self, place: SshPlace
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_until(lambda: len(processes.marked().get(handle.name, [])) == 2)
+        await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) == 2)
         await place.backend.terminate(handle)
         await wait_for_state(place, handle, State.GONE)
         assert place.listener.ends == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.contracts.ssh.line import Line
 
-from anygpu.agent import box_processes as processes
+from anygpu.agent.host import processes
 from anygpu.testing.servers.agent_listener import AgentListener
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
 from anygpu.testing.servers.ssh_host import SSH_SERVERS, open_ssh_host
@@ -30,4 +30,4 @@ async def line(kind: str, tmp_path: Path, work: dict[str, object]) -> AsyncItera
             yield made
             for link in made.links:
                 await link.stop()
-            processes.kill_all(made.name)
+            processes.kill_attempt(made.name)

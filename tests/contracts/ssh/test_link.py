@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.contracts.ssh.line import Line, eventually
 
-from anygpu.agent import box_processes as processes
+from anygpu.agent.host import processes
 from anygpu.backends.ssh.archive import built
 from anygpu.backends.ssh.link import LinkState
 from anygpu.testing.servers.ssh_host import SSH_SERVERS
@@ -123,7 +123,7 @@ class TestEnds:
 
 def agents(line: Line) -> list[int]:
     """The agent is the one that leads the session it was started in."""
-    return [pid for pid in processes.marked().get(line.name, []) if b"agent" in command(pid)]
+    return [pid for pid in processes.processes_by_attempt().get(line.name, []) if b"agent" in command(pid)]
 
 
 def command(pid: int) -> bytes:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anygpu.agent
-from anygpu.agent import box_processes, box_slots, box_tidy
+from anygpu.agent import attempt_dir
+from anygpu.agent.host import processes, slots
 from anygpu.backends.contract import Launch, Observation, State
 from anygpu.backends.local import host
 from anygpu.backends.local.spares import Spare, Spares, placeholder
@@ -48,7 +49,7 @@ class LocalBackend:
         self._alone = alone
         self._gpu_locks = gpu_locks
         self._cpu_count = cpus or os.cpu_count() or 1
-        self._cpu_slots = box_slots.cpu_slots(str(attempts), self._cpu_count)
+        self._cpu_slots = slots.cpu_slots(str(attempts), self._cpu_count)
         self._cards: tuple[host.GpuCard, ...] | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._couriers: list[subprocess.Popen[bytes]] = []
@@ -101,7 +102,7 @@ class LocalBackend:
             return Observation(state=State.RUNNING, detail="the agent runs")
         if handle.name in self._children:
             return Observation(state=State.PENDING, detail="the agent starts")
-        left = (await asyncio.to_thread(box_processes.marked)).get(handle.name, [])
+        left = (await asyncio.to_thread(processes.processes_by_attempt)).get(handle.name, [])
         if left:
             return Observation(state=State.EXITED, detail=f"the agent died; processes {left} are left")
         return Observation(state=State.GONE, detail="no process is left")
@@ -110,14 +111,14 @@ class LocalBackend:
         self._mine(handle)
         if handle.name in self._children:
             self._children[handle.name].kill()  # one that was started ahead may not carry its name yet
-        gone = await asyncio.to_thread(box_processes.kill_all, handle.name)
+        gone = await asyncio.to_thread(processes.kill_attempt, handle.name)
         self._reap(handle.name)
         if not gone:
             raise BackendUnavailable(f"processes of {handle.name} do not die; they may wait for a device")
 
     async def inventory(self) -> Sequence[Handle]:
-        alive = await asyncio.to_thread(box_processes.marked)
-        await asyncio.to_thread(box_tidy.tidy, str(self._attempts), alive, time.time())
+        alive = await asyncio.to_thread(processes.processes_by_attempt)
+        await asyncio.to_thread(attempt_dir.remove_old_attempts, str(self._attempts), alive, time.time())
         mine = [name for name in alive if self._directory(name).is_dir()]
         return [Handle(name=name) for name in sorted(mine)]
 
@@ -167,7 +168,7 @@ class LocalBackend:
         draft.write_text(json.dumps(ticket))
         draft.replace(directory / "ticket.json")
 
-    def _spawn(self, directory: Path, launch: Launch, held: box_slots.Held) -> None:
+    def _spawn(self, directory: Path, launch: Launch, held: slots.HeldSlots) -> None:
         env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
         spare = self._spares.take()
         if launch.resources.gpu and launch.resources.gpu.count:
@@ -216,9 +217,9 @@ class LocalBackend:
                 start_new_session=True,
             )
 
-    def _hold(self, need: Resources, cards: Sequence[host.GpuCard]) -> box_slots.Held:
+    def _hold(self, need: Resources, cards: Sequence[host.GpuCard]) -> slots.HeldSlots:
         pool, count = self._pool(need, cards)
-        held = box_slots.hold(pool, count)
+        held = slots.hold_slots(pool, count)
         if held is None:
             raise NoCapacity(self._free(need, cards)[1])
         return held
@@ -228,7 +229,7 @@ class LocalBackend:
     def _agent_lives(self, directory: Path) -> bool:
         """The agent holds a lock for as long as it lives."""
         lock = directory / "agent.lock"
-        return lock.exists() and not box_slots.free([box_slots.Slot("agent", str(lock))])
+        return lock.exists() and not slots.free_labels([slots.Slot("agent", str(lock))])
 
     def _reap(self, name: str) -> None:
         child = self._children.get(name)
@@ -244,15 +245,15 @@ class LocalBackend:
                     self._gpu_locks.mkdir(parents=True, mode=0o777)
         return self._cards
 
-    def _pool(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[Sequence[box_slots.Slot], int]:
+    def _pool(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[Sequence[slots.Slot], int]:
         if need.gpu and need.gpu.count:
-            return box_slots.gpu_slots([card.uuid for card in cards], str(self._gpu_locks)), need.gpu.count
+            return slots.gpu_slots([card.uuid for card in cards], str(self._gpu_locks)), need.gpu.count
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
     def _free(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[int, str]:
         """How many such attempts could start now, and what a job would wait for if none."""
         pool, count = self._pool(need, cards)
-        free = len(box_slots.free(pool))
+        free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
         reason = f"{free} of {len(pool)} {what}s here are free, the job needs {count}"
         return free // count, "" if free >= count else reason

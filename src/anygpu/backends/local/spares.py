@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from anygpu.agent.spare import UNNAMED
+from anygpu.agent.host.processes import PLACEHOLDER_NAME
 
 Started = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
@@ -69,4 +69,4 @@ class Spares:
 
 
 def placeholder() -> dict[str, str]:
-    return {"ANYGPU_NAME": UNNAMED}
+    return {"ANYGPU_NAME": PLACEHOLDER_NAME}

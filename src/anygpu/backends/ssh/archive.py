@@ -40,6 +40,6 @@ def _built_by_one() -> Archive:
 @cache
 def doorman() -> bytes:
     """The program that lets the agent in; run by the machine's own Python before anything of ours is there."""
-    import anygpu.agent
+    import anygpu.agent.host
 
-    return Path(anygpu.agent.__file__).with_name("box_door.py").read_bytes()
+    return Path(anygpu.agent.host.__file__).with_name("bootstrap.py").read_bytes()

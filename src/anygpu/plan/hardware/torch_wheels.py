@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from anygpu.agent.fit import OLDEST_DRIVER
+from anygpu.agent.prepare.torch_check import MIN_DRIVER
 from anygpu.plan.hardware.gpus import GpuSpec
 
 TorchVersion = tuple[int, int]
@@ -83,7 +83,7 @@ def _capability_mismatch(version: TorchVersion, build: str, gpu: GpuSpec) -> str
 def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
     """Of a driver its first number counts; what cannot be read is given the benefit of the doubt."""
     driver_major, cuda = driver.split(".")[0], _cuda(version, build)
-    needs = OLDEST_DRIVER.get(cuda, 0)
+    needs = MIN_DRIVER.get(cuda, 0)
     if not driver_major.isdecimal() or int(driver_major) >= needs:
         return ""
     return (
@@ -94,9 +94,9 @@ def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
 
 def _driver_advice(driver_major: int) -> str:
     """What else would do there."""
-    if driver_major >= OLDEST_DRIVER[12]:
+    if driver_major >= MIN_DRIVER[12]:
         return ", or pin torch<2.11, or a cu126 wheel"
-    return ", or pin a cu118 wheel of torch<2.8" if driver_major >= OLDEST_DRIVER[11] else ""
+    return ", or pin a cu118 wheel of torch<2.8" if driver_major >= MIN_DRIVER[11] else ""
 
 
 def _cuda(version: TorchVersion, build: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Any
 
-from anygpu.agent import telemetry
+from anygpu.agent.host import gpus, telemetry
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -83,7 +83,7 @@ class HostTelemetry:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._measured_at = float("-inf")
-        self._cpu = telemetry.cpu_seconds()
+        self._cpu = telemetry.cpu_ticks()
         self._sample: dict[str, Any] = {}
 
     async def latest(self) -> dict[str, Any]:
@@ -93,12 +93,12 @@ class HostTelemetry:
         return self._sample
 
     def _measure(self) -> dict[str, Any]:
-        before, self._cpu = self._cpu, telemetry.cpu_seconds()
+        before, self._cpu = self._cpu, telemetry.cpu_ticks()
         return {
             "at": time(),
-            "cpu": telemetry.cpu_share(before, self._cpu),
-            "memory": telemetry.memory(),
-            "disk": telemetry.disk(self._directory),
+            "cpu": telemetry.cpu_fraction(before, self._cpu),
+            "memory": telemetry.memory_usage(),
+            "disk": telemetry.disk_usage(self._directory),
             "gpus": _read_gpus(),
         }
 
@@ -107,9 +107,9 @@ def _read_gpus() -> list[dict[str, Any]]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
-    command = [program, f"--query-gpu={telemetry.GPU_FIELDS}", "--format=csv,noheader,nounits"]
+    command = [program, f"--query-gpu={gpus.STATS_FIELDS}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    return telemetry.parse_gpus(done.stdout)
+    return gpus.parse_gpu_stats(done.stdout)

@@ -1,0 +1,1 @@
+"""Find checkpoints and results, take snapshots of them, and upload them."""

@@ -1,0 +1,328 @@
+"""Upload checkpoints and artifacts in the background."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from functools import partial
+
+from anygpu.agent.attempt_dir import job_directories
+from anygpu.agent.checkpoints import snapshot
+from anygpu.agent.checkpoints.snapshot import discard_snapshot, find_files, snapshot_files
+from anygpu.agent.files import BLOCK_BYTES, new_sha256
+from anygpu.agent.link.client import RequestRefused, parse_body, retry_until
+from anygpu.agent.link.http11 import StreamBody, Unreachable
+from anygpu.job import DIRECTORY_MARK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from anygpu.agent.link.client import ServerClient
+    from anygpu.agent.link.orders import ServerOrders
+
+    MakeSnapshot = Callable[[], str]
+
+CHUNK_BYTES = 256 * 2**20
+MAX_ROUNDS = 5
+
+
+class FileChunk:
+    """Where a chunk lies on this machine."""
+
+    __slots__ = ("before_block", "offset", "path", "size")
+
+    def __init__(self, path: str, offset: int, size: int, before_block: Callable[[], None]) -> None:
+        self.path, self.offset, self.size, self.before_block = path, offset, size, before_block
+
+    def blocks(self) -> Iterator[bytes]:
+        left = self.size
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            while left:
+                self.before_block()
+                block = file.read(min(left, BLOCK_BYTES))
+                if not block:
+                    raise OSError(f"{self.path} became shorter while it was read")
+                left -= len(block)
+                yield block
+
+
+class FileDescription:
+    """A file as the server is told of it, and where each of its chunks lies. `go_on` may raise between blocks."""
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        chunk_bytes: int = CHUNK_BYTES,
+        before_block: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._before_block = before_block
+        self.chunks: dict[str, FileChunk] = {}
+        self.file: dict[str, Any] = {"path": name, "size": 0, "chunks": []}
+        whole = new_sha256()
+        for offset in range(0, os.path.getsize(path), chunk_bytes):
+            self._add_chunk(path, offset, chunk_bytes, whole)
+        self.file["sha256"] = whole.hexdigest()
+
+    def _add_chunk(self, path: str, offset: int, chunk_bytes: int, whole: Any) -> None:
+        size = min(chunk_bytes, os.path.getsize(path) - offset)
+        piece = FileChunk(path, offset, size, self._before_block)
+        sha = new_sha256()
+        for block in piece.blocks():
+            sha.update(block)
+            whole.update(block)
+        self.chunks[sha.hexdigest()] = piece
+        self.file["size"] += size
+        self.file["chunks"].append({"size": size, "sha256": sha.hexdigest()})
+
+
+def publish(
+    server: ServerClient, path: str, offer: dict[str, Any], pieces: dict[str, FileChunk], until: float
+) -> None:
+    """POST the offer, PUT what is lacking, commit; again while the server says that something is missing."""
+    refusal = RequestRefused(409, {"code": "incomplete"})
+    for _ in range(MAX_ROUNDS):
+        response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
+        try:
+            _upload_chunks(server, response["uploads"], pieces, until)
+        except RequestRefused as error:
+            refusal = error  # a signed address may have expired: offer again, and get a new one
+            continue
+        try:
+            commit = partial(server.call, "POST", f"{path}/{response['id']}/commit", {})
+            retry_until(commit, until, server.address.wait)
+            return
+        except RequestRefused as error:
+            if error.code != "incomplete":
+                raise
+            refusal = error  # a chunk was lost or damaged on the way: offering again lists it
+    raise refusal
+
+
+def _upload_chunks(
+    server: ServerClient, uploads: list[dict[str, Any]], pieces: dict[str, FileChunk], until: float
+) -> None:
+    for upload in uploads:
+        put = partial(_put_chunk, server, upload, pieces[upload["sha256"]])
+        retry_until(put, until, server.address.wait)
+
+
+def _put_chunk(server: ServerClient, upload: dict[str, Any], piece: FileChunk) -> None:
+    method = str(upload.get("method") or "PUT")
+    headers = {"Content-Type": "application/octet-stream"}
+    headers.update(upload.get("headers") or {})  # some stores refuse an upload that does not say its kind
+    connection = server.open_connection(upload["url"])
+    try:
+        body = StreamBody(piece.size, piece.blocks)
+        response = connection.request(method, "", headers, body, 120.0)
+        said = response.body()
+    finally:
+        connection.close()
+    if response.status >= 300:
+        raise RequestRefused(response.status, {"detail": f"upload of {piece.size} bytes", **parse_body(said)})
+
+
+REPORT_WAIT_S = 2.0
+
+
+class UploadPostponed(Exception):
+    """Something more important came while this was being uploaded."""
+
+
+class PendingUpload:
+    """Something to publish: a snapshot already made, or `take`, which makes it in the uploader's thread."""
+
+    __slots__ = ("after_seq", "at", "failed", "key", "make_snapshot", "name", "prefix", "snapshot", "step")
+
+    def __init__(
+        self,
+        key: str,
+        snapshot: str | None = None,
+        make_snapshot: MakeSnapshot | None = None,
+        step: int = 0,
+        prefix: str = "",
+        name: str | None = None,
+        after_seq: int = 0,
+    ) -> None:
+        """`after`: the report that must have arrived first, so that no curve ends before its checkpoint."""
+        self.key = key
+        self.after_seq = after_seq
+        self.snapshot = snapshot
+        self.make_snapshot = make_snapshot
+        self.failed = False
+        self.step = step
+        self.prefix = prefix
+        self.name = name
+        self.at = time.time()
+
+
+class BackgroundUploader:
+    """Its thread begins with the first thing to do. Of two uploads with one key, only the newer is made."""
+
+    def __init__(
+        self,
+        server: Callable[[], ServerClient],
+        orders: ServerOrders,
+        world_size: int,
+        reported: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._acked_seq = reported
+        self._connect = server
+        self._orders = orders
+        self._world_size = world_size
+        self._waiting: dict[str, PendingUpload] = {}
+        self._busy = False
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self.deadline = float("inf")
+        self._has_deadline = False
+        self.gave_up = False  # something was left behind for want of time
+        self.problems: list[str] = []
+        self.published: dict[str, str] = {}
+
+    def add(self, upload: PendingUpload) -> None:
+        with self._changed:
+            older = self._waiting.pop(upload.key, None)
+            self._waiting[upload.key] = upload
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="uploader", daemon=True)
+                self._thread.start()
+        if older is not None:
+            discard_snapshot(older.snapshot)
+
+    def set_deadline(self, until: float) -> None:
+        """Until then (monotonic) and no longer: checkpoints before results, the newest first."""
+        with self._changed:
+            self.deadline = until
+            self._has_deadline = True
+
+    def is_idle(self) -> bool:
+        with self._changed:
+            return not self._waiting and not self._busy
+
+    def wait(self, seconds: float) -> None:
+        with self._changed:
+            if self._waiting or self._busy:
+                self._changed.wait(seconds)
+
+    def _run(self) -> None:
+        server = self._connect()
+        while True:
+            upload = self._take_next()
+            try:
+                self._publish(server, upload)
+            except (OSError, Unreachable, KeyError, TypeError, ValueError) as error:
+                self._record_failure(upload, f"could not be published: {error}")
+            except RequestRefused as refusal:
+                if refusal.is_rejection and refusal.status != 403:
+                    self._orders.reject(refusal)
+                self._record_failure(upload, f"was refused: {refusal}")
+            except UploadPostponed:
+                with self._changed:
+                    self._waiting.setdefault(upload.key, upload)
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _record_failure(self, upload: PendingUpload, why: str) -> None:
+        upload.failed = True
+        self.gave_up = self.gave_up or self._has_deadline
+        what = f"the checkpoint of step {upload.step}" if upload.name is None else upload.name
+        self.problems.append(f"{what} {why}")
+
+    def _take_next(self) -> PendingUpload:
+        with self._changed:
+            while not self._waiting:
+                self._changed.wait()
+            self._busy = True
+            return self._waiting.pop(self._next_key())
+
+    def _next_key(self) -> str:
+        if not self._has_deadline:
+            return next(iter(self._waiting))
+        return min(
+            self._waiting, key=lambda key: (self._waiting[key].name is not None, -self._waiting[key].at)
+        )
+
+    def _postpone_for_checkpoint(self) -> None:
+        """Asked between the blocks of a result."""
+        with self._changed:
+            if self._has_deadline and any(upload.name is None for upload in self._waiting.values()):
+                raise UploadPostponed
+
+    def _publish(self, server: ServerClient, upload: PendingUpload) -> None:
+        snapshot = upload.snapshot or (upload.make_snapshot() if upload.make_snapshot is not None else None)
+        if snapshot is None:
+            return
+        try:
+            if upload.name is None:
+                self._publish_checkpoint(server, upload, snapshot)
+            else:
+                self._publish_artifact(server, upload.name, snapshot)
+        except UploadPostponed:
+            upload.snapshot = snapshot
+            raise
+        except BaseException:
+            discard_snapshot(snapshot)
+            raise
+        discard_snapshot(snapshot)
+
+    def _publish_checkpoint(self, server: ServerClient, upload: PendingUpload, snapshot: str) -> None:
+        described = [FileDescription(path, upload.prefix + name) for name, path in snapshot_files(snapshot)]
+        if not described:
+            return
+        offer = {
+            "step": upload.step,
+            "at": upload.at,
+            "world_size": self._world_size,
+            "files": [one.file for one in described],
+        }
+        self._wait_for_report(upload.after_seq)
+        publish(server, "/agent/v1/checkpoints", offer, _chunks_by_hash(described), self.deadline)
+
+    def _wait_for_report(self, seq: int) -> None:
+        """What led to a checkpoint is told before it; a moment is all that is given for that."""
+        give_up_at = min(time.monotonic() + REPORT_WAIT_S, self.deadline)
+        while self._acked_seq() < seq and time.monotonic() < give_up_at:
+            time.sleep(0.005)
+
+    def _publish_artifact(self, server: ServerClient, name: str, snapshot: str) -> None:
+        for relative, path in snapshot_files(snapshot):
+            if os.path.basename(relative) == DIRECTORY_MARK:
+                continue
+            inner = relative.partition("/")[2]
+            full_name = f"{name}/{inner}" if inner else name
+            described = FileDescription(path, full_name, before_block=self._postpone_for_checkpoint)
+            if self.published.get(full_name) != described.file["sha256"]:
+                offer = {"name": full_name, "file": described.file}
+                publish(server, "/agent/v1/artifacts", offer, described.chunks, self.deadline)
+                self.published[full_name] = described.file["sha256"]
+
+
+def _chunks_by_hash(described: list[FileDescription]) -> dict[str, Any]:
+    return {sha: piece for one in described for sha, piece in one.chunks.items()}
+
+
+def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: BackgroundUploader) -> None:
+    """Names are relative posix paths; those in ANYGPU_OUTPUT_DIR are relative to it, and win."""
+    outputs, _ = job_directories(cwd)
+    found = dict.fromkeys(find_files(cwd, patterns), cwd)
+    found.update(dict.fromkeys(find_files(outputs, ["**", ".*"]), outputs))
+    for number, (name, root) in enumerate(sorted(found.items())):
+        take = _snapshot_maker(root, name, os.path.join(snapshots, f"output-{number}"))
+        uploader.add(PendingUpload(f"artifact {name}", make_snapshot=take, name=name))
+
+
+def _snapshot_maker(root: str, name: str, target: str) -> Callable[[], str]:
+    """The file's own name alone lies in the snapshot: its directories are in the artifact's name already."""
+
+    def take() -> str:
+        folder, base = os.path.split(os.path.join(root, name))
+        return snapshot.take_snapshot(folder, [base], target, {base})
+
+    return take

@@ -1,0 +1,235 @@
+"""Find, signal and kill the processes of an attempt, including daemonised children.
+
+Every process of an attempt has `ANYGPU_NAME=<name>` in the environment it was started with. A process can leave its
+group and its parent, but it cannot change the environment that the kernel recorded for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+PLACEHOLDER_NAME = "?" * 64  # holds the place of the name
+
+NAME_VARIABLE = b"ANYGPU_NAME="
+CLEAN_ROUNDS = 2
+NO_ATTEMPT = ("", PLACEHOLDER_NAME)  # an agent that was started ahead belongs to no attempt yet
+
+
+def processes_by_attempt() -> dict[str, list[int]]:
+    """Attempt name -> ids of its living processes."""
+    found: dict[str, list[int]] = {}
+    for pid, name in _names_from_proc() if os.path.isdir("/proc/self") else _names_from_ps():
+        if pid != os.getpid() and name not in NO_ATTEMPT:
+            found.setdefault(name, []).append(pid)
+    return found
+
+
+def kill_attempt(name: str, within_s: float = 10.0) -> bool:
+    """SIGKILL until nothing is left; new children of a forking script are caught by the next round.
+
+    A process that is just being replaced by another program shows no environment for a moment: one look is not enough.
+    """
+    end, clean = time.monotonic() + within_s, 0
+    while time.monotonic() < end:
+        left = processes_by_attempt().get(name, [])
+        clean = 0 if left else clean + 1
+        if clean >= CLEAN_ROUNDS:
+            return True
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return not processes_by_attempt().get(name)
+
+
+def _names_from_proc() -> Iterator[tuple[int, str]]:
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            name = _attempt_name(f"/proc/{entry}")
+            if name is not None:
+                yield int(entry), name
+
+
+def _attempt_name(entry: str) -> str | None:
+    try:
+        environ = _read(f"{entry}/environ")
+        start = environ.find(NAME_VARIABLE)
+        if start < 0 or (start > 0 and environ[start - 1] != 0):
+            return None
+        if b") Z " in _read(f"{entry}/stat"):
+            return None  # a zombie runs nothing
+    except OSError:
+        return None
+    return environ[start + len(NAME_VARIABLE) :].split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _names_from_ps() -> Iterator[tuple[int, str]]:
+    """macOS has no /proc; `ps -E` shows the environment of one's own processes."""
+    flags = ["-E", "-ww", "-o", "pid=,command="] if sys.platform == "darwin" else ["-eww", "-o", "pid=,args="]
+    done = subprocess.run(["ps", *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    for line in done.stdout.splitlines():
+        pid, _, rest = line.strip().partition(b" ")
+        _, found, after = rest.partition(NAME_VARIABLE)
+        if found and pid.isdigit():
+            yield int(pid), after.split(b" ", 1)[0].decode("utf-8", "replace")
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Daemonised children come back to us instead of to init. Loaded late: ctypes costs 10 ms."""
+    if sys.platform != "linux":
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        return  # then they are found by their environment alone
+
+
+def signal_group(group: int | None, number: int) -> None:
+    if not group:
+        return  # to the system, group 0 would mean our own
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def signal_process(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def is_group_alive(group: int | None) -> bool:
+    """Zombies are in a group too, and need no ending."""
+    if not group:
+        return False
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return any(process.group == group for process in _list_processes())
+
+
+def kill_tree(group: int | None, name: str) -> None:
+    """SIGKILL until nothing is left; a process that forks faster than we look does not get away."""
+    for _ in range(50):
+        signal_group(group, signal.SIGKILL)
+        found = find_descendants(name, set())
+        for pid in found:
+            signal_process(pid, signal.SIGKILL)
+        reap_children({group} if group else set())
+        if not found and not is_group_alive(group):
+            return
+        time.sleep(0.02)
+
+
+def find_descendants(name: str, known: set[int]) -> list[int]:
+    """Descendants of ours, and whatever carries this attempt's name in its environment, except `known`."""
+    processes = _list_processes()
+    ours = _descendant_pids(processes, os.getpid())
+    return [
+        process.pid
+        for process in processes
+        if process.pid not in known
+        and process.pid != os.getpid()
+        and (process.pid in ours or _has_attempt_name(process.pid, name))
+        and process.pid not in helper_pids
+    ]
+
+
+# Short-lived programs of the agent's own (nvidia-smi): ours, but no part of the job.
+helper_pids: set[int] = set()
+
+
+def reap_children(known: set[int]) -> None:
+    """Collect adopted children that ended; the known ones are waited for by who started them."""
+    if sys.platform != "linux":
+        return
+    try:
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid in known or ended.si_pid in helper_pids:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+class _ProcessInfo:
+    __slots__ = ("group", "parent", "pid", "state")
+
+    def __init__(self, pid: int, state: str, parent: int, group: int) -> None:
+        self.pid, self.state, self.parent, self.group = pid, state, parent, group
+
+
+def _list_processes() -> list[_ProcessInfo]:
+    """Every process that runs; what has ended and waits to be collected is left out."""
+    found = _from_proc() if os.path.isdir("/proc/self") else _from_ps()
+    return [process for process in found if process.state not in "ZX"]
+
+
+def _from_proc() -> Iterable[_ProcessInfo]:
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue  # it ended while we looked
+        yield _ProcessInfo(int(entry), fields[0].decode(), int(fields[1]), int(fields[2]))
+
+
+def _from_ps() -> Iterable[_ProcessInfo]:
+    import subprocess
+
+    listed = subprocess.run(
+        ["ps", "-axo", "pid=,stat=,ppid=,pgid="],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    for line in listed.stdout.decode("utf-8", "replace").splitlines():
+        pid, state, parent, group = line.split()[:4]
+        yield _ProcessInfo(int(pid), state[0], int(parent), int(group))
+
+
+def _descendant_pids(processes: list[_ProcessInfo], root: int) -> set[int]:
+    found = {root}
+    grew = True
+    while grew:
+        more = {
+            p.pid for p in processes if p.parent in found and p.pid not in found and p.pid not in helper_pids
+        }
+        found |= more
+        grew = bool(more)
+    return found - {root}
+
+
+def _has_attempt_name(pid: int, name: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"ANYGPU_NAME={name}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False

@@ -1,0 +1,107 @@
+"""Slots are lock files. Whoever holds the lock has the slot; the kernel gives it back when the holder dies.
+
+GPU slots are named by UUID in a directory shared by everyone on the machine, so two servers, or two people, do not
+collide. The agent and the user's process inherit the open lock, so a slot stays taken as long as anything uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by everybody on the machine on purpose
+
+
+class Slot:
+    """One lock file. `label` is what the job is told (a GPU's UUID, a CPU's number)."""
+
+    __slots__ = ("label", "path")
+
+    def __init__(self, label: str, path: str) -> None:
+        self.label, self.path = label, path
+
+
+class HeldSlots:
+    """Slots locked by us, until they are passed on to an agent and closed here."""
+
+    def __init__(self, labels: Sequence[str], fds: Sequence[int]) -> None:
+        self.labels, self.fds = list(labels), tuple(fds)
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+        self.fds = ()
+
+
+def cpu_slots(directory: str, count: int) -> list[Slot]:
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return [Slot(str(number), os.path.join(directory, f"cpu-{number}.lock")) for number in range(count)]
+
+
+def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
+    directory = directory or os.environ.get("ANYGPU_GPU_LOCKS") or GPU_LOCKS
+    with _shared_umask():
+        os.makedirs(directory, mode=0o777, exist_ok=True)
+    return [Slot(uuid, os.path.join(directory, f"gpu-{_safe_name(uuid)}.lock")) for uuid in uuids]
+
+
+def free_labels(slots: Sequence[Slot]) -> list[str]:
+    """The labels of slots nobody holds."""
+    return [slot.label for slot in slots if _is_free(slot)]
+
+
+def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
+    """Lock `count` of the slots, or none of them."""
+    taken: list[tuple[str, int]] = []
+    for slot in slots:
+        fd = try_lock(slot.path) if len(taken) < count else None
+        if fd is not None:
+            taken.append((slot.label, fd))
+    held = HeldSlots([label for label, _ in taken], [fd for _, fd in taken])
+    if len(taken) == count:
+        return held
+    held.close()
+    return None
+
+
+def try_lock(path: str) -> int | None:
+    try:
+        with _shared_umask():
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP):
+            return None  # somebody else keeps it from us: as good as taken
+        raise
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _is_free(slot: Slot) -> bool:
+    fd = try_lock(slot.path)
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
+
+
+@contextlib.contextmanager
+def _shared_umask() -> Iterator[None]:
+    """Another person's server must be able to open the same lock file."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def _safe_name(uuid: str) -> str:
+    return "".join(c for c in uuid if c.isalnum() or c == "-")

@@ -1,0 +1,213 @@
+"""Starts the agent of an attempt on this machine, once, whoever asks how often; then waits until it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+
+from anygpu.agent.files import write_json_atomic
+from anygpu.agent.host.slots import Slot, cpu_slots, free_labels, gpu_slots, hold_slots, try_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LOCK_TIMEOUT_S = 20.0
+POLL_S = 0.5
+SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SSH_ORIGINAL_COMMAND")
+
+
+class StartRequest:
+    """What is asked: where, with which ticket and tunnel, and which slots to hold (None: the machine is its own)."""
+
+    def __init__(self, directory: str, agent: str, asked: dict[str, Any]) -> None:
+        self.directory = directory
+        self.name = os.path.basename(directory)
+        self.agent = agent
+        self.ticket: dict[str, Any] | None = asked.get("ticket")
+        self.tunnel: dict[str, Any] | None = asked.get("tunnel")
+        self.deliver = bool(asked.get("deliver"))
+        self.gpus: int | None = asked.get("gpus")
+        self.cpus: int | None = asked.get("cpus")
+        self.cpu_count: int = asked.get("cpu_count") or os.cpu_count() or 1
+
+
+def start_agent(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    """What became of it: started, alive (already), dead (it ran and ended), ended (by --kill), unknown or full."""
+    os.makedirs(request.directory, mode=0o700, exist_ok=True)
+    with start_lock(request.directory):
+        return _start_locked(request)
+
+
+def _start_locked(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    def there(name: str) -> bool:
+        return os.path.exists(os.path.join(request.directory, name))
+
+    if there("ended") and not request.deliver:
+        return {"agent": "ended"}, None
+    if request.tunnel is not None:
+        write_json_atomic(os.path.join(request.directory, "tunnel.json"), request.tunnel)
+    if is_running(request.directory):
+        return {"agent": "alive"}, None
+    if request.deliver:
+        return _start_delivery(request) if there("work.json") else ({"agent": "dead", "told": True}, None)
+    if there("process.json"):
+        return {"agent": "dead", "told": has_reported_end(request.directory)}, None
+    if request.ticket is not None:
+        write_json_atomic(os.path.join(request.directory, "ticket.json"), request.ticket)
+    return _start_with_slots(request) if there("ticket.json") else ({"agent": "unknown"}, None)
+
+
+def _start_with_slots(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    slots, count = requested_slots(request)
+    held = hold_slots(slots, count)
+    if held is None:
+        free = len(free_labels(slots))
+        return {
+            "agent": "full",
+            "free": free,
+            "of": len(slots),
+            "what": "GPU" if request.gpus else "CPU slot",
+        }, None
+    env = {"ANYGPU_NAME": request.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
+    if request.gpus is not None:
+        # A job that asked for no GPU must not sit on somebody else's.
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels) if request.gpus else ""
+    try:
+        child = _spawn_agent(request, [request.directory], env, held.fds)
+    finally:
+        held.close()
+    return {"agent": "started", "pid": child.pid}, child
+
+
+def _start_delivery(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
+    child = _spawn_agent(request, ["--deliver", request.directory], {}, ())
+    return {"agent": "started", "pid": child.pid}, child
+
+
+def requested_slots(request: StartRequest) -> tuple[list[Slot], int]:
+    if request.gpus:
+        from anygpu.agent.host.gpus import query_gpus
+
+        return gpu_slots([card["uuid"] for card in query_gpus()[0]]), request.gpus
+    if request.cpus:
+        root = os.path.join(os.path.expanduser("~"), ".anygpu", "slots")
+        return cpu_slots(root, request.cpu_count), request.cpus
+    return [], 0
+
+
+def _spawn_agent(
+    request: StartRequest, arguments: list[str], env: dict[str, str], fds: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """Detached: it survives the connection that started it. Waits until it holds its directory, or has left."""
+    with open(os.path.join(request.directory, "agent.log"), "ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", request.agent, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**_agent_environment(), **env},
+            cwd=request.directory,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+    end = time.monotonic() + LOCK_TIMEOUT_S
+    while not is_running(request.directory) and child.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    return child
+
+
+def _agent_environment() -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if name not in SSH_VARIABLES}
+    own = os.path.join(
+        os.path.expanduser("~"), ".local", "bin"
+    )  # where uv is; not on the path of an SSH command
+    if own not in env.get("PATH", "").split(os.pathsep):
+        env["PATH"] = os.pathsep.join([env.get("PATH") or os.defpath, own])
+    return env
+
+
+def is_running(directory: str) -> bool:
+    """The agent holds a lock for as long as it lives."""
+    path = os.path.join(directory, "agent.lock")
+    if not os.path.exists(path):
+        return False
+    fd = try_lock(path)
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
+def has_reported_end(directory: str) -> bool:
+    """An agent that has started the job removes its work order once the end is told."""
+    started, untold = (
+        os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
+    )
+    return started and not untold
+
+
+@contextlib.contextmanager
+def start_lock(directory: str) -> Iterator[None]:
+    """Starting and ending an attempt exclude each other: what was ended does not start a moment later."""
+    fd = os.open(os.path.join(directory, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def wait_for_agent(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[str, Any] | None:
+    """Waits until the agent of `directory` has ended; None when nobody listens any more."""
+    code = None
+    while child is not None or is_running(directory):
+        pid = child.pid if child is not None else _agent_pid(directory)
+        if not _wait_for_exit(directory, pid):
+            return None
+        code = child.wait() if child is not None else None
+        child = None  # if it was a twin that left, the one that stayed is watched
+    return {"exited": code, "told": has_reported_end(directory)}
+
+
+def _agent_pid(directory: str) -> int | None:
+    try:
+        with open(os.path.join(directory, "agent.json"), encoding="utf-8") as file:
+            return int(json.load(file)["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _wait_for_exit(directory: str, pid: int | None) -> bool:
+    """False when standard input has ended: the connection is gone, and so is who waits for the answer."""
+    import select
+
+    fd = _open_pidfd(pid)
+    try:
+        while fd is not None or is_running(directory):
+            ready, _, _ = select.select(
+                [0] if fd is None else [0, fd], [], [], POLL_S if fd is None else None
+            )
+            if fd is not None and fd in ready:
+                return True
+            if 0 in ready and not os.read(0, 4096):
+                return False
+        return True
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _open_pidfd(pid: int | None) -> int | None:
+    """Linux tells at once when a process ends; elsewhere its lock is looked at now and then."""
+    if pid is None or not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

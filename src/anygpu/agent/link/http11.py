@@ -1,0 +1,226 @@
+"""HTTP/1.1 over a bare socket: importing http.client alone costs more than claiming and starting a job."""
+
+from __future__ import annotations
+
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import IO, Union
+
+    Body = Union[bytes, "StreamBody"]
+
+BLOCK_BYTES = 262144
+MAX_HEADERS = 200
+
+
+class Unreachable(Exception):
+    """The server did not answer: refused, silent too long, or cut in the middle. Trying again may help."""
+
+
+class StaleConnection(Unreachable):
+    """The kept connection was closed before a byte of the answer came; a fresh one deserves a try at once."""
+
+
+class StreamBody:
+    """A body that is too large to hold: its length, and its blocks, which may be asked for again."""
+
+    def __init__(self, size: int, blocks: Callable[[], Iterable[bytes]]) -> None:
+        self.size = size
+        self.blocks = blocks
+
+
+class HttpUrl:
+    """scheme://host:port/path, split without urllib."""
+
+    __slots__ = ("host", "port", "target", "tls")
+
+    def __init__(self, url: str) -> None:
+        scheme, separator, rest = url.partition("://")
+        if not separator or scheme.lower() not in ("http", "https"):
+            raise ValueError(f"{url.split('?')[0]!r} is not an http:// or https:// address")
+        place, slash, target = rest.partition("/")
+        self.tls = scheme.lower() == "https"
+        self.target = slash + target.partition("#")[0]
+        self.host, self.port = _split_host_port(place.rpartition("@")[2], 443 if self.tls else 80)
+
+
+def _split_host_port(place: str, default: int) -> tuple[str, int]:
+    if place.startswith("["):
+        host, _, rest = place[1:].partition("]")
+        return host, int(rest[1:]) if rest.startswith(":") else default
+    host, _, port = place.partition(":")
+    return host, int(port) if port else default
+
+
+class StreamedResponse:
+    """A status, headers in lower case, and a body still on the wire until it is read."""
+
+    def __init__(self, status: int, headers: dict[str, str], file: IO[bytes]) -> None:
+        self.status = status
+        self.headers = headers
+        self._file = file
+
+    def blocks(self) -> Iterator[bytes]:
+        try:
+            yield from self._read_blocks()
+        except OSError as error:
+            raise Unreachable(f"the answer broke off: {error}") from error
+
+    def body(self) -> bytes:
+        return b"".join(self.blocks())
+
+    def _read_blocks(self) -> Iterator[bytes]:
+        if self.status in (204, 304):
+            return
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            yield from self._read_chunks()
+        elif "content-length" in self.headers:
+            yield from self._read_exactly(int(self.headers["content-length"]))
+        else:
+            yield from iter(lambda: self._file.read(BLOCK_BYTES), b"")
+
+    def _read_exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            block = self._file.read(min(size, BLOCK_BYTES))
+            if not block:
+                raise Unreachable(f"the answer broke off {size} bytes early")
+            size -= len(block)
+            yield block
+
+    def _read_chunks(self) -> Iterator[bytes]:
+        while True:
+            line = self._file.readline(1024)
+            if not line.endswith(b"\n"):
+                raise Unreachable("the answer broke off between chunks")
+            size = int(line.split(b";")[0], 16)
+            yield from self._read_exactly(size)
+            self._file.readline(1024)
+            if size == 0:
+                return
+
+
+class HttpConnection:
+    """One kept-alive connection to one host. Not shared between threads.
+
+    `find` is asked for the URL whenever the connection is opened: behind a tunnel the port changes with each new one.
+    `opened` is told of every socket.
+    """
+
+    def __init__(
+        self, get_url: Callable[[], str], on_open: Callable[[socket.socket], None] | None = None
+    ) -> None:
+        self._get_url = get_url
+        self._on_open = on_open
+        self._address: HttpUrl | None = None
+        self._socket: socket.socket | None = None
+        self._file: IO[bytes] | None = None
+
+    def request(
+        self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
+    ) -> StreamedResponse:
+        """`path` goes on where the URL ends."""
+        if self._socket is not None:
+            try:
+                return self._exchange(method, path, headers, body, timeout_s)
+            except StaleConnection:
+                self.close()
+        self._open(timeout_s)
+        return self._exchange(method, path, headers, body, timeout_s)
+
+    def close(self) -> None:
+        for held in (self._file, self._socket):
+            if held is not None:
+                held.close()
+        self._socket = self._file = None
+
+    def _open(self, timeout_s: float) -> None:
+        address = self._address = HttpUrl(self._get_url())
+        place = (address.host, address.port)
+        try:
+            made = socket.create_connection(place, timeout=min(timeout_s, 10.0))
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address.tls:
+                made = _wrap_tls(made, address.host)
+        except OSError as error:
+            raise Unreachable(f"cannot reach {place[0]}:{place[1]}: {error}") from error
+        self._socket, self._file = made, made.makefile("rb")
+        if self._on_open is not None:
+            self._on_open(made)
+
+    def _exchange(
+        self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
+    ) -> StreamedResponse:
+        assert self._socket is not None
+        assert self._address is not None
+        try:
+            self._socket.settimeout(timeout_s)
+            self._send(method, self._address.target + path, headers, body)
+            return self._read_response(method)
+        except (ConnectionError, BrokenPipeError) as error:
+            self.close()
+            raise StaleConnection(f"the connection was closed: {error}") from error
+        except OSError as error:
+            self.close()
+            raise Unreachable(f"no answer from {self._host_header()}: {error}") from error
+        except Unreachable:
+            self.close()
+            raise
+
+    def _send(self, method: str, target: str, headers: dict[str, str], body: Body) -> None:
+        assert self._socket is not None
+        size = len(body) if isinstance(body, bytes) else body.size
+        lines = [
+            f"{method} {target or '/'} HTTP/1.1",
+            f"Host: {self._host_header()}",
+            f"Content-Length: {size}",
+        ]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        if isinstance(body, bytes):
+            self._socket.sendall(head + body)
+            return
+        self._socket.sendall(head)
+        for block in body.blocks():
+            self._socket.sendall(block)
+
+    def _host_header(self) -> str:
+        address = self._address
+        assert address is not None
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        usual = 443 if address.tls else 80
+        return host if address.port == usual else f"{host}:{address.port}"
+
+    def _read_response(self, method: str) -> StreamedResponse:
+        assert self._file is not None
+        line = self._file.readline(8192)
+        if not line:
+            raise StaleConnection("the connection was closed without an answer")
+        parts = line.split(None, 2)
+        if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+            raise Unreachable("what answered does not speak HTTP/1.1")
+        headers = self._read_headers()
+        if parts[1] == b"100":
+            return self._read_response(method)
+        response = StreamedResponse(int(parts[1]), headers, self._file)
+        return response
+
+    def _read_headers(self) -> dict[str, str]:
+        assert self._file is not None
+        headers: dict[str, str] = {}
+        for _ in range(MAX_HEADERS):
+            line = self._file.readline(65536)
+            if line in (b"\r\n", b"\n"):
+                return headers
+            if not line.endswith(b"\n"):
+                raise Unreachable("the answer broke off in its headers")
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+        raise Unreachable("the answer has too many headers")
+
+
+def _wrap_tls(plain: socket.socket, host: str) -> socket.socket:
+    import ssl
+
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)

@@ -1,0 +1,124 @@
+"""Collect output, metrics, progress and telemetry, and write them to the spool in batches."""
+
+from __future__ import annotations
+
+import time
+
+from anygpu.agent.link.spool import encode_points
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from anygpu.agent.link.spool import Point, Spool
+
+POINTS_PER_FRAME = 500
+# Whoever starts a job looks at its first minute line by line. Later a second is soon enough, and costs the
+# training less; so is it for curves from the start.
+METRICS_DELAY_FACTOR = 2.5
+SLOW_INTERVAL_S = 1.0
+SLOWS_DOWN_OVER_S = 60.0
+
+
+class Reporter:
+    """Gathers output, points and progress between two flushes. Used by the main thread alone."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        every_s: float,
+        frame_bytes: int,
+        wake_sender: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spool = spool
+        self._every_s = every_s
+        self._frame_bytes = frame_bytes
+        self._wake_sender = wake_sender
+        self._clock = clock
+        self._output = bytearray()
+        self._points: list[Point] = []
+        self._progress: dict[str, Any] = {}
+        self._due_at: float | None = None
+        self._began_at = clock()
+        self._flushed_at = self._began_at - every_s * METRICS_DELAY_FACTOR
+        self._disk_full_since: float | None = None
+
+    def write_output(self, data: bytes) -> None:
+        self._output += data
+        while len(self._output) >= self._frame_bytes:
+            self._spool.append_log(bytes(self._output[: self._frame_bytes]))
+            del self._output[: self._frame_bytes]
+            self._wake_sender()
+        self._schedule_flush()
+
+    def write_line(self, text: str) -> None:
+        """A line of our own among the job's output."""
+        self.write_output(f"[anygpu] {text}\n".encode())
+
+    def add_points(self, points: Sequence[Point]) -> None:
+        self._points += points
+        self._schedule_flush(METRICS_DELAY_FACTOR)
+
+    def update_progress(self, progress: dict[str, Any]) -> None:
+        self._progress.update(progress)
+        self._schedule_flush(METRICS_DELAY_FACTOR)
+
+    def add_telemetry(self, measured: dict[str, Any]) -> None:
+        self._spool.append("telemetry", measured)
+        self._schedule_flush()
+
+    def start_phase(self, phase: str, message: str = "") -> None:
+        """Does not wake the sender: it travels with the first output, or soon after when there is none."""
+        self.flush(wake=False)
+        self._spool.append("phase", {"phase": phase, "message": message})
+        self._due_at = self._clock() + self._every_s
+
+    @property
+    def due_at(self) -> float | None:
+        return self._due_at
+
+    def flush_when_due(self) -> None:
+        if self._due_at is not None and self._due_at <= self._clock():
+            self.flush()
+
+    def flush(self, wake: bool = True) -> None:
+        self._due_at = None
+        if self._output or self._points:
+            self._flushed_at = self._clock()
+        if self._output:
+            self._spool.append_log(bytes(self._output))
+            self._output.clear()
+        self._flush_points()
+        if self._progress:
+            self._spool.append("progress", self._progress)
+            self._progress = {}
+        self._report_disk_recovery()
+        if wake:
+            self._wake_sender()
+
+    def _flush_points(self) -> None:
+        for start in range(0, len(self._points), POINTS_PER_FRAME):
+            some = self._points[start : start + POINTS_PER_FRAME]
+            self._spool.append("metrics", {"points": encode_points(some)})
+        self._points.clear()
+
+    def _schedule_flush(self, patience: float = 1.0) -> None:
+        at = self._flushed_at + self._interval_s(patience)
+        if self._clock() >= at:
+            self.flush()
+        elif self._due_at is None or self._due_at > at:
+            self._due_at = at
+
+    def _interval_s(self, patience: float) -> float:
+        aged_s = SLOW_INTERVAL_S * (self._clock() - self._began_at) / SLOWS_DOWN_OVER_S
+        return max(self._every_s, min(SLOW_INTERVAL_S, max(self._every_s, aged_s) * patience))
+
+    def _report_disk_recovery(self) -> None:
+        now = self._clock()
+        if self._spool.disk_is_full:
+            self._disk_full_since = self._disk_full_since or now
+        elif self._disk_full_since is not None:
+            away_s, self._disk_full_since = now - self._disk_full_since, None
+            self._spool.append_log(f"[anygpu] the disk was full for {away_s:.0f} s; it is back\n".encode())

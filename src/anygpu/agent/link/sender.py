@@ -1,0 +1,126 @@
+"""The sender: takes frames from the spool to the server, in order, until the server has made them durable."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from anygpu.agent.link.client import Backoff, RequestRefused
+from anygpu.agent.link.http11 import Unreachable
+from anygpu.agent.link.orders import boot_clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from anygpu.agent.link.client import ServerClient
+    from anygpu.agent.link.orders import AttemptLease, ServerOrders
+    from anygpu.agent.link.spool import Spool
+
+REQUEST_BYTES = 2**20
+MAX_REFUSALS = 3
+
+
+class ReportSender:
+    """One request in flight at a time; when there is nothing to send, a heartbeat now and then."""
+
+    def __init__(
+        self,
+        server: ServerClient,
+        spool: Spool,
+        lease: AttemptLease,
+        orders: ServerOrders,
+        heartbeat_s: float,
+    ) -> None:
+        self._server = server
+        self._spool = spool
+        self._lease = lease
+        self._orders = orders
+        self._heartbeat_s = heartbeat_s
+        self._changed = threading.Condition()
+        self._has_work = False
+        self._contact_at = time.monotonic()
+        self._backoff = Backoff()
+        self._refusals = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="sender", daemon=True).start()
+
+    def wake(self) -> None:
+        with self._changed:
+            self._has_work = True
+            self._changed.notify_all()
+
+    def deliver_all(self, until: float) -> bool:
+        """Wait until every frame is acknowledged.
+
+        False when `until` (monotonic) came first, or we are nobody.
+        """
+        self.wake()
+        with self._changed:
+            while not self._spool.is_empty:
+                left_s = until - time.monotonic()
+                if left_s <= 0 or self._orders.rejection is not None:
+                    return False
+                self._changed.wait(min(left_s, 1.0))
+        return True
+
+    def _run(self) -> None:
+        while self._orders.rejection is None:
+            self._wait_for_work()
+            try:
+                self._send_pending()
+            except (Unreachable, KeyError, TypeError, ValueError):
+                self._back_off(0.0)  # no answer, or one that no server of ours gives: a proxy's, say
+            except RequestRefused as refusal:
+                self._handle_refusal(refusal)
+
+    def _wait_for_work(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            if not self._has_work:
+                left_s = self._contact_at + self._heartbeat_s - time.monotonic()
+                self._changed.wait(max(left_s, 0.0))
+
+    def _send_pending(self) -> None:
+        self._has_work = False
+        first, last, body = self._spool.batch(1 if self._refusals else REQUEST_BYTES)
+        if last >= first:
+            self._send_batch(first, last, body)
+            self._refusals = 0
+        elif time.monotonic() - self._contact_at >= self._heartbeat_s:
+            self._record_contact(boot_clock(), self._server.call("POST", "/agent/v1/heartbeat"))
+
+    def _send_batch(self, first: int, last: int, body: bytes) -> None:
+        self._has_work = True  # until this round finds nothing left to send
+        sent_at = boot_clock()
+        response = self._server.call("POST", f"/agent/v1/reports?first={first}&last={last}", body)
+        self._spool.acknowledge(int(response["acked"]))
+        self._record_contact(sent_at, response)
+
+    def _record_contact(self, sent_at: float, response: dict[str, Any]) -> None:
+        self._contact_at = time.monotonic()
+        self._backoff.reset()
+        self._lease.renew(sent_at, float(response["lease_s"]))
+        self._orders.update(response.get("orders") or [])
+
+    def _handle_refusal(self, refusal: RequestRefused) -> None:
+        if refusal.code == "gap":
+            # What the server has is what it says it has: it goes on from there, and so do we.
+            self._spool.acknowledge(int(refusal.problem.get("expected", 1)) - 1)
+        elif refusal.is_rejection:
+            self._orders.reject(refusal)
+        elif not refusal.is_transient:
+            self._isolate_refused_frame(refusal)
+        self._back_off(refusal.retry_after_s)
+
+    def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
+        """One frame at a time, to find the one that is refused; it must not hold up all that follow."""
+        self._refusals += 1
+        if self._refusals > MAX_REFUSALS:
+            first, _, _ = self._spool.batch(1)
+            self._spool.replace_refused(first, str(refusal))
+
+    def _back_off(self, at_least_s: float) -> None:
+        self._server.address.wait(self._backoff.next_s(at_least_s))
+        self._has_work = True

@@ -1,0 +1,110 @@
+"""Bytes, cut anywhere, to the few lines of text worth a closer look."""
+
+from __future__ import annotations
+
+import re
+
+LINE_LIMIT = 16384
+
+# Every shape we read has one of these in it, in any case. Looking for them in a whole block of output
+# runs at the speed of memory, so output that has nothing for us costs next to nothing.
+MARKERS = (
+    b"epoch",
+    b"loss",
+    b"acc",
+    b"auc",
+    b"score",
+    b"step",
+    b"iter",
+    b"%|",
+    b"it/s",
+    b"s/it",
+    b"gpu_mem",
+    b" all ",
+    b" metric ",
+    b'"progress"',
+    b"{'",
+    b"]\t",
+    "━".encode(),
+    "│".encode(),
+)
+
+_CURSOR_MOVE = re.compile(r"\x1b\[[0-?]{0,32}[ -/]{0,4}[ABEFGHJdf]")
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
+    r"|\x1b[@-Z\\-_]|[\x00-\x08\x0e-\x1f\x7f]"
+)
+
+
+class LineSplitter:
+    """Cuts output into lines at every \\r and \\n, and gives those that may hold something to read."""
+
+    def __init__(self) -> None:
+        self._partial_line = (
+            bytearray()
+        )  # the start of a line whose end has not come, at most LINE_LIMIT of it
+        self._after_gap = False
+
+    def feed(self, data: bytes) -> list[str]:
+        data = self._skip_torn_line(data.replace(b"\r", b"\n"))
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._keep(data)
+            return []
+        block = bytes(self._partial_line) + data[:end]
+        self._partial_line.clear()
+        self._keep(data[end : end + LINE_LIMIT])
+        return _candidate_lines(block)
+
+    def close(self) -> list[str]:
+        block = bytes(self._partial_line) + b"\n"
+        self._partial_line.clear()
+        return _candidate_lines(block)
+
+    def complete_bar(self) -> list[str]:
+        """A bar's line ends only when the bar is drawn again; one that is complete may be read before that."""
+        line = bytes(self._partial_line)
+        return _candidate_lines(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
+
+    def mark_gap(self) -> None:
+        """Bytes are missing here: half a line on either side is no line."""
+        self._partial_line.clear()
+        self._after_gap = True
+
+    def _skip_torn_line(self, data: bytes) -> bytes:
+        end = data.find(b"\n") if self._after_gap else 0
+        self._after_gap = end < 0
+        return data[end:] if end >= 0 else b""
+
+    def _keep(self, data: bytes) -> None:
+        self._partial_line += data[: LINE_LIMIT - len(self._partial_line)]
+
+
+def _candidate_lines(block: bytes) -> list[str]:
+    lowered = block.lower()
+    ends: dict[int, int] = {}
+    for needle in MARKERS:
+        _find_lines(lowered, needle, ends)
+    texts: list[str] = []
+    for start in sorted(ends):
+        texts.extend(_clean_texts(block[start : ends[start]]))
+    return texts
+
+
+def _find_lines(block: bytes, needle: bytes, ends: dict[int, int]) -> None:
+    at = block.find(needle)
+    while at >= 0:
+        start = block.rfind(b"\n", 0, at) + 1
+        end = block.find(b"\n", at)
+        if at + len(needle) - start <= LINE_LIMIT:
+            ends[start] = min(end, start + LINE_LIMIT)
+        at = block.find(needle, end)
+
+
+def _clean_texts(line: bytes) -> list[str]:
+    """The line as text without escapes; where the cursor jumps, another text begins."""
+    text = line.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _CURSOR_MOVE.sub("\n", text)
+    text = _ESCAPE.sub("", text)
+    return [part.rstrip() for part in text.split("\n") if part.strip()]

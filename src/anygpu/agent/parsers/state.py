@@ -1,0 +1,236 @@
+"""State shared by the parsers while they read the output of one run."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+MAX_COUNT = 10**15
+
+
+class RunPosition:
+    """Epochs are counted from 1 whatever the script counts from; `step` is the axis its points lie on."""
+
+    def __init__(self) -> None:
+        self.epoch_count: int | None = None
+        self.completed_epochs: int | None = None
+        self.running_epoch: int | None = None
+        self.zero_based = False
+        self.step: int | None = None
+        self.step_count: int | None = None
+        self.message: str | None = None
+        self.run_fraction: float | None = (
+            None  # the fraction of the whole run, where the output says it outright
+        )
+        self._unrolled = (0, 0)
+        self._epoch_fraction = 0.0  # of the epoch after the completed ones
+
+    def epoch_number(self, printed: int) -> int:
+        """The epoch's number from 1. One printed 0 shows that the script counts from 0."""
+        if printed == 0:
+            self.zero_based = True
+        return min(printed, MAX_COUNT) + (1 if self.zero_based else 0)
+
+    def set_epoch_count(self, total: int | None, ordinal: int = 0) -> None:
+        """Scripts that count from 0 may print the last number as the total: `Epoch 24/24` is the 25th."""
+        if total:
+            self.epoch_count = max(min(total, MAX_COUNT), ordinal if self.zero_based else 0)
+
+    def start_epoch(self, ordinal: int, total: int | None = None) -> None:
+        self.set_epoch_count(total, ordinal)
+        self.running_epoch, self.completed_epochs, self._epoch_fraction, self.run_fraction = (
+            ordinal,
+            max(0, ordinal - 1),
+            0.0,
+            None,
+        )
+
+    def end_epoch(self, ordinal: int, total: int | None = None) -> None:
+        self.set_epoch_count(total, ordinal)
+        self.running_epoch, self.completed_epochs, self._epoch_fraction, self.run_fraction = (
+            None,
+            ordinal,
+            0.0,
+            None,
+        )
+
+    def advance_in_epoch(self, ordinal: int, done: int, of: int | None) -> int:
+        """The running epoch has done so many of its batches; gives the step that makes in the whole run."""
+        self.running_epoch, self.completed_epochs, self._epoch_fraction, self.run_fraction = (
+            ordinal,
+            max(0, ordinal - 1),
+            0.0,
+            None,
+        )
+        if of and done >= of:
+            self.completed_epochs = ordinal
+        elif of:
+            self._epoch_fraction = done / of
+        return self._batch_step(ordinal, done, of)
+
+    def set_epoch_fraction(self, part: float) -> None:
+        """Epochs are counted by something else; this much of the next one is done."""
+        self._epoch_fraction, self.run_fraction = (part, None) if part < 1 else (0.0, None)
+
+    def set_step(self, step: int, steps: int | None = None, whole: float | None = None) -> int:
+        self.step, self.step_count, self.run_fraction = min(step, MAX_COUNT), steps, whole
+        return self.step
+
+    def unroll_step(self, printed: int) -> int:
+        """The step of a count that may start again with each epoch: the passes are laid end to end."""
+        last, passed = self._unrolled
+        passed += last if printed < last else 0
+        self._unrolled = (printed, passed)
+        return passed + printed
+
+    def current_step(self) -> int | None:
+        """The step for a point whose line names none."""
+        return self.step if self.step is not None else self.completed_epochs
+
+    def step_for_epoch(self, ordinal: int) -> int:
+        """The step for an epoch's own points: batches where they are counted, else the epoch."""
+        return self.step if self.step is not None else ordinal
+
+    def as_progress(self) -> dict[str, object]:
+        found = {
+            "fraction": self._fraction(),
+            "step": self.step,
+            "steps": self.step_count,
+            "epoch": self.completed_epochs,
+            "epochs": self.epoch_count,
+            "message": self.message,
+        }
+        return {key: _clamp_count(value) for key, value in found.items() if value is not None}
+
+    def _batch_step(self, ordinal: int, done: int, of: int | None) -> int:
+        step = min((max(0, ordinal - 1)) * (of or 0) + done, MAX_COUNT)
+        self.step = max(step, self.step or 0)
+        self.step_count = of * self.epoch_count if of and self.epoch_count else None
+        return self.step
+
+    def _fraction(self) -> float | None:
+        if self.run_fraction is not None:
+            return _clamp_fraction(self.run_fraction)
+        if not self.epoch_count or self.completed_epochs is None:
+            return None
+        return _clamp_fraction((self.completed_epochs + self._epoch_fraction) / self.epoch_count)
+
+
+def _clamp_count(value: object) -> object:
+    return min(value, MAX_COUNT) if isinstance(value, int) else value
+
+
+def _clamp_fraction(value: float) -> float | None:
+    return round(min(1.0, max(0.0, value)), 6) if value == value else None
+
+
+MIN_GAP_S = 0.25
+
+
+class ProgressThrottle:
+    """Gives the latest known progress when it changed, at most every MIN_GAP_S, and the last one always."""
+
+    def __init__(self) -> None:
+        self._emitted: dict[str, object] = {}
+        self._emitted_at: float | None = None
+
+    def due(self, known: dict[str, object], now: float) -> dict[str, object] | None:
+        if known == self._emitted or not self._may_emit(now):
+            return None
+        self._emitted, self._emitted_at = known, now
+        return dict(known)
+
+    def last(self, known: dict[str, object]) -> dict[str, object] | None:
+        return dict(known) if known != self._emitted else None
+
+    def _may_emit(self, now: float) -> bool:
+        told_at = self._emitted_at
+        # A clock set back must not silence us until it has caught up.
+        return told_at is None or now < told_at or now - told_at >= MIN_GAP_S
+
+
+MAX_NAMES = 200
+MAX_NAME_LENGTH = 100
+
+
+class RunState:
+    """Where the run is, which points were told, and what waits to be told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.position = RunPosition()
+        self.memory: dict[str, Any] = {}  # a family's own, under its own name
+        self._progress = ProgressThrottle()
+        self._last_points: dict[str, tuple[int, float]] = {}
+        self._counts: dict[str, int] = {}
+        self._held: Callable[[int | None], object] | None = None
+        self._readings: list[tuple[str, Any]] = []
+
+    def add_points(
+        self,
+        step: int | None,
+        pairs: Iterable[tuple[str, float]],
+        changed_only: bool = False,
+        at: float | None = None,
+    ) -> bool:
+        """Tells the points that are news. `changed_only` is for displays, which repeat themselves."""
+        when = self.now if at is None else at
+        points = []
+        for name, value in pairs:
+            place = self._new_point(
+                " ".join(name.split())[:MAX_NAME_LENGTH].rstrip(), step, value, changed_only
+            )
+            if place:
+                points.append((*place, when, value))
+        if points:
+            self._readings.append(("points", points))
+        return bool(points)
+
+    def hold_points(self, tell: Callable[[int | None], object]) -> None:
+        """Keeps points back until the next line shows their step."""
+        self.release_points(None)
+        self._held = tell
+
+    @property
+    def awaits_step(self) -> bool:
+        return self._held is not None
+
+    def release_points(self, step: int | None) -> bool:
+        held, self._held = self._held, None
+        if held:
+            held(step)
+        return held is not None
+
+    def emit_progress(self) -> None:
+        self._append(self._progress.due(self.position.as_progress(), self.now))
+
+    def finish(self) -> None:
+        self.release_points(None)
+        self._append(self._progress.last(self.position.as_progress()))
+
+    def take_readings(self) -> list[tuple[str, Any]]:
+        readings, self._readings = self._readings, []
+        return readings
+
+    def _append(self, progress: dict[str, object] | None) -> None:
+        if progress:
+            self._readings.append(("progress", progress))
+
+    def _new_point(
+        self, name: str, step: int | None, value: float, changed_only: bool
+    ) -> tuple[str, int] | None:
+        told = self._last_points.get(name)
+        if not name or (told is None and len(self._last_points) >= MAX_NAMES):
+            return None
+        if step is None:
+            step = self._counts[name] = self._counts.get(name, 0) + 1
+        if told and _is_same_value(told[1], value) and (changed_only or told[0] == step):
+            return None
+        self._last_points[name] = (step, value)
+        return name, step
+
+
+def _is_same_value(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)

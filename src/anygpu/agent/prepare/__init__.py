@@ -1,0 +1,1 @@
+"""Everything before the job starts: its files, its Python environment, its checkpoint."""

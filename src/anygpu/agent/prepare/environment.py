@@ -1,0 +1,157 @@
+"""The environment of the user's process: what it needs, and nothing that happens to lie around."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from anygpu.agent.attempt_dir import job_directories
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anygpu.agent.assignment import Assignment
+    from anygpu.agent.attempt_dir import AttemptDir
+
+ALLOWED_VARIABLES = frozenset(
+    (
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "SHELL",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+    )
+)
+ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
+
+
+def choose_interpreter(assignment: Assignment, is_remote: bool) -> tuple[str, str]:
+    """(the job's Python, a line for its log). On another machine the submitter's own interpreter is not there."""
+    wanted = assignment.job.python
+    if not wanted:
+        return sys.executable, ""
+    if wanted.replace(".", "").isdigit():
+        return _interpreter_for_version(wanted)
+    if is_remote and os.path.isabs(wanted) and not os.path.exists(wanted):
+        return sys.executable, f"this machine has no {wanted}; the job runs with {sys.executable}"
+    return wanted, ""
+
+
+def _interpreter_for_version(version: str) -> tuple[str, str]:
+    if f"{agent_python_version()}.".startswith(f"{version}."):
+        return sys.executable, ""
+    found = find_program(f"python{version}")
+    if found:
+        return found, ""
+    return (
+        sys.executable,
+        f"this machine has no python{version}; the job runs with Python {agent_python_version()}",
+    )
+
+
+def agent_python_version() -> str:
+    return sys.version.split()[0]
+
+
+def filter_environment(surroundings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in surroundings.items()
+        if name in ALLOWED_VARIABLES or name.startswith(ALLOWED_PREFIXES)
+    }
+
+
+def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, python: str) -> dict[str, str]:
+    """Later lines win: the spec's values over ours for taste, our own names over everything."""
+    outputs, checkpoints = job_directories(cwd)
+    env = filter_environment(os.environ)
+    env.setdefault("PATH", os.defpath)
+    env["PYTHONUNBUFFERED"] = "1"
+    _use_interpreter(env, python)
+    env.update(assignment.job.env)
+    env.update(assignment.job.secrets)
+    env["PYTHONPATH"] = _prepend_path(attempt_dir.library_dir, env.get("PYTHONPATH"))
+    env["ANYGPU_JOB_ID"] = assignment.job_id
+    env["ANYGPU_ATTEMPT"] = str(assignment.attempt)
+    env["ANYGPU_NAME"] = assignment.name
+    env["ANYGPU_DIR"] = attempt_dir.channel_dir
+    env["ANYGPU_OUTPUT_DIR"] = outputs
+    env["ANYGPU_CHECKPOINT_DIR"] = checkpoints
+    return env
+
+
+def find_program(name: str) -> str | None:
+    """Where a program is, for commands of ours. (shutil.which costs more than asking.)"""
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = os.path.join(directory, name)
+        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
+            return candidate
+    return None
+
+
+def _use_interpreter(env: dict[str, str], python: str) -> None:
+    """`python`, `pip` and `torchrun` in a shell line mean those beside the job's interpreter."""
+    folder = os.path.dirname(python)
+    if not folder:
+        return
+    env["PATH"] = _prepend_path(folder, env["PATH"])
+    if os.path.exists(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
+        env["VIRTUAL_ENV"] = os.path.dirname(folder)
+
+
+def _prepend_path(first: str, rest: str | None) -> str:
+    return f"{first}{os.pathsep}{rest}" if rest else first
+
+
+def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None:
+    """The `anygpu` a script imports: two files, and the trainers.
+
+    In a directory of their own, so that nothing else of ours gets onto its path.
+    """
+    target = os.path.join(attempt_dir.library_dir, "anygpu")
+    os.makedirs(target, exist_ok=True)
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for name in ("__init__.py", "job.py"):
+        with open(os.path.join(target, name), "wb") as file:
+            file.write(_read_source(os.path.join(package, name)))
+    _install_trainers(os.path.join(package, "trainers"), os.path.join(target, "trainers"), in_container)
+
+
+def _install_trainers(source: str, target: str, in_container: bool) -> None:
+    """A link costs nothing; a container sees the attempt's directory only, and in an archive nothing can be linked."""
+    if os.path.lexists(target):
+        return
+    if not os.path.isdir(source):
+        _extract_trainers(source, os.path.dirname(os.path.dirname(target)))
+    elif not in_container:
+        os.symlink(source, target)
+    else:
+        import shutil
+
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _extract_trainers(source: str, target: str) -> None:
+    archive = getattr(globals().get("__loader__"), "archive", None)
+    if archive is None:
+        return
+    import zipfile
+
+    with zipfile.ZipFile(archive) as members:
+        inside = [name for name in members.namelist() if name.startswith("anygpu/trainers/")]
+        members.extractall(target, inside)
+
+
+def _read_source(path: str) -> bytes:
+    loader = globals().get("__loader__")
+    if loader is not None and hasattr(loader, "get_data"):
+        found: bytes = loader.get_data(path)
+        return found
+    with open(path, "rb") as file:
+        return file.read()

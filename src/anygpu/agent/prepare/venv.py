@@ -1,0 +1,207 @@
+"""Python requirements: one cached virtual environment for each set of them, made once whoever asks first.
+
+`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, `["-r", "pyproject.toml"]` the project
+whose dependencies they are. uv installs them where it is there, pip otherwise.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+
+from anygpu.agent.files import new_sha256
+from anygpu.agent.prepare.environment import find_program
+from anygpu.agent.run.process import CannotStart
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import IO
+
+    from anygpu.agent.prepare.steps import CommandResult
+
+    Run = Callable[[Sequence[str], dict[str, str]], CommandResult]
+
+READY_FILE = "anygpu-ready"
+LOCK_POLL_S = 0.2
+QUERY_TIMEOUT_S = 30.0
+MAX_FILES = 100
+
+HAS_MODERN_PIP = "import venv, pip; assert tuple(map(int, pip.__version__.split('.')[:2])) >= (22, 3)"
+
+# pip brings a reader of TOML for the interpreters that have none.
+READ_DEPENDENCIES = """
+import sys
+try:
+    import tomllib
+except ImportError:
+    from pip._vendor import tomli as tomllib
+with open(sys.argv[1], "rb") as file:
+    print("\\n".join(tomllib.load(file)["project"].get("dependencies", [])))
+"""
+
+
+def cache_directory() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "anygpu")
+
+
+def ensure_venv(
+    python: str, requirements: list[str], cwd: str, run: Run, check_interrupted: Callable[[], None]
+) -> str:
+    """The interpreter of an environment that has them.
+
+    `run` runs a command in `cwd` and shows its output; `go_on` is asked while another job makes the same environment.
+    """
+    directory = os.path.join(cache_directory(), "environments", _cache_key(python, requirements, cwd))
+    venv_python = os.path.join(directory, "bin", "python")
+    os.makedirs(directory, exist_ok=True)
+    with open(directory + ".lock", "w", encoding="utf-8") as lock:
+        _lock(lock, check_interrupted)
+        if not os.path.exists(os.path.join(directory, READY_FILE)):
+            _create(python, directory, venv_python, requirements, cwd, run)
+            with open(os.path.join(directory, READY_FILE), "w", encoding="utf-8") as ready:
+                ready.write("\n".join(requirements) + "\n")
+    return venv_python
+
+
+def _lock(lock: IO[str], check_interrupted: Callable[[], None]) -> None:
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            check_interrupted()
+            time.sleep(LOCK_POLL_S)
+
+
+def _create(
+    python: str, directory: str, venv_python: str, requirements: list[str], cwd: str, run: Run
+) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("ANYGPU_", "PYTHON"))}
+    uv = find_program("uv")
+    if uv:
+        _run_or_fail(
+            run,
+            [uv, "venv", "--allow-existing", "--system-site-packages", "--python", python, directory],
+            env,
+        )
+        _run_or_fail(run, [uv, "pip", "install", "--python", venv_python, *requirements], env)
+        _write_pip(directory, f'exec "{uv}" pip "$@" --python "{venv_python}"')
+        return
+    wanted = _requirements_for_pip(python, requirements, cwd)
+    pip = _create_with_pip(python, directory, venv_python, run, env)
+    if wanted:
+        _run_or_fail(run, [*pip, "install", "--disable-pip-version-check", *wanted], env)
+
+
+def _create_with_pip(
+    python: str, directory: str, venv_python: str, run: Run, env: dict[str, str]
+) -> list[str]:
+    """Make the environment; answers with how to call pip for it."""
+    venv = [python, "-m", "venv", "--system-site-packages"]
+    if _runs_without_error(python, HAS_MODERN_PIP):
+        # Quicker by seconds than a pip of its own, and works where Debian has left ensurepip out.
+        _run_or_fail(run, [*venv, "--without-pip", directory], env)
+        _write_pip(directory, f'exec "{python}" -m pip --python "{venv_python}" "$@"')
+        return [python, "-m", "pip", "--python", venv_python]
+    if not _runs_without_error(python, "import venv, ensurepip"):
+        raise CannotStart(
+            f"requirements: {python} has neither venv nor a pip of today, and there is no uv; install uv, or "
+            "python3-venv, on the machine or in its image"
+        )
+    _run_or_fail(run, [*venv, directory], env)
+    return [venv_python, "-m", "pip"]
+
+
+def _write_pip(directory: str, line: str) -> None:
+    """`pip` in a set-up command means this environment's."""
+    path = os.path.join(directory, "bin", "pip")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{line}\n")
+    os.chmod(path, 0o755)
+
+
+def _runs_without_error(python: str, code: str) -> bool:
+    return _query([python, "-I", "-c", code]) is not None
+
+
+def _requirements_for_pip(python: str, requirements: list[str], cwd: str) -> list[str]:
+    """pip reads no pyproject.toml as a list of requirements, as uv does."""
+    if len(requirements) != 2 or requirements[0] != "-r" or not requirements[1].endswith("pyproject.toml"):
+        return requirements
+    said = _query([python, "-c", READ_DEPENDENCIES, os.path.join(cwd, requirements[1])])
+    if said is None:
+        raise CannotStart(
+            f"requirements: the dependencies in {requirements[1]} cannot be read; is it valid TOML?"
+        )
+    return said.split("\n") if said else []
+
+
+def _query(argv: list[str]) -> str | None:
+    try:
+        ran = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=QUERY_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return ran.stdout.decode("utf-8", "replace").strip() if ran.returncode == 0 else None
+
+
+def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
+    ran = run(argv, env)
+    if ran.exit_code != 0:
+        said = f" It said:\n{ran.tail}" if ran.tail else ""
+        tool = "uv" if os.path.basename(argv[0]) == "uv" else "pip" if "pip" in argv else "venv"
+        raise CannotStart(
+            f"requirements: {tool} could not install them (it ended with {ran.exit_code}).{said}"
+        )
+
+
+def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
+    """What they say, not how their file is called; and the interpreter, whose real path stands for its version.
+
+    An upgrade in place changes the interpreter's own file.
+    """
+    real = os.path.realpath(python)
+    about = os.stat(real) if os.path.exists(real) else None
+    words = [real, str(about and (about.st_size, about.st_mtime_ns)), *sorted(requirements)]
+    sha = new_sha256(0)
+    sha.update("\0".join(words).encode())
+    for path in _requirement_files(requirements, cwd):
+        sha.update(b"\0" + _read_bytes(path))
+    return str(sha.hexdigest()[:24])
+
+
+def _requirement_files(words: list[str], cwd: str) -> Iterator[str]:
+    """The files they name, and the files these name."""
+    waiting = [os.path.join(cwd, path) for path in _file_arguments(words)]
+    seen: list[str] = []
+    while waiting and len(seen) < MAX_FILES:
+        path = waiting.pop(0)
+        if path in seen:
+            continue
+        seen.append(path)
+        yield path
+        lines = _read_bytes(path).decode("utf-8", "replace").splitlines()
+        words = [word for line in lines if line.startswith("-") for word in line.replace("=", " ", 1).split()]
+        waiting += [os.path.join(os.path.dirname(path), found) for found in _file_arguments(words)]
+
+
+def _file_arguments(words: list[str]) -> list[str]:
+    flags = ("-r", "-c", "--requirement", "--constraint")
+    return [after for word, after in zip(words, words[1:]) if word in flags]
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,1 @@
+"""Run the job's process: read its output, watch it, stop it."""

@@ -1,0 +1,208 @@
+"""The main loop: reads the job's output, keeps the chores, and ends the job when that is asked."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+from anygpu.agent.link.orders import boot_clock
+from anygpu.agent.run import stopping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anygpu.agent.link.orders import AttemptLease, ServerOrders
+    from anygpu.agent.link.reporter import Reporter
+    from anygpu.agent.run.preemption import PreemptionNotice
+    from anygpu.agent.run.process import JobProcess
+    from anygpu.agent.run.stopping import StopRequest
+
+READ_BYTES = 65536
+POLL_S = 1.0
+DRAIN_S = 2.0
+
+
+class WakePipe:
+    """A pipe to the loop's select: threads and signals write to it, so nothing has to be polled for."""
+
+    def __init__(self) -> None:
+        self.read_fd, self._write_fd = os.pipe()
+        for end in (self.read_fd, self._write_fd):
+            os.set_blocking(end, False)
+
+    def __call__(self) -> None:
+        try:
+            os.write(self._write_fd, b"!")
+        except BlockingIOError:
+            return  # it is full, so the loop will wake anyway
+
+    def on_signals(self) -> None:
+        signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def clear(self) -> None:
+        try:
+            os.read(self.read_fd, 4096)
+        except BlockingIOError:
+            return
+
+
+class LoopTask:
+    """Something done now and then by the loop. It says itself when it wants to be done again."""
+
+    __slots__ = ("next_at", "run")
+
+    def __init__(self, do: Callable[[float], float], first_at: float) -> None:
+        self.run = do
+        self.next_at = first_at
+
+
+class ProcessEnd:
+    """How a process ended, and why, if we ended it."""
+
+    __slots__ = ("return_code", "stop")
+
+    def __init__(self, code: int | None, stop: StopRequest | None) -> None:
+        self.return_code = code
+        self.stop = stop
+
+
+class ProcessLoop:
+    """Runs one process after the other, the set-up's and the job's, under the same orders, lease and timeout."""
+
+    def __init__(
+        self, reporter: Reporter, orders: ServerOrders, lease: AttemptLease, wake: WakePipe, grace_s: float
+    ) -> None:
+        self._report = reporter
+        self._orders = orders
+        self._lease = lease
+        self._wake = wake
+        self._grace_s = grace_s
+        self.tasks: list[LoopTask] = []
+        self.timeout_at: float | None = None
+        self.stop: StopRequest | None = None
+        self.signal_count = 0
+        self.notice: PreemptionNotice | None = None
+        self._woken = True
+        self._poll_at = 0.0
+        self.on_stop: Callable[[str], None] = lambda reason: None
+        self.on_short_notice: Callable[[], None] = lambda: None
+
+    def run(self, process: JobProcess, take: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
+        """Until the process has ended, its leftovers with it, and its output is read to the end.
+
+        One that has nothing to save is not asked to stop first.
+        """
+        pipe: int | None = process.pipe
+        while not self._has_ended(process):
+            if self._apply_stop(process, saves):
+                break
+            pipe = self._wait_and_read(pipe, take)
+            self._run_due_tasks()
+        process.kill_leftovers(self._leftover_grace_s())
+        if pipe is not None:
+            _drain(pipe, take)
+        os.close(process.pipe)
+        return ProcessEnd(process.poll(), self.stop)
+
+    def _has_ended(self, process: JobProcess) -> bool:
+        """Asked of the system when a signal says that a child ended, and now and then in case one was missed."""
+        now = time.monotonic()
+        if not self._woken and now < self._poll_at:
+            return False
+        self._woken, self._poll_at = False, now + POLL_S
+        return process.poll() is not None
+
+    def check_stop(self) -> StopRequest | None:
+        """What asks us to stop now, if anything does.
+
+        The most urgent wins; once stopping, we do not go back.
+        """
+        now = time.monotonic()
+        wanted = self._stop_request(now)
+        if wanted is not None and (self.stop is None or wanted.urgency > self.stop.urgency):
+            self.stop = wanted
+            self._report.write_line(f"ending the job: {wanted.reason}")
+            if wanted.publish_until is not None:
+                self._report.flush()
+        return self.stop
+
+    def _leftover_grace_s(self) -> float:
+        if self.stop is None or self.stop.publish_until is None:
+            return self._grace_s
+        return min(self._grace_s, max(0.0, self.stop.publish_until - time.monotonic()) / 10)
+
+    def _stop_request(self, now: float) -> StopRequest | None:
+        if self._orders.rejection is not None:
+            return stopping.rejection_stop(now, self._grace_s, str(self._orders.rejection))
+        if self._lease.has_expired(boot_clock()):
+            return stopping.lost_lease_stop(now, self._grace_s)
+        order = self._orders.current
+        if self.notice is not None and (order is None or order["kind"] != "cancel"):
+            return stopping.preemption_stop(now, self.notice)
+        if order is not None:
+            return stopping.order_stop(order, now, self._grace_s)
+        if self.signal_count:
+            return stopping.signal_stop(now, self._grace_s)
+        if self.timeout_at is not None and now >= self.timeout_at:
+            return stopping.timeout_stop(now, self._grace_s)
+        return None
+
+    def _apply_stop(self, process: JobProcess, saves: bool) -> bool:
+        """True when even SIGKILL did not end it, and there is nothing more to do."""
+        stop = self.check_stop()
+        actions = stop.take_due(time.monotonic()) if stop is not None else []
+        if stopping.FLAG in actions and stop is not None:
+            self.on_stop(stop.reason)
+            if stop.is_short_notice:
+                self.on_short_notice()
+        if stopping.TERM in actions or (stopping.FLAG in actions and not saves):
+            process.send_signal(signal.SIGTERM)
+        if stopping.KILL in actions:
+            process.kill()
+        return stopping.ABANDON in actions
+
+    def _wait_and_read(self, pipe: int | None, take: Callable[[bytes], None]) -> int | None:
+        watched = [self._wake.read_fd] if pipe is None else [self._wake.read_fd, pipe]
+        ready, _, _ = select.select(watched, [], [], self._select_timeout_s())
+        if self._wake.read_fd in ready:
+            self._wake.clear()
+            self._woken = True
+        if pipe is None or pipe not in ready:
+            return pipe
+        data = os.read(pipe, READ_BYTES)
+        if data:
+            take(data)
+        return pipe if data else None
+
+    def _select_timeout_s(self) -> float:
+        now = time.monotonic()
+        times = [now + POLL_S, *(task.next_at for task in self.tasks)]
+        times += [at for at in (self._report.due_at, self.timeout_at) if at is not None]
+        if self.stop is not None:
+            times = [at for at in times if at != self.timeout_at]
+            times += [self.stop.next_at] if self.stop.next_at is not None else []
+        return max(0.0, min(times) - now)
+
+    def _run_due_tasks(self) -> None:
+        now = time.monotonic()
+        for task in self.tasks:
+            if task.next_at <= now:
+                task.next_at = task.run(now)
+        self._report.flush_when_due()
+
+
+def _drain(pipe: int, take: Callable[[bytes], None]) -> None:
+    """What is still in the pipe. Only a process we may not end can hold it open, and it is not waited for."""
+    until = time.monotonic() + DRAIN_S
+    while time.monotonic() < until:
+        try:
+            data = os.read(pipe, READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            return
+        take(data)

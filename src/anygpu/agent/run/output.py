@@ -1,0 +1,185 @@
+"""The job's output: mask secrets, report it, and parse metrics and progress from it."""
+
+from __future__ import annotations
+
+import re
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from anygpu.agent.link.reporter import Reporter
+    from anygpu.agent.parsers.reader import OutputReader
+    from anygpu.agent.run.metrics import StepHistory
+
+MASK = b"***"
+MIN_SECRET_BYTES = 4
+SAFE_PREFIX_BYTES = 3
+
+
+class SecretMask:
+    """Replaces secret values by `***` in a stream of bytes.
+
+    A tail that could be the beginning of a secret is held back: at most one byte less than the longest secret.
+    When the stream rests, `idle()` lets a tail of up to three bytes go (a prompt must appear), remembers it, and
+    still masks the rest if the secret goes on; a longer tail is the secret's own text and stays until more comes.
+    At the end such a tail becomes `***`. Values under four bytes are not masked: they would eat the output.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = _secret_values(secrets)
+        self._pattern = re.compile(b"|".join(re.escape(secret) for secret in self._secrets))
+        self._held = b""
+        self._shown = 0  # how many bytes at the front of _held have been let go already
+
+    def feed(self, data: bytes) -> bytes:
+        if not self._secrets:
+            return data
+        text, shown = self._held + data, self._shown
+        tail_at = len(text) - self._partial_secret_size(text)
+        out, at = [], 0
+        for match in self._pattern.finditer(text):
+            if match.start() >= tail_at:
+                break
+            out.append(text[max(at, shown) : max(match.start(), shown)])
+            out.append(MASK)
+            at = match.end()
+        tail_at = max(tail_at, at)
+        out.append(text[max(at, shown) : max(tail_at, shown)])
+        self._held, self._shown = text[tail_at:], max(0, shown - tail_at)
+        return b"".join(out)
+
+    @property
+    def has_held_bytes(self) -> bool:
+        return len(self._held) > self._shown
+
+    def release_short(self) -> bytes:
+        if len(self._held) > SAFE_PREFIX_BYTES:
+            return b""
+        let_go, self._shown = self._held[self._shown :], len(self._held)
+        return let_go
+
+    def close(self) -> bytes:
+        held, shown = self._held, self._shown
+        self._held, self._shown = b"", 0
+        if len(held) <= shown:
+            return b""
+        return held[shown:] if len(held) <= SAFE_PREFIX_BYTES else MASK
+
+    def mask_text(self, text: str) -> str:
+        """A whole text, such as a message."""
+        if not self._secrets:
+            return text
+        return self._pattern.sub(MASK, text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+    def _partial_secret_size(self, text: bytes) -> int:
+        """The length of the longest end of `text` that is a proper beginning of a secret."""
+        longest = 0
+        for secret in self._secrets:
+            for size in range(min(len(secret) - 1, len(text)), longest, -1):
+                if text.endswith(secret[:size]):
+                    longest = size
+                    break
+        return longest
+
+
+def _secret_values(secrets: Iterable[str]) -> list[bytes]:
+    """Longest first, so that a secret that contains another is masked whole.
+
+    A key of many lines counts line by line.
+    """
+    values = {
+        part.encode("utf-8", "surrogateescape")
+        for secret in secrets
+        for part in (secret, *secret.split("\n"))
+    }
+    return sorted((value for value in values if len(value) >= MIN_SECRET_BYTES), key=len, reverse=True)
+
+
+TAIL_BYTES = 2000
+IDLE_S = 0.5
+PARSING_FRACTION = 0.05
+PARSING_BURST_S = 0.5
+
+
+class OutputStream:
+    """Bytes in, frames out.
+
+    Reading metrics from them has a small share of the time and never holds up the pipe.
+    """
+
+    def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
+        self._report = reporter
+        self._mask = mask
+        self._steps = steps
+        self._reader: OutputReader | None = None
+        self._began_at = time.monotonic()
+        self._parsing_s = 0.0
+        self._idle_since = self._began_at
+        self._tail = b""
+        self.script_logs_metrics = False
+        self.script_reports_progress = False
+
+    def feed(self, data: bytes) -> None:
+        clean = self._mask.feed(data)
+        self._idle_since = time.monotonic()
+        if clean:
+            self._forward(clean)
+
+    def tick(self, now: float) -> float:
+        """A prompt without a newline may look like the beginning of a secret; it must not wait for ever."""
+        if self._mask.has_held_bytes and now - self._idle_since >= IDLE_S:
+            self._forward(self._mask.release_short())
+        if self._reader is not None:
+            self._parse(b"")  # what the reader held back to be brief is said while nothing else is
+        return now + IDLE_S
+
+    def close(self) -> None:
+        self._forward(self._mask.close())
+        if self._reader is not None and self._parsing_s != float("inf"):
+            self._report_readings(self._reader.close(time.time()))
+        self._report.flush()
+
+    def last_line(self) -> str:
+        """What the job said last: the most useful thing to show when it failed."""
+        lines = [line.strip() for line in self._tail.replace(b"\r", b"\n").split(b"\n")]
+        said = [line for line in lines if line]
+        return said[-1][-500:].decode("utf-8", "replace") if said else ""
+
+    def _forward(self, clean: bytes) -> None:
+        if not clean:
+            return
+        self._report.write_output(clean)
+        self._tail = (self._tail + clean)[-TAIL_BYTES:]
+        began = time.monotonic()
+        if self._parsing_s <= PARSING_BURST_S + PARSING_FRACTION * (began - self._began_at):
+            self._parse(clean)
+            self._parsing_s += time.monotonic() - began
+        elif self._reader is not None:
+            self._reader.skip_bytes()
+
+    def _parse(self, clean: bytes) -> None:
+        if self._parsing_s == float("inf"):
+            return
+        if self._reader is None:
+            from anygpu.agent.parsers.reader import OutputReader
+
+            self._reader = OutputReader()
+        try:
+            self._report_readings(self._reader.feed(clean, time.time()))
+        except Exception as error:
+            # Reading metrics is a service; a surprise in it must not cost anyone a training run.
+            self._parsing_s = float("inf")
+            self._report.write_line(f"metrics are no longer read from the output: {error!r}")
+
+    def _report_readings(self, readings: list[Any]) -> None:
+        for kind, found in readings:
+            if kind == "progress" and not self.script_reports_progress:
+                self._steps.record(found.get("step"))
+                self._report.update_progress(found)
+            elif kind == "points" and not self.script_logs_metrics:
+                for point in found:
+                    self._steps.record(point[1])
+                self._report.add_points(found)

@@ -1,0 +1,131 @@
+"""The user's process: started in a session of its own, watched, and ended with everything it left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from anygpu.agent.host import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PIPE_BYTES = 2**20
+F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ, which Python names only from 3.10 on
+LEFTOVER_GRACE_S = 5.0
+KILL_COMMAND_TIMEOUT_S = 20.0
+
+
+class CannotStart(Exception):
+    """The command could not be started; the message is for the job's owner."""
+
+
+class JobProcess:
+    """A process group and the pipe that carries its merged stdout and stderr."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: dict[str, str],
+        name: str,
+        held_fds: Sequence[int] = (),
+        ends_with: Sequence[str] = (),
+    ) -> None:
+        """`ends_with`: a command that ends what does not end with this process, such as a container."""
+        self.name = name
+        self._kill_command = list(ends_with)
+        self.pipe, writing = os.pipe()
+        _enlarge_pipe(self.pipe)
+        try:
+            self._popen = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+                pass_fds=tuple(held_fds),
+            )
+        except (OSError, ValueError) as error:
+            os.close(self.pipe)
+            raise CannotStart(_describe_error(argv, cwd, error)) from error
+        finally:
+            os.close(writing)
+        os.set_blocking(self.pipe, False)
+        self.pid = self._popen.pid
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal, or None while it runs."""
+        return self._popen.poll()
+
+    def send_signal(self, number: int) -> None:
+        """To the group, and to every descendant that left it. A group that is gone is no matter."""
+        processes.signal_group(self.pid, number)
+        for pid in processes.find_descendants(self.name, {self.pid}):
+            processes.signal_process(pid, number)
+
+    def kill(self) -> None:
+        """It and everything it started, whatever that does."""
+        run_kill_command(self._kill_command)
+        processes.kill_tree(self.pid, self.name)
+
+    def kill_leftovers(self, grace_s: float) -> None:
+        """What the process left running when it ended: asked, then made, to end.
+
+        Nothing of a job outlives it.
+        """
+        if not self._has_leftovers():
+            return
+        self.send_signal(signal.SIGTERM)
+        until = time.monotonic() + min(grace_s, LEFTOVER_GRACE_S)
+        while self._has_leftovers() and time.monotonic() < until:
+            time.sleep(0.02)
+        self.kill()
+
+    def _has_leftovers(self) -> bool:
+        processes.reap_children({self.pid})
+        return processes.is_group_alive(self.pid) or bool(processes.find_descendants(self.name, {self.pid}))
+
+
+def run_kill_command(command: Sequence[str]) -> None:
+    """What cannot be ended so is ended with its processes, which bear the attempt's name."""
+    if not command:
+        return
+    try:
+        nothing = subprocess.DEVNULL
+        subprocess.run(
+            list(command),
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            timeout=KILL_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+
+
+def _enlarge_pipe(pipe: int) -> None:
+    if sys.platform == "linux":
+        import fcntl
+
+        try:
+            fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)
+        except OSError:
+            return  # a user over its pipe quota keeps the usual 64 KiB
+
+
+def _describe_error(argv: Sequence[str], cwd: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and not os.path.isdir(cwd):
+        return f"the directory to start in does not exist: {cwd}"
+    if isinstance(error, FileNotFoundError):
+        return f"{argv[0]!r} was not found; give its path, or install it on the machine that runs the job"
+    if isinstance(error, PermissionError):
+        return f"{argv[0]!r} may not be executed; chmod +x it, or start it by its interpreter"
+    return f"{argv[0]!r} could not be started: {error}"

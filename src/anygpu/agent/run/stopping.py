@@ -1,0 +1,109 @@
+"""How a job is ended: which steps, when. Pure, so that its tests are tables."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from anygpu.agent.run.preemption import PreemptionNotice
+
+    Step = tuple[float, str]  # when (monotonic), and one of FLAG, TERM, KILL, ABANDON
+
+FLAG, TERM, KILL, ABANDON = "flag", "term", "kill", "abandon"
+ABANDON_AFTER_S = 30.0
+# Of the time a provider leaves: the script's until SIGTERM, until SIGKILL; the rest is for what it saved to get away.
+TERM_FRACTION, KILL_FRACTION = 0.35, 0.5
+REPORT_FRACTION, MAX_REPORT_S = 0.1, 5.0
+SHORT_NOTICE_S = 25.0  # a notice of 30 s has become a little shorter when it is heard
+
+
+class StopRequest:
+    """Why the job is being ended, and what is still to be done about it."""
+
+    __slots__ = ("is_short_notice", "outcome", "publish_until", "reason", "steps", "urgency")
+
+    def __init__(self, outcome: str, reason: str, urgency: int, steps: list[Step]) -> None:
+        self.outcome = outcome
+        self.reason = reason
+        self.urgency = urgency
+        self.steps = steps
+        self.publish_until: float | None = (
+            None  # when everything that is to be saved must have been published
+        )
+        self.is_short_notice = False  # there may be no time to wait for what the script saves now
+
+    def take_due(self, now: float) -> list[str]:
+        ready = [action for at, action in self.steps if at <= now]
+        self.steps = [(at, action) for at, action in self.steps if at > now]
+        return ready
+
+    @property
+    def next_at(self) -> float | None:
+        return self.steps[0][0] if self.steps else None
+
+
+def order_stop(order: dict[str, Any], now: float, grace_s: float) -> StopRequest:
+    if order["kind"] == "cancel":
+        return StopRequest("cancelled", "cancel", 3, _immediate_steps(now, grace_s))
+    reason = str(order.get("reason") or "stop")
+    return StopRequest(
+        "timeout" if reason == "timeout" else "stopped", reason, 1, _graceful_steps(now, grace_s)
+    )
+
+
+def timeout_stop(now: float, grace_s: float) -> StopRequest:
+    return StopRequest("timeout", "timeout", 1, _graceful_steps(now, grace_s))
+
+
+def lost_lease_stop(now: float, grace_s: float) -> StopRequest:
+    return StopRequest(
+        "lease_lost",
+        "the server could not be reached until the lease ended",
+        4,
+        _immediate_steps(now, grace_s),
+    )
+
+
+def rejection_stop(now: float, grace_s: float, said: str) -> StopRequest:
+    return StopRequest(
+        "lease_lost", f"the server no longer knows this attempt: {said}", 4, _immediate_steps(now, grace_s)
+    )
+
+
+def signal_stop(now: float, grace_s: float) -> StopRequest:
+    """The machine is going away, or its backend ends us.
+
+    There is little time, and a checkpoint is worth it.
+    """
+    return StopRequest("stopped", "preempt", 1, _graceful_steps(now, grace_s))
+
+
+def preemption_stop(now: float, notice: PreemptionNotice) -> StopRequest:
+    """The provider has said when the machine goes. The script is asked, then made, to leave time for the uploads."""
+    left_s = max(0.0, notice.at - now)
+    steps = [
+        (now, FLAG),
+        (now + left_s * TERM_FRACTION, TERM),
+        (now + left_s * KILL_FRACTION, KILL),
+        (notice.at + ABANDON_AFTER_S, ABANDON),
+    ]
+    stop = StopRequest(
+        "stopped", f"preempt: the machine is taken back in {left_s:.0f} s; {notice.source}", 2, steps
+    )
+    stop.publish_until = notice.at - min(left_s * REPORT_FRACTION, MAX_REPORT_S)
+    stop.is_short_notice = left_s < SHORT_NOTICE_S
+    return stop
+
+
+def _graceful_steps(now: float, grace_s: float) -> list[Step]:
+    return [
+        (now, FLAG),
+        (now + grace_s, TERM),
+        (now + 2 * grace_s, KILL),
+        (now + 2 * grace_s + ABANDON_AFTER_S, ABANDON),
+    ]
+
+
+def _immediate_steps(now: float, grace_s: float) -> list[Step]:
+    return [(now, FLAG), (now, TERM), (now + grace_s, KILL), (now + grace_s + ABANDON_AFTER_S, ABANDON)]

@@ -1,0 +1,128 @@
+"""Cancel, stop, timeout; scripts that ignore, fork or daemonise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.test_sender import alive, until
+
+Play = Callable[..., Agent]
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+FORKING = """
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        break
+os.write(1, b"%d\\n" % os.getpid())
+time.sleep(60)
+"""
+
+DAEMONISING = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.close(0); os.close(1); os.close(2)
+        open(os.environ["ANYGPU_DIR"] + "/daemon", "w").write(str(os.getpid()))
+        time.sleep(60)
+    os._exit(0)
+while not os.path.exists(os.environ["ANYGPU_DIR"] + "/daemon"): time.sleep(0.01)
+"""
+
+
+def pids(agent: Agent, count: int) -> list[int]:
+    agent.server.wait_for(lambda: agent.server.log.count(b"\n") >= count)
+    return [int(line) for line in agent.server.log.split(b"\n")[:count]]
+
+
+def test_cancel_acts_at_once_and_a_script_that_ignores_it_is_killed(play: Play) -> None:
+    agent = play({"code": STUBBORN, "grace_s": 0.3}, heartbeat_s=20)
+    agent.start()
+    [pid] = pids(agent, 1)
+    time.sleep(0.2)
+    began = time.monotonic()
+    agent.server.order({"kind": "cancel"})
+    assert agent.finish() == 0
+    assert time.monotonic() - began < 15  # not at the next heartbeat, which is 20 s away
+    assert not alive(pid)
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("cancelled", 9)
+
+
+def test_every_process_a_script_forked_is_ended_with_it(play: Play) -> None:
+    agent = play({"code": FORKING, "grace_s": 0.5})
+    agent.start()
+    found = pids(agent, 4)
+    agent.server.order({"kind": "cancel"})
+    assert agent.finish() == 0
+    assert not any(alive(pid) for pid in found)
+
+
+def test_a_daemonised_child_does_not_outlive_the_job(play: Play) -> None:
+    agent = play({"code": DAEMONISING, "grace_s": 0.5})
+    assert agent.run() == 0
+    pid = int((agent.directory / "channel" / "daemon").read_text())
+    until(lambda: not alive(pid))
+    assert agent.server.end is not None
+    assert agent.server.end["exit_code"] == 0
+
+
+def test_a_child_that_keeps_the_output_open_does_not_keep_the_job_open(play: Play) -> None:
+    agent = play({"shell": "sleep 60 & echo done", "grace_s": 0.5})
+    began = time.monotonic()
+    assert agent.run() == 0
+    assert time.monotonic() - began < 30  # not when the child ends, which is a minute away
+    assert bytes(agent.server.log) == b"done\n"
+
+
+def test_a_stop_lets_the_script_save_and_publishes_what_it_saved(play: Play) -> None:
+    code = """
+import anygpu, pathlib, time
+print("on", flush=True)
+step = 0
+while not anygpu.should_stop():
+    step += 1
+    anygpu.log(loss=1 / step, step=step)
+    time.sleep(0.02)
+pathlib.Path("last.pt").write_bytes(b"state")
+anygpu.checkpoint("last.pt", step=step)
+"""
+    agent = play({"code": code, "grace_s": 5})
+    agent.start()
+    agent.server.wait_for(lambda: len(agent.server.points()) > 3)
+    agent.server.order({"kind": "stop", "reason": "budget"})
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["message"]) == ("stopped", "budget")
+    [number] = [one for one in agent.server.committed if one in agent.server.checkpoints]
+    saved = agent.server.checkpoints[number]
+    assert saved["step"] == agent.server.end["step"] == agent.server.points()[-1][1]
+    assert agent.server.blobs[saved["files"][0]["sha256"]] == b"state"
+
+
+def test_a_timeout_ends_a_job_that_does_not_stop_by_itself(play: Play) -> None:
+    agent = play({"code": STUBBORN, "grace_s": 0.2, "timeout_s": 0.5})
+    assert agent.run() == 0
+    assert agent.server.end is not None
+    assert agent.server.end["outcome"] == "timeout"
+    assert not alive(int(agent.server.log.split(b"\n")[0]))
+
+
+def test_cancel_during_the_set_up_ends_the_set_up(play: Play) -> None:
+    agent = play({"setup": ["echo $$; sleep 60"], "code": "print('never')", "grace_s": 0.3})
+    agent.start()
+    agent.server.wait_for(lambda: agent.server.log.count(b"\n") >= 2)
+    agent.server.order({"kind": "cancel"})
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert agent.server.end["outcome"] == "cancelled"
+    assert b"never" not in agent.server.log

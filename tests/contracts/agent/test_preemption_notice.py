@@ -1,0 +1,149 @@
+"""The provider takes the machine back, and says so some seconds before."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.metadata_service import MetadataService
+from tests.contracts.agent.test_upload import content, results, saved
+
+Play = Callable[..., Agent]
+
+SAVING = """
+import anygpu, pathlib, time
+print("on", flush=True)
+while not anygpu.should_stop():
+    time.sleep(0.02)
+pathlib.Path("last.pt").write_bytes(b"state")
+anygpu.checkpoint("last.pt", step=7)
+print("saved")
+"""
+STUBBORN = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path("ckpt").mkdir()
+pathlib.Path("ckpt/last.pt").write_bytes(b"what is there")
+print("on", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def metadata() -> Iterator[MetadataService]:
+    with MetadataService().listening() as service:
+        yield service
+
+
+def watching(agent: Agent, kind: str) -> None:
+    ticket = agent.directory / "ticket.json"
+    ticket.write_text(json.dumps({**json.loads(ticket.read_text()), "notices": kind}))
+
+
+def is_on(agent: Agent) -> Callable[[], bool]:
+    return lambda: agent.server.log.startswith(b"on\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "evidence"),
+    [
+        ("aws", 'AWS spot/instance-action says {"action": "terminate"'),
+        ("gcp", "Google instance/preempted is TRUE"),
+        ("azure", "Azure scheduled event e2: Preempt, not before"),
+    ],
+)
+def test_a_notice_lets_the_script_save_and_its_checkpoint_is_published(
+    play: Play, metadata: MetadataService, kind: str, evidence: str
+) -> None:
+    agent = play({"code": SAVING})
+    watching(agent, kind)
+    agent.start(**metadata.env)
+    agent.server.wait_for(is_on(agent))
+    metadata.take_back(60)
+    assert agent.finish() == 0
+    assert [(one["step"], content(agent.server, one["files"][0])) for one in saved(agent.server)] == [
+        (7, b"state")
+    ]
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
+    assert agent.server.end["message"].startswith("preempt: the machine is taken back in ")
+    assert evidence in agent.server.end["message"]
+    assert evidence.encode() in agent.server.log
+
+
+def test_a_script_that_ignores_a_short_notice_is_ended_and_what_was_there_is_published(
+    play: Play, metadata: MetadataService
+) -> None:
+    agent = play({"code": STUBBORN, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 600}, "grace_s": 30})
+    watching(agent, "aws")
+    agent.start(**metadata.env)
+    agent.server.wait_for(is_on(agent))
+    metadata.take_back(6)
+    gone_at = metadata.gone_at
+    assert gone_at is not None
+    assert agent.finish() == 0
+    assert time.time() < gone_at
+    assert [content(agent.server, one["files"][0]) for one in saved(agent.server)] == [b"what is there"]
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("stopped", 9)
+
+
+def test_checkpoints_go_before_results_when_time_is_short(play: Play, metadata: MetadataService) -> None:
+    code = SAVING.replace(
+        "while not",
+        "pathlib.Path('big.bin').write_bytes(b'b' * 3000000)\nanygpu.artifact('big.bin')\nwhile not",
+    )
+    agent = play({"code": code, "outputs": ["last.pt"]})
+    watching(agent, "gcp")
+
+    def slow_results(path: str, count: int) -> None:
+        if path == "/agent/v1/artifacts" and not saved(agent.server):
+            time.sleep(0.3)
+
+    agent.server.fault = slow_results
+    agent.start(**metadata.env)
+    agent.server.wait_for(is_on(agent))
+    metadata.take_back(30)
+    assert agent.finish() == 0
+    kinds = [
+        "checkpoint" if number in agent.server.checkpoints else "result" for number in agent.server.committed
+    ]
+    assert kinds.index("checkpoint") <= 1, "at most the result that was already on its way came first"
+    assert set(results(agent.server)) == {"big.bin", "last.pt"}
+
+
+def test_a_job_whose_results_did_not_get_away_is_not_told_as_done(
+    play: Play, metadata: MetadataService
+) -> None:
+    agent = play(
+        {"code": "print('on', flush=True)\nopen('big.bin', 'wb').write(b'b' * 1000)", "outputs": ["big.bin"]}
+    )
+    watching(agent, "aws")
+    agent.server.fault = lambda path, count: "500" if path == "/agent/v1/artifacts" else None
+    agent.start(**metadata.env)
+    agent.server.wait_for(is_on(agent))
+    metadata.take_back(2)
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
+
+
+def test_a_notice_during_the_preparation_ends_it(play: Play, metadata: MetadataService) -> None:
+    agent = play({"setup": ["echo on; sleep 60"], "code": "print('never')"})
+    watching(agent, "gcp")
+    agent.start(**metadata.env)
+    agent.server.wait_for(lambda: b"\non\n" in agent.server.log)
+    metadata.take_back(30)
+    assert agent.finish() == 0
+    assert agent.server.end is not None
+    assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", None)
+
+
+def test_where_no_notice_is_given_nobody_is_asked(play: Play, metadata: MetadataService) -> None:
+    agent = play({"code": "import time\ntime.sleep(0.3)"})
+    watching(agent, "")
+    assert agent.run(**metadata.env) == 0
+    assert metadata.asked == []

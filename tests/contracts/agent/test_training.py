@@ -1,0 +1,129 @@
+"""Output in every shape, secrets in it, and what the script says through `import anygpu`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.test_sender import until
+
+Play = Callable[..., Agent]
+
+
+def test_bytes_that_are_no_text_arrive_as_they_were(play: Play) -> None:
+    agent = play({"code": "import os\nos.write(1, bytes(range(256)) * 1000)"})
+    assert agent.run() == 0
+    assert bytes(agent.server.log) == bytes(range(256)) * 1000
+
+
+def test_a_secret_cut_into_writes_is_masked(play: Play) -> None:
+    code = """
+import os, time
+secret = os.environ["TOKEN"]
+for part in ("key=", secret[:2], secret[2:9], secret[9:], "; again " + secret + " and " + secret[:6]):
+    os.write(1, part.encode())
+    time.sleep(0.15)
+"""
+    agent = play({"code": code, "secrets": {"TOKEN": "sk-0123456789abcdef"}})
+    assert agent.run() == 0
+    assert bytes(agent.server.log) == b"key=***; again *** and ***"
+
+
+def test_the_job_sees_nothing_that_happens_to_lie_in_the_agents_environment(play: Play) -> None:
+    names = ("AWS_SECRET_ACCESS_KEY", "A", "HF_TOKEN", "CUDA_VISIBLE_DEVICES")
+    code = f"import os\nprint(sorted(name for name in os.environ if name in {names}))"
+    agent = play({"code": code, "env": {"A": "b"}, "secrets": {"HF_TOKEN": "hf_value"}})
+    assert agent.run(AWS_SECRET_ACCESS_KEY="leak", CUDA_VISIBLE_DEVICES="1") == 0
+    assert bytes(agent.server.log) == b"['A', 'CUDA_VISIBLE_DEVICES', 'HF_TOKEN']\n"
+
+
+def test_points_survive_the_sigkill_of_the_trainer(play: Play) -> None:
+    code = """
+import anygpu, os, signal
+for step in range(1000):
+    anygpu.log(loss=1.0 / (step + 1), step=step)
+anygpu.log({"odd": float("nan"), "big": float("inf")}, step=1000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    agent = play({"code": code})
+    assert agent.run() == 0
+    points = agent.server.points()
+    assert [point[1] for point in points if point[0] == "loss"] == list(range(1000))
+    assert points[-2][3] == "NaN"
+    assert points[-1][3] == "Infinity"
+    assert agent.server.end is not None
+    assert (agent.server.end["signal"], agent.server.end["metric_points"]) == (9, 1002)
+    assert agent.server.end["step"] == 1000
+
+
+def test_metrics_of_a_script_that_knows_nothing_of_anygpu_are_read_from_its_output(play: Play) -> None:
+    agent = play({"code": "for e in range(1, 4): print(f'Epoch: {e}/3 loss={1/e:.3f} acc: 0.9', flush=True)"})
+    assert agent.run() == 0
+    losses = [point[3] for point in agent.server.points() if point[0] == "loss"]
+    assert losses == [1.0, 0.5, 0.333]
+    assert agent.server.of_kind("progress")[-1]["epoch"] == 3
+
+
+def test_a_script_that_logs_is_not_also_read(play: Play) -> None:
+    code = """
+import anygpu, time
+for epoch in range(1, 4):
+    anygpu.log(loss=epoch, step=epoch)
+    time.sleep(0.1)
+    print(f"Epoch: {epoch}/3 loss=9", flush=True)
+"""
+    agent = play({"code": code})
+    assert agent.run() == 0
+    assert [point[3] for point in agent.server.points()] == [1.0, 2.0, 3.0]
+
+
+def test_more_output_than_the_spool_holds_keeps_both_ends_and_says_what_is_missing(play: Play) -> None:
+    code = """
+import sys, anygpu, time
+print("first line", flush=True)
+time.sleep(0.3)
+line = "x" * 99 + "\\n"
+for i in range(60):
+    sys.stdout.write(line * 10_000)
+    anygpu.log(i=i, step=i)
+open("written", "w").close()
+print("last line")
+"""
+    agent = play({"code": code, "spool_limit_bytes": 4_000_000}, lease_s=60)
+    agent.start()
+    agent.server.wait_for(lambda: bytes(agent.server.log).startswith(b"first line"))
+    agent.server.stop()
+    until((agent.directory / "work" / "written").exists, timeout_s=50)
+    agent.server.listen()
+    assert agent.finish() == 0
+    log = bytes(agent.server.log)
+    assert len(log) < 10_000_000
+    assert log.endswith(b"last line\n")
+    assert b"bytes of output were dropped here: the server was away" in log
+    assert [point[1] for point in agent.server.points()] == list(range(60))
+    assert agent.server.end is not None
+    assert agent.server.end["log_bytes"] == len(log)
+
+
+def test_the_first_line_leaves_within_a_blink(play: Play) -> None:
+    """Printed to stored at the server; the bound is generous because test machines are busy."""
+    code = "import time\ntime.sleep(0.3)\nprint(repr(time.monotonic()), flush=True)\ntime.sleep(0.5)"
+    took = []
+    for _ in range(3):
+        agent = play({"code": code}, report_every_s=5)
+        assert agent.run() == 0
+        kinds = [frame["kind"] for frame in agent.server.frames]
+        arrived = agent.server.arrived_at[kinds.index("log")]
+        took.append(arrived - float(agent.server.log))
+    assert min(took) < 2.5  # not at the next report, which is 5 s away
+
+
+def test_telemetry_says_how_the_machine_is(play: Play) -> None:
+    agent = play({"code": "import time\ntime.sleep(2.5)"}, telemetry_every_s=0.5)
+    assert agent.run() == 0
+    measured = agent.server.of_kind("telemetry")[-1]
+    assert 0 <= measured["cpu"] <= 1
+    assert measured["memory"]["total"] > measured["memory"]["used"] > 0
+    assert measured["disk"]["total"] > 0
+    assert math.isfinite(measured["at"])

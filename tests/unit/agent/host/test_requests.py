@@ -1,0 +1,35 @@
+"""Requests of a server, handled on the machine without SSH."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anygpu.agent
+from anygpu.agent.host import requests
+
+
+def test_the_names_of_attempts_cannot_lead_out_of_their_directory(tmp_path: Path) -> None:
+    for name in ("../x", ".hidden", ""):
+        with pytest.raises(OSError, match="not an attempt's name"):
+            requests.handle_request(str(tmp_path), "agent.pyz", {"do": "kill", "target": name}, print)
+
+
+@pytest.mark.parametrize("words", [["--check"], ["--list"], ["--kill", "anygpu-none-1"]])
+def test_a_subcommand_prints_one_line_of_json(words: list[str], tmp_path: Path) -> None:
+    agent = Path(anygpu.agent.__file__).with_name("__main__.py")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", agent, *words],
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        check=True,
+    )
+    (line,) = done.stdout.splitlines()
+    assert set(json.loads(line)) & {"names", "gone"}
+
+
+def test_a_subcommand_without_its_directory_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert requests.main(["--start"]) == 2
+    assert "--start needs a directory or a name" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""Metrics and progress reported by a script, and the steps they belong to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from anygpu.agent.run.metrics import ScriptReports, StepHistory
+
+
+def test_a_file_belongs_to_the_step_at_which_it_was_written() -> None:
+    steps = StepHistory(first=10)
+    for step in range(11, 21):
+        steps.record(step, at=1000.0 + step)
+    assert steps.step_at(1015.5) == 15
+    assert steps.step_at(5.0) == 10
+    assert steps.latest == 20
+
+
+def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    path.write_bytes(
+        b'{"m": {"a": 1}, "t": 5, "s": 3}\ngarbage\n[]\n{"m": {"a": "x"}, "t": 1}\n{"m": {"b": NaN}, "t": 6}\n{"m"'
+    )
+    points = ScriptReports(str(path), StepHistory())
+    found: list[Any] = []
+    points.on_points = found.extend
+    points.read()
+    assert [point[:3] for point in found] == [("a", 3, 5.0), ("b", 1, 6.0)]
+    assert points.malformed_lines == 3
+    with path.open("ab") as file:
+        file.write(b': {"a": 2}, "t": 7}\n')
+    points.read()
+    assert found[-1] == ("a", 4, 7.0, 2.0)
+
+
+def test_what_a_script_leaves_out_of_its_progress_keeps_its_value(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    path.write_text('{"p": {"epoch": 1, "epochs": 9, "step": 10}}\n{"p": {"step": 11, "steps": 90}}\n')
+    points = ScriptReports(str(path), StepHistory())
+    told: list[Any] = []
+    points.on_progress = told.append
+    points.read()
+    assert told[-1] == {"epoch": 1, "epochs": 9, "step": 11, "steps": 90}

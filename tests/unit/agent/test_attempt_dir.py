@@ -1,0 +1,44 @@
+"""The directory of an attempt."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from anygpu.agent.attempt_dir import DAY_S, remove_old_attempts
+
+NOW = 1_800_000_000.0
+
+
+def an_attempt(attempts: Path, name: str, age_s: float, *files: str) -> Path:
+    directory = attempts / name
+    directory.mkdir(parents=True)
+    for file in ("agent.json", *files):
+        (directory / file).write_text("{}")
+        os.utime(directory / file, (NOW - age_s, NOW - age_s))
+    os.utime(directory, (NOW - age_s, NOW - age_s))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("age_s", "files", "alive", "removed"),
+    [
+        (2 * DAY_S, (), set(), True),
+        (0.5 * DAY_S, (), set(), False),
+        (2 * DAY_S, (), {"anygpu-a-1"}, False),
+        (2 * DAY_S, ("work.json",), set(), False),
+        (31 * DAY_S, ("work.json",), set(), True),
+    ],
+)
+def test_old_directories_of_ended_attempts_are_removed(
+    tmp_path: Path, age_s: float, files: tuple[str, ...], alive: set[str], removed: bool
+) -> None:
+    directory = an_attempt(tmp_path, "anygpu-a-1", age_s, *files)
+    (tmp_path / "cpu-0.lock").touch()
+    assert remove_old_attempts(str(tmp_path), alive, NOW) == (["anygpu-a-1"] if removed else [])
+    assert directory.exists() != removed
+    assert (tmp_path / "cpu-0.lock").exists()
+
+
+def test_a_missing_directory_of_attempts_is_empty(tmp_path: Path) -> None:
+    assert remove_old_attempts(str(tmp_path / "nowhere"), []) == []
