@@ -2,8 +2,10 @@
 
 import gc
 import os
+import shutil
 import signal
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ for name in [name for name in os.environ if name.startswith("ANYGPU_")]:
     del os.environ[name]
 
 _connect = socket.socket.connect
+PROGRAM_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
+NOT_INSTALLED = "is not installed"
 
 
 def _only_loopback(self: socket.socket, address: Any) -> None:
@@ -64,6 +68,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that none is left to one worker at the end."""
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs_program"):
+        if shutil.which(mark.args[0], path=PROGRAM_PATH) is None:
+            pytest.skip(f"{mark.args[0]} {NOT_INSTALLED}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the programs that were missing, and how many tests were skipped for each."""
+    missing: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        if reason.endswith(NOT_INSTALLED):
+            missing[reason.removeprefix("Skipped: ").removesuffix(f" {NOT_INSTALLED}")] += 1
+    for program, count in sorted(missing.items()):
+        terminalreporter.write_line(f"{program} {NOT_INSTALLED}: {count} tests that need it were skipped.")
 
 
 def pytest_collection_finish() -> None:
