@@ -11,8 +11,7 @@ import random
 import re
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import asyncssh
 import uvloop
@@ -20,11 +19,11 @@ import uvloop
 from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.cloudsim.cloud import CapacityLimits
 from anygpu.cloudsim.instance import Instance
-from anygpu.cloudsim.machine import user_data as userdata
 from anygpu.cloudsim.machine.directory import public_key
 from anygpu.cloudsim.machine.network import MachineNetwork
 from anygpu.cloudsim.machine.real import host_key_block
-from anygpu.cloudsim.machine.ssh_server import KeyLogin, new_host_key
+from anygpu.cloudsim.machine.ssh_server import AsyncsshServer, new_host_key
+from anygpu.cloudsim.machine.user_data import parse_user_data
 from bench.stub_agent import StubAgent
 
 SSH_PORT, BOOT_S = 2422, 2.0
@@ -42,10 +41,9 @@ class StubMachine:
         self.host_key = self.console = ""
 
     async def boot(self) -> None:
-        start = userdata.parse_user_data(self._instance.order.user_data)
-        self._keys = {public_key(key) for key in (*self._instance.order.public_keys, *start.keys)}
-        private, self.host_key = new_host_key(f"root@{self._instance.id}")
-        self._private = asyncssh.import_private_key(private)
+        user_data = parse_user_data(self._instance.order.user_data)
+        self._keys = {public_key(key) for key in (*self._instance.order.public_keys, *user_data.keys)}
+        self._private, self.host_key = new_host_key(f"root@{self._instance.id}")
         self.console = host_key_block(self.host_key, self._instance.id)
 
     async def halt(self) -> None:
@@ -56,22 +54,8 @@ class StubMachine:
         """There is no disk."""
 
     async def listen(self, address: str) -> None:
-        await asyncssh.listen(
-            address,
-            SSH_PORT,
-            tunnel=cast("Any", self),
-            server_factory=lambda: KeyLogin(lambda: self._keys),
-            server_host_keys=[self._private],
-            process_factory=self._doors.serve,
-            encoding=None,
-            config=None,
-        )
-
-    async def create_server(
-        self, factory: Callable[[str, int], asyncio.Protocol], host: str, port: int
-    ) -> asyncio.Server:
-        """As asyncssh asks a tunnel for one: the gate stands before it."""
-        return await self._gate.listen(host, port, lambda: factory("", 0))
+        server = AsyncsshServer(self._gate, self._private, lambda: self._keys, self._doors.serve)
+        await server.listen(address, SSH_PORT)
 
     async def stop_listening(self, address: str) -> None:
         self._gate.stop_listening(address)

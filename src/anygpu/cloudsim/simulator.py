@@ -153,7 +153,7 @@ class CloudSim:
             self._reaper,
             self.clock,
             open_metadata=self._open_metadata,
-            shut_metadata=self._metadata_listener.stop_listening,
+            close_metadata=self._metadata_listener.stop_listening,
             openssh=self.options.sshd,
         )
 

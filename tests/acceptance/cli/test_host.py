@@ -11,14 +11,14 @@ import pytest
 from tests.acceptance.cli.conftest import Shell
 
 from anygpu.backends.ssh.keys import attempt_key
-from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, open_ssh_host
+from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
 
 SCRIPT = ("import anygpu, os, pathlib", "anygpu.log(loss=0.5)", "print('ran in', os.environ['HOME'])")
 
 
 @pytest.fixture
 async def box(tmp_path: Path) -> AsyncIterator[SshTestHost]:
-    async with open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as made:
+    async with open_ssh_host(BEST_SERVER, tmp_path / "box") as made:
         (tmp_path / "id").write_text(made.key.private_openssh)
         (tmp_path / "id").chmod(0o600)
         yield made

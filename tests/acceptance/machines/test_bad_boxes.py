@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.machines.cloud import Server
 
 from anygpu.backends.ssh.keys import attempt_key
-from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, open_ssh_host
+from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, open_ssh_host
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -61,7 +61,7 @@ async def told(server: Server, name: str, job_id: str) -> list[str]:
 async def test_a_wrong_key_is_told_with_where_it_belongs(server: Server, tmp_path: Path) -> None:
     wrong = attempt_key(b"somebody else's", "person").private_openssh
     async with (
-        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
+        open_ssh_host(BEST_SERVER, tmp_path / "box") as box,
         configured(server, "locked", box, wrong) as job_id,
     ):
         for text in await told(server, "locked", job_id):
@@ -74,7 +74,7 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
 ) -> None:
     known = attempt_key(b"a box's own", "before it was reinstalled").public_openssh
     async with (
-        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
+        open_ssh_host(BEST_SERVER, tmp_path / "box") as box,
         configured(server, "changed", box, box.key.private_openssh, host_keys=[known]) as job_id,
     ):
         for text in await told(server, "changed", job_id):
@@ -85,7 +85,7 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
 
 async def test_a_box_without_python_is_told_how_to_get_one(server: Server, tmp_path: Path) -> None:
     async with (
-        open_ssh_host(SSH_SERVERS[-1], tmp_path / "box") as box,
+        open_ssh_host(BEST_SERVER, tmp_path / "box") as box,
         configured(server, "bare", box, box.key.private_openssh, python="python-that-is-not-there") as job_id,
     ):
         for text in await told(server, "bare", job_id):

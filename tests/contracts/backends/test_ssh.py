@@ -27,7 +27,7 @@ from anygpu.testing.contracts.backend import (
 )
 from anygpu.testing.servers.agent_listener import AgentListener
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
-from anygpu.testing.servers.ssh_host import SSH_SERVERS, SshTestHost, free_port, open_ssh_host
+from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, free_port, open_ssh_host
 
 QUICK = SshTiming(tries=2, between_s=0.1, connect_s=5, keepalive_s=1, again_most_s=0.4)
 
@@ -68,7 +68,7 @@ def work() -> dict[str, object]:
     return {"shell": "sleep 1000"}
 
 
-@pytest.fixture(params=SSH_SERVERS[-1:])
+@pytest.fixture(params=[BEST_SERVER])
 async def place(
     request: pytest.FixtureRequest, tmp_path: Path, work: dict[str, object]
 ) -> AsyncIterator[SshPlace]:

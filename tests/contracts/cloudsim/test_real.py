@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -17,13 +16,17 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.cloudsim.apis.ec2 import VENDOR
 from anygpu.cloudsim.instance import Instance, InstanceOrder, InstanceState
 from anygpu.cloudsim.machine.processes import find_processes
+from anygpu.testing.servers.ssh_host import SSHD
 
-SERVERS = [path for path in ("", shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")) if path is not None]
+SERVERS = [
+    pytest.param("", id="asyncssh"),
+    pytest.param(str(SSHD), id="openssh", marks=pytest.mark.needs_program("sshd")),
+]
 MINE = asyncssh.generate_private_key("ssh-ed25519")
 USER = os.environ.get("USER", "root")  # OpenSSH lets in only users it knows
 
 
-@pytest.fixture(params=SERVERS, ids=lambda path: "openssh" if path else "asyncssh")
+@pytest.fixture(params=SERVERS)
 async def sim(request: pytest.FixtureRequest) -> AsyncIterator[CloudSim]:
     options = SimOptions(timing=CloudTiming(boot_s=0.05, ending_s=0.05), sshd=request.param)
     async with CloudSim(options) as running:

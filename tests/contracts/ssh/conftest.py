@@ -9,7 +9,7 @@ from tests.contracts.ssh.line import Line
 from anygpu.agent.host import processes
 from anygpu.testing.servers.agent_listener import AgentListener
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
-from anygpu.testing.servers.ssh_host import SSH_SERVERS, open_ssh_host
+from anygpu.testing.servers.ssh_host import BEST_SERVER, ServerKind, open_ssh_host
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def work() -> dict[str, object]:
     return {"shell": "sleep 1000"}
 
 
-@pytest.fixture(params=SSH_SERVERS[-1:])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture
+def kind() -> ServerKind:
+    return BEST_SERVER
 
 
 @pytest.fixture
-async def line(kind: str, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[Line]:
+async def line(kind: ServerKind, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[Line]:
     with AgentListener(work) as listener:
         async with open_ssh_host(kind, tmp_path / "home") as box, CuttableProxy(box.port) as wire:
             made = Line(tmp_path, box, wire, listener)

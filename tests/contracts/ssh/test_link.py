@@ -12,10 +12,11 @@ from tests.contracts.ssh.line import Line, eventually
 from anygpu.agent.host import processes
 from anygpu.backends.ssh.archive import built
 from anygpu.backends.ssh.link import LinkState
-from anygpu.testing.servers.ssh_host import SSH_SERVERS
 
 
-@pytest.mark.parametrize("kind", SSH_SERVERS)
+@pytest.mark.parametrize(
+    "kind", ["asyncssh", pytest.param("openssh", marks=pytest.mark.needs_program("sshd"))]
+)
 class TestEverySshServer:
     async def test_a_new_machine_gets_the_agent_and_claims_through_the_tunnel(self, line: Line) -> None:
         link = line.link(notices="aws")

@@ -141,7 +141,7 @@ class TestNoTunnel:
         return "asyncssh"
 
     async def test_a_server_that_allows_no_tunnel_is_told_which_setting(self, line: Line) -> None:
-        line.box.forwarding = False
+        line.box.allows_forwarding = False
         code, message = await failure_of(line, line.link())
         assert code == "tunnel_refused"
         assert "AllowTcpForwarding" in message

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,13 +29,13 @@ METADATA_PORT = 1338  # of each machine's internal address
 PublicKey = tuple[str, ...]  # key type and key data
 
 
-def public_key(connection: str) -> PublicKey:
-    return tuple(connection.split()[:2])
+def public_key(line: str) -> PublicKey:
+    return tuple(line.split()[:2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineHost:
-    """The directory, ports and environment that all machines share."""
+    """The directory and SSH port that all machines share."""
 
     directory: Path
     ssh_port: int
@@ -52,25 +53,20 @@ class MachineHost:
 
 
 class MachineDirectory:
-    """A machine's directory: home, temporary files, boot log."""
+    """A machine's directory: home, temporary files, boot log. Its processes get `variables` in their environment."""
 
-    def __init__(self, host: MachineHost, instance: Instance) -> None:
-        self.host = host
-        self.path = host.directory / "machines" / instance.id
+    def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
+        self.path = path
         self.home = self.path / "home"
         self.log = self.path / "cloud-init-output.log"
         self.file_size_limit = self.path / "limit"  # in KiB, read by sshd's login script
         self.authorized_keys = self.home / ".ssh" / "authorized_keys"
-        self._instance = instance
+        self._variables = variables
 
     def read_authorized_keys(self) -> set[PublicKey]:
         """Read the authorized keys. Called at each login, so that keys added on the machine are accepted."""
         lines = self.authorized_keys.read_text().splitlines()
-        return {
-            public_key(connection)
-            for connection in lines
-            if connection.strip() and not connection.startswith("#")
-        }
+        return {public_key(line) for line in lines if line.strip() and not line.startswith("#")}
 
     def create(self, keys: tuple[str, ...]) -> None:
         self.authorized_keys.parent.mkdir(parents=True, mode=0o700)
@@ -79,23 +75,30 @@ class MachineDirectory:
         self.authorized_keys.chmod(0o600)
 
     def env(self, user: str = "root") -> dict[str, str]:
-        metadata = f"{self._instance.internal_ip}:{METADATA_PORT}"
-        path = [str(self.host.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
         return {
             **_inherited_variables(),
             MACHINE_VARIABLE: str(self.path),
             "HOME": str(self.home),
-            "PATH": os.pathsep.join(path),
             "TMPDIR": str(self.path / "tmp"),
             "SHELL": shell(),
             "USER": user,
             "LOGNAME": user,
-            "ANYGPU_SIM_METADATA": f"http://{metadata}",
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{metadata}",
-            "GCE_METADATA_HOST": metadata,
-            "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{metadata}",
-            **self._instance.order.env,
+            **self._variables,
         }
+
+
+def instance_variables(host: MachineHost, instance: Instance) -> dict[str, str]:
+    """Return the variables of an instance's processes: PATH, metadata service, and those of its order."""
+    metadata = f"{instance.internal_ip}:{METADATA_PORT}"
+    path = [str(host.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        "PATH": os.pathsep.join(path),
+        "ANYGPU_SIM_METADATA": f"http://{metadata}",
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{metadata}",
+        "GCE_METADATA_HOST": metadata,
+        "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{metadata}",
+        **instance.order.env,
+    }
 
 
 def shell() -> str:

@@ -5,6 +5,7 @@ sshd accepts only users of this computer, and without root only the user who run
 
 import asyncio
 import contextlib
+import os
 import shlex
 import socket
 import subprocess
@@ -30,16 +31,16 @@ class OpenSshServer:
     def __init__(
         self,
         sshd: str,
-        place: MachineDirectory,
+        machine_directory: MachineDirectory,
         network: MachineNetwork,
         sessions: SshSessions,
         host_key: str,
     ) -> None:
         self._sshd = sshd
-        self._machine_directory = place
+        self._machine_directory = machine_directory
         self._network = network
-        self._sessions = sessions
-        self._directory = place.path / "sshd"
+        self.sessions = sessions
+        self._directory = machine_directory.path / "sshd"
         self._write(host_key)
 
     async def listen(self, host: str, port: int) -> None:
@@ -48,12 +49,14 @@ class OpenSshServer:
     def start_sshd(self, end: socket.socket) -> "subprocess.Popen[bytes]":
         argv = [self._sshd, "-i", "-e", "-f", str(self._directory / "config")]
         with (self._directory / "log").open("ab") as log:
-            return self._sessions.start(
+            return self.sessions.start(
                 argv, self._machine_directory.env(), stdin=end.fileno(), stdout=end.fileno(), stderr=log
             )
 
     def _write(self, host_key: str) -> None:
-        self._directory.mkdir(mode=0o700)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        if os.getuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)  # sshd does not start as root without it
         _write_private(self._directory / "host_key", host_key, 0o600)
         enter = LOGIN_SCRIPT.format(limit=self._machine_directory.file_size_limit, shell=shell())
         _write_private(self._directory / "enter", enter, 0o700)
@@ -105,6 +108,7 @@ class _SshdConnection(asyncio.Protocol):
         self._task.cancel()
 
     async def _run(self) -> None:
+        self._server.sessions.track_task()
         ours, theirs = socket.socketpair()
         child = self._server.start_sshd(theirs)
         theirs.close()

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from anygpu.cloudsim.clock import SimClock
 from anygpu.cloudsim.instance import Instance
-from anygpu.cloudsim.machine import user_data as userdata
-from anygpu.cloudsim.machine.directory import MachineDirectory, MachineHost
+from anygpu.cloudsim.machine.directory import MachineDirectory, MachineHost, instance_variables
 from anygpu.cloudsim.machine.network import MachineNetwork
 from anygpu.cloudsim.machine.processes import ProcessReaper, exit_code
 from anygpu.cloudsim.machine.sessions import SshSessions
+from anygpu.cloudsim.machine.user_data import parse_user_data
 
 if TYPE_CHECKING:
     from anygpu.cloudsim.machine.openssh import OpenSshServer
@@ -61,15 +61,18 @@ class RealMachine:
         reaper: ProcessReaper,
         clock: SimClock,
         open_metadata: Callable[[Instance], Awaitable[None]],
-        shut_metadata: Callable[[str], None],
+        close_metadata: Callable[[str], None],
         openssh: str = "",
     ) -> None:
         self._instance = instance
-        self._directory = MachineDirectory(host, instance)
+        self._directory = MachineDirectory(
+            host.directory / "machines" / instance.id, instance_variables(host, instance)
+        )
+        self._ssh_port = host.ssh_port
         self._reaper = reaper
         self._clock = clock
         self._open_metadata = open_metadata
-        self._close_metadata = shut_metadata
+        self._close_metadata = close_metadata
         self._openssh = openssh
         self._network = MachineNetwork()
         self._sessions = SshSessions(self._directory)
@@ -85,17 +88,17 @@ class RealMachine:
         return self._boot_text
 
     async def boot(self) -> None:
-        start = userdata.parse_user_data(self._instance.order.user_data)
-        self._directory.create((*self._instance.order.public_keys, *start.keys))
+        user_data = parse_user_data(self._instance.order.user_data)
+        self._directory.create((*self._instance.order.public_keys, *user_data.keys))
         self._server = self._make_server()
         self._boot_text = kernel_lines(self._clock.now_ms()) + host_key_block(
             self.host_key, self._instance.id
         )
         await self._open_metadata(self._instance)
         self._up = True
-        if start.scripts:
+        if user_data.scripts:
             task = asyncio.create_task(
-                self._run_scripts(start.scripts), name=f"cloud-init-{self._instance.id}"
+                self._run_scripts(user_data.scripts), name=f"cloud-init-{self._instance.id}"
             )
             self._background.add(task)
             task.add_done_callback(self._background.discard)
@@ -115,7 +118,7 @@ class RealMachine:
 
     async def listen(self, address: str) -> None:
         if self._up:
-            await self._server.listen(address, self._directory.host.ssh_port)
+            await self._server.listen(address, self._ssh_port)
 
     async def stop_listening(self, address: str) -> None:
         self._network.stop_listening(address)
@@ -134,9 +137,15 @@ class RealMachine:
             from anygpu.cloudsim.machine.openssh import OpenSshServer
 
             return OpenSshServer(self._openssh, self._directory, self._network, self._sessions, private)
-        from anygpu.cloudsim.machine.ssh_server import AsyncsshServer
+        from anygpu.cloudsim.machine.ssh_server import AsyncsshServer, MachineFiles
 
-        return AsyncsshServer(self._directory, self._network, self._sessions, private)
+        return AsyncsshServer(
+            self._network,
+            private,
+            self._directory.read_authorized_keys,
+            self._sessions.serve,
+            lambda channel: MachineFiles(channel, self._directory, self._sessions),
+        )
 
     async def _run_scripts(self, scripts: tuple[str, ...]) -> None:
         """Run the scripts one after the other. A failing script does not stop the next."""

@@ -25,13 +25,15 @@ WITH_LIMIT = 'trap "" XFSZ; ulimit -S -f "$1"; shift; exec "$@"'
 class SshSessions:
     """Starts the commands and shells of SSH sessions, and counts them."""
 
-    def __init__(self, place: MachineDirectory) -> None:
-        self._directory = place
+    def __init__(self, directory: MachineDirectory) -> None:
+        self._directory = directory
         self.started = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.file_bytes: int | None = None
 
     async def serve(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
         """Run one command or shell to its end."""
+        self.track_task()
         env = {**self._directory.env(process.get_extra_info("username")), **_client_variables(process)}
         try:
             if process.term_type:
@@ -41,6 +43,17 @@ class SshSessions:
             _send_exit(process, code)
         finally:
             await process.wait_closed()
+
+    def track_task(self) -> None:
+        """Let `wait_closed` wait for the current task."""
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def wait_closed(self, within_s: float) -> None:
+        """Wait until all sessions have ended, which they do after their connections have."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=within_s)
 
     def start(self, argv: list[str], env: dict[str, str], **streams: Any) -> "subprocess.Popen[bytes]":
         self.started += 1

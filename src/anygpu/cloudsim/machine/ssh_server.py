@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import asyncssh
@@ -30,26 +30,34 @@ class _ListenerFactory:
 
 
 class AsyncsshServer:
-    """Accepts any user name with a key of the machine's authorized_keys."""
+    """Accepts any user name with an authorized key. `serve` runs commands and shells; `files` serves SFTP and scp."""
 
     def __init__(
-        self, directory: MachineDirectory, network: MachineNetwork, sessions: SshSessions, host_key: str
+        self,
+        network: MachineNetwork,
+        host_key: str,
+        read_authorized_keys: Callable[[], set[PublicKey]],
+        serve: Callable[["asyncssh.SSHServerProcess[bytes]"], Awaitable[None]],
+        files: Callable[["asyncssh.SSHServerChannel[bytes]"], asyncssh.SFTPServer] | None = None,
+        allows_forwarding: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._directory = directory
         self._network = network
-        self._sessions = sessions
         self._host_key = asyncssh.import_private_key(host_key)
+        self._read_authorized_keys = read_authorized_keys
+        self._serve = serve
+        self._files = files
+        self._allows_forwarding = allows_forwarding
 
     async def listen(self, host: str, port: int) -> None:
         await asyncssh.listen(
             host,
             port,
             tunnel=cast("Any", _ListenerFactory(self._network)),
-            server_factory=lambda: KeyLogin(self._directory.read_authorized_keys),
+            server_factory=lambda: _Login(self._read_authorized_keys, self._allows_forwarding),
             server_host_keys=[self._host_key],
-            process_factory=self._sessions.serve,
-            sftp_factory=lambda channel: _MachineFiles(channel, self._directory, self._sessions),
-            allow_scp=True,
+            process_factory=self._serve,
+            sftp_factory=self._files,
+            allow_scp=self._files is not None,
             encoding=None,
             line_editor=False,
             agent_forwarding=False,
@@ -58,11 +66,14 @@ class AsyncsshServer:
         )
 
 
-class KeyLogin(asyncssh.SSHServer):
-    """Accepts the currently authorized keys, and port forwarding in both directions."""
+class _Login(asyncssh.SSHServer):
+    """Accepts the currently authorized keys, and port forwarding in both directions unless it is disabled."""
 
-    def __init__(self, known: Callable[[], set[PublicKey]]) -> None:
-        self._read_keys = known
+    def __init__(
+        self, read_authorized_keys: Callable[[], set[PublicKey]], allows_forwarding: Callable[[], bool]
+    ) -> None:
+        self._read_authorized_keys = read_authorized_keys
+        self._allows_forwarding = allows_forwarding
         self._connection: asyncssh.SSHServerConnection
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
@@ -75,17 +86,19 @@ class KeyLogin(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        return public_key(key.export_public_key().decode()) in self._read_keys()
+        return public_key(key.export_public_key().decode()) in self._read_authorized_keys()
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        return True
+        return self._allows_forwarding()
 
-    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener:
+    async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener | bool:
         """Listen on loopback whatever address was requested, as OpenSSH does without GatewayPorts."""
+        if not self._allows_forwarding():
+            return False
         return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
 
 
-class _MachineFiles(asyncssh.SFTPServer):
+class MachineFiles(asyncssh.SFTPServer):
     """Files of the machine. Relative paths start at its home directory, as with OpenSSH."""
 
     def __init__(
