@@ -3,7 +3,7 @@
 The `code` of an error is stable: programs and the HTTP API depend on it, messages may change.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -250,18 +250,15 @@ class Internal(AnygpuError):
     code = "internal"
 
 
+def describe_error(error: BaseException) -> str:
+    """Return an exception's message for people; its type if it has no message. OSError numbers are left out."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return str(error) or ("timed out" if isinstance(error, TimeoutError) else type(error).__name__)
+
+
 def every_error(root: type[AnygpuError] = AnygpuError) -> Iterator[type[AnygpuError]]:
     """The root and all its kinds: for documentation, and for clients that turn a code back into an error."""
     yield root
     for kind in root.__subclasses__():
         yield from every_error(kind)
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """ "did you mean 'gpu'?", or nothing when no name is near."""
-    from difflib import get_close_matches  # not needed until something is wrong
-
-    known, typed = list(names), word[:100].lower()
-    begins = [name for name in known if len(typed) > 2 and name.startswith(typed)]
-    near = begins or get_close_matches(typed, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else ""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from anygpu.errors import AnygpuError
 from anygpu.paths import config_path as config_path
 from anygpu.paths import default_state as default_state
+from anygpu.suggest import suggestion
 
 MIB = 1024 * 1024
 DEFAULT = "default"
@@ -333,11 +334,8 @@ def _find_field(key: str, source: str) -> "Field[Any]":
 
 
 def _suggestion(key: str) -> str:
-    import difflib
-
-    known = ["state"] + [f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-    return f"Did you mean {close[0]!r}?" if close else "`anygpu config show` lists every setting."
+    names = ["state"] + [f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)]
+    return suggestion(key, names, "`anygpu config show` lists every setting.")
 
 
 def _convert(value: Any, default: Any) -> Any:

@@ -9,7 +9,8 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.errors import InvalidSpec, Problem
+from anygpu.suggest import did_you_mean
 
 Json = dict[str, Any]
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

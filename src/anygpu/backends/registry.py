@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from anygpu.backends import clouds
 from anygpu.backends import options as reading
 from anygpu.backends.contract import Backend
-from anygpu.errors import InvalidSpec, KindUnusable, Problem, did_you_mean
+from anygpu.errors import InvalidSpec, KindUnusable, Problem
+from anygpu.suggest import did_you_mean
 
 GROUP = "anygpu.backends"
 _OWN = {"ssh": "anygpu.backends.ssh.backend"}

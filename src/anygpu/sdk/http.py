@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from anygpu import errors
-from anygpu.errors import AnygpuError, InvalidSpec, Problem, ServerUnreachable
+from anygpu.errors import AnygpuError, InvalidSpec, Problem, ServerUnreachable, describe_error
 
 _BY_STATUS = {
     400: errors.InvalidSpec,
@@ -235,9 +235,8 @@ class ServerConnection:
 
     def _unreachable(self, error: Exception) -> ServerUnreachable:
         self.close()
-        said = str(error) or type(error).__name__
         return ServerUnreachable(
-            f"The anygpu server at {self.endpoint.url} does not answer ({said}).",
+            f"The anygpu server at {self.endpoint.url} does not answer ({describe_error(error)}).",
             hint="Start it with `anygpu up`, or check the address and the network.",
         )
 

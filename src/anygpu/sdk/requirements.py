@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anygpu.errors import InvalidSpec, Problem
+from anygpu.suggest import did_you_mean
 
 OPTIMIZE_FOR = {"cost": "cheapest", "speed": "fastest", "balance": "balanced"}
 PREFERENCES = {
@@ -70,10 +71,7 @@ def placement_from(preferences: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown_preference(name: str) -> Problem:
-    import difflib
-
-    near = difflib.get_close_matches(name, PREFERENCES, n=1)
-    suggestion = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(PREFERENCES)}"
+    suggestion = did_you_mean(name, PREFERENCES) or f"known: {', '.join(PREFERENCES)}"
     return Problem(f"preferences.{name}", None, "unknown key", suggestion)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anygpu.errors import AnygpuError, ServerUnreachable
+from anygpu.errors import AnygpuError, ServerUnreachable, describe_error
 from anygpu.sdk.http import ServerConnection, backoff_s
 
 SILENCE_S = 40.0  # the server pings every 15 s; more than two missed pings is a dead connection
@@ -136,7 +136,7 @@ class MessageStream:
             yield from (json.loads(line) for line in read_lines(response))
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._http.reset()
-            raise ServerUnreachable(f"The stream broke ({error or type(error).__name__}).") from error
+            raise ServerUnreachable(f"The stream broke ({describe_error(error)}).") from error
 
     def _fresh(self, message: Message) -> Iterator[Message]:
         self.cursor, new = advance(self.cursor, message)

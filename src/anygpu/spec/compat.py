@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.errors import InvalidSpec, Problem
 from anygpu.spec.documents import FieldPath, format_path, invalid_document
 from anygpu.spec.normalize import Normalizer, preview
 from anygpu.spec.shorthand import STRATEGIES, long_form
+from anygpu.suggest import did_you_mean
 
 SOURCE = "body"
 

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.errors import InvalidSpec, Problem
 from anygpu.spec.documents import MAX_DEPTH, Document, format_path, invalid_document, parse_scalar
 from anygpu.spec.shorthand import STRATEGIES, long_form, other_names
+from anygpu.suggest import did_you_mean
 
 SOURCE = "flags"
 

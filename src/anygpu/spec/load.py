@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from anygpu.errors import InvalidSpec, Problem, did_you_mean
+from anygpu.errors import InvalidSpec, Problem
 from anygpu.spec.documents import Document, FieldPath, format_path, read_file, read_toml, read_yaml
 from anygpu.spec.fields import AliasedValue, FieldErrors, SpecModel
 from anygpu.spec.jobspec import JobSpec, find_conflicts
 from anygpu.spec.normalize import MAX_PROBLEMS, Finding, Normalizer, preview
+from anygpu.suggest import did_you_mean
 
 _PLAIN_WORDS = {
     "Input should": "should",

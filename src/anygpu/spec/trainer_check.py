@@ -8,8 +8,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from anygpu.errors import Problem, did_you_mean
+from anygpu.errors import Problem
 from anygpu.spec.jobspec import JobSpec
+from anygpu.suggest import did_you_mean
 
 
 def trainer_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -12,13 +12,14 @@ from anygpu.backends.configured import Backends, Entry, Source
 from anygpu.backends.contract import Account, Backend, ChecksAccount
 from anygpu.backends.options import Given
 from anygpu.backends.registry import Kind
-from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem, did_you_mean
+from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Offer
 from anygpu.events.view import JobView
 from anygpu.spec.sections import Gpu, Resources
 from anygpu.spec.shorthand import STRATEGIES
 from anygpu.store.vault.profiles import Profile, Profiles
 from anygpu.store.vault.rotation import RotationResult
+from anygpu.suggest import did_you_mean
 from anygpu.tenancy.auth import Caller, Role
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
