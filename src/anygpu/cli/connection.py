@@ -1,10 +1,10 @@
-"""From a command to its server, and what is said when one had to be started."""
+"""Connect a command to its server, and the options that every command shares."""
 
-import sys
 from typing import Any, Protocol, TypeVar
 
 import click
 
+from anygpu.cli.exits import print_message
 from anygpu.sdk import context as contexts
 from anygpu.sdk.client import Client
 from anygpu.sdk.context import Context
@@ -18,23 +18,23 @@ class Decorator(Protocol):
 
 
 def json_option(function: F) -> F:
-    """`--json`: machine readable, stable."""
-    decorate: Any = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+    """Add `--json`: machine-readable output."""
+    decorate: Any = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     decorated: F = decorate(function)
     return decorated
 
 
 def context_option(function: F) -> F:
-    """`--context`: another server than the one in use."""
+    """Add `--context`: use another server than the current one."""
     decorate: Any = click.option(
-        "--context", "context_name", default="", help="The server to ask (`anygpu context ls`)."
+        "--context", "context_name", default="", help="Server to use; see `anygpu context ls`."
     )
     decorated: F = decorate(function)
     return decorated
 
 
 def connect(name: str = "", *, start: bool = False) -> Client:
-    """A client of the chosen server. The embedded one is started only by commands that make work for it."""
+    """Return a client of the chosen server. `start`: start the server on this computer if it is not running."""
     context = contexts.find_context(name)
     return Client(_locator(context, start))
 
@@ -46,7 +46,7 @@ def _locator(context: Context, start: bool) -> EndpointLocator:
 
 
 class _EmbeddedLocator:
-    """The server of this machine. One that died is started again; one that was stopped on purpose is not."""
+    """Find the server on this computer. A server that crashed is started again; a stopped one only with `start`."""
 
     def __init__(self, start: bool) -> None:
         self._start = start
@@ -56,18 +56,18 @@ class _EmbeddedLocator:
         from anygpu.sdk import embedded
 
         state = embedded.state_dir()
-        found = embedded.find_running(state)
-        if found is None and (self._start or embedded.has_crashed(state)):
-            found = embedded.ensure_running(state, _print_starting)
-            print(f"anygpu: server started at {found.url} (`anygpu down` stops it)", file=sys.stderr)
-        if found is None:
+        server = embedded.find_running(state)
+        if server is None and (self._start or embedded.has_crashed(state)):
+            server = embedded.ensure_running(state, _print_starting)
+            print_message(f"Server started at {server.url}. Stop it with `anygpu down`.")
+        if server is None:
             raise ServerUnreachable(
-                "No anygpu server runs on this machine.",
-                hint="`anygpu run` starts one, or start it with `anygpu up`.",
+                "No anygpu server is running on this computer.",
+                hint="Start it with `anygpu up`; `anygpu run` starts it too.",
             )
         self._start = False
-        return found.endpoint
+        return server.endpoint
 
 
 def _print_starting() -> None:
-    print("anygpu: no server runs on this machine; starting one", file=sys.stderr, flush=True)
+    print_message("No server is running on this computer. Starting one.")

@@ -1,11 +1,11 @@
-"""How a command ends: one line that says what, where and what to do, and a documented exit code."""
+"""Exit codes, and the message printed when a command fails."""
 
 import sys
 from typing import Final
 
 import click
 
-from anygpu.errors import AnygpuError
+from anygpu.errors import AnygpuError, describe_error
 
 OK: Final = 0
 FAILED: Final = 1
@@ -47,13 +47,13 @@ def exit_code_of(error: AnygpuError) -> int:
 
 
 def report_error(error: BaseException) -> int:
-    """Say what went wrong on standard error; the exit code."""
+    """Print what went wrong to standard error and return the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        print_message("interrupted")
+        print_message("Interrupted.")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         _discard_stdout()
@@ -69,13 +69,16 @@ def _report_failure(error: BaseException) -> int:
         print_message(_usage_message(error))
         return USAGE
     if isinstance(error, OSError):
-        print_message(_os_error_message(error))
+        print_message(f"{describe_error(error)}.")
         return FAILED
-    print_message(f"{type(error).__name__}: {error}. This is a bug in anygpu; ANYGPU_DEBUG=1 shows where.")
+    print_message(
+        f"{type(error).__name__}: {error}. This is a bug in anygpu; set ANYGPU_DEBUG=1 to see the traceback."
+    )
     return INTERNAL
 
 
 def print_message(text: str) -> None:
+    """Print a message for people to standard error."""
     print(f"anygpu: {text}", file=sys.stderr)
 
 
@@ -87,13 +90,8 @@ def _usage_message(error: click.ClickException) -> str:
     return f"{message}{stop} Try `{path} --help`."
 
 
-def _os_error_message(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    return f"{error.strerror or error}{where}."
-
-
 def _discard_stdout() -> None:
-    # Whoever read our output has gone; Python would complain once more while it shuts down.
+    # The reader of our output is gone. Without this, Python prints another error while it shuts down.
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,14 +1,14 @@
-"""Where the `anygpu` command begins: Ctrl-C while it is still being imported is no traceback either."""
+"""Entry point of the `anygpu` command. Ctrl-C during the imports prints no traceback."""
 
 import sys
 
 
 def main() -> None:
     try:
-        from anygpu.cli.root import main as begun
+        from anygpu.cli.root import main as run
     except KeyboardInterrupt:
         sys.exit(130)
-    begun()
+    run()
 
 
 if __name__ == "__main__":

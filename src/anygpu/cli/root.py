@@ -2,31 +2,32 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 import click
 
 from anygpu.cli.exits import report_error
+from anygpu.suggest import suggestion
 
 
 class SuggestingGroup(click.Group):
-    """A group that helps with a misspelt sub-command."""
+    """A group of commands that suggests the closest name for a misspelt one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args[0] in known or args[0].startswith("-"):
+        names = self.list_commands(ctx)
+        if args[0] in names or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
-        raise click.UsageError(f"There is no command {args[0]!r}.{suggestion(args[0], known)}", ctx)
+        raise click.UsageError(no_such("command", args[0], names), ctx)
 
 
-def suggestion(word: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" Did you mean {close[0]!r}?" if close else f" There are: {', '.join(known)}."
+def no_such(noun: str, word: str, names: Sequence[str]) -> str:
+    """Return "There is no command 'rum'. Did you mean 'run'?", or the list of names when none is similar."""
+    listed = f"Available: {', '.join(names)}." if names else ""
+    return f"There is no {noun} {word!r}. {suggestion(word, names, listed)}".rstrip()
 
 
 class CommandInfo(NamedTuple):
@@ -39,54 +40,52 @@ class CommandInfo(NamedTuple):
 
 SECTIONS = {
     "Jobs": (
-        CommandInfo("run", "jobs.run", "run a script, a command or a job file, and follow it"),
-        CommandInfo("plan", "jobs.plan", "where a job could run, how long, for how much, and why"),
+        CommandInfo("run", "jobs.run", "run a script, a command or a job file, and follow its output"),
+        CommandInfo("plan", "jobs.plan", "compare machines, times and costs for a job; start nothing"),
         CommandInfo(
-            "explain", "jobs.explain", "why a job ran where it did, and how right the prediction was"
+            "explain", "jobs.explain", "show why a job ran where it did, and how good the prediction was"
         ),
         CommandInfo(
-            "simulate", "admin.simulate", "what a job with a deadline would have cost on recorded spot"
+            "simulate", "admin.simulate", "replay a job with a deadline on recorded spot availability"
         ),
         CommandInfo("ls", "jobs.jobs", "list jobs"),
-        CommandInfo("show", "jobs.jobs", "tell everything about a job"),
-        CommandInfo("logs", "jobs.outputs", "print what a job printed"),
-        CommandInfo("watch", "jobs.watch", "a job's curves, progress and telemetry, live"),
-        CommandInfo("cancel", "jobs.jobs", "end a job"),
-        CommandInfo("resume", "jobs.jobs", "go on from a job's newest checkpoint"),
-        CommandInfo("fetch", "jobs.outputs", "download what a job made"),
-        CommandInfo("events", "jobs.outputs", "what happened, as it happens"),
-        CommandInfo("queue", "jobs.jobs", "what waits, for what, and where it stands"),
-        CommandInfo("accuracy", "jobs.explain", "how far predicted times and costs were from the real ones"),
-        CommandInfo("migrate", "jobs.jobs", "move a job to another backend"),
-        CommandInfo("ssh", "admin.machine", "a shell on the machine of a job"),
-        CommandInfo("trainer", "admin.trainer", "what can train without a script of yours"),
+        CommandInfo("show", "jobs.jobs", "show the details of a job"),
+        CommandInfo("logs", "jobs.outputs", "print a job's output"),
+        CommandInfo("watch", "jobs.watch", "show a job's charts, progress and telemetry live"),
+        CommandInfo("cancel", "jobs.jobs", "cancel jobs"),
+        CommandInfo("resume", "jobs.jobs", "start a new job from an ended job's newest checkpoint"),
+        CommandInfo("fetch", "jobs.outputs", "download a job's output files, checkpoint or model"),
+        CommandInfo("events", "jobs.outputs", "list what happened to a job"),
+        CommandInfo("queue", "jobs.jobs", "list waiting jobs and what they wait for"),
+        CommandInfo("accuracy", "jobs.explain", "compare predicted times and costs with actual ones"),
+        CommandInfo("migrate", "jobs.jobs", "move a running job to another backend"),
+        CommandInfo("ssh", "admin.machine", "open a shell on a job's machine"),
+        CommandInfo("trainer", "admin.trainer", "list the built-in trainers, their settings and scripts"),
     ),
-    "Data": (
-        CommandInfo("dataset", "admin.dataset", "check, count, split and convert data before training"),
-    ),
+    "Data": (CommandInfo("dataset", "admin.dataset", "check, count, split and convert a dataset"),),
     "Machines": (
-        CommandInfo("backend", "admin.backend", "places to rent or use machines: clouds, boxes"),
-        CommandInfo("host", "admin.host", "boxes of your own, over SSH"),
-        CommandInfo("catalog", "admin.catalog", "what GPUs cost where, as of when"),
-        CommandInfo("machine", "admin.machine", "machines at the providers, and what they cost"),
-        CommandInfo("sweep", "admin.machine", "end what nobody owns, now"),
-        CommandInfo("cloud-sim", "admin.cloud_sim", "a simulated cloud on this computer, to rehearse with"),
+        CommandInfo("backend", "admin.backend", "configure cloud accounts and other backends"),
+        CommandInfo("host", "admin.host", "use your own machines over SSH"),
+        CommandInfo("catalog", "admin.catalog", "show and update GPU prices"),
+        CommandInfo("machine", "admin.machine", "list and end rented machines"),
+        CommandInfo("sweep", "admin.machine", "end machines and resources that no job owns"),
+        CommandInfo("cloud-sim", "admin.cloud_sim", "run a simulated cloud on this computer"),
     ),
     "Server": (
-        CommandInfo("up", "admin.server", "run the server in the foreground"),
-        CommandInfo("down", "admin.server", "stop the server of this machine"),
+        CommandInfo("up", "admin.server", "run the server on this computer"),
+        CommandInfo("down", "admin.server", "stop the server on this computer"),
         CommandInfo("open", "admin.server", "open the server's page in a browser"),
-        CommandInfo("login", "admin.access", "use a server elsewhere"),
-        CommandInfo("context", "admin.access", "the servers you are logged in to"),
-        CommandInfo("token", "admin.access", "tokens for programs and people"),
-        CommandInfo("secret", "admin.access", "values jobs need and nobody should see"),
-        CommandInfo("gc", "admin.server", "apply retention: remove what is old"),
+        CommandInfo("login", "admin.access", "log in to another server"),
+        CommandInfo("context", "admin.access", "switch between servers"),
+        CommandInfo("token", "admin.access", "create and revoke API tokens"),
+        CommandInfo("secret", "admin.access", "store values that jobs need, such as API keys"),
+        CommandInfo("gc", "admin.server", "delete old logs, metrics and files"),
     ),
     "Help": (
-        CommandInfo("config", "admin.config", "settings and where each came from"),
-        CommandInfo("doctor", "admin.doctor", "check this machine and the server"),
-        CommandInfo("demo", "demo", "a minute's tour: rent, lose the machine, go on elsewhere"),
-        CommandInfo("version", "admin.config", "versions of the client and of the server"),
+        CommandInfo("config", "admin.config", "show settings and where each comes from"),
+        CommandInfo("doctor", "admin.doctor", "check this computer and the server"),
+        CommandInfo("demo", "demo", "one-minute demo: lose a spot machine, resume elsewhere"),
+        CommandInfo("version", "admin.config", "show the versions of client and server"),
     ),
 }
 COMMANDS = {command.name: command for commands in SECTIONS.values() for command in commands}
@@ -106,7 +105,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "aut
 
 
 class RootGroup(SuggestingGroup):
-    """The commands by name, none of them imported before it is asked for."""
+    """The commands by name. A command is imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -124,12 +123,12 @@ class RootGroup(SuggestingGroup):
 @click.option("--version", "wants_version", is_flag=True, help="Print the version.")
 @click.pass_context
 def anygpu(context: click.Context, wants_version: bool) -> None:
-    """Train on any GPU: one command runs a job, shows it live, and never loses it.
+    """Train machine learning models on any GPU: your own machines or any cloud.
 
     \b
-      anygpu run train.py --epochs 3     run a script here, with live output
-      anygpu watch                       the newest job's curves, live
-      anygpu demo                        a minute's tour
+      anygpu run train.py --epochs 3     run a script on this computer and follow its output
+      anygpu watch                       show the newest job's charts live
+      anygpu demo                        one-minute demo
     """
     if wants_version:
         from anygpu import __version__
@@ -140,7 +139,7 @@ def anygpu(context: click.Context, wants_version: bool) -> None:
 
 
 def main() -> None:
-    """Never a traceback: every failure is a line that says what to do, and a documented exit code."""
+    """Run the command line. A failure prints one message and a documented exit code, never a traceback."""
     try:
         code = _invoke(sys.argv[1:])
         sys.stdout.flush()
@@ -151,9 +150,9 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _invoke(words: list[str]) -> object:
+def _invoke(args: list[str]) -> object:
     if "_ANYGPU_COMPLETE" in os.environ:
         return anygpu.main(prog_name="anygpu")
     # Not `anygpu.main()`: it turns a closed pipe into exit code 1 by itself.
-    with anygpu.make_context("anygpu", words) as context:
+    with anygpu.make_context("anygpu", args) as context:
         return anygpu.invoke(context)

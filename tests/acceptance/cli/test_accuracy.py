@@ -30,7 +30,7 @@ def first_steps(job: dict[str, Any]) -> dict[str, Any] | None:
 
 def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone: Shell) -> None:
     alone("up", "-d")
-    assert b"no completed job was predicted yet" in alone("accuracy").stdout
+    assert b"No predictions yet" in alone("accuracy").stdout
     alone.write("t.py", *SCRIPT)
     made = alone.json("run", "-d", "-n", "paced", "t.py")
     said = soon(lambda: first_steps(alone.json("show", made["id"])))
@@ -44,4 +44,4 @@ def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone: Shell
     assert judged == 1
     told = alone("accuracy").stdout.decode()
     assert "after its first steps" in told
-    assert "INTERVAL HELD" in told
+    assert "IN INTERVAL" in told

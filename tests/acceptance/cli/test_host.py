@@ -32,18 +32,18 @@ async def said(anygpu: Shell, *words: str, code: int = 0) -> str:
 async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: SshTestHost, tmp_path: Path) -> None:
     where, key = f"{box.user}@127.0.0.1:{box.port}", str(tmp_path / "id")
     added = await said(anygpu, "host", "add", where, "--name", "lab", "-i", key, "--yes", "--price", "0.25")
-    assert "shows the host key ssh-ed25519 SHA256:" in added
+    assert "The host key of 127.0.0.1 is ssh-ed25519 SHA256:" in added
     assert "lab: no GPU, " in added
     assert "no GPU: nvidia-smi is not installed. If it has an NVIDIA card" in added
-    assert "lab is there; `anygpu run --on lab train.py` runs there" in added
+    assert "Added host lab. Run a job there with `anygpu run --on lab train.py`." in added
     assert f"lab   {where}  open   $0.2500/h" in await said(anygpu, "host", "ls")
     anygpu.write("train.py", *SCRIPT)
     assert f"ran in {box.home}" in await said(anygpu, "run", "--on", "lab", "train.py")
     job: dict[str, Any] = await asyncio.to_thread(anygpu.json, "show", "last")
     assert job["attempts"][-1]["backend"] == "lab"
     assert "ok    lab  lab: no GPU, " in await said(anygpu, "host", "check", "lab")
-    assert "removed lab" in await said(anygpu, "host", "rm", "lab")
-    assert "no boxes" in await said(anygpu, "host", "ls")
+    assert "Removed host lab." in await said(anygpu, "host", "rm", "lab")
+    assert "No hosts." in await said(anygpu, "host", "ls")
 
 
 async def test_a_box_that_is_not_what_it_should_be_is_not_added(
@@ -55,11 +55,13 @@ async def test_a_box_that_is_not_what_it_should_be_is_not_added(
     assert "refused the login" in refused
     assert "authorized_keys" in refused
     doubted = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "id"), code=2)
-    assert "Nothing was added. Compare the key" in doubted
+    assert "The host was not added. Compare the key" in doubted
     nowhere = await said(anygpu, "host", "add", "someone@127.0.0.1:1", "-y", code=75)
     assert "does not answer over SSH" in nowhere
-    assert "is not [user@]box[:port]" in await said(anygpu, "host", "add", "some one@box", "-y", code=2)
-    assert "no boxes" in await said(anygpu, "host", "ls")
+    assert "is not of the form [user@]host[:port]" in await said(
+        anygpu, "host", "add", "some one@box", "-y", code=2
+    )
+    assert "No hosts." in await said(anygpu, "host", "ls")
 
 
 async def test_training_on_a_box_goes_on_while_the_server_is_dead(

@@ -24,7 +24,7 @@ def test_a_script_runs_and_its_output_is_ours_byte_for_byte(anygpu: Shell) -> No
     )
     done = anygpu("run", "t.py")
     assert done.stdout == bytes(range(256)) + b"\r10%\r20%\nno end"
-    assert b"completed" in done.stderr
+    assert b"Completed" in done.stderr
 
 
 def test_arguments_environment_and_files_reach_the_script(anygpu: Shell) -> None:
@@ -81,7 +81,7 @@ def test_without_a_server_one_is_started_and_said(alone: Shell) -> None:
     alone.write("t.py", "print('hello')")
     done = alone("run", "t.py")
     assert done.stdout == b"hello\n"
-    assert b"starting one" in done.stderr
+    assert b"Starting one" in done.stderr
     assert b"anygpu down" in done.stderr
 
 
@@ -90,7 +90,7 @@ def test_two_runs_at_once_start_one_server(alone: Shell) -> None:
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(lambda _: alone("run", "t.py"), range(3)))
     assert [each.stdout for each in results] == [b"hello\n"] * 3
-    assert sum(b"server started" in each.stderr for each in results) >= 1
+    assert sum(b"Server started" in each.stderr for each in results) >= 1
     log = (Path(alone.environ["ANYGPU_STATE"]) / "server.log").read_text()
     assert log.count('"agent_url"') == 1
     assert len(alone.json("ls")["jobs"]) == 3

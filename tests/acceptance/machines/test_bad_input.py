@@ -294,7 +294,7 @@ def test_a_meter_that_disagrees_raises_an_alarm(server: Server, cloud: Cloud) ->
         assert time.monotonic() < end, server.log()
         time.sleep(0.2)
     cloud.ask("meter", {"factor": 1})
-    assert "the provider's meter says" in server.anygpu("show", job_id)
+    assert "the provider charges" in server.anygpu("show", job_id)
     assert "MeterDiffered" in server.anygpu("events", job_id)
 
 

@@ -19,7 +19,7 @@ class Found:
     def __call__(self) -> Endpoint:
         self.asked += 1
         if not self.urls:
-            raise ServerUnreachable("No anygpu server runs on this machine.")
+            raise ServerUnreachable("No anygpu server is running on this computer.")
         return Endpoint(self.urls.pop(0), "token")
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.exits import print_message
 from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json
@@ -16,7 +17,7 @@ from anygpu.sdk.context import EMBEDDED, Context, endpoint_of, find_context, loa
 
 @click.group(name="secret", cls=SuggestingGroup)
 def secret_command() -> None:
-    """Values jobs need and nobody should see."""
+    """Store values that jobs need, such as API keys, encrypted on the server."""
 
 
 @secret_command.command(name="set")
@@ -24,13 +25,15 @@ def secret_command() -> None:
 @json_option
 @context_option
 def set_secret(name: str, as_json: bool, context_name: str) -> None:
-    """Store the value of NAME, read from standard input or asked for without showing it."""
-    value = read_secret(f"value of {name}")
+    """Store a secret called NAME. The value comes from a hidden prompt or from standard input."""
+    value = read_secret(f"Value of {name}")
     if not value:
-        raise click.UsageError("The value is empty; type it, or pipe it in: `anygpu secret set NAME < file`.")
+        raise click.UsageError(
+            "The value is empty. Type it, or pass a file: `anygpu secret set NAME < file`."
+        )
     connect(context_name, start=True).set_secret(name, value)
     emit_json({"name": name, "stored": True}) if as_json else emit(
-        [f"stored {name}; use it with --secret {name}"]
+        [f"Stored secret {name}. Use it with `anygpu run --secret {name}`."]
     )
 
 
@@ -38,12 +41,15 @@ def set_secret(name: str, as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def list_secrets(as_json: bool, context_name: str) -> None:
-    """The names; values are never shown."""
+    """List the names of the secrets. Values are never shown."""
     found = connect(context_name).secrets()
     if as_json:
         emit_json(found)
         return
-    emit([each["name"] for each in found["secrets"]] or ["no secrets; `anygpu secret set NAME` stores one"])
+    emit(
+        [each["name"] for each in found["secrets"]]
+        or ["No secrets. Store one with `anygpu secret set NAME`."]
+    )
 
 
 @secret_command.command(name="rm")
@@ -51,13 +57,13 @@ def list_secrets(as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def remove_secret(name: str, as_json: bool, context_name: str) -> None:
-    """Forget NAME."""
+    """Delete secret NAME."""
     connect(context_name).remove_secret(name)
-    emit_json({"name": name, "removed": True}) if as_json else emit([f"removed {name}"])
+    emit_json({"name": name, "removed": True}) if as_json else emit([f"Deleted secret {name}."])
 
 
 def read_secret(what: str) -> str:
-    """A value typed unseen, or the whole of standard input without its last line end."""
+    """Read a value from a hidden prompt, or from standard input without its final newline."""
     if sys.stdin.isatty():
         return str(click.prompt(what, hide_input=True, err=True))
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
@@ -65,46 +71,44 @@ def read_secret(what: str) -> str:
 
 @click.command(name="login")
 @click.argument("url")
-@click.option("--name", "-n", default="", help="What to call it. Default: its host name.")
+@click.option("--name", "-n", default="", help="Name of the context. Default: the server's host name.")
 @json_option
 def login_command(url: str, name: str, as_json: bool) -> None:
-    """Log in to the server at URL with a token, typed unseen or piped in, and use it from now on."""
+    """Log in to the server at URL and make it the current one. The token comes from a prompt or standard input."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.UsageError(f"{url!r} is not an address; write it as https://host[:port].")
+        raise click.UsageError(f"{url!r} is not a server address. Use the form https://host[:port].")
     _warn_plain_http(parts.scheme, parts.hostname)
-    token = read_secret(f"token for {parts.hostname}").strip()
+    token = read_secret(f"Token for {parts.hostname}").strip()
     context = Context(name or parts.hostname, url.rstrip("/"), token)
     who = Client(lambda: endpoint_of(context)).whoami()
     save_contexts(load_contexts().with_added(context))
     if as_json:
         emit_json({"context": context.name, "url": context.url, "whoami": who})
     else:
-        emit(
-            [f"logged in to {context.url} as {who.get('person') or '-'}; context {context.name!r} is in use"]
-        )
+        emit([f"Logged in to {context.url} as {who.get('person') or '-'}. Current context: {context.name}."])
 
 
 def _warn_plain_http(scheme: str, host: str) -> None:
     if scheme == "http" and host not in ("localhost", "::1") and not host.startswith("127."):
-        click.echo(
-            f"anygpu: {host} is reached without encryption; anyone on the way can read the token", err=True
+        print_message(
+            f"Warning: the connection to {host} is not encrypted. Others on the network can read the token."
         )
 
 
 @click.group(name="context", cls=SuggestingGroup)
 def context_command() -> None:
-    """The servers you are logged in to."""
+    """Switch between the servers you are logged in to."""
 
 
 @context_command.command(name="ls")
 @json_option
 def list_contexts(as_json: bool) -> None:
-    """Every server, the one in use marked."""
+    """List the servers. The current one is marked."""
     kept = load_contexts()
     current = find_context().name
     known = [
-        {"name": EMBEDDED, "url": "this machine"},
+        {"name": EMBEDDED, "url": "this computer"},
         *({"name": c.name, "url": c.url} for c in kept.by_name.values()),
     ]
     if current == "environment":
@@ -120,36 +124,36 @@ def list_contexts(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def use_context(name: str, as_json: bool) -> None:
-    """Use NAME from now on; `local` is the server of this machine."""
+    """Make NAME the current server. `local` is the server on this computer."""
     save_contexts(load_contexts().with_current(name))
-    emit_json({"current": name}) if as_json else emit([f"{name} is in use"])
+    emit_json({"current": name}) if as_json else emit([f"Current context: {name}."])
 
 
 @context_command.command(name="rm")
 @click.argument("name")
 @json_option
 def remove_context(name: str, as_json: bool) -> None:
-    """Forget NAME and its token."""
+    """Remove server NAME and its token from this computer."""
     if name == EMBEDDED:
-        raise click.UsageError("The server of this machine cannot be forgotten.")
+        raise click.UsageError("The context of this computer cannot be removed.")
     left = load_contexts().with_removed(name)
     save_contexts(left)
     emit_json({"removed": name, "current": left.current}) if as_json else emit(
-        [f"forgot {name}; {left.current} is in use"]
+        [f"Removed context {name}. Current context: {left.current}."]
     )
 
 
 @click.group(name="token", cls=SuggestingGroup)
 def token_command() -> None:
-    """Tokens for programs and people."""
+    """Create, list and revoke API tokens."""
 
 
 @token_command.command(name="create")
 @click.argument("name")
-@click.option("--role", help="viewer, member, admin or operator. Default: member.")
-@click.option("--project", help="The project it is for. Default: yours.")
-@click.option("--person", help="Whom it speaks for. Default: you.")
-@click.option("--expires", help="How long it works, such as 90d. Default: until revoked.")
+@click.option("--role", help="Role: viewer, member, admin or operator. Default: member.")
+@click.option("--project", help="Project of the token. Default: yours.")
+@click.option("--person", help="User the token belongs to. Default: you.")
+@click.option("--expires", help="Lifetime, for example 90d. Default: until revoked.")
 @json_option
 @context_option
 def create_token(
@@ -161,7 +165,7 @@ def create_token(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Make a token called NAME. It is shown this once."""
+    """Create a token called NAME. It is shown only once."""
     from anygpu.spec.units import seconds
 
     try:
@@ -175,14 +179,14 @@ def create_token(
         emit_json(made)
     else:
         emit([str(made["token"])])
-        click.echo("anygpu: shown this once; `anygpu login` or ANYGPU_TOKEN takes it", err=True)
+        print_message("The token is shown only once. Use it with `anygpu login` or ANYGPU_TOKEN.")
 
 
 @token_command.command(name="ls")
 @json_option
 @context_option
 def list_tokens(as_json: bool, context_name: str) -> None:
-    """The tokens, without their secret part."""
+    """List the tokens, without their secret part."""
     found = connect(context_name).tokens()
     if as_json:
         emit_json(found)
@@ -201,6 +205,6 @@ def _token_table(tokens: list[dict[str, Any]]) -> list[str]:
 @json_option
 @context_option
 def revoke_token(token_id: str, as_json: bool, context_name: str) -> None:
-    """End the token with this ID, at once."""
+    """Revoke the token with this ID immediately."""
     connect(context_name).revoke_token(token_id)
-    emit_json({"id": token_id, "revoked": True}) if as_json else emit([f"revoked {token_id}"])
+    emit_json({"id": token_id, "revoked": True}) if as_json else emit([f"Revoked token {token_id}."])

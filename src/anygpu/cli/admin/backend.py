@@ -7,7 +7,7 @@ import click
 
 from anygpu.cli import exits
 from anygpu.cli.connection import connect, context_option, json_option
-from anygpu.cli.root import SuggestingGroup, suggestion
+from anygpu.cli.root import SuggestingGroup, no_such
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
 
@@ -21,24 +21,30 @@ CREDENTIAL_SOURCES = {
 
 @click.group(name="backend", cls=SuggestingGroup)
 def backend_command() -> None:
-    """Places to rent or use machines: clouds, boxes of your own."""
+    """Configure backends: cloud accounts and your own machines."""
 
 
 @backend_command.command(name="add")
 @click.argument("name")
-@click.option("--kind", default="", help="What it is (`anygpu backend kinds`).")
+@click.option("--kind", default="", help="Kind of backend; see `anygpu backend kinds`.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="OPTION=VALUE", help="An option of its kind; repeat."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Option of this kind of backend. Repeatable.",
 )
 @click.option(
     "--credential",
     "credentials",
     multiple=True,
     metavar="NAME[=-|=@FILE]",
-    help="A credential: asked for unseen, or from standard input (=-) or a file; repeat. Without any, the "
-    "server's environment is used.",
+    help="Credential: prompted for (hidden), or read from standard input (=-) or a file (=@FILE). Repeatable. "
+    "Without credentials, the server's environment is used.",
 )
-@click.option("--change", is_flag=True, help="Change one that is there; what is not named stays as it is.")
+@click.option(
+    "--change", is_flag=True, help="Change an existing backend; everything not named stays as it is."
+)
 @json_option
 @context_option
 def add_backend(
@@ -50,29 +56,29 @@ def add_backend(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Configure a backend called NAME. It can be used at once."""
+    """Add a backend called NAME. It can be used immediately."""
     options = dict(_parse_setting(text) for text in settings)
-    given = dict(_read_credential(text) for text in credentials)
+    secrets = dict(_read_credential(text) for text in credentials)
     backends = connect(context_name, start=True).backends
     if change:
         kind, options = _merge_options(_find_backend(name, backends.list()["backends"]), kind, options)
     elif not kind:
-        raise click.UsageError("Say what it is with --kind; `anygpu backend kinds` lists them.")
-    made = backends.add(name, kind, options, given, replace=change)
+        raise click.UsageError("Missing --kind. `anygpu backend kinds` lists the kinds.")
+    made = backends.add(name, kind, options, secrets, replace=change)
     if as_json:
         emit_json(made)
         return
-    said = f"{name} is there: {kind}, credentials: {CREDENTIAL_SOURCES[made['credentials']]}"
-    emit([said, *_unavailable_lines(made)])
+    verb, source = "Changed" if change else "Added", CREDENTIAL_SOURCES[made["credentials"]]
+    emit([f"{verb} backend {name} ({kind}, credentials: {source}).", *_unavailable_lines(made)])
     if made["state"] != "failed":
-        emit([f"`anygpu backend check {name}` tries it"])
+        emit([f"Test it with `anygpu backend check {name}`."])
 
 
 @backend_command.command(name="ls")
 @json_option
 @context_option
 def list_backends(as_json: bool, context_name: str) -> None:
-    """Every backend jobs can run on, and where its credentials come from."""
+    """List the backends and where their credentials come from."""
     found = connect(context_name).backends.list()
     if as_json:
         emit_json(found)
@@ -86,7 +92,7 @@ def list_backends(as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def list_kinds(kind: str, as_json: bool, context_name: str) -> None:
-    """The kinds there are; with KIND, everything it can be told."""
+    """List the kinds of backends; with KIND, list its options."""
     found = connect(context_name, start=True).backends.kinds()["kinds"]
     if kind:
         found = [_find_kind(kind, found)]
@@ -95,7 +101,7 @@ def list_kinds(kind: str, as_json: bool, context_name: str) -> None:
     elif kind:
         emit([found[0]["about"], "", *_option_table(found[0]["options"])])
     else:
-        emit(output.table(("KIND", "CREDENTIALS", "WHAT"), [_kind_row(each) for each in found]))
+        emit(output.table(("KIND", "CREDENTIALS", "DESCRIPTION"), [_kind_row(each) for each in found]))
 
 
 @backend_command.command(name="check")
@@ -104,7 +110,7 @@ def list_kinds(kind: str, as_json: bool, context_name: str) -> None:
 @context_option
 @click.pass_context
 def check_backends(context: click.Context, /, name: str, as_json: bool, context_name: str) -> None:
-    """Try NAME, or every backend: are its credentials valid, what do they allow, what does it offer?"""
+    """Check credentials, quota and offers of NAME or all backends."""
     backends = connect(context_name).backends
     names = [name] if name else [each["name"] for each in backends.list()["backends"]]
     found = [backends.check(each) for each in names]
@@ -118,41 +124,46 @@ def check_backends(context: click.Context, /, name: str, as_json: bool, context_
 @backend_command.command(name="rm")
 @click.argument("name")
 @click.option(
-    "--force", is_flag=True, help="Even while jobs have machines there, which may then go on billing."
+    "--force",
+    is_flag=True,
+    help="Remove it even if jobs have machines there, which may continue to cost money.",
 )
 @json_option
 @context_option
 def remove_backend(name: str, force: bool, as_json: bool, context_name: str) -> None:
-    """Forget NAME and its credentials."""
-    gone = connect(context_name).backends.remove(name, force=force)
+    """Remove backend NAME and its credentials."""
+    removed = connect(context_name).backends.remove(name, force=force)
     if as_json:
-        emit_json(gone)
+        emit_json(removed)
         return
-    left = gone["jobs"]
-    emit([f"removed {name}"])
-    if left:
-        emit([f"{formatting.plural(len(left), 'job')} had machines there: {', '.join(left)}"])
+    jobs = removed["jobs"]
+    emit([f"Removed backend {name}."])
+    if jobs:
+        emit([f"{formatting.plural(len(jobs), 'job')} had machines there: {', '.join(jobs)}."])
 
 
 @backend_command.command(name="rotate")
 @click.option(
-    "--same-key", is_flag=True, help="With the key on top of the file, which was put there by hand."
+    "--same-key",
+    is_flag=True,
+    help="Use the first key in the key file instead of a new one.",
 )
 @json_option
 @context_option
 def rotate_key(same_key: bool, as_json: bool, context_name: str) -> None:
-    """Seal every credential and every secret of the server anew, with a new key."""
-    done = connect(context_name).backends.rotate(new_key=not same_key)
+    """Encrypt all credentials and secrets with a new key."""
+    result = connect(context_name).backends.rotate(new_key=not same_key)
     if as_json:
-        emit_json(done)
+        emit_json(result)
         return
-    emit([f"sealed anew: {done['sealed']}; the lines under the first of the server's secrets.key can go"])
-    if done["unopenable"]:
-        emit([f"no key opens {formatting.plural(done['unopenable'], 'value')}; store them again"])
+    emit([f"Encrypted again: {formatting.plural(result['sealed'], 'value')}."])
+    emit(["Every line but the first of the server's secrets.key can now be deleted."])
+    if result["unopenable"]:
+        emit([f"No key decrypts {formatting.plural(result['unopenable'], 'value')}. Store them again."])
 
 
 def check_lines(found: dict[str, Any], *, colour: bool) -> list[str]:
-    """One line for people, and what to know beside it under it."""
+    """Return the result of a check: one line, then quota, balance and offers."""
     state = output.paint_status("ok  " if found["valid"] else "fail", on=colour)
     offers, cheapest = found["offers"], found["cheapest_gpu"]
     facts = [
@@ -181,16 +192,14 @@ def _find_backend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     for each in found:
         if each["name"] == name:
             return each
-    raise click.UsageError(
-        f"There is no backend {name!r}.{suggestion(name, [each['name'] for each in found])}"
-    )
+    raise click.UsageError(no_such("backend", name, [each["name"] for each in found]))
 
 
-def _merge_options(known: dict[str, Any], kind: str, options: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    """What it is afterwards; `--set option=` takes an option back to its default."""
-    kept = known["options"] if kind in ("", known["kind"]) else {}
+def _merge_options(current: dict[str, Any], kind: str, options: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """Return the changed kind and options; `--set option=` resets an option to its default."""
+    kept = current["options"] if kind in ("", current["kind"]) else {}
     merged = {key: value for key, value in {**kept, **options}.items() if value != ""}
-    return kind or known["kind"], merged
+    return kind or current["kind"], merged
 
 
 def _backend_row(each: dict[str, Any]) -> tuple[str, ...]:
@@ -205,7 +214,7 @@ def _option_text(value: Any) -> str:
 
 
 def _unavailable_lines(made: dict[str, Any]) -> list[str]:
-    return [f"it cannot be used yet: {made['reason']}"] if made["reason"] else []
+    return [f"It cannot be used yet: {made['reason']}"] if made["reason"] else []
 
 
 def _kind_row(kind: dict[str, Any]) -> tuple[str, str, str]:
@@ -215,7 +224,7 @@ def _kind_row(kind: dict[str, Any]) -> tuple[str, str, str]:
 
 def _option_table(options: list[dict[str, Any]]) -> list[str]:
     rows = [(each["name"], each["type"], _default_text(each), each["about"]) for each in options]
-    return output.table(("OPTION", "TYPE", "DEFAULT", "WHAT"), rows)
+    return output.table(("OPTION", "TYPE", "DEFAULT", "DESCRIPTION"), rows)
 
 
 def _default_text(option: dict[str, Any]) -> str:
@@ -228,18 +237,18 @@ def _find_kind(kind: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     for each in found:
         if each["name"] == kind:
             return each
-    raise click.UsageError(f"There is no kind {kind!r}.{suggestion(kind, [each['name'] for each in found])}")
+    raise click.UsageError(no_such("kind", kind, [each["name"] for each in found]))
 
 
 def _parse_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--set {text!r} is not OPTION=VALUE.")
+        raise click.UsageError(f"--set {text!r} is not of the form OPTION=VALUE.")
     return name.strip(), value
 
 
 def _read_credential(text: str) -> tuple[str, str]:
-    """Never the value itself: others on this machine can read a command line."""
+    """Read a credential from a prompt, standard input or a file. The command line is visible to other users."""
     name, equals, source = text.partition("=")
     if not equals:
         return name, _require_value(name, str(click.prompt(name, hide_input=True, err=True)))
@@ -250,12 +259,12 @@ def _read_credential(text: str) -> tuple[str, str]:
 
         return name, _require_value(name, Path(source[1:]).expanduser().read_text())
     raise click.UsageError(
-        f"A credential does not belong on the command line, where others can read it. Write `--credential {name}` "
-        f"to be asked, `{name}=-` for standard input or `{name}=@FILE`."
+        f"Other users can read the command line, so do not put a credential there. Use `--credential {name}` "
+        f"for a prompt, `{name}=-` for standard input or `{name}=@FILE` for a file."
     )
 
 
 def _require_value(name: str, value: str) -> str:
     if not value.strip():
-        raise click.UsageError(f"The credential {name} is empty.")
+        raise click.UsageError(f"Credential {name} is empty.")
     return value.strip()

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anygpu.cli.connection import json_option
-from anygpu.cli.root import SuggestingGroup, suggestion
+from anygpu.cli.root import SuggestingGroup, no_such
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
-from anygpu.errors import InvalidSpec, NotFound, Problem, TooLarge
+from anygpu.errors import InvalidSpec, NotFound, Problem, TooLarge, describe_error
 
 if TYPE_CHECKING:
     from anygpu.plan.catalog import Catalog, CatalogOffer, CatalogOffers, CloudTerms
@@ -61,15 +61,15 @@ def offer_footer(catalog: "Catalog", shown: "list[CatalogOffer]", total: int) ->
     lines = [f"{len(shown)} of {formatting.plural(total, 'offer')}"]
     if stale:
         lines.append(
-            f"{formatting.plural(stale, 'price')} marked `old`: read more than {catalog.stale_days} days ago."
-            " `anygpu catalog update` and `import` take newer ones."
+            f"Prices marked `old` ({stale}) are more than {catalog.stale_days} days old."
+            " Replace them with `anygpu catalog update` or `anygpu catalog import`."
         )
     return lines
 
 
 def no_offers_message(gpu: str) -> str:
-    what = f"No offer of {gpu} fits" if gpu else "No offer fits"
-    return f"{what}. `anygpu catalog show` without options shows what there is."
+    what = f"No offer of {gpu} matches" if gpu else "No offer matches"
+    return f"{what}. `anygpu catalog show` without options lists all offers."
 
 
 def cloud_row(each: "CloudTerms", catalog: "Catalog") -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def _price_summary(each: "CloudTerms", catalog: "Catalog") -> str:
         return "yours (catalog.own_prices)"
     count = len(catalog.search(clouds=(each.cloud,)))
     days = sorted({one.recorded for one in catalog.search(clouds=(each.cloud,)).one_per_shape()})
-    return f"{formatting.plural(count, 'offer')} as of {days[0]}" if days else "none known; import a list"
+    return f"{formatting.plural(count, 'offer')} as of {days[0]}" if days else "none; import a price list"
 
 
 def _dollars(microusd: int) -> str:
@@ -106,16 +106,25 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @click.group(name="catalog", cls=SuggestingGroup)
 def catalog_command() -> None:
-    """What GPUs cost where, as of when, and who says so."""
+    """Show and update the table of GPU prices."""
 
 
 @catalog_command.command(name="show")
-@click.option("--gpu", default="", help="`a100`, `H100:8`, `24GB`: the kind, how many, or the memory.")
-@click.option("--cloud", "clouds", multiple=True, help="Only these: `gcp`, `ec2`, or `aws` for all of it.")
-@click.option("--region", "regions", multiple=True, help="Only these regions; each is then listed.")
-@click.option("--spot/--on-demand", default=None, help="Only one of the markets.")
+@click.option("--gpu", default="", help="GPU type, count or memory: `a100`, `H100:8`, `24GB`.")
+@click.option(
+    "--cloud",
+    "clouds",
+    multiple=True,
+    help="Only this cloud: `gcp`, `ec2`, `aws` (all of AWS). Repeatable.",
+)
+@click.option(
+    "--region", "regions", multiple=True, help="Only this region. Repeatable. Lists each region separately."
+)
+@click.option("--spot/--on-demand", default=None, help="Only spot or only on-demand prices.")
 @click.option("--sort", default="price", type=click.Choice(["price", "gpu-price", "cloud", "gpu", "age"]))
-@click.option("--limit", default=DEFAULT_LIMIT, help=f"How many lines; 0 shows all. Default {DEFAULT_LIMIT}.")
+@click.option(
+    "--limit", default=DEFAULT_LIMIT, help=f"Number of lines; 0 shows all. Default: {DEFAULT_LIMIT}."
+)
 @json_option
 def show_offers(
     gpu: str,
@@ -126,7 +135,7 @@ def show_offers(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Offers that fit, cheapest first; of a machine's regions the cheapest, unless regions are named."""
+    """List matching offers, cheapest first. Without --region, each machine shows its cheapest region."""
     catalog, need = load_catalog(), _parse_gpu(gpu)
     found = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
     listed = _sort(found if regions else found.one_per_shape(), sort)
@@ -141,7 +150,7 @@ def show_offers(
 @catalog_command.command(name="clouds")
 @json_option
 def list_clouds(as_json: bool) -> None:
-    """How each place bills, and what is known of its prices."""
+    """List the clouds, how each bills, and how old its prices are."""
     from anygpu.plan.catalog import terms
 
     catalog = load_catalog()
@@ -150,18 +159,18 @@ def list_clouds(as_json: bool) -> None:
         return
     emit(output.table(CLOUD_HEADING, [cloud_row(each, catalog) for each in terms().values()]))
     own = sorted(catalog.policy.own_microusd_per_hour.items())
-    emit(["", *(f"{name}: {formatting.money(price)} an hour (yours)" for name, price in own)] if own else [])
+    emit(["", *(f"{name}: {formatting.money(price)} per hour (yours)" for name, price in own)] if own else [])
 
 
 @catalog_command.command(name="import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--cloud", default="", help="Whose list it is; needed for lists in SkyPilot's columns.")
+@click.option("--cloud", default="", help="Cloud of the price list; required for lists in SkyPilot's format.")
 @click.option(
-    "--as-of", "recorded", default="", help="The day of the prices, YYYY-MM-DD; else that of the file."
+    "--as-of", "recorded", default="", help="Date of the prices, YYYY-MM-DD. Default: the file's date."
 )
 @json_option
 def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
-    """Take a price list (SkyPilot's columns, or ours) for one cloud: whole, or not at all. Its prices then win."""
+    """Import a price list in SkyPilot's or anygpu's format. Imported prices replace the built-in ones."""
     from pathlib import Path
 
     from anygpu.plan.catalog.tables import read_lines
@@ -180,12 +189,12 @@ def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
 @click.argument("source")
 @json_option
 def update_prices(source: str, as_json: bool) -> None:
-    """Take a newer table from SOURCE, a file or an https address. Imports and your own edits stay as they are."""
+    """Update the price table from SOURCE, a file or an https URL. Imports and your own edits are kept."""
     from anygpu.plan.catalog.tables import read_table
 
     rows = read_table(_read_source(source), source.rpartition("/")[2])
     if not rows:
-        raise InvalidSpec([Problem("", "", "has no prices; the table is as it was", source=source)])
+        raise InvalidSpec([Problem("", "", "contains no prices; the table was not changed", source=source)])
     _layers().save_update(rows)
     _print_counts("updated", {name: len(its) for name, its in _group_by_cloud(rows).items()}, {}, as_json)
 
@@ -226,7 +235,7 @@ def _parse_gpu(gpu: str) -> "Resources":
         raise click.UsageError(f"--gpu {gpu!r}: {error.errors()[0]['msg']}.") from None
     kind = need.gpu.kind if need.gpu else None
     if kind and not gpus.is_known(kind) and gpus.closest_kind(kind):
-        raise click.UsageError(f"Nobody knows a GPU {kind!r}. Did you mean {gpus.closest_kind(kind)!r}?")
+        raise click.UsageError(f"Unknown GPU type {kind!r}. Did you mean {gpus.closest_kind(kind)!r}?")
     return need
 
 
@@ -235,7 +244,7 @@ def _parse_clouds(names: tuple[str, ...]) -> tuple[str, ...]:
 
     for name in names:
         if not find_clouds(name):
-            raise click.UsageError(f"There is no cloud {name!r}.{suggestion(name, list(terms()))}")
+            raise click.UsageError(no_such("cloud", name, list(terms())))
     return tuple(cloud for name in names for cloud in find_clouds(name))
 
 
@@ -272,9 +281,9 @@ def _read_price_list(
     if not skypilot.is_skypilot_table(columns):
         return tables.read_table(lines, name), {}
     if not cloud:
-        raise click.UsageError("The list does not say whose it is. Name it with --cloud.")
-    whose = _parse_clouds((cloud,))[0]
-    found = skypilot.read_skypilot(lines, name, cloud=whose, source=f"import of {name}", recorded=recorded)
+        raise click.UsageError("The list does not name its cloud. Use --cloud.")
+    target = _parse_clouds((cloud,))[0]
+    found = skypilot.read_skypilot(lines, name, cloud=target, source=f"import of {name}", recorded=recorded)
     return [*found.rows], dict(found.skipped)
 
 
@@ -297,11 +306,11 @@ def _parse_day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise click.UsageError(f"--as-of {text!r} is not a day like 2026-08-22.") from None
+        raise click.UsageError(f"--as-of {text!r} is not a date such as 2026-08-22.") from None
 
 
 def _read_source(source: str) -> list[str]:
-    """Of a file or of an address; nothing is asked that the user did not name."""
+    """Read the lines of a file or of an https URL."""
     from pathlib import Path
 
     from anygpu.plan.catalog.tables import read_lines
@@ -309,7 +318,7 @@ def _read_source(source: str) -> list[str]:
     if "://" in source:
         return _download(source)
     if not Path(source).is_file():
-        raise NotFound(f"There is no file {source}.", hint="Name a file or an https address.")
+        raise NotFound(f"There is no file {source}.", hint="Name a file or an https URL.")
     return read_lines(Path(source))
 
 
@@ -319,15 +328,15 @@ def _download(address: str) -> list[str]:
 
     where = urlsplit(address)
     if where.scheme != "https" and (where.scheme != "http" or where.hostname not in LOOPBACK):
-        raise click.UsageError("Prices are taken over https only.")
+        raise click.UsageError("Prices can be downloaded over https only.")
     try:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content: bytes = answer.read(MAX_BYTES + 1)
     except OSError as error:
-        raise NotFound(f"{address}: {error}", hint="The table is as it was.") from error
+        raise NotFound(f"{address}: {describe_error(error)}.", hint="The table was not changed.") from error
     if len(content) > MAX_BYTES:
         raise TooLarge(
-            f"{address} is larger than {formatting.size(MAX_BYTES)}", hint="The table is as it was."
+            f"{address} is larger than {formatting.size(MAX_BYTES)}.", hint="The table was not changed."
         )
     return content.decode("utf-8", errors="replace").splitlines(keepends=True)
 
@@ -336,5 +345,8 @@ def _print_counts(verb: str, taken: dict[str, int], left_out: dict[str, int], as
     if as_json:
         emit_json({verb: taken, "left_out": left_out})
         return
-    emit(f"{verb} {formatting.plural(count, 'offer')} of {cloud}" for cloud, count in taken.items())
-    emit(f"left out {formatting.plural(count, 'line')}: {reason}" for reason, count in left_out.items())
+    emit(
+        f"{verb.capitalize()} {formatting.plural(count, 'offer')} of {cloud}."
+        for cloud, count in taken.items()
+    )
+    emit(f"Skipped {formatting.plural(count, 'line')}: {reason}" for reason, count in left_out.items())

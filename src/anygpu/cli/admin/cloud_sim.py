@@ -1,6 +1,5 @@
 """`anygpu cloud-sim`: run a simulated cloud on this computer until Ctrl-C."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anygpu.cli.connection import json_option
+from anygpu.cli.exits import print_message
 from anygpu.cli.terminal.output import emit_json_line
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _parse_seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """`2s`, `1m30s`, or plain seconds; 0 too."""
+    """Parse `2s`, `1m30s`, plain seconds, or 0."""
     from anygpu.spec.units import seconds
 
     try:
@@ -25,15 +25,15 @@ def _parse_seconds(context: click.Context, parameter: click.Parameter, value: st
 
 
 @click.command(name="cloud-sim")
-@click.option("--port", default=0, help="Port of the providers' APIs; 0: a free one.")
-@click.option("--ssh-port", default=2222, show_default=True, help="Port of every machine's SSH server.")
+@click.option("--port", default=0, help="Port of the cloud APIs; 0 chooses a free one.")
+@click.option("--ssh-port", default=2222, show_default=True, help="SSH port of the machines.")
 @click.option(
     "--boot",
     "boot_s",
     callback=_parse_seconds,
     default="2s",
     show_default=True,
-    help="How long a machine boots.",
+    help="Boot time of a machine.",
 )
 @click.option(
     "--notice",
@@ -41,23 +41,26 @@ def _parse_seconds(context: click.Context, parameter: click.Parameter, value: st
     callback=_parse_seconds,
     default="120s",
     show_default=True,
-    help="Notice before a machine is taken.",
+    help="Time between the notice and the preemption of a spot machine.",
 )
-@click.option("--seed", type=int, help="Spot machines come and go, and prices move, as this number has it.")
+@click.option("--seed", type=int, help="Preempt spot machines and change prices at random, with this seed.")
 @click.option(
     "--trace",
     "traces",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Spot machines come and go as in this file; repeat.",
+    help="Preempt spot machines as recorded in this file. Repeatable.",
 )
 @click.option(
-    "--speed", default=1.0, show_default=True, help="How much faster than real time traces and seeds go."
+    "--speed", default=1.0, show_default=True, help="Speed of --trace and --seed compared with real time."
 )
-@click.option("--sshd", default="", help="Path of OpenSSH's sshd to use instead of the server built in.")
+@click.option("--sshd", default="", help="Path of an OpenSSH sshd to use instead of the built-in SSH server.")
 @json_option
 def cloud_sim_command(as_json: bool, **given: Any) -> None:
-    """Rent machines that really run, on this computer: EC2, Lambda and others, with faults on request."""
+    """Run a simulated cloud on this computer until Ctrl-C: the APIs of EC2, Lambda and others.
+
+    Rented machines are real processes with SSH. Faults can be injected.
+    """
     import asyncio
 
     try:
@@ -104,7 +107,7 @@ async def _serve(options: "SimOptions", as_json: bool) -> None:
     async with CloudSim(options) as sim:
         _print_endpoints(sim, as_json)
         await stop.wait()
-        print("anygpu: ending every machine", file=sys.stderr)
+        print_message("Ending all machines.")
 
 
 def _print_endpoints(sim: "CloudSim", as_json: bool) -> None:
@@ -112,11 +115,12 @@ def _print_endpoints(sim: "CloudSim", as_json: bool) -> None:
     if as_json:
         emit_json_line({**_endpoints(sim), "backends": lines})
         return
-    print(f"simulated cloud at {sim.url()}; its own API at {sim.url('sim')}/v1")
-    print(f"machines answer SSH on port {sim.options.ssh_port} of addresses 127.77.x.y\n")
+    print(f"Simulated cloud at {sim.url()}. Control API: {sim.url('sim')}/v1")
+    print(f"The machines accept SSH on 127.77.x.y, port {sim.options.ssh_port}.\n")
+    print("To use it, add it as a backend:")
     for line in lines.values():
         print(line)
-    print("\nCtrl-C ends it, and every machine with it", flush=True)
+    print("\nPress Ctrl-C to stop it and all its machines.", flush=True)
 
 
 def _endpoints(sim: "CloudSim") -> dict[str, Any]:
@@ -131,7 +135,7 @@ def _endpoints(sim: "CloudSim") -> dict[str, Any]:
 
 
 def _backend_add_line(sim: "CloudSim", name: str) -> str:
-    """The line a person types to use it."""
+    """Return the command that adds one of the simulated clouds as a backend."""
     key_id, secret = next(iter(sim.apis[name].VENDOR.credentials.items()))
     places = f"--set endpoint={sim.url(name)} --set ssh_port={sim.options.ssh_port}"
     start = f"anygpu backend add sim-{name} --kind {name} {places}"

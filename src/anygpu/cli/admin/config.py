@@ -1,8 +1,6 @@
 """`anygpu config` and `anygpu version`: show settings and versions."""
 
 import platform
-from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -13,41 +11,39 @@ from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import AnygpuError
+from anygpu.suggest import suggestion
 
 
 @click.group(name="config", cls=SuggestingGroup)
 def config_command() -> None:
-    """Settings and where each came from."""
+    """Show settings and where each comes from."""
 
 
 @config_command.command(name="show")
 @click.argument("prefix", default="")
-@click.option("--changed", is_flag=True, help="Only what is not the default.")
+@click.option("--changed", is_flag=True, help="Only settings that differ from the default.")
 @json_option
 def show_config(prefix: str, changed: bool, as_json: bool) -> None:
-    """Every setting, or those that begin with PREFIX; the file is named in the last line."""
+    """Show all settings, or those that start with PREFIX. The last line names the settings file."""
     every = [*settings.setting_rows(settings.load())]
     rows = [row for row in every if row.key.startswith(prefix)]
     if not rows:
-        raise click.UsageError(f"There is no setting {prefix!r}.{_suggestion(prefix, every)}")
+        hint = suggestion(prefix, [row.key for row in every], "`anygpu config show` lists all settings.")
+        raise click.UsageError(f"There is no setting {prefix!r}. {hint}")
     rows = [row for row in rows if not changed or row.origin != settings.DEFAULT]
     file = settings.config_path()
     if as_json:
         emit_json({"file": str(file), "settings": [_row_dict(row) for row in rows]})
         return
     cells = [(row.key, _value_text(row.value), row.origin, row.about) for row in rows]
-    emit(output.table(("SETTING", "VALUE", "FROM", "WHAT"), cells))
+    emit(output.table(("SETTING", "VALUE", "SOURCE", "DESCRIPTION"), cells))
     emit(
         [
             "",
-            f"file: {file}{'' if file.exists() else ' (not there yet)'}; environment: ANYGPU_<SECTION>__<NAME>",
+            f"Settings file: {file}{'' if file.exists() else ' (does not exist)'}. "
+            "Environment variables: ANYGPU_<SECTION>__<NAME>.",
         ]
     )
-
-
-def _suggestion(prefix: str, every: Sequence[settings.SettingRow]) -> str:
-    close = get_close_matches(prefix, [row.key for row in every], n=1)
-    return f" Did you mean {close[0]!r}?" if close else " `anygpu config show` lists all."
 
 
 def _row_dict(row: settings.SettingRow) -> dict[str, Any]:
@@ -66,14 +62,14 @@ def _value_text(value: Any) -> str:
 @json_option
 @context_option
 def version_command(as_json: bool, context_name: str) -> None:
-    """Versions of the client and of the server."""
-    server, said = None, "no server runs"
+    """Show the versions of client and server."""
+    server = None
     try:
         server = connect(context_name).whoami().get("server_version")
-        said = f"server {server}"
+        server_line = f"server {server}"
     except AnygpuError as error:
-        said = str(error)
+        server_line = str(error)
     if as_json:
         emit_json({"client": __version__, "python": platform.python_version(), "server": server})
     else:
-        emit([f"anygpu {__version__} (Python {platform.python_version()})", said])
+        emit([f"anygpu {__version__} (Python {platform.python_version()})", server_line])

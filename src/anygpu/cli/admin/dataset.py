@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from anygpu.trainers.data import Dataset, Finding
 
-IMBALANCED = 10  # times as many of another class in train
+IMBALANCED = 10  # warn when the most frequent class is this many times as frequent as the rarest
 
 
 def finding_lines(path: Path, findings: Iterable["Finding"]) -> list[str]:
-    """Where, and what; never cut, for it has to be acted on."""
+    """Return a line for each problem: file, line and text, never cut."""
     root = (path if path.is_dir() else path.parent).resolve()
     on = use_colour()
     return [f"{paint(_finding_location(each, root), 'cyan', on=on)}: {each.what}" for each in findings]
@@ -49,7 +49,7 @@ def _summary_fields(counted: "Statistics") -> list[tuple[str, str]]:
         ("image height", _spread_text(counted.image_height)),
     ]
     if any(counted.empty.values()):
-        pairs.append(("nothing in", _by_split(counted.empty)))
+        pairs.append(("empty images", _by_split(counted.empty)))
     if any(counted.object_sizes.values()):
         pairs.append(
             ("objects", ", ".join(f"{count:,} {size}" for size, count in counted.object_sizes.items()))
@@ -60,9 +60,9 @@ def _summary_fields(counted: "Statistics") -> list[tuple[str, str]]:
 def _imbalance_text(times: float | None) -> str:
     on = use_colour()
     if times is None:
-        return paint("a class is never in train", "red", on=on)
-    said = f"the most frequent class is {times:.1f} times as frequent as the rarest"
-    return paint(said, "yellow", on=on) if times >= IMBALANCED else said
+        return paint("a class does not occur in the training split", "red", on=on)
+    text = f"the most frequent class is {times:.1f} times as frequent as the rarest"
+    return paint(text, "yellow", on=on) if times >= IMBALANCED else text
 
 
 def _class_table(counted: "Statistics") -> list[str]:
@@ -85,7 +85,7 @@ def column_lines(columns: Sequence["ColumnCount"]) -> list[str]:
         (each.name, each.kind, f"{each.missing:,}", f"{each.different:,}", _column_values(each))
         for each in columns
     ]
-    return output.table(("COLUMN", "KIND", "MISSING", "DIFFERENT", "VALUES"), rows)
+    return output.table(("COLUMN", "TYPE", "MISSING", "DISTINCT", "VALUES"), rows)
 
 
 def _column_values(column: "ColumnCount") -> str:
@@ -123,22 +123,22 @@ def _require_path(context: click.Context, parameter: click.Parameter, path: Path
 
 
 DATASET = click.argument("path", type=click.Path(path_type=Path), callback=_require_path)
-TASK = click.option("--task", default="", help="What it is for: detect, segment, pose or classify.")
-QUICK = click.option("--quick", is_flag=True, help="Look at the structure of images only; decode none.")
+TASK = click.option("--task", default="", help="Task: detect, segment, pose or classify.")
+QUICK = click.option("--quick", is_flag=True, help="Check only the headers of images; do not decode them.")
 VAL = click.option(
     "--val",
     "val_fraction",
     default=0.2,
     show_default=True,
     type=click.FloatRange(0.001, 0.999),
-    help="How much validates, of what has no split.",
+    help="Fraction for validation, if the dataset has no split.",
 )
-SEED = click.option("--seed", default=0, show_default=True, help="Another seed is another split.")
+SEED = click.option("--seed", default=0, show_default=True, help="Seed of the random split.")
 
 
 @click.group(name="dataset", cls=SuggestingGroup)
 def dataset_command() -> None:
-    """Check, count, split and convert data: YOLO, COCO, image folders and tables; also zipped or tarred."""
+    """Check, count, split and convert datasets: YOLO, COCO, image folders and tables, also as zip or tar.gz."""
 
 
 @dataset_command.command(name="check")
@@ -147,7 +147,7 @@ def dataset_command() -> None:
 @QUICK
 @json_option
 def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
-    """Tell everything that is wrong with the data at PATH; exit code 1 when something is."""
+    """Report every problem in the dataset at PATH. The exit code is 1 if there is one."""
     from anygpu.trainers import BadDataset
 
     with _trainer_errors_reported():
@@ -160,7 +160,7 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
     if as_json:
         emit_json({"ok": True, "findings": [], **found})
     else:
-        emit([f"{path}: {summary}", *(f"note: {each}" for each in found["notes"]), "nothing is wrong"])
+        emit([f"{path}: {summary}", *(f"Note: {each}" for each in found["notes"]), "No problems found."])
 
 
 @dataset_command.command(name="stats")
@@ -168,7 +168,7 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
 @TASK
 @json_option
 def dataset_stats(path: Path, task: str, as_json: bool) -> None:
-    """Count what is in the data at PATH: by class and split, sizes, how uneven it is."""
+    """Count objects by class and split, sizes and imbalance."""
     from anygpu.trainers import data
     from anygpu.trainers.data.tables import column_counts
 
@@ -183,9 +183,7 @@ def dataset_stats(path: Path, task: str, as_json: bool) -> None:
 
 @dataset_command.command(name="convert")
 @DATASET
-@click.option(
-    "--to", "layout", required=True, type=click.Choice(["yolo", "coco"]), help="The layout to write."
-)
+@click.option("--to", "layout", required=True, type=click.Choice(["yolo", "coco"]), help="Format to write.")
 @click.argument("out", type=click.Path(path_type=Path))
 @VAL
 @SEED
@@ -193,7 +191,10 @@ def dataset_stats(path: Path, task: str, as_json: bool) -> None:
 def convert_dataset(
     path: Path, layout: str, out: Path, val_fraction: float, seed: int, as_json: bool
 ) -> None:
-    """Write the data at PATH again into the new folder OUT, in another layout. Images are linked where possible."""
+    """Write a dataset in another format.
+
+    Reads PATH and creates the folder OUT. Images are linked where possible.
+    """
     from anygpu.trainers import data
 
     with _trainer_errors_reported():
@@ -209,21 +210,24 @@ def convert_dataset(
 @SEED
 @json_option
 def split_dataset(path: Path, out: Path, val_fraction: float, seed: int, as_json: bool) -> None:
-    """Write the data at PATH into the new folder OUT, split into train and val. Added images move no other."""
+    """Split a dataset into train and val.
+
+    Reads PATH and creates the folder OUT. Images that you add later do not change the split of the others.
+    """
     from anygpu.trainers import data
 
     writers = {"yolo": data.to_yolo, "coco": data.to_coco, "image-folder": data.to_image_folder}
     with _trainer_errors_reported():
         dataset = data.load(path, val_fraction=val_fraction, seed=seed, decode=False)
         if dataset.has_own_split:
-            raise click.UsageError(f"{path} is split already: {_split_counts(dataset)}.")
+            raise click.UsageError(f"{path} already has a split: {_split_counts(dataset)}.")
         written = writers[dataset.layout](dataset, out)
     _print_written(dataset, written, as_json)
 
 
 @contextmanager
 def _trainer_errors_reported() -> Iterator[None]:
-    """What is wrong with the data is said, as any other failure is."""
+    """Print a trainer's error like any other and exit with code 1."""
     from anygpu.trainers import TrainerError
 
     try:
@@ -259,16 +263,16 @@ def _inspect(path: Path, task: str, *, decode: bool) -> dict[str, Any]:
 
 def _print_findings(path: Path, findings: "tuple[Finding, ...]", as_json: bool) -> None:
     if as_json:
-        told = [{"path": str(each.path), "line": each.line, "what": each.what} for each in findings]
-        emit_json({"ok": False, "findings": told})
+        entries = [{"path": str(each.path), "line": each.line, "what": each.what} for each in findings]
+        emit_json({"ok": False, "findings": entries})
         return
 
     emit(finding_lines(path, findings[:MAX_FINDINGS]))
     if len(findings) > MAX_FINDINGS:
-        emit([f"and {len(findings) - MAX_FINDINGS:,} more; --json shows all"])
+        emit([f"{len(findings) - MAX_FINDINGS:,} more; --json shows all."])
     files = len({each.path for each in findings})
     exits.print_message(
-        f"{formatting.plural(len(findings), 'thing')} wrong in {formatting.plural(files, 'file')} of {path}"
+        f"Found {formatting.plural(len(findings), 'problem')} in {formatting.plural(files, 'file')} of {path}."
     )
 
 
@@ -277,7 +281,7 @@ def _print_written(dataset: "Dataset", written: Path, as_json: bool) -> None:
         counts = {split: len(items) for split, items in dataset.splits.items()}
         emit_json({"written": str(written), "images": counts})
     else:
-        emit([f"wrote {written}: {_split_counts(dataset)}"])
+        emit([f"Wrote {written}: {_split_counts(dataset)}."])
 
 
 def _split_counts(dataset: "Dataset") -> str:

@@ -16,7 +16,7 @@ from anygpu.cli import exits
 from anygpu.cli.connection import context_option, json_option
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
-from anygpu.errors import AnygpuError
+from anygpu.errors import AnygpuError, describe_error
 from anygpu.sdk import embedded
 from anygpu.sdk.context import Context, endpoint_of, find_context
 from anygpu.sdk.http import Endpoint, ServerConnection
@@ -27,6 +27,8 @@ SKEW_S = 30.0
 
 
 class CheckResult(NamedTuple):
+    """One line of `anygpu doctor`."""
+
     state: str
     what: str
     said: str
@@ -34,7 +36,7 @@ class CheckResult(NamedTuple):
 
 
 def run_checks(context_name: str = "") -> Iterator[CheckResult]:
-    """All findings; what cannot be looked at is a finding too."""
+    """Run all checks. A check that raises an error is reported as failed."""
     yield check_python()
     yield from _run_check("settings", lambda: [check_settings()])
     yield from _run_check("state", lambda: [check_state(settings.load().state)])
@@ -43,32 +45,30 @@ def run_checks(context_name: str = "") -> Iterator[CheckResult]:
     yield from _run_check("server", lambda: check_server(find_context(context_name)))
 
 
-def _run_check(what: str, look: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
+def _run_check(what: str, check: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
     try:
-        yield from look()
+        yield from check()
     except AnygpuError as error:
         yield CheckResult(FAIL, what, error.message, error.hint)
     except OSError as error:
-        yield CheckResult(
-            FAIL, what, f"{error.strerror} ({error.filename})", "Check the path and its permissions."
-        )
+        yield CheckResult(FAIL, what, describe_error(error), "Check the path and its permissions.")
 
 
 def check_python() -> CheckResult:
-    said = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, anygpu {__version__}"
-    return CheckResult(OK, "python", said)
+    text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, anygpu {__version__}"
+    return CheckResult(OK, "python", text)
 
 
 def check_settings() -> CheckResult:
     path = settings.config_path()
     settings.load()
-    return CheckResult(OK, "settings", str(path) if path.exists() else f"defaults ({path} is not there)")
+    return CheckResult(OK, "settings", str(path) if path.exists() else f"defaults ({path} does not exist)")
 
 
 def check_state(directory: Path) -> CheckResult:
-    """The state directory holds a token: others must not read it."""
+    """Check that the state directory is writable and private: it contains a token."""
     if not directory.exists():
-        return CheckResult(OK, "state", f"{directory} (made at the first start)")
+        return CheckResult(OK, "state", f"{directory} (created at the first start)")
     if not os.access(directory, os.W_OK | os.X_OK):
         return CheckResult(
             FAIL, "state", f"{directory} is not writable", "Change its owner, or set ANYGPU_STATE."
@@ -78,36 +78,38 @@ def check_state(directory: Path) -> CheckResult:
     ]
     if open_to_all:
         names = " ".join(str(path) for path in open_to_all)
-        return CheckResult(WARN, "state", f"others can read {names}", f"chmod go-rwx {names}")
+        return CheckResult(WARN, "state", f"other users can read {names}", f"chmod go-rwx {names}")
     return CheckResult(OK, "state", str(directory))
 
 
 def check_disk(directory: Path) -> CheckResult:
-    there = next(path for path in (directory, *directory.parents) if path.exists())
-    free = shutil.disk_usage(there).free
-    said = f"{formatting.size(free)} free at {there}"
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    text = f"{formatting.size(free)} free at {existing}"
     if free < MIN_DISK_BYTES:
         return CheckResult(
-            FAIL, "disk", said, "Free some space: `anygpu gc`, or set ANYGPU_STATE to another disk."
+            FAIL, "disk", text, "Free some space with `anygpu gc`, or set ANYGPU_STATE to another disk."
         )
     if free < LOW_DISK_BYTES:
         return CheckResult(
-            WARN, "disk", said, "Checkpoints may fill it; `anygpu gc --dry-run` tells what can go."
+            WARN, "disk", text, "Checkpoints may fill it. `anygpu gc --dry-run` shows what can be deleted."
         )
-    return CheckResult(OK, "disk", said)
+    return CheckResult(OK, "disk", text)
 
 
 def check_gpus() -> CheckResult:
-    """By nvidia-smi, as the agent counts them."""
+    """List the GPUs with nvidia-smi, as the agent does."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return CheckResult(OK, "gpus", f"none here (no nvidia-smi); jobs use {os.cpu_count()} processors")
+        return CheckResult(
+            OK, "gpus", f"none (no nvidia-smi); jobs on this computer use {os.cpu_count()} CPUs"
+        )
     query = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult(
-            FAIL, "gpus", f"nvidia-smi does not answer ({error})", "Check the driver; a reboot often helps."
+            FAIL, "gpus", f"nvidia-smi does not answer ({error})", "Check the driver. A reboot often helps."
         )
     if done.returncode:
         return CheckResult(
@@ -117,10 +119,10 @@ def check_gpus() -> CheckResult:
 
 
 def check_server(context: Context) -> Iterator[CheckResult]:
-    """Reachable, of our version, and agreed with us on what time it is."""
+    """Check that the server answers, and compare its version and clock with ours."""
     endpoint = _find_endpoint(context)
     if endpoint is None:
-        yield CheckResult(OK, "server", "none runs on this machine; `anygpu run` starts one")
+        yield CheckResult(OK, "server", "not running on this computer; `anygpu run` starts it")
         yield _check_clock(None)
         return
     http = ServerConnection(lambda: endpoint, timeout_s=5, tries=1)
@@ -137,12 +139,15 @@ def _find_endpoint(context: Context) -> Endpoint | None:
 
 
 def _check_version(endpoint: Endpoint, version: str) -> CheckResult:
-    said = f"{endpoint.url} answers, version {version or 'unknown'}"
+    text = f"{endpoint.url} answers, version {version or 'unknown'}"
     if version and version.split(".")[:2] != __version__.split(".")[:2]:
         return CheckResult(
-            WARN, "server", said, f"This client is {__version__}; use the same minor version on both."
+            WARN,
+            "server",
+            text,
+            f"This client has version {__version__}. Use the same minor version on both.",
         )
-    return CheckResult(OK, "server", said)
+    return CheckResult(OK, "server", text)
 
 
 def _check_clock(date: str | None) -> CheckResult:
@@ -150,15 +155,15 @@ def _check_clock(date: str | None) -> CheckResult:
 
     now = datetime.now(UTC)
     if now.year < 2025:
-        return CheckResult(FAIL, "clock", f"it cannot be {now:%Y-%m-%d}", "Set the clock, or start NTP.")
+        return CheckResult(FAIL, "clock", f"the date {now:%Y-%m-%d} is wrong", "Set the clock, or start NTP.")
     if date is None:
         return CheckResult(OK, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
     skew_s = abs((now - parsedate_to_datetime(date)).total_seconds())
     if skew_s > SKEW_S:
         return CheckResult(
-            WARN, "clock", f"{formatting.duration(skew_s)} off the server's", "Start NTP on both."
+            WARN, "clock", f"differs from the server's by {formatting.duration(skew_s)}", "Start NTP on both."
         )
-    return CheckResult(OK, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, agrees with the server")
+    return CheckResult(OK, "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC, same as the server's")
 
 
 @click.command(name="doctor")
@@ -166,16 +171,16 @@ def _check_clock(date: str | None) -> CheckResult:
 @context_option
 @click.pass_context
 def doctor_command(context: click.Context, /, as_json: bool, context_name: str) -> None:
-    """Check this machine and the server; every line says ok, warn or fail, and what to do."""
-    findings = list(run_checks(context_name))
+    """Check this computer and the server. Each line shows ok, warn or fail, and what to do."""
+    results = list(run_checks(context_name))
     if as_json:
-        emit_json({"findings": [finding._asdict() for finding in findings]})
+        emit_json({"findings": [result._asdict() for result in results]})
     else:
-        emit(result_line(finding, colour=output.use_colour()) for finding in findings)
-    context.exit(exits.FAILED if any(finding.state == FAIL for finding in findings) else exits.OK)
+        emit(result_line(result, colour=output.use_colour()) for result in results)
+    context.exit(exits.FAILED if any(result.state == FAIL for result in results) else exits.OK)
 
 
-def result_line(finding: CheckResult, *, colour: bool) -> str:
-    state = output.paint_status(f"{finding.state:<4}", on=colour)
-    advice = f"\n      {finding.advice}" if finding.advice else ""
-    return f"{state}  {finding.what:<9} {finding.said}{advice}"
+def result_line(result: CheckResult, *, colour: bool) -> str:
+    state = output.paint_status(f"{result.state:<4}", on=colour)
+    advice = f"\n      {result.advice}" if result.advice else ""
+    return f"{state}  {result.what:<9} {result.said}{advice}"

@@ -11,7 +11,8 @@ import click
 from anygpu.cli import exits
 from anygpu.cli.admin.backend import check_lines
 from anygpu.cli.connection import connect, context_option, json_option
-from anygpu.cli.root import SuggestingGroup, suggestion
+from anygpu.cli.exits import print_message
+from anygpu.cli.root import SuggestingGroup, no_such
 from anygpu.cli.terminal import formatting, output
 from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import NotFound
@@ -24,24 +25,28 @@ KIND = "ssh"
 
 @click.group(name="host", cls=SuggestingGroup)
 def host_command() -> None:
-    """Boxes of your own: no root and no Docker needed on them."""
+    """Use your own machines over SSH. They need neither root access nor Docker."""
 
 
 @host_command.command(name="add")
-@click.argument("box", metavar="[USER@]BOX[:PORT]")
-@click.option("--name", default="", help="What to call it; without it, like the box.")
-@click.option("--identity", "-i", default="", metavar="FILE", help="Private key to log in with.")
-@click.option("--send-key", is_flag=True, help="Keep that key in the server's vault: for a server elsewhere.")
-@click.option("--price", default=0.0, metavar="DOLLARS", help="What an hour of it is counted as (default 0).")
-@click.option("--cpus", default=0, metavar="N", help="CPU slots; without it, as many as it has processors.")
+@click.argument("address", metavar="[USER@]HOST[:PORT]")
+@click.option("--name", default="", help="Name of the backend. Default: the host's name.")
+@click.option("--identity", "-i", default="", metavar="FILE", help="Private key for the login.")
 @click.option(
-    "--python", default="", metavar="PATH", help="The Python to run jobs with; else the first found."
+    "--send-key",
+    is_flag=True,
+    help="Store that key on the server, for a server on another computer.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Trust the host key it shows.")
+@click.option("--price", default=0.0, metavar="DOLLARS", help="Price per hour to count. Default: 0.")
+@click.option("--cpus", default=0, metavar="N", help="Number of CPU slots. Default: the number of CPUs.")
+@click.option(
+    "--python", default="", metavar="PATH", help="Python interpreter for jobs. Default: the first one found."
+)
+@click.option("--yes", "-y", is_flag=True, help="Trust the host key without asking.")
 @json_option
 @context_option
 def add_host(
-    box: str,
+    address: str,
     name: str,
     identity: str,
     send_key: bool,
@@ -52,14 +57,17 @@ def add_host(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Log in to BOX, look at what it has and lacks, and let jobs run there."""
+    """Add one of your machines.
+
+    Logs in over SSH, shows what the machine has and what is missing, and lets jobs run there.
+    """
     if send_key and not identity:
-        raise click.UsageError("--send-key sends the key that --identity names.")
-    login = _parse_login(box, name, identity)
+        raise click.UsageError("--send-key needs --identity.")
+    login = _parse_login(address, name, identity)
     key = _confirm_host_key(login, yes=yes)
     facts = _inspect_host(login, key, python)
     options = {
-        "host": box,
+        "host": address,
         "host_keys": [key],
         "identity": "" if send_key else login.identity,
         "price_microusd_per_hour": round(price * 1_000_000),
@@ -77,16 +85,16 @@ def add_host(
 @json_option
 @context_option
 def list_hosts(as_json: bool, context_name: str) -> None:
-    """The boxes jobs can run on."""
-    found = _ssh_backends(connect(context_name).backends.list())
+    """List your machines."""
+    hosts = _ssh_backends(connect(context_name).backends.list())
     if as_json:
-        emit_json({"hosts": found})
+        emit_json({"hosts": hosts})
         return
-    rows = [_host_row(each) for each in found]
+    rows = [_host_row(each) for each in hosts]
     emit(
-        output.table(("NAME", "BOX", "STATE", "PRICE"), rows)
+        output.table(("NAME", "HOST", "STATE", "PRICE"), rows)
         if rows
-        else ["no boxes; `anygpu host add user@box` adds one"]
+        else ["No hosts. Add one with `anygpu host add user@host`."]
     )
 
 
@@ -96,10 +104,10 @@ def list_hosts(as_json: bool, context_name: str) -> None:
 @context_option
 @click.pass_context
 def check_hosts(context: click.Context, /, name: str, as_json: bool, context_name: str) -> None:
-    """Try NAME, or every box, from the server: does it answer, what has it, what does it lack?"""
+    """Check from the server that NAME or all hosts work."""
     backends = connect(context_name).backends
-    boxes = _ssh_backends(backends.list())
-    names = [_find_host(name, boxes)["name"]] if name else [each["name"] for each in boxes]
+    hosts = _ssh_backends(backends.list())
+    names = [_find_host(name, hosts)["name"]] if name else [each["name"] for each in hosts]
     found = [backends.check(each) for each in names]
     if as_json:
         emit_json({"checks": found})
@@ -110,52 +118,53 @@ def check_hosts(context: click.Context, /, name: str, as_json: bool, context_nam
 
 @host_command.command(name="rm")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Even while jobs run there, which then go on unwatched.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Remove it even if jobs run there. The server no longer sees these jobs.",
+)
 @json_option
 @context_option
 def remove_host(name: str, force: bool, as_json: bool, context_name: str) -> None:
-    """Forget NAME. What its jobs left there stays until it is a day old."""
+    """Remove host NAME. Files of its jobs stay there for a day."""
     backends = connect(context_name).backends
     _find_host(name, _ssh_backends(backends.list()))
-    gone = backends.remove(name, force=force)
-    emit_json(gone) if as_json else emit([f"removed {name}"])
+    removed = backends.remove(name, force=force)
+    emit_json(removed) if as_json else emit([f"Removed host {name}."])
 
 
-# -- looking at a box from here -------------------------------------------------------------------------------
-
-
-def _parse_login(box: str, name: str, identity: str) -> "Login":
+def _parse_login(address: str, name: str, identity: str) -> "Login":
     from pydantic import TypeAdapter, ValidationError
 
     from anygpu.backends.ssh.login import Login
     from anygpu.backends.ssh.options import Address, parted
 
     try:
-        user, host, port = parted(TypeAdapter(Address).validate_python(box))
+        user, host, port = parted(TypeAdapter(Address).validate_python(address))
     except (ValidationError, ValueError) as error:
-        raise click.UsageError(f"{box!r} is not [user@]box[:port].") from error
+        raise click.UsageError(f"{address!r} is not of the form [user@]host[:port].") from error
     if identity and not Path(identity).expanduser().is_file():
         raise click.UsageError(f"There is no key file {identity}.")
-    called = name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-")
+    machine = name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-")
     file = str(Path(identity).expanduser().absolute()) if identity else ""
-    return Login(machine=called, host=host, port=port, user=user, identity=file)
+    return Login(machine=machine, host=host, port=port, user=user, identity=file)
 
 
 def _confirm_host_key(login: "Login", *, yes: bool) -> str:
-    """The host key it shows, confirmed by whoever adds it, as `ssh` does at the first login."""
+    """Return the host's key after the user has confirmed it, as `ssh` does at the first login."""
     from anygpu.backends.ssh.connection import fingerprint, shown_key
 
     key = asyncio.run(shown_key(login))
-    print(f"anygpu: {login.host} shows the host key {fingerprint(key)}", file=sys.stderr, flush=True)
-    if not yes and not (sys.stdin.isatty() and click.confirm("Is that the box you mean?", err=True)):
+    print_message(f"The host key of {login.host} is {fingerprint(key)}.")
+    if not yes and not (sys.stdin.isatty() and click.confirm("Is this the right key?", err=True)):
         raise click.UsageError(
-            "Nothing was added. Compare the key with the box's own, and add it with --yes."
+            "The host was not added. Compare the key with the host's own, then add it with --yes."
         )
     return key
 
 
 def _inspect_host(login: "Login", key: str, python: str) -> dict[str, Any]:
-    """What it says of itself: also brings the agent there, so that the first job starts faster."""
+    """Ask the host what it has. This also installs the agent, so that the first job starts faster."""
     from dataclasses import replace
 
     from anygpu.backends.ssh.boxes import asked_once
@@ -173,24 +182,20 @@ def _print_added(made: dict[str, Any], facts: dict[str, Any], seen: dict[str, An
     emit([f"{name}: {summary(facts)}"])
     emit(f"{output.paint_status('warn', on=colour)}  {sentence}" for sentence in lacking(facts))
     if seen["valid"]:
-        emit([f"{name} is there; `anygpu run --on {name} train.py` runs there"])
+        emit([f"Added host {name}. Run a job there with `anygpu run --on {name} train.py`."])
     else:
-        emit([f"{output.paint_status('warn', on=colour)}  the server cannot use it yet: {seen['why']}"])
-
-
-# -- the boxes the server knows -------------------------------------------------------------------------------
+        emit([f"{output.paint_status('warn', on=colour)}  the server cannot use the host yet: {seen['why']}"])
 
 
 def _ssh_backends(listed: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in listed["backends"] if each["kind"] == KIND]
 
 
-def _find_host(name: str, boxes: list[dict[str, Any]]) -> dict[str, Any]:
-    for each in boxes:
+def _find_host(name: str, hosts: list[dict[str, Any]]) -> dict[str, Any]:
+    for each in hosts:
         if each["name"] == name:
             return each
-    known = [each["name"] for each in boxes]
-    raise NotFound(f"There is no box {name!r}.{suggestion(name, known) if known else ''}")
+    raise NotFound(no_such("host", name, [each["name"] for each in hosts]))
 
 
 def _host_row(each: dict[str, Any]) -> tuple[str, ...]:

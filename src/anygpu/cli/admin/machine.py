@@ -18,13 +18,13 @@ from anygpu.sdk.client import Client
 
 
 class NeedsSsh(AnygpuError):
-    """There is no `ssh` on this machine. Install OpenSSH's client."""
+    """There is no `ssh` on this computer. Install the OpenSSH client."""
 
     code = "needs_ssh"
 
 
 def open_shell(client: Client, job: str, command: tuple[str, ...], *, as_json: bool = False) -> None:
-    """Ends the process with the status of the remote command."""
+    """Run the system's `ssh` to a job's machine and exit with the status of the remote command."""
     if as_json:
         emit_json(client.shell(job))
         return
@@ -39,7 +39,7 @@ def open_shell(client: Client, job: str, command: tuple[str, ...], *, as_json: b
 
 
 def ssh_arguments(shell: dict[str, Any], directory: Path) -> list[str]:
-    """Options that use nothing of the person's own: no agent, no known hosts, no other keys."""
+    """Return `ssh` options that use nothing of the user's own: no SSH agent, known hosts or other keys."""
     options = {
         "UserKnownHostsFile": str(_write_known_hosts(shell, directory)),
         "GlobalKnownHostsFile": "/dev/null",
@@ -67,7 +67,9 @@ def _write_key(shell: dict[str, Any], directory: Path) -> Path:
 
 def _print_cost(job: dict[str, Any]) -> None:
     if job.get("cost_microusd"):
-        sys.stderr.write(f"{job.get('name') or job['id']}: {formatting.money(job['cost_microusd'])} so far\n")
+        sys.stderr.write(
+            f"{job.get('name') or job['id']}: {formatting.money(job['cost_microusd'])} so far.\n"
+        )
 
 
 HEADING = ("MACHINE", "BACKEND", "TYPE", "JOB", "STATE", "FOR", "PRICE", "COST")
@@ -75,35 +77,35 @@ HEADING = ("MACHINE", "BACKEND", "TYPE", "JOB", "STATE", "FOR", "PRICE", "COST")
 
 @click.group(name="machine", cls=SuggestingGroup)
 def machine_command() -> None:
-    """Machines at the providers: whose they are and what they cost."""
+    """List and end rented machines."""
 
 
 @machine_command.command(name="ls")
 @json_option
 @context_option
 def list_machines(as_json: bool, context_name: str) -> None:
-    """Every machine of the project; for operators also those nobody owns, and what machines left behind."""
-    found = connect(context_name).machines()
+    """List the project's machines. Operators also see machines without a job, and leftover resources."""
+    inventory = connect(context_name).machines()
     if as_json:
-        emit_json(found)
+        emit_json(inventory)
         return
-    machines, leftovers = found["machines"], found["leftovers"]
-    emit(_machine_table(machines) if machines else ["no machines; nothing is billing"])
+    machines, leftovers = inventory["machines"], inventory["leftovers"]
+    emit(_machine_table(machines) if machines else ["No machines: nothing is being billed."])
     if leftovers:
         emit(["", *_leftover_table(leftovers)])
-    for backend, why in found["silent"].items():
+    for backend, why in inventory["silent"].items():
         emit(["", output.paint(f"{backend} does not answer: {why}", "red", on=output.use_colour())])
 
 
 @machine_command.command(name="rm")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Even though a job uses it; the job goes on elsewhere.")
+@click.option("--force", is_flag=True, help="End it even if a job uses it. The job resumes elsewhere.")
 @json_option
 @context_option
 def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> None:
     """End the machine NAME."""
     connect(context_name).end_machine(name, force=force)
-    emit_json({"name": name, "ending": True}) if as_json else emit([f"ending {name}"])
+    emit_json({"name": name, "ending": True}) if as_json else emit([f"Ending machine {name}."])
 
 
 @machine_command.command(name="release")
@@ -111,9 +113,9 @@ def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> 
 @json_option
 @context_option
 def release_machine(job: str, as_json: bool, context_name: str) -> None:
-    """Give up the machine that is kept after JOB failed (`hold_on_failure`)."""
+    """Release the machine kept after JOB failed (hold_on_failure)."""
     answer = connect(context_name).release(job)
-    emit_json(answer) if as_json else emit([f"the machine of {answer['name'] or answer['id']} is given up"])
+    emit_json(answer) if as_json else emit([f"Released the machine of {answer['name'] or answer['id']}."])
 
 
 @machine_command.command(name="ssh")
@@ -122,7 +124,7 @@ def release_machine(job: str, as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def machine_ssh(job: str, words_after: tuple[str, ...], as_json: bool, context_name: str) -> None:
-    """A shell on the machine of JOB, or one COMMAND there; --json only tells how to log in."""
+    """Open a shell on the machine of JOB, or run COMMAND there. --json prints only the login data."""
 
     open_shell(connect(context_name), job, words_after, as_json=as_json)
 
@@ -147,7 +149,7 @@ def _machine_row(each: dict[str, Any]) -> tuple[str, ...]:
 
 def _leftover_table(leftovers: list[dict[str, Any]]) -> list[str]:
     rows = [(each["kind"], each["id"], each["backend"], each["name"] or "-") for each in leftovers]
-    return output.table(("LEFTOVER", "ID", "BACKEND", "OF"), rows)
+    return output.table(("LEFTOVER", "ID", "BACKEND", "MACHINE"), rows)
 
 
 @click.command(name="ssh", context_settings={"ignore_unknown_options": True})
@@ -156,9 +158,9 @@ def _leftover_table(leftovers: list[dict[str, Any]]) -> list[str]:
 @json_option
 @context_option
 def ssh_command(job: str, command_there: tuple[str, ...], as_json: bool, context_name: str) -> None:
-    """A shell on the machine JOB runs on, or one COMMAND there; --json only tells how to log in.
+    """Open a shell on the machine of JOB, or run COMMAND there. --json prints only the login data.
 
-    A held machine bills until it is released.
+    A machine that is kept after a failure costs money until it is released (`anygpu machine release`).
     """
     open_shell(connect(context_name), job, command_there, as_json=as_json)
 
@@ -167,12 +169,12 @@ def ssh_command(job: str, command_there: tuple[str, ...], as_json: bool, context
 @json_option
 @context_option
 def sweep_command(as_json: bool, context_name: str) -> None:
-    """End machines that no job owns and what machines left behind, now. The server does so every minute by itself."""
-    found = connect(context_name).sweep()
+    """End machines that no job owns, and delete resources they left. The server does this every minute anyway."""
+    result = connect(context_name).sweep()
     if as_json:
-        emit_json(found)
+        emit_json(result)
         return
-    lines = [f"ending {each['name']} at {each['backend']}" for each in found["machines"]]
-    lines += [f"removing {each['kind']} {each['id']} at {each['backend']}" for each in found["leftovers"]]
-    emit(lines or ["nothing is left anywhere"])
-    emit(f"{what}: {why}" for what, why in found["troubles"].items())
+    lines = [f"Ending machine {each['name']} at {each['backend']}." for each in result["machines"]]
+    lines += [f"Deleting {each['kind']} {each['id']} at {each['backend']}." for each in result["leftovers"]]
+    emit(lines or ["Nothing to clean up."])
+    emit(f"{what}: {why}" for what, why in result["troubles"].items())

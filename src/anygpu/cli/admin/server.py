@@ -2,13 +2,13 @@
 
 import signal
 import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anygpu.cli.connection import connect, context_option, json_option
+from anygpu.cli.exits import print_message
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json, emit_json_line
 from anygpu.errors import Conflict
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @click.command(name="up")
-@click.option("--detach", "-d", is_flag=True, help="Start it in the background and leave.")
+@click.option("--detach", "-d", is_flag=True, help="Start the server in the background and exit.")
 @json_option
 @click.pass_context
 def up_command(context: click.Context, /, detach: bool, as_json: bool) -> None:
-    """Run the server here, print its address and a link for the browser."""
+    """Run the server in the foreground. Prints its address and a login link for the browser."""
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
@@ -32,7 +32,8 @@ def up_command(context: click.Context, /, detach: bool, as_json: bool) -> None:
         return
     if (found := embedded.find_running(state)) is not None:
         raise Conflict(
-            f"A server runs already at {found.url} (process {found.pid}).", hint="`anygpu down` stops it."
+            f"A server is already running at {found.url} (process {found.pid}).",
+            hint="Stop it with `anygpu down`.",
         )
     embedded.create_state_dir(state)
     context.exit(_run_in_foreground(as_json))
@@ -42,7 +43,7 @@ def _run_in_foreground(as_json: bool) -> int:
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
-    # Whoever ends us ends the server: a service manager sends SIGTERM where a person presses Ctrl-C.
+    # Treat a service manager's SIGTERM like Ctrl-C, so that the server stops with this process.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     child = subprocess.Popen(embedded.server_command(state), stdout=subprocess.DEVNULL, process_group=0)
     try:
@@ -52,27 +53,27 @@ def _run_in_foreground(as_json: bool) -> int:
             print_address(found, as_json, how_to_stop="Ctrl-C or `anygpu down`")
         return child.wait()
     except KeyboardInterrupt:
-        print("anygpu: stopping", file=sys.stderr)
+        print_message("Stopping the server.")
         child.terminate()
         child.wait()
         return 0
 
 
-def print_address(found: "RunningServer", as_json: bool, *, how_to_stop: str) -> None:
-    """The address, and a link that opens it: the link works once and carries no token."""
+def print_address(server: "RunningServer", as_json: bool, *, how_to_stop: str) -> None:
+    """Print the server's address and a one-time login link."""
     from anygpu.sdk.client import Client
 
-    link = browser_link(Client(lambda: found.endpoint))
+    link = browser_link(Client(lambda: server.endpoint))
     if as_json:
-        emit_json_line({"url": found.url, "pid": found.pid, "link": link})
+        emit_json_line({"url": server.url, "pid": server.pid, "link": link})
         return
-    print(f"anygpu server at {found.url} (process {found.pid})")
-    print(f"in a browser: {link}  (works once; `anygpu open` makes another)")
-    print(f"stop it with {how_to_stop}", flush=True)
+    print(f"Server running at {server.url} (process {server.pid}).")
+    print(f"Open in a browser: {link}  (works once; `anygpu open` prints a new link)")
+    print(f"Stop it with {how_to_stop}.", flush=True)
 
 
 def browser_link(client: "Client") -> str:
-    """A one-time link, with the server's address where the server gave only a path."""
+    """Request a one-time login link and return it as a full URL."""
     from urllib.parse import urljoin
 
     answer = client.login_link()
@@ -84,7 +85,7 @@ def browser_link(client: "Client") -> str:
 @click.command(name="down")
 @json_option
 def down_command(as_json: bool) -> None:
-    """Stop the server of this machine. Jobs go on, and are found again when it is back."""
+    """Stop the server on this computer. Jobs keep running; the server finds them when it starts again."""
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
@@ -92,35 +93,41 @@ def down_command(as_json: bool) -> None:
     if as_json:
         emit_json({"stopped": pid is not None, "pid": pid, "state": str(state)})
     else:
-        emit(["no server runs on this machine" if pid is None else f"server stopped (process {pid})"])
+        emit(
+            [
+                "No server is running on this computer."
+                if pid is None
+                else f"Stopped the server (process {pid})."
+            ]
+        )
 
 
 @click.command(name="open")
-@click.option("--print", "only_print", is_flag=True, help="Print the link; open no browser.")
+@click.option("--print", "only_print", is_flag=True, help="Print the link without opening a browser.")
 @json_option
 @context_option
 def open_command(only_print: bool, as_json: bool, context_name: str) -> None:
-    """Open the server's page in a browser. The link works once and carries no token."""
+    """Open the server's page in a browser, with a login link that works once."""
     link = browser_link(connect(context_name, start=True))
     opened = False
     if not only_print and not as_json:
         import webbrowser
 
         opened = webbrowser.open(link)
-    emit_json({"link": link}) if as_json else emit([link if not opened else f"opened {link}"])
+    emit_json({"link": link}) if as_json else emit([link if not opened else f"Opened {link}"])
 
 
 @click.command(name="gc")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted without deleting it.")
 @json_option
 @context_option
 def gc_command(dry_run: bool, as_json: bool, context_name: str) -> None:
-    """Remove what retention no longer keeps: old logs, metrics and files of ended jobs."""
+    """Delete logs, metrics and files of ended jobs that are older than the retention settings allow."""
     removed = connect(context_name).gc(dry_run=dry_run)
     if as_json:
         emit_json(removed)
     else:
-        emit([*_removed_lines(removed), *(["nothing was removed: this was a dry run"] if dry_run else [])])
+        emit([*_removed_lines(removed), *(["Nothing was deleted (dry run)."] if dry_run else [])])
 
 
 def _removed_lines(removed: dict[str, Any]) -> list[str]:

@@ -23,26 +23,37 @@ FILE = click.Path(exists=True, path_type=Path)
 @click.command(name="simulate")
 @click.argument("job", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--trace", "traces", multiple=True, required=True, type=FILE, help="A zone's record, or a folder."
+    "--trace",
+    "traces",
+    multiple=True,
+    required=True,
+    type=FILE,
+    help="Recorded availability of a zone, or a folder of such files. Repeatable.",
 )
-@click.option("--work", help="How long it trains without interruption: 48h (placement.expected_duration).")
-@click.option("--deadline", help="When it must be done, from its start: 52h (limits.deadline).")
-@click.option("--restart", default="6m", show_default=True, help="What each start costs in time.")
+@click.option(
+    "--work", help="Training time without interruptions, for example 48h (placement.expected_duration)."
+)
+@click.option("--deadline", help="Deadline, counted from the start, for example 52h (limits.deadline).")
+@click.option("--restart", default="6m", show_default=True, help="Time that each start takes.")
 @click.option(
     "--on-demand-price", type=click.FloatRange(min=0, min_open=True), required=True, help="$ per hour."
 )
 @click.option("--spot-price", type=click.FloatRange(min=0, min_open=True), required=True, help="$ per hour.")
-@click.option("--zones", type=click.IntRange(min=1), help="Zones it may use at once (default: all records).")
+@click.option("--zones", type=click.IntRange(min=1), help="Number of zones the job may use. Default: all.")
 @click.option(
-    "--windows", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Starts to try."
+    "--windows",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Number of start times to simulate.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the starts.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for the start times.")
 @json_option
 def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, **options: Any) -> None:
-    """Play JOB (a job file) through records of spot availability, from many starts.
+    """Replay JOB (a job file) on recorded spot availability, from many start times.
 
-    Shows the distribution of cost and of the time it is done, for on-demand alone, for Uniform Progress and for the
-    policy that a job with a deadline gets. Nothing is submitted.
+    Shows the distribution of cost and finishing time for on-demand only, for Uniform Progress, and for the policy
+    that anygpu uses for jobs with a deadline. Nothing is submitted.
     """
     from anygpu.plan.spot.replay import read_traces, sample_windows
 
@@ -64,21 +75,24 @@ def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, 
 
 
 def _parse_times(path: Path | None, options: dict[str, Any]) -> dict[str, float]:
-    """Work, deadline and restart in seconds: from the options, else from the job file."""
-    asked = _times_in_job_file(path) if path else {}
+    """Return work, deadline and restart in seconds, from the options or else from the job file."""
+    in_file = _times_in_job_file(path) if path else {}
     given = {name: _parse_seconds(name, options[name]) for name in ("work", "deadline", "restart")}
-    work_s, deadline_s = given["work"] or asked.get("work_s"), given["deadline"] or asked.get("deadline_s")
+    work_s, deadline_s = (
+        given["work"] or in_file.get("work_s"),
+        given["deadline"] or in_file.get("deadline_s"),
+    )
     if not work_s:
         raise click.UsageError(
-            "How long does it train? Give --work, or placement.expected_duration in the job."
+            "Missing training time. Use --work, or placement.expected_duration in the job file."
         )
     if not deadline_s:
-        raise click.UsageError("When must it be done? Give --deadline, or limits.deadline in the job.")
+        raise click.UsageError("Missing deadline. Use --deadline, or limits.deadline in the job file.")
     restart_s = given["restart"] or 0.0
     if work_s + restart_s > deadline_s:
         needed, left = formatting.duration(work_s + restart_s), formatting.duration(deadline_s)
         raise click.UsageError(
-            f"Nothing can be done in time: work and one start take {needed}, the deadline is in {left}."
+            f"The deadline is too short: work and one start take {needed}, the deadline is in {left}."
         )
     return {"work_s": work_s, "deadline_s": deadline_s, "restart_s": restart_s}
 

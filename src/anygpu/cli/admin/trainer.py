@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anygpu.cli.connection import json_option
+from anygpu.cli.exits import print_message
 from anygpu.cli.root import SuggestingGroup
 from anygpu.cli.terminal import output
 from anygpu.cli.terminal.output import emit, emit_json
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
 
 @click.group(name="trainer", cls=SuggestingGroup)
 def trainer_command() -> None:
-    """What can train without a script of yours: YOLO, tables, language models, your own plugins."""
+    """List trainers, which train without a script: YOLO, tables, language models, your own plugins."""
 
 
 @trainer_command.command(name="ls")
 @json_option
 def list_trainers(as_json: bool) -> None:
-    """The trainers, what each is for, and whether its framework is installed here."""
+    """List the trainers, their tasks, and what is installed."""
     from anygpu.trainers import names
 
     rows = [_describe_trainer(name) for name in names()]
     if as_json:
         emit_json({"trainers": rows})
         return
-    heading = ("NAME", "INSTALLED", "LICENCE", "FOR")
+    heading = ("NAME", "INSTALLED", "LICENCE", "TASKS")
     emit(output.table(heading, [(row["name"], row["installed"], row["licence"], row["for"]) for row in rows]))
 
 
@@ -39,7 +40,7 @@ def list_trainers(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def show_trainer(name: str, as_json: bool) -> None:
-    """The settings of a trainer, with their defaults."""
+    """Show the settings of a trainer with their defaults."""
     about = {
         **_describe_trainer(name),
         "settings": _default_settings(_find_trainer(name)),
@@ -54,12 +55,16 @@ def show_trainer(name: str, as_json: bool) -> None:
 
 
 @trainer_command.command(name="script")
-@click.option("--framework", "--trainer", "trainer", required=True, help="The trainer: yolo, tabular, …")
-@click.option("--dataset", default="", help="The data, as the script will find it; the script takes another.")
-@click.option("--config", "-c", multiple=True, help="A setting: -c epochs=50; may be repeated.")
-@click.option("--set", "sets", multiple=True, help="The same.")
+@click.option("--framework", "--trainer", "trainer", required=True, help="Trainer: yolo, tabular, …")
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
+    "--dataset",
+    default="",
+    help="Default path of the dataset in the script; an argument of the script overrides it.",
+)
+@click.option("--config", "-c", multiple=True, help="Trainer setting, for example -c epochs=50. Repeatable.")
+@click.option("--set", "sets", multiple=True, help="Same as --config.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write the script to this file."
 )
 @json_option
 def write_script(
@@ -70,9 +75,9 @@ def write_script(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the plain Python script that trains the same on any box, without anygpu where it can.
+    """Write a plain Python script that does the same training.
 
-    It prints its progress as lines of JSON: {"type": "progress", "data": {…}}.
+    It prints its progress as JSON lines: {"type": "progress", "data": {…}}.
     """
     from anygpu.spec.flags import from_flags
     from anygpu.trainers import TrainerError, scripts
@@ -89,7 +94,7 @@ def write_script(
     elif output is None:
         click.echo(text, nl=False)
     else:
-        click.echo(f"anygpu: written to {output} · python {output}", err=True)
+        print_message(f"Wrote {output}. Run it with `python {output}`.")
 
 
 def _find_trainer(name: str) -> "type[AnyTrainer]":
@@ -110,7 +115,7 @@ def _as_invalid_spec(error: Exception) -> Exception:
 def _describe_trainer(name: str) -> dict[str, Any]:
     try:
         kind = _find_trainer(name)
-    except ImportError as error:  # a plugin of somebody's that cannot be loaded
+    except ImportError as error:  # a plugin that cannot be loaded
         return {"name": name, "for": "-", "installed": f"no: {error}", "licence": "-", "extra": ""}
     missing = [module for module in kind.needs if importlib.util.find_spec(module) is None]
     installed = f"no: pip install 'anygpu[{kind.extra}]'" if missing else "yes"
@@ -128,20 +133,20 @@ def _default_settings(kind: "type[AnyTrainer]") -> dict[str, Any]:
 
 
 def _default_options(kind: "type[AnyTrainer]") -> dict[str, Any]:
-    """Where the trainer knows a default of its own; the others are the framework's."""
-    known = getattr(kind, "options", {})
+    """Return the trainer's options with their defaults; None for options whose default the framework sets."""
+    own = getattr(kind, "options", {})
     return {
-        name: getattr(known.get(name), "default", known.get(name))
-        for name in sorted(kind.accepts.options, key=lambda name: (name not in known, name))
+        name: getattr(own.get(name), "default", own.get(name))
+        for name in sorted(kind.accepts.options, key=lambda name: (name not in own, name))
     }
 
 
 def _option_lines(options: dict[str, Any]) -> list[str]:
-    """Those with a default in a table, the framework's own in a line."""
-    ours = {name: value for name, value in options.items() if value is not None}
-    others = ", ".join(name for name in options if name not in ours)
-    lines = output.table(("OPTION", "DEFAULT"), _value_rows(ours)) if ours else []
-    return [*lines, *(textwrap.wrap(f"and: {others}", output.terminal_width()) if others else [])]
+    """Return a table of the options with a default, and one line with the names of the others."""
+    own = {name: value for name, value in options.items() if value is not None}
+    others = ", ".join(name for name in options if name not in own)
+    lines = output.table(("OPTION", "DEFAULT"), _value_rows(own)) if own else []
+    return [*lines, *(textwrap.wrap(f"Other options: {others}", output.terminal_width()) if others else [])]
 
 
 def _value_rows(values: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`anygpu demo`: a minute's tour. Trains on a spot machine, loses it, goes on with another provider."""
+"""`anygpu demo`: train on a simulated spot machine, lose it, and resume with another provider."""
 
 import os
 import sys
@@ -14,17 +14,22 @@ from anygpu.errors import AnygpuError
 
 
 class DemoNeedsData(AnygpuError):
-    """The demo trains on scikit-learn's digits. Install it with `pip install 'anygpu[demo]'`."""
+    """The demo needs scikit-learn. Install it with `pip install 'anygpu[demo]'`."""
 
     code = "demo_needs_data"
 
 
 @click.command(name="demo")
-@click.option("--epochs", default=150, show_default=True, type=click.IntRange(60), help="How long to train.")
+@click.option(
+    "--epochs", default=150, show_default=True, type=click.IntRange(60), help="Number of epochs to train."
+)
 @json_option
 @click.pass_context
 def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
-    """A minute's tour: a simulated cloud, a spot machine that is taken back, a resume elsewhere; nothing is left."""
+    """Run a one-minute demo: train on a simulated spot machine, lose it, and resume with another provider.
+
+    The demo uses its own temporary server and directory, and removes them at the end.
+    """
     from importlib.util import find_spec
 
     if find_spec("sklearn") is None:
@@ -42,7 +47,7 @@ def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
 
 
 def _isolate_environment(directory: Path) -> None:
-    """This process, and the server it starts, look at no settings and no server but the demo's own."""
+    """Make this process and the server it starts use only the demo's own settings and state."""
     for name in [name for name in os.environ if name.startswith("ANYGPU_") and name != "ANYGPU_DEBUG"]:
         del os.environ[name]
     os.environ["ANYGPU_STATE"] = str(directory / "state")

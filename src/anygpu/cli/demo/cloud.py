@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 BOOT = "1.5s"
-NOTICE_S = 8.0  # two minutes at AWS
+NOTICE_S = 8.0  # AWS gives two minutes
 REGION, TYPE = "us-east-1", "g4dn.xlarge"
 
 
 class DemoCloud:
-    """A simulated cloud whose machines really run: processes, SSH, metadata, a meter."""
+    """A simulated cloud whose machines are real processes with SSH, metadata and billing."""
 
     def __init__(self, log: Path) -> None:
         command = [sys.executable, "-c", "from anygpu.cli.main import main; main()", "cloud-sim"]
@@ -26,13 +26,13 @@ class DemoCloud:
             stderr=self._log,
         )
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
-        if not said:
-            raise RuntimeError(f"the simulated cloud did not start: {log.read_text()[-500:]}")
-        self._endpoints: dict[str, Any] = json.loads(said)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"The simulated cloud did not start: {log.read_text()[-500:]}")
+        self._endpoints: dict[str, Any] = json.loads(line)
 
     def settings(self) -> str:
-        """The settings file of a server that rents here and nowhere else."""
+        """Return the settings file of a server that rents machines only from this cloud."""
         aws, lambda_cloud = self._endpoints["endpoints"]["ec2"], self._endpoints["endpoints"]["lambda"]
         credentials = self._endpoints["credentials"]
         return SETTINGS.format(
@@ -47,7 +47,7 @@ class DemoCloud:
         )
 
     def preempt(self, name: str) -> None:
-        """The provider gives notice, and has no other machine of the kind."""
+        """Preempt a machine, and let the provider have no other machine of that type."""
         self._request("faults", {"kind": "no_capacity", "vendor": "ec2"})
         machine = next(each for each in self.machines() if each["name"].startswith(name))
         self._request(f"preempt/{machine['id']}", {"notice_s": NOTICE_S})
@@ -94,5 +94,5 @@ kind = "lambda"
 endpoint = "{lambda_cloud}"
 ssh_port = {port}
 api_key = "{api_key}"
-unattended = true  # these machines do not end by themselves; the demo stays until they have ended
+unattended = true  # Lambda machines do not end themselves; the demo waits until they have ended
 """

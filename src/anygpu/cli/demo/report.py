@@ -1,4 +1,4 @@
-"""What the demo found out, and whether it is as it should be."""
+"""The demo's results, the checks on them, and the text printed at the end."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ MAX_RECOVERY_S = 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoMachine:
-    """A machine the job was given."""
+    """A machine that the job was placed on."""
 
     name: str
     backend: str
@@ -26,7 +26,7 @@ class DemoMachine:
 
 @dataclass(slots=True)
 class DemoReport:
-    """Facts gathered while the job ran."""
+    """Results collected while the job ran."""
 
     epochs: int = 0
     job_id: str = ""
@@ -58,67 +58,75 @@ class DemoReport:
         )
 
     def failed_checks(self) -> list[str]:
-        """Everything that is not as it should be."""
-        return [trouble for right, trouble in [*self._training_checks(), *self._cost_checks()] if not right]
+        """Return a sentence for each check that failed."""
+        checks = [*self._training_checks(), *self._cost_checks()]
+        return [message for passed, message in checks if not passed]
 
     def _training_checks(self) -> list[tuple[bool, str]]:
         backends = [place.backend for place in self.places]
         recovered = self.recovery_s is not None and self.recovery_s < MAX_RECOVERY_S
         return [
-            (self.status == "completed", f"the job ended as {self.status or 'nothing'}: {self.failure}"),
-            (self.noticed_at_epoch is not None, "the machine was not taken back"),
-            (len(set(backends)) == 2, f"it ran on {backends}, not on two providers"),
-            (bool(self.resumed_from_epoch), "the second machine did not start from a checkpoint"),
-            ((self.accuracy or 0) >= MIN_ACCURACY, f"the accuracy is {self.accuracy}"),
-            (recovered, f"recovery took {self.recovery_s} s"),
-            (self.points_lost == 0, f"{self.points_lost} epochs are missing from the curve"),
-            (bool(self.model_bytes), "the trained model could not be fetched"),
+            (self.status == "completed", f"the job's status is {self.status or 'unknown'}: {self.failure}"),
+            (self.noticed_at_epoch is not None, "the machine was not preempted"),
+            (len(set(backends)) == 2, f"the job ran on {backends}, not on two providers"),
+            (bool(self.resumed_from_epoch), "the job did not resume from a checkpoint"),
+            (
+                (self.accuracy or 0) >= MIN_ACCURACY,
+                f"the accuracy is {self.accuracy}, less than {MIN_ACCURACY}",
+            ),
+            (recovered, f"recovery took {self.recovery_s} s, more than {MAX_RECOVERY_S:.0f} s"),
+            (self.points_lost == 0, f"metrics of {self.points_lost} epochs are missing"),
+            (bool(self.model_bytes), "the trained model was not downloaded"),
         ]
 
     def _cost_checks(self) -> list[tuple[bool, str]]:
-        differ = f"the ledger says {self.ledger_microusd}, the provider's meter {self.meter_microusd} micro-dollars"
+        differ = f"anygpu counted {self.ledger_microusd} micro-dollars, the providers charged {self.meter_microusd}"
         return [
             (bool(self.meter_microusd) and self.ledger_microusd == self.meter_microusd, differ),
-            (self.machines_left == 0, f"{self.machines_left} machines are left"),
+            (self.machines_left == 0, f"{self.machines_left} machines are still running"),
         ]
 
     def document(self) -> dict[str, Any]:
         return {**asdict(self), "troubles": self.failed_checks()}
 
     def text(self) -> str:
-        troubles = self.failed_checks()
-        if troubles:
-            listed = "\n".join(f"  - {trouble}" for trouble in troubles)
-            return f"\nNot as it should be:\n{listed}\n\n{self._facts()}"
-        return f"\nAs it should be:\n\n{self._facts()}\n{NEXT_STEPS}"
+        failed = self.failed_checks()
+        if failed:
+            listed = "\n".join(f"  - {message}" for message in failed)
+            return f"\nDemo finished: {len(failed)} checks failed.\n{listed}\n\n{self._facts()}"
+        return f"\nDemo finished: every check passed.\n\n{self._facts()}\n{NEXT_STEPS}"
 
     def _cost_text(self) -> str:
-        ours, theirs = formatting.money(self.ledger_microusd), formatting.money(self.meter_microusd)
-        return f"{ours} by the ledger, {theirs} by the providers' meters"
+        counted, charged = formatting.money(self.ledger_microusd), formatting.money(self.meter_microusd)
+        return f"{counted} counted by anygpu, {charged} charged by the providers"
 
     def _facts(self) -> str:
-        accuracy = "-" if self.accuracy is None else f"{100 * self.accuracy:.1f} % of 400 digits it never saw"
+        accuracy = (
+            "-"
+            if self.accuracy is None
+            else f"{100 * self.accuracy:.1f} % on 400 images not used for training"
+        )
         pairs = [
             ("accuracy", accuracy),
             ("ran on", ", then ".join(place.label for place in self.places)),
-            ("taken back", f"at epoch {self.noticed_at_epoch} of {self.epochs}, with notice"),
-            ("resumed", f"from epoch {self.resumed_from_epoch}, by itself, on another provider"),
+            ("preempted", f"at epoch {self.noticed_at_epoch} of {self.epochs}"),
+            ("resumed", f"from epoch {self.resumed_from_epoch}"),
             ("work lost", formatting.duration(self.work_lost_s)),
             (
                 "recovery",
-                f"{formatting.duration(self.recovery_s)} from the notice to the next measured epoch",
+                f"{formatting.duration(self.recovery_s)} from the notice to the next epoch",
             ),
-            ("model", f"{formatting.size(self.model_bytes)}, fetched and verified"),
+            ("model", f"{formatting.size(self.model_bytes)}, downloaded and verified"),
             ("cost", self._cost_text()),
-            ("machines", f"{self.machines_left} left"),
-            ("took", formatting.duration(self.took_s)),
+            ("machines", f"{self.machines_left} still running"),
+            ("duration", formatting.duration(self.took_s)),
         ]
         return "".join(f"  {name:<10} {value}\n" for name, value in pairs)
 
 
-NEXT_STEPS = """Next:
-  anygpu run train.py          your own script, as it is, on this machine
-  anygpu host add user@box     a machine of your own, over SSH
-  anygpu backend add           a cloud account; `anygpu cloud-sim` is one to rehearse with
-  anygpu --help                everything else; examples/ and docs/ have more
+NEXT_STEPS = """Next steps:
+  anygpu run train.py          run your own script on this computer
+  anygpu host add user@host    add a machine of your own over SSH
+  anygpu backend add           add a cloud account
+  anygpu --help                list all commands
 """

@@ -24,7 +24,7 @@ PLAIN_EVERY_S = 1.0
 
 
 class DemoRun:
-    """One demo in one directory, which is removed afterwards."""
+    """One run of the demo in a temporary directory."""
 
     def __init__(self, directory: Path, epochs: int, *, quiet: bool = False) -> None:
         self._directory = directory
@@ -36,20 +36,18 @@ class DemoRun:
         self._measured_epochs: set[int] = set()
 
     def run(self) -> DemoReport:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
-            self._print(
-                "starting a simulated cloud: its machines really run, here, and are billed by its meter"
-            )
+            self._print("Starting a simulated cloud on this computer.")
             self._cloud = DemoCloud(self._directory / "cloud.log")
             Path(os.environ["ANYGPU_CONFIG"]).write_text(self._cloud.settings())
-            self._print("starting a server that rents there (in a directory of its own, gone afterwards)")
-            found = embedded.ensure_running(self._state)
-            self._print(f"server ready at {found.url} after {time.monotonic() - began:.1f} s")
+            self._print("Starting a server that rents machines there.")
+            server = embedded.ensure_running(self._state)
+            self._print(f"Server ready at {server.url} after {time.monotonic() - started:.1f} s.")
             self._train(Platform(state=self._state))
         finally:
             self._clean_up()
-        self.report.took_s = time.monotonic() - began
+        self.report.took_s = time.monotonic() - started
         return self.report
 
     def _train(self, platform: Platform) -> None:
@@ -62,24 +60,24 @@ class DemoRun:
             workdir=project,
             name="digits",
             outputs=["model.npz"],
-            env={"OPENBLAS_NUM_THREADS": "1"},  # two threads fight over matrices this small
+            env={"OPENBLAS_NUM_THREADS": "1"},  # more threads are slower for matrices this small
             python=sys.executable,
             resources={"gpu": 1},
             checkpoint={"paths": ["model.npz"]},
             placement={"strategy": "cheapest"},
         )
-        self._print(f"asked for one GPU, the cheapest there is, as job {job.id}")
+        self._print(f"Submitted job {job.id} (1 GPU, cheapest offer).")
         self.report.job_id = job.id
         self._watch(platform, job)
         self._collect_results(job)
 
     def _watch(self, platform: Platform, job: Job) -> None:
         board = Dashboard(job.describe(), StreamStatus(), Curves(("loss", "accuracy")), height=6)
-        asking = platform.client.another()
+        client = platform.client.another()
         with self._drawing(board) as draw:
             for message in platform.client.another().stream(job.id):
                 if message["kind"] in ("event", "end"):
-                    board.job = asking.job(job.id)
+                    board.job = client.job(job.id)
                 board.update(message)
                 draw()
                 self._handle(message)
@@ -108,7 +106,7 @@ class DemoRun:
         self._preempted_at = time.monotonic()
         self.report.noticed_at_epoch = self.report.last_epoch_there = epoch
         self._print_unless_live(
-            f"the provider takes the machine back, with {NOTICE_S:.0f} s notice, at epoch {epoch}"
+            f"Epoch {epoch}: the provider preempts the machine with {NOTICE_S:.0f} s notice."
         )
 
     def _handle_event(self, event: dict[str, Any]) -> None:
@@ -118,21 +116,19 @@ class DemoRun:
         elif event["type"] == "AttemptLaunching":
             self.report.add_machine(data["name"], data["offer"])
         elif event["type"] == "AttemptLaunched":
-            place = self.report.places[-1]
-            self._print_unless_live(
-                f"rented {place.label} at {formatting.money(place.price_microusd_per_hour)} an hour"
-            )
+            machine = self.report.places[-1]
+            price = formatting.money(machine.price_microusd_per_hour)
+            self._print_unless_live(f"Rented {machine.label} for {price} per hour.")
         elif event["type"] == "AttemptLost" and data["failure"]["code"] == "no_capacity":
-            self._print_unless_live(f"{self.report.places.pop().backend} has none left")
+            self._print_unless_live(f"No capacity left at {self.report.places.pop().backend}.")
 
     def _handle_recovery(self, data: dict[str, Any]) -> None:
         if data["failure"]["blame"] != "preemption":
             return
         self.report.work_lost_s = data.get("work_lost_s", 0.0)
         self.report.resumed_from_epoch = (data.get("resume") or {}).get("step")
-        self._print_unless_live(
-            f"saved at epoch {self.report.resumed_from_epoch}, and left; it goes on elsewhere"
-        )
+        epoch = self.report.resumed_from_epoch
+        self._print_unless_live(f"Checkpoint saved at epoch {epoch}. The job resumes on another machine.")
 
     def _collect_results(self, job: Job) -> None:
         ended = job.describe()
@@ -146,10 +142,10 @@ class DemoRun:
 
     def _compare_bills(self, ended: dict[str, Any]) -> None:
         assert self._cloud is not None
-        books = self._cloud.bills()
+        bills = self._cloud.bills()
         self.report.ledger_microusd = ended["cost_microusd"]
-        self.report.meter_microusd = sum(entry["billed_microusd"] for entry in books)
-        self.report.machines_left = sum(entry["ended_at_ms"] is None for entry in books)
+        self.report.meter_microusd = sum(entry["billed_microusd"] for entry in bills)
+        self.report.machines_left = sum(entry["ended_at_ms"] is None for entry in bills)
 
     @contextmanager
     def _drawing(self, board: Dashboard) -> Iterator[Callable[[], None]]:
@@ -166,17 +162,17 @@ class DemoRun:
 
     def _caption(self) -> str:
         if self._preempted_at is None:
-            return "in a moment, the provider will take the machine back"
+            return "Soon the provider will preempt the machine."
         if self.report.recovery_s is None:
-            return f"the machine is being taken back since epoch {self.report.noticed_at_epoch} …"
-        return f"goes on from epoch {self.report.resumed_from_epoch} on {self.report.places[-1].label}"
+            return f"The machine was preempted at epoch {self.report.noticed_at_epoch}; waiting for the next one …"
+        return f"Resumed from epoch {self.report.resumed_from_epoch} on {self.report.places[-1].label}."
 
     def _print(self, text: str) -> None:
         if not self._quiet:
             print(text, flush=True)
 
     def _print_unless_live(self, text: str) -> None:
-        """Where the live picture has its caption, plain lines have this."""
+        """Print a line where no live view, with its own caption, is drawn."""
         if not sys.stdout.isatty():
             self._print(text)
 

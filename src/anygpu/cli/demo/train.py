@@ -1,9 +1,9 @@
-"""Train a small neural network on scikit-learn's handwritten digits; stop it at any time, and it goes on.
+"""Train a small neural network on scikit-learn's handwritten digits. It can be stopped and resumed at any time.
 
     anygpu run train.py --epochs 80
 
-Every ten epochs it hands anygpu a checkpoint. Whatever happens then, the next attempt starts from there, and as
-each epoch draws its random numbers from its own number, it ends with the very same weights.
+Every ten epochs it gives anygpu a checkpoint, from which the next attempt starts. The random numbers of an epoch
+depend only on its number, so a resumed run ends with the same weights.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> None:
         anygpu.log(loss=loss, accuracy=accuracy, step=epoch)
         anygpu.progress(epoch=epoch, epochs=args.epochs)
         print(f"epoch {epoch}/{args.epochs} loss={loss:.4f} accuracy={accuracy:.4f}", flush=True)
-        stopping = anygpu.should_stop()  # the machine will be taken back: save, and go on elsewhere
+        stopping = anygpu.should_stop()  # the machine will be preempted: save and exit
         if epoch % SAVE_EVERY == 0 or epoch == args.epochs or stopping:
             save(weights, epoch)
         if stopping:
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def load_weights(hidden: int) -> tuple[Weights, int]:
-    """The weights to begin with, and the epoch: from the checkpoint if there is one."""
+    """Return the initial weights and the first epoch, from the checkpoint if there is one."""
     path = anygpu.resume_path()
     if path:
         kept = np.load(path)
@@ -64,7 +64,7 @@ def load_weights(hidden: int) -> tuple[Weights, int]:
 
 
 def train_epoch(weights: Weights, images: Array, labels: NDArray[np.int64], epoch: int) -> float:
-    """Every digit several times, each time a little shifted, so that the network learns shapes, not pixels."""
+    """Train on every image three times, each time shifted at random."""
     random = np.random.default_rng(1000 + epoch)
     rate = 0.04 / (1 + epoch / 6)
     losses = [
@@ -76,7 +76,7 @@ def train_epoch(weights: Weights, images: Array, labels: NDArray[np.int64], epoc
 
 
 def shift_images(images: Array, random: np.random.Generator) -> Array:
-    """Each image moved by up to a pixel, in a direction of its own."""
+    """Shift each image by up to one pixel in a random direction."""
     count, pixels = len(images), np.arange(8)
     square = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
     down, across = random.integers(0, 3, (2, count, 1, 1))
@@ -86,19 +86,19 @@ def shift_images(images: Array, random: np.random.Generator) -> Array:
 
 
 def forward(weights: Weights, images: Array) -> tuple[list[Array], Array]:
-    """What each layer gave, and the chances of the ten digits."""
+    """Return the activations of each layer and the probabilities of the ten digits."""
     layers = [images]
     for n in range(2):
         layers.append(np.maximum(layers[-1] @ weights[f"w{n}"] + weights[f"b{n}"], 0))
     scores = layers[-1] @ weights["w2"] + weights["b2"]
-    chances = np.exp(scores - scores.max(1, keepdims=True))
-    return layers, chances / chances.sum(1, keepdims=True)
+    probabilities = np.exp(scores - scores.max(1, keepdims=True))
+    return layers, probabilities / probabilities.sum(1, keepdims=True)
 
 
 def train_step(weights: Weights, images: Array, labels: NDArray[np.int64], rate: float) -> float:
-    layers, chances = forward(weights, images)
-    right = chances[np.arange(len(labels)), labels]
-    error = chances.copy()
+    layers, probabilities = forward(weights, images)
+    right = probabilities[np.arange(len(labels)), labels]
+    error = probabilities.copy()
     error[np.arange(len(labels)), labels] -= 1
     error /= len(labels)
     for n in (2, 1, 0):

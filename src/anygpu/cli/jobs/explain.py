@@ -10,89 +10,98 @@ from anygpu.cli.terminal import formatting, job_lines, output, plan_lines
 from anygpu.cli.terminal.output import emit, emit_json
 
 NO_PLAN = (
-    "no comparison was kept: it ended before one was made, or it is older than what is kept. "
-    "`anygpu plan` compares places for a job that was not submitted yet."
+    "no comparison of offers is stored: the job ended before one was made, or it was deleted. "
+    "`anygpu plan` compares offers for a new job."
 )
 BASIS = {
-    "said": "the duration the job was submitted with",
-    "history": "earlier runs of the same work",
-    "code": "what was read of the code",
-    "first steps": "its first steps",
+    "said": "the duration given with the job",
+    "history": "earlier runs of the same job",
+    "code": "the code",
+    "first steps": "the first steps",
 }
 
 
 @click.command(name="explain")
 @click.argument("job", default="last")
-@click.option("--rejected", is_flag=True, help="Show what was out of the question, and why.")
+@click.option("--rejected", is_flag=True, help="Also show the offers that did not fit, and why.")
 @json_option
 @context_option
 def explain_command(job: str, rejected: bool, as_json: bool, context_name: str) -> None:
-    """Why a JOB ran where it did, the runners-up, and what was predicted against what it took.
+    """Show why a JOB ran where it did, the other offers, and the prediction compared with the result.
 
-    JOB is an id or its beginning, a name, or `last`.
+    JOB is an id (or the start of it), a name, or `last`.
     """
     client = connect(context_name)
-    found = client.job(job)
-    told = client.kept_plan(found["id"])
+    details = client.job(job)
+    kept = client.kept_plan(details["id"])
     if as_json:
-        emit_json(told)
+        emit_json(kept)
         return
-    emit([_placement_text(found, told["plan"]), ""])
-    emit(_prediction_lines(told))
-    emit([job_lines.better_offer_text(found), ""] if found.get("better") else [])
-    emit(_other_offers(told["plan"]))
-    emit(plan_lines.rejected_lines(told["plan"]) if rejected and told["plan"] else [])
+    emit([_placement_text(details, kept["plan"]), ""])
+    emit(_prediction_lines(kept))
+    emit([job_lines.better_offer_text(details), ""] if details.get("better") else [])
+    emit(_other_offers(kept["plan"]))
+    emit(plan_lines.rejected_lines(kept["plan"]) if rejected and kept["plan"] else [])
 
 
 def _placement_text(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     name = job["name"] or formatting.short_id(job["id"])
     if not job["attempts"]:
-        return f"{name} has no place yet: {job['reason'] or job['phase']}"
+        return f"{name} has no machine yet: {job['reason'] or job['phase']}."
     if plan is None:
-        return f"{name} is on {job['backend']}; {NO_PLAN}"
+        return f"{name} runs on {job['backend']}; {NO_PLAN}"
     choice = plan["choice"]
     if choice is None:
-        return f"{name} is on {job['backend']}"
-    why = plan_lines.reasons_text(
-        {**choice, "wait": ""}
-    )  # it has begun; by now it may itself fill what was free
+        return f"{name} runs on {job['backend']}."
+    why = plan_lines.reasons_text({**choice, "wait": ""})  # it has started, so it no longer waits
     place = " ".join(
         part for part in (plan_lines.location_text(choice), plan_lines.machine_text(choice)) if part
     )
-    return f"{name} went to {place} ({plan['strategy']})" + (f": {why}" if why else "")
+    return f"{name} was placed on {place} ({plan['strategy']})" + (f": {why}" if why else "")
 
 
-def _prediction_lines(told: Mapping[str, Any]) -> list[str]:
-    first, newest, actual = told["predicted"], told["newest"], told["actual"]
+def _prediction_lines(kept: Mapping[str, Any]) -> list[str]:
+    first, newest, actual = kept["predicted"], kept["newest"], kept["actual"]
     rows = [_prediction_row(each, actual) for each in (first, newest if newest != first else None) if each]
-    heading = ("PREDICTED FROM", "TIME", "COST", "SURE", *(("TIME OFF BY", "COST OFF BY") if actual else ()))
-    lines = output.table(heading, rows) if rows else ["nothing was known to predict its time from"]
+    heading = (
+        "PREDICTED FROM",
+        "TIME",
+        "COST",
+        "CONFIDENCE",
+        *(("TIME ERROR", "COST ERROR") if actual else ()),
+    )
+    lines = (
+        output.table(heading, rows)
+        if rows
+        else ["No prediction: nothing is known about how long the job takes."]
+    )
     return [*lines, *(_actual_lines(actual) if actual else []), ""]
 
 
 def _actual_lines(actual: Mapping[str, Any]) -> list[str]:
-    return [
-        f"it took {formatting.duration(actual['seconds'])} and cost {formatting.money(actual['cost_microusd'])}"
-    ]
+    return [f"Actual: {formatting.duration(actual['seconds'])}, {formatting.money(actual['cost_microusd'])}"]
 
 
-def _prediction_row(said: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[str, ...]:
-    time = formatting.duration(said["wall_s"])
-    span = f"{formatting.duration(said['wall_low_s'])} to {formatting.duration(said['wall_high_s'])}"
-    cost = formatting.money(said["cost_microusd"])
-    costs = f"{formatting.money(said['cost_low_microusd'])} to {formatting.money(said['cost_high_microusd'])}"
-    told = (
-        BASIS.get(said["basis"], said["basis"]),
+def _prediction_row(prediction: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[str, ...]:
+    time = formatting.duration(prediction["wall_s"])
+    span = (
+        f"{formatting.duration(prediction['wall_low_s'])} to {formatting.duration(prediction['wall_high_s'])}"
+    )
+    cost = formatting.money(prediction["cost_microusd"])
+    low, high = prediction["cost_low_microusd"], prediction["cost_high_microusd"]
+    costs = f"{formatting.money(low)} to {formatting.money(high)}"
+    cells = (
+        BASIS.get(prediction["basis"], prediction["basis"]),
         f"{time} ({span})",
         f"{cost} ({costs})",
-        said["confidence"],
+        prediction["confidence"],
     )
     if actual is None:
-        return told
+        return cells
     return (
-        *told,
-        _percent_off(said["wall_s"], actual["seconds"]),
-        _percent_off(said["cost_microusd"], actual["cost_microusd"]),
+        *cells,
+        _percent_off(prediction["wall_s"], actual["seconds"]),
+        _percent_off(prediction["cost_microusd"], actual["cost_microusd"]),
     )
 
 
@@ -104,7 +113,7 @@ def _other_offers(plan: Mapping[str, Any] | None) -> list[str]:
     if plan is None:
         return []
     others = [each for each in plan["short"] if not _is_same_offer(each, plan["choice"])]
-    return ["what else there was:", *plan_lines.offer_table(others)] if others else []
+    return ["Other offers:", *plan_lines.offer_table(others)] if others else []
 
 
 def _is_same_offer(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:
@@ -112,10 +121,10 @@ def _is_same_offer(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> b
     return other is not None and all(one[name] == other[name] for name in names)
 
 
-ACCURACY_HEADING = ("PREDICTED", "FROM", "OF", "JOBS", "MEDIAN ERROR", "P90 ERROR", "INTERVAL HELD", "WIDTH")
+ACCURACY_HEADING = ("PREDICTED", "FROM", "OF", "JOBS", "MEDIAN ERROR", "P90 ERROR", "IN INTERVAL", "WIDTH")
 NO_PREDICTIONS = (
-    "no completed job was predicted yet",
-    "run one that says its steps (`anygpu.progress(step=..., steps=...)`, or a trainer), then ask again",
+    "No predictions yet: no job with a prediction has completed.",
+    "Run a job that reports its steps with `anygpu.progress(step=..., steps=...)`, or use a trainer.",
 )
 
 
@@ -123,26 +132,28 @@ NO_PREDICTIONS = (
 @json_option
 @context_option
 def accuracy_command(as_json: bool, context_name: str) -> None:
-    """How far predicted times and costs were from what they really were."""
-    found = connect(context_name).accuracy()
+    """Compare predicted times and costs with actual ones, for completed jobs."""
+    accuracy = connect(context_name).accuracy()
     if as_json:
-        emit_json(found)
+        emit_json(accuracy)
     else:
-        emit(accuracy_lines(found))
+        emit(accuracy_lines(accuracy))
 
 
-def accuracy_lines(found: Mapping[str, Any]) -> list[str]:
-    if not found["jobs"]:
+def accuracy_lines(accuracy: Mapping[str, Any]) -> list[str]:
+    if not accuracy["jobs"]:
         return list(NO_PREDICTIONS)
-    whens = (("before the run", found["before"]), ("after its first steps", found["first_steps"]))
-    rows = [row for when, told in whens for row in _accuracy_rows(when, told)]
-    target = f"nine intervals in ten are to hold the truth; of the newest {formatting.plural(found['jobs'], 'job')}"
+    whens = (("before the run", accuracy["before"]), ("after its first steps", accuracy["first_steps"]))
+    rows = [row for when, errors in whens for row in _accuracy_rows(when, errors)]
+    target = (
+        f"Newest {formatting.plural(accuracy['jobs'], 'job')}. Target: 90% of actual values in the interval."
+    )
     return [*output.table(ACCURACY_HEADING, rows), "", target]
 
 
-def _accuracy_rows(when: str, told: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    bases = told.get("by_basis") or {}
-    groups = [("all", told), *bases.items()] if len(bases) > 1 else [*bases.items()]
+def _accuracy_rows(when: str, errors: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    bases = errors.get("by_basis") or {}
+    groups = [("all", errors), *bases.items()] if len(bases) > 1 else [*bases.items()]
     return [
         _accuracy_row(when, basis, name, group[name])
         for basis, group in groups

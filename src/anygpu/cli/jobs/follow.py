@@ -17,19 +17,19 @@ from anygpu.sdk.client import Client
 from anygpu.sdk.stream import START, MessageStream, StreamCursor
 
 
-def read_key(wanted: str, question: str) -> str:
-    """Ask, and wait for one of the keys. The terminal listens before it asks, so that no quick key is lost."""
+def read_key(keys: str, question: str) -> str:
+    """Print a question and wait for one of the keys, without Enter."""
     try:
         import termios
         import tty
     except ImportError:  # Windows
-        return _read_key_with_click(wanted, question)
+        return _read_key_with_click(keys, question)
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     try:
-        tty.setcbreak(terminal, termios.TCSADRAIN)
+        tty.setcbreak(terminal, termios.TCSADRAIN)  # before the question, so that a quick answer is not lost
         print(question, end="", file=sys.stderr, flush=True)
-        while (key := os.read(terminal, 1).decode(errors="replace").lower()) not in list(wanted):
+        while (key := os.read(terminal, 1).decode(errors="replace").lower()) not in list(keys):
             if not key:
                 raise EOFError
         return key
@@ -37,11 +37,11 @@ def read_key(wanted: str, question: str) -> str:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _read_key_with_click(wanted: str, question: str) -> str:
+def _read_key_with_click(keys: str, question: str) -> str:
     import click
 
     print(question, end="", file=sys.stderr, flush=True)
-    while (key := click.getchar().lower()) not in list(wanted):
+    while (key := click.getchar().lower()) not in list(keys):
         pass
     return key
 
@@ -50,7 +50,7 @@ Event = Mapping[str, Any]
 
 
 class JobEnding:
-    """How the job ended, gathered from its events, as an exit code and a sentence."""
+    """How a job ended, collected from its events: the exit code and a summary."""
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
@@ -71,7 +71,7 @@ class JobEnding:
             self.artifacts.add(data["artifact"]["name"])
 
     def process_exit_code(self) -> int:
-        """The script's own code where it has one."""
+        """Return the exit code for this process: the script's own if it has one."""
         if self.status == "completed":
             return exits.OK
         if self.status == "cancelled":
@@ -85,37 +85,38 @@ class JobEnding:
         return exits.FAILED
 
     def summary(self) -> str:
-        said = self.failure.get("message")
-        return f"{self.status}: {said}" if said else self.status
+        message = str(self.failure.get("message") or "").rstrip(".")
+        status = self.status.capitalize()
+        return f"{status}: {message}" if message else status
 
 
 def describe_event(event: Event) -> str:
-    """What an event means to somebody who follows; nothing for those that only confirm what is seen anyway."""
+    """Describe an event in one sentence; return an empty string for events that need no message."""
     data = event["data"]
     kind = event["type"]
     if kind == "JobWaited":
-        return f"waiting: {data['reason']}"
+        return f"Waiting: {data['reason']}"
     if kind == "AttemptLost":
-        return f"attempt {data['attempt']} was lost: {data.get('evidence') or 'no word from it'}"
+        return f"Attempt {data['attempt']} was lost: {data.get('evidence') or 'it no longer reports'}"
     if kind == "RecoveryStarted":
         return _describe_recovery(data)
     if kind == "CheckpointRejected":
-        return f"a checkpoint could not be read back ({data['reason']}); the one before it is used"
+        return f"A checkpoint is damaged ({data['reason']}). The one before it is used."
     if kind == "StopRequested":
-        return f"stopping at a checkpoint: {data.get('message') or data['reason']}"
+        return f"Stopping at a checkpoint: {data.get('message') or data['reason']}"
     return ""
 
 
 def _describe_recovery(data: Mapping[str, Any]) -> str:
     resume = data.get("resume")
-    point = f"resuming from step {resume['step']}" if resume else "starting again from the beginning"
+    point = f"resuming from step {resume['step']}" if resume else "starting again from step 0"
     lost = formatting.duration(data.get("work_lost_s") or 0)
     why = data["failure"]["message"].rstrip(".")
-    return f"attempt {data['attempt']}: {why}; {point}, {lost} of work lost"
+    return f"Attempt {data['attempt']}: {why}; {point}, {lost} of work lost."
 
 
 class JobFollower:
-    """One job on one screen, until it ends or we leave."""
+    """Print a job's output and events until it ends or the user detaches."""
 
     def __init__(
         self, client: Client, job_id: str, *, screen: Screen | None = None, cursor: StreamCursor = START
@@ -130,7 +131,7 @@ class JobFollower:
         self._interrupts = 0
 
     def run(self) -> int:
-        """The exit code to leave with."""
+        """Follow the job and return the exit code."""
         before = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
             for message in self._stream:
@@ -166,8 +167,8 @@ class JobFollower:
         self._screen.close()
         took = formatting.duration(time.monotonic() - self.status.began_at)
         files = len(self.ending.artifacts)
-        more = f"; {formatting.plural(files, 'file')} to fetch" if files else ""
-        Screen().message(f"{self.ending.summary()} ({took}{more}) · anygpu show {self._job_id}")
+        more = f", {formatting.plural(files, 'file')} to fetch" if files else ""
+        Screen().message(f"{self.ending.summary()} ({took}{more}). Details: `anygpu show {self._job_id}`.")
         if self._is_cancelling and status == "cancelled":
             return exits.INTERRUPTED
         return self.ending.process_exit_code()
@@ -176,7 +177,7 @@ class JobFollower:
         return self.status.line(width, time.monotonic())
 
     def _print_disconnected(self, error: Exception) -> None:
-        self._screen.message("the connection to the server broke; the job goes on, connecting again")
+        self._screen.message("Lost the connection to the server. The job keeps running; reconnecting.")
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
@@ -184,27 +185,28 @@ class JobFollower:
 
     def _handle_interrupt(self) -> int | None:
         self._screen.close()
-        in_a_hurry = self._interrupts > 1
+        pressed_twice = self._interrupts > 1
         self._interrupts = 0
-        if not self._is_cancelling and not in_a_hurry and ask_detach_or_cancel() == "c":
+        if not self._is_cancelling and not pressed_twice and ask_detach_or_cancel() == "c":
             self._is_cancelling = True
             self._client.another().cancel(self._job_id)
-            self._screen.message("cancelling; Ctrl-C again leaves it to end by itself")
+            self._screen.message("Cancelling. Press Ctrl-C again to stop waiting.")
             return None
         Screen().message(
-            f"detached; the job goes on · anygpu logs -f {self._job_id} · anygpu cancel {self._job_id}"
+            f"Detached; the job keeps running. Follow it with `anygpu logs -f {self._job_id}`, "
+            f"cancel it with `anygpu cancel {self._job_id}`."
         )
         return exits.INTERRUPTED
 
 
 def ask_detach_or_cancel() -> str:
-    """`d` or `c`. Without a terminal to ask on, and at a second Ctrl-C, the job is left to run."""
+    """Ask whether to detach (`d`) or cancel (`c`). Without a terminal, and at a second Ctrl-C, detach."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "d"
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        question = "\nanygpu: detach (d) and let the job run, or cancel (c) it? "
+        question = "\nanygpu: Detach (d) and let the job run, or cancel it (c)? "
         answer = read_key("dc", question)
         print(answer, file=sys.stderr)
         return answer
@@ -216,7 +218,7 @@ def ask_detach_or_cancel() -> str:
 
 
 def follow_as_json(client: Client, submitted: dict[str, Any]) -> int:
-    """The stream's own messages, log bytes as text; the last line has the exit code."""
+    """Print each message of the stream as a JSON line; the last one has the exit code."""
     emit_json_line({"kind": "submitted", **submitted})
     outcome = JobEnding()
     for message in client.stream(submitted["id"]):

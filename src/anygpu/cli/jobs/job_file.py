@@ -10,25 +10,29 @@ from anygpu.errors import InvalidSpec, NotFound, Problem
 from anygpu.spec.documents import SUFFIXES, Document, format_path, read_file
 from anygpu.spec.flags import FIELDS, from_flags, over_document
 
-# Our flags by the name the spec's flags have.
+# CLI options whose names differ from the names that anygpu.spec.flags uses.
 SPEC_FLAG_NAMES = {"checkpoint": "checkpoint_path", "resume_arg": "resume_args", "key": "idempotency_key"}
 CLI_ONLY = {"no_workdir", "no_check", "detach", "dry_run", "sets"}
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
+    """A job as described on the command line."""
+
     document: Document
     sends_files: bool = True
     checks_dataset: bool = True
 
 
 def build_job_request(target: Sequence[str], flags: Mapping[str, Any], *, is_command: bool) -> JobRequest:
-    """The job that words and flags describe."""
-    given = {SPEC_FLAG_NAMES.get(name, name): value for name, value in flags.items() if name not in CLI_ONLY}
-    given["requirements"] = _requirements_value(flags["requirements"])
+    """Build the job from the positional arguments and the options of `anygpu run`."""
+    options = {
+        SPEC_FLAG_NAMES.get(name, name): value for name, value in flags.items() if name not in CLI_ONLY
+    }
+    options["requirements"] = _requirements_value(flags["requirements"])
     base = _base_document(target, is_command)
     trains = bool(flags["trainer"] or base.data.get("trainer"))
-    over = from_flags(given, [_trainer_setting(text) if trains else text for text in flags["sets"]])
+    over = from_flags(options, [_trainer_setting(text) if trains else text for text in flags["sets"]])
     return JobRequest(
         _with_name(over_document(base, over)),
         sends_files=not flags["no_workdir"],
@@ -37,33 +41,34 @@ def build_job_request(target: Sequence[str], flags: Mapping[str, Any], *, is_com
 
 
 def find_script(data: Mapping[str, Any]) -> Path | None:
-    """Where the job's script lies on this machine; NotFound when it does not, None for a job without one."""
+    """Return the path of the job's script, or None for a job without one. Raises NotFound if the file is missing."""
     script = data.get("script")
     if not script:
         return None
-    places = [_workdir_path(data) / str(script), Path(str(script)).expanduser()]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    candidates = [_workdir_path(data) / str(script), Path(str(script)).expanduser()]
+    path = next((each for each in candidates if each.is_file()), None)
+    if path is None:
         raise NotFound(
-            f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
+            f"There is no script {script!r}.",
+            hint="Check the path; it is relative to the current directory.",
         )
-    return found
+    return path
 
 
 def check_requirements_file(data: Mapping[str, Any]) -> None:
-    """NotFound when the job names a file of requirements that does not lie here."""
-    named = data.get("requirements")
-    if not isinstance(named, str) or not named:
+    """Raise NotFound if the job names a requirements file that does not exist."""
+    name = data.get("requirements")
+    if not isinstance(name, str) or not name:
         return
     script = find_script(data)
     roots = [_workdir_path(data), *([script.parent] if script else [])]
-    if not any((root / named).is_file() for root in roots):
-        hint = "Check the path; it is relative to the directory that travels with the job."
-        raise NotFound(f"There is no requirements file {named!r}.", hint=hint)
+    if not any((root / name).is_file() for root in roots):
+        hint = "Check the path; it is relative to the job's working directory."
+        raise NotFound(f"There is no requirements file {name!r}.", hint=hint)
 
 
 def with_relative_script(document: Document) -> tuple[Document, Path]:
-    """The job with its script named from the directory that travels, and that directory."""
+    """Make the script's path relative to the uploaded directory. Returns the document and that directory."""
     script, root = find_script(document.data), _workdir_path(document.data).resolve()
     if script is None:
         return document, root
@@ -75,18 +80,18 @@ def with_relative_script(document: Document) -> tuple[Document, Path]:
 
 def _workdir_path(data: Mapping[str, Any]) -> Path:
     workdir = data.get("workdir")
-    said = workdir.get("path") if isinstance(workdir, Mapping) else workdir
-    return Path(str(said or ".")).expanduser()
+    path = workdir.get("path") if isinstance(workdir, Mapping) else workdir
+    return Path(str(path or ".")).expanduser()
 
 
 def _trainer_setting(text: str) -> str:
-    """`target=species` is no field of the spec: it is a setting of the trainer."""
+    """Turn `target=species` into `config.target=species`, unless it names a field of the spec."""
     path = text.partition("=")[0].strip()
     return text if "." in path or path in FIELDS else f"config.{text}"
 
 
 def _with_name(document: Document) -> Document:
-    """A job without a name is called like what it runs, so that `anygpu logs train` finds it."""
+    """Name an unnamed job after its script, trainer or command, so that `anygpu logs train` finds it."""
     data = document.data
     command = data.get("command")
     runs = (
@@ -101,7 +106,7 @@ def _with_name(document: Document) -> Document:
 
 
 def _trainer_name(data: Mapping[str, Any]) -> str:
-    """Its name, or the file it lies in."""
+    """Return the trainer's name, or the file that defines it."""
     return str(data.get("trainer") or "").partition(":")[0]
 
 
@@ -116,10 +121,10 @@ def _base_document(target: Sequence[str], is_command: bool) -> Document:
     if first.endswith(".py"):
         return Document({"script": first, **({"args": rest} if rest else {})}, "command line")
     if first and Path(first).is_dir():
-        raise NotFound(f"{first!r} is a directory.", hint="Name the script or the job file in it.")
+        raise NotFound(f"{first!r} is a directory.", hint="Name a script or a job file in it.")
     raise NotFound(
         f"{first!r} is neither a Python script nor a job file.",
-        hint=f"Run any other command with `anygpu run -- {first} …`.",
+        hint=f"To run a command, use `anygpu run -- {first} …`.",
     )
 
 
@@ -140,30 +145,30 @@ def _runs_files(data: Mapping[str, Any]) -> bool:
 
 
 def _workdir_beside(path: Path, workdir: Any) -> Any:
-    """A job file speaks of paths from where it lies, wherever the command is typed."""
+    """Resolve the job file's `workdir` relative to the job file."""
     described = dict(workdir) if isinstance(workdir, Mapping) else {"path": workdir or "."}
     described["path"] = str((path.parent / str(described.get("path") or ".")).resolve())
     return described
 
 
 def _dataset_beside(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The dataset, where it lies beside the job file and that is not here. Any other name stays as it is."""
-    said = data.get("dataset")
-    name = said.get("path") if isinstance(said, Mapping) else said
+    """Resolve the job file's dataset relative to the job file, if it exists there."""
+    dataset = data.get("dataset")
+    name = dataset.get("path") if isinstance(dataset, Mapping) else dataset
     if not isinstance(name, str) or path.parent == Path() or not (path.parent / name).exists():
         return {}
-    return {"dataset": {**(said if isinstance(said, Mapping) else {}), "path": str(path.parent / name)}}
+    return {"dataset": {**(dataset if isinstance(dataset, Mapping) else {}), "path": str(path.parent / name)}}
 
 
-def _requirements_value(given: Sequence[str]) -> Any:
-    """One name of a file is that file; anything else are requirements."""
-    if len(given) == 1 and (given[0].endswith((".txt", ".in")) or Path(given[0]).is_file()):
-        return given[0]
-    return list(given) or None
+def _requirements_value(values: Sequence[str]) -> Any:
+    """Return the path of a single requirements file, else the list of requirements."""
+    if len(values) == 1 and (values[0].endswith((".txt", ".in")) or Path(values[0]).is_file()):
+        return values[0]
+    return list(values) or None
 
 
 def with_file_positions(error: InvalidSpec, document: Document) -> InvalidSpec:
-    """The server's problems with the file and line each place stands on here."""
+    """Add the job file's name and line numbers to the problems that the server reported."""
     return InvalidSpec([_with_file_position(problem, document) for problem in error.problems])
 
 

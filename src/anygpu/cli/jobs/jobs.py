@@ -15,66 +15,69 @@ STATUSES = ("queued", "running", "completed", "failed", "cancelled")
 
 @click.command(name="ls")
 @click.argument("text", default="")
-@click.option("--status", "-s", type=click.Choice(STATUSES), help="Only these.")
+@click.option("--status", "-s", type=click.Choice(STATUSES), help="Only jobs with this status.")
 @click.option("--tag", "-t", help="Only jobs with this tag.")
-@click.option("--name", "-n", help="Only jobs of this name.")
-@click.option("--backend", help="Only jobs that ran there.")
-@click.option("--limit", "-l", default=20, show_default=True, type=click.IntRange(1), help="How many.")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--name", "-n", help="Only jobs with this name.")
+@click.option("--backend", help="Only jobs that ran on this backend.")
+@click.option(
+    "--limit", "-l", default=20, show_default=True, type=click.IntRange(1), help="Maximum number of jobs."
+)
+@click.option("--all", "everything", is_flag=True, help="List all jobs.")
 @json_option
 @context_option
 def ls_command(
     text: str, limit: int, everything: bool, as_json: bool, context_name: str, **filters: Any
 ) -> None:
-    """List jobs, newest first; TEXT searches names, tags and commands."""
+    """List jobs, newest first. TEXT searches names, tags and commands."""
     client = connect(context_name)
-    wanted = {key: value for key, value in filters.items() if value} | ({"q": text} if text else {})
-    found: list[dict[str, Any]] = []
+    criteria = {key: value for key, value in filters.items() if value} | ({"q": text} if text else {})
+    jobs: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
-        page = client.jobs(**wanted, limit=200 if everything else min(limit - len(found), 200), cursor=cursor)
-        found += page["jobs"]
+        page_size = 200 if everything else min(limit - len(jobs), 200)
+        page = client.jobs(**criteria, limit=page_size, cursor=cursor)
+        jobs += page["jobs"]
         cursor = page.get("next_cursor")
-        if not cursor or (not everything and len(found) >= limit):
+        if not cursor or (not everything and len(jobs) >= limit):
             break
     if as_json:
-        emit_json({"jobs": found, "next_cursor": cursor})
-    elif found:
-        emit(job_lines.job_table(found, colour=output.use_colour()))
+        emit_json({"jobs": jobs, "next_cursor": cursor})
+    elif jobs:
+        emit(job_lines.job_table(jobs, colour=output.use_colour()))
         emit(
-            [f"… and more: `anygpu ls --all` or --limit ({formatting.plural(len(found), 'job')} shown)"]
+            [f"Showing {formatting.plural(len(jobs), 'job')}; use --all or --limit to see more."]
             if cursor
             else []
         )
     else:
-        emit(["no jobs yet; `anygpu run train.py` makes one" if not wanted else "no such jobs"])
+        emit(["No jobs match." if criteria else "No jobs yet. Start one with `anygpu run train.py`."])
 
 
 @click.command(name="show")
 @click.argument("job", default="last")
-@click.option("--spec", is_flag=True, help="The spec it was submitted with, as a job file.")
+@click.option("--spec", is_flag=True, help="Print the job spec, as a job file.")
 @json_option
 @context_option
 def show_command(job: str, spec: bool, as_json: bool, context_name: str) -> None:
-    """Tell everything about a JOB: an id or its beginning, a name, or `last`."""
-    found = connect(context_name).job(job)
+    """Show the details of a JOB: its id (or the start of it), its name, or `last`."""
+    details = connect(context_name).job(job)
     if as_json:
-        emit_json(found["spec"] if spec else found)
+        emit_json(details["spec"] if spec else details)
     elif spec:
         import yaml
 
-        click.echo(yaml.safe_dump(found["spec"], sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml.safe_dump(details["spec"], sort_keys=False, allow_unicode=True), nl=False)
     else:
-        emit(job_lines.job_details(found, colour=output.use_colour()))
+        emit(job_lines.job_details(details, colour=output.use_colour()))
 
 
 @click.command(name="cancel")
 @click.argument("jobs", nargs=-1, required=True)
-@click.option("--wait", "-w", is_flag=True, help="Until nothing of it is left.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until the job has ended.")
 @json_option
 @context_option
 def cancel_command(jobs: tuple[str, ...], wait: bool, as_json: bool, context_name: str) -> None:
-    """End JOBS: each gets SIGTERM, ten seconds to save, then SIGKILL."""
+    """Cancel JOBS. Each gets SIGTERM, ten seconds to save, then SIGKILL."""
     client = connect(context_name)
     answers = [client.cancel(job) for job in jobs]
     for answer in answers if wait else []:
@@ -85,59 +88,67 @@ def cancel_command(jobs: tuple[str, ...], wait: bool, as_json: bool, context_nam
     if as_json:
         emit_json({"jobs": answers})
     else:
-        emit(f"{_cancel_status(answer)} {answer['id']}" for answer in answers)
+        emit(f"{_cancel_status(answer)} {answer['id']}." for answer in answers)
 
 
 def _cancel_status(answer: dict[str, str]) -> str:
     status = answer["status"]
     if status in ("completed", "failed"):
-        return f"already {status}"
-    return status if status == "cancelled" else "cancelling"
+        return f"Already {status}:"
+    return "Cancelled" if status == "cancelled" else "Cancelling"
 
 
 @click.command(name="resume")
 @click.argument("job")
-@click.option("--set", "sets", multiple=True, help="Change a field of the spec: --set limits.timeout=6h.")
-@click.option("--detach", "-d", is_flag=True, help="Submit, print the id, and leave.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    help="Change a field of the spec, such as limits.timeout=6h. Repeatable.",
+)
+@click.option("--detach", "-d", is_flag=True, help="Submit, print the new job's id, and exit.")
 @json_option
 @context_option
 @click.pass_context
 def resume_command(
     context: click.Context, /, job: str, sets: tuple[str, ...], detach: bool, as_json: bool, context_name: str
 ) -> None:
-    """Go on from the newest checkpoint of an ended JOB, as a new job, and follow it."""
+    """Start a new job from the newest checkpoint of an ended JOB, and follow it."""
     from anygpu.spec.flags import from_flags
 
     client = connect(context_name)
     old = client.job(job)
     submitted = client.resume(old["id"], from_flags({}, sets))
     if not old.get("checkpoint"):
-        print_message("the job left no checkpoint; it starts from the beginning")
+        print_message("The job saved no checkpoint. The new job starts from the beginning.")
     context.exit(print_submission(submitted, as_json) if detach else follow_job(client, submitted, as_json))
 
 
 @click.command(name="migrate")
 @click.argument("job", default="last")
-@click.option("--to", required=True, help="The backend to go on at (`anygpu backend ls`).")
+@click.option("--to", required=True, help="Backend to move to; see `anygpu backend ls`.")
 @json_option
 @context_option
 def migrate_command(job: str, to: str, as_json: bool, context_name: str) -> None:
-    """JOB saves a checkpoint, stops, and goes on from it at another backend. It counts as no retry."""
+    """Move a running JOB to another backend: it saves a checkpoint, stops, and resumes there.
+
+    This does not count as a retry.
+    """
     answer = connect(context_name).migrate(job, to)
-    emit_json(answer) if as_json else emit([f"moving {answer['name'] or answer['id']} to {to}"])
+    emit_json(answer) if as_json else emit([f"Moving {answer['name'] or answer['id']} to {to}."])
 
 
 @click.command(name="queue")
 @json_option
 @context_option
 def queue_command(as_json: bool, context_name: str) -> None:
-    """What waits, for what, and what runs meanwhile."""
-    found = connect(context_name).queue()
+    """List waiting jobs, what they wait for, and the jobs that run now."""
+    queue = connect(context_name).queue()
     if as_json:
-        emit_json(found)
+        emit_json(queue)
         return
-    waiting, running, slots = found["jobs"], found.get("running") or [], found.get("slots") or []
-    emit(_waiting_table(waiting) if waiting else ["nothing waits"])
+    waiting, running, slots = queue["jobs"], queue.get("running") or [], queue.get("slots") or []
+    emit(_waiting_table(waiting) if waiting else ["No jobs are waiting."])
     if running:
         emit(["", *_running_table(running)])
     if slots:
@@ -163,7 +174,7 @@ def _waiting_table(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def _format_hours(hours: float | None) -> str:
-    """What the job has had so far."""
+    """Format the GPU hours a job has used so far."""
     return "-" if not hours else f"{hours:.1f}" if hours >= 0.1 else "<0.1"
 
 

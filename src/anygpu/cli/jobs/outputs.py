@@ -23,15 +23,15 @@ READ_BYTES = 1 << 18
 
 @click.command(name="logs")
 @click.argument("job", default="last")
-@click.option("--follow", "-f", is_flag=True, help="Go on as it prints, until it ends.")
-@click.option("--tail", "-n", type=click.IntRange(0), help="Begin this many lines before the end.")
-@click.option("--attempt", type=click.IntRange(1), help="Of this attempt. Default: the newest.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new output until the job ends.")
+@click.option("--tail", "-n", type=click.IntRange(0), help="Print only the last lines: how many.")
+@click.option("--attempt", type=click.IntRange(1), help="Number of the attempt. Default: the newest.")
 @json_option
 @context_option
 def logs_command(
     job: str, follow: bool, tail: int | None, attempt: int | None, as_json: bool, context_name: str
 ) -> None:
-    """Print what a JOB printed."""
+    """Print the output of a JOB."""
     client = connect(context_name)
     start, of_attempt = (0, attempt) if tail is None else tail_start(client, job, attempt, tail)
     if follow:
@@ -48,7 +48,7 @@ def logs_command(
 
 
 def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> Iterator[tuple[bytes, int]]:
-    """What is kept from an offset on, in pieces, each with its attempt."""
+    """Yield the stored output from an offset on, in blocks, each with its attempt's number."""
     while True:
         data, offset, attempt = client.logs(job, attempt=attempt, offset=offset, limit=READ_BYTES)
         if not data:
@@ -57,7 +57,7 @@ def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> It
 
 
 def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tuple[int, int]:
-    """The offset where the last `lines` lines begin. Reads from the end, twice as far each time."""
+    """Return the offset where the last `lines` lines start, and the attempt. Reads back from the end, doubling."""
     back = 1 << 16
     while True:
         data, end, of_attempt = client.logs(job, attempt=attempt, offset=-back, limit=back)
@@ -93,26 +93,26 @@ Event = dict[str, Any]
 
 @click.command(name="events")
 @click.argument("job", default="last")
-@click.option("--follow", "-f", is_flag=True, help="Go on as it happens, until the job ends.")
-@click.option("--all", "everything", is_flag=True, help="Of every job, as it happens.")
-@click.option("--after", default=0, help="Only those behind this position.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new events until the job ends.")
+@click.option("--all", "everything", is_flag=True, help="Follow the events of every job.")
+@click.option("--after", default=0, help="Only events after this position.")
 @json_option
 @context_option
 def events_command(
     job: str, follow: bool, everything: bool, after: int, as_json: bool, context_name: str
 ) -> None:
-    """What happened to a JOB, each fact once and in order."""
+    """List what happened to a JOB, in order."""
     client = connect(context_name)
     if as_json and not (follow or everything):
         emit_json({"events": list(stored_events(client, job, after))})
         return
     if everything:
-        found: Iterator[Event] = (
+        events: Iterator[Event] = (
             each["event"] for each in client.project_stream(after=after) if "event" in each
         )
     else:
-        found = _live_events(client, job, after) if follow else stored_events(client, job, after)
-    for event in found:
+        events = _live_events(client, job, after) if follow else stored_events(client, job, after)
+    for event in events:
         emit_json_line(event) if as_json else click.echo(event_line(event, with_job=everything))
 
 
@@ -141,7 +141,7 @@ def event_line(event: Event, *, with_job: bool = False) -> str:
 
 
 def _event_details(data: dict[str, Any]) -> str:
-    """What is simple, as `name=value`; the spec and other large parts are for --json."""
+    """Format the simple values of an event as `name=value`. The spec and other large values need --json."""
     simple = {key: value for key, value in data.items() if isinstance(value, str | int | float | bool)}
     nested = {
         key: value.get("step", value.get("name", value.get("code")))
@@ -165,13 +165,17 @@ def _quoted_value(value: Any) -> str:
     "--to",
     "directory",
     default="",
-    help="Into this directory. Default: one named like the job; this one for --model.",
+    help="Target directory. Default: the job's name; with --model the current directory.",
 )
-@click.option("--checkpoint", "-c", is_flag=True, help="The newest checkpoint instead of the outputs.")
-@click.option("--model", "-m", is_flag=True, help="The trained model alone, as model_FRAMEWORK_TIME.")
-@click.option("--step", type=int, help="The checkpoint of this step.")
+@click.option(
+    "--checkpoint", "-c", is_flag=True, help="Download the newest checkpoint instead of the outputs."
+)
+@click.option(
+    "--model", "-m", is_flag=True, help="Download only the trained model, named model_FRAMEWORK_TIME."
+)
+@click.option("--step", type=int, help="Download the checkpoint of this step.")
 @click.option("--force", is_flag=True, help="Overwrite files that differ.")
-@click.option("--list", "only_list", is_flag=True, help="Only tell what there is.")
+@click.option("--list", "only_list", is_flag=True, help="List the files without downloading them.")
 @json_option
 @context_option
 def fetch_command(
@@ -186,26 +190,26 @@ def fetch_command(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Download the outputs of a JOB, or only those NAMED. Broken off, it goes on where it stood."""
+    """Download the output files of a JOB, all of them or only NAMES. An interrupted download continues."""
     from anygpu.errors import NotFound
     from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 
     client = connect(context_name)
-    found = client.job(job)
+    details = client.job(job)
     if model:
-        return _fetch_model(client, found, Path(directory or "."), only_list, as_json)
+        return _fetch_model(client, details, Path(directory or "."), only_list, as_json)
     wants_checkpoint = checkpoint or step is not None
     files = (
-        checkpoint_files(client, found["id"], step)
+        checkpoint_files(client, details["id"], step)
         if wants_checkpoint
-        else artifact_files(client, found["id"])
+        else artifact_files(client, details["id"])
     )
     files = [file for file in files if not names or file.name in names]
     if missing := set(names) - {file.name for file in files}:
         raise NotFound(
-            f"The job has no file {sorted(missing)[0]!r}.", hint="`anygpu fetch --list` tells what there is."
+            f"The job has no file {sorted(missing)[0]!r}.", hint="List them with `anygpu fetch --list`."
         )
-    root = Path(directory or found.get("name") or found["id"])
+    root = Path(directory or details.get("name") or details["id"])
     if only_list:
         return _print_files(
             [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in files], as_json
@@ -219,12 +223,12 @@ def _fetch_model(
 ) -> None:
     from anygpu.sdk.models import download_model, find_model, model_file_name
 
-    found = find_model(client, job)
+    model = find_model(client, job)
     if only_list:
-        listed = [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in found.files]
+        listed = [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in model.files]
         return _print_files(listed, as_json)
-    done = download_model(found, model_file_name(found, job), directory, client.http.endpoint.url)
-    return _print_files([_file_entry(each) for each in done], as_json)
+    files = download_model(model, model_file_name(model, job), directory, client.http.endpoint.url)
+    return _print_files([_file_entry(each) for each in files], as_json)
 
 
 def _file_entry(fetched: "DownloadedFile") -> dict[str, Any]:
@@ -236,7 +240,11 @@ def _print_files(files: list[dict[str, Any]], as_json: bool) -> None:
         emit_json({"files": files})
         return
     if not files:
-        emit(["nothing to fetch: the job declared no outputs; `--output 'runs/**'` keeps files"])
+        emit(
+            [
+                "Nothing to fetch: the job has no output files. Keep files with `anygpu run --output 'runs/**'`."
+            ]
+        )
     emit(_file_line(file) for file in files)
 
 

@@ -17,11 +17,11 @@ from anygpu.cli.terminal.output import emit, emit_json
 if TYPE_CHECKING:
     from anygpu.spec.jobspec import JobSpec
 
-SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "key"}  # of submitting
+SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "key"}
 SUBMIT_DEFAULTS = {"no_check": True, "no_workdir": True, "detach": False, "dry_run": True, "key": None}
-MAX_CHARACTERS = 700_000  # characters: a request has its limit
+MAX_CHARACTERS = 700_000  # of code in one request
 NO_SERVER = (
-    "No server runs here: these are the catalog's offers alone, without machines of your own (anygpu up)."
+    "No server is running: only catalog offers are shown. `anygpu up` starts it and adds your own machines."
 )
 
 
@@ -35,9 +35,9 @@ NO_SERVER = (
     "--limit",
     default=8,
     type=click.IntRange(min=0),
-    help="How many machines to show; 0 shows every offer. Default 8.",
+    help="Number of machines to show; 0 shows every offer. Default: 8.",
 )
-@click.option("--rejected", is_flag=True, help="Show what is out of the question, and why.")
+@click.option("--rejected", is_flag=True, help="Also show the offers that do not fit, and why.")
 @click.pass_context
 def plan_command(
     context: click.Context,
@@ -49,24 +49,24 @@ def plan_command(
     context_name: str,
     **flags: Any,
 ) -> None:
-    """Where a job could run, how long it would take, what it would cost, and why. Nothing is started.
+    """Compare the machines a job could run on: time, cost and reasons. Nothing is started.
 
     \b
       anygpu plan train.py --epochs 3
       anygpu plan --on fastest train.py
       anygpu plan job.yaml --max-cost 10 --deadline 6h
 
-    The code is read, never run. Your own machines and accounts are asked; of other clouds
-    the catalog knows the prices (anygpu catalog).
+    The code is read, never run. Your own machines and accounts are queried; prices of other
+    clouds come from the catalog (`anygpu catalog`).
     """
     if not target and not flags["trainer"]:
-        raise click.UsageError("Nothing to plan: give a script, a job file or a --trainer.", context)
-    wanted = build_job_request(
+        raise click.UsageError("Nothing to plan. Name a script, a job file or a --trainer.", context)
+    request = build_job_request(
         target, {**flags, **SUBMIT_DEFAULTS}, is_command=bool(context.meta.get(run.IS_COMMAND))
     )
     from anygpu.spec.load import from_document
 
-    document, root = with_relative_script(wanted.document)
+    document, root = with_relative_script(request.document)
     spec = from_document(document)
     for text in (
         *gpu_warnings((spec.resources.gpu and spec.resources.gpu.kind) or ""),
@@ -74,27 +74,27 @@ def plan_command(
     ):
         print_message(text)
     files = _code_files(spec, root)
-    told = _plan_on_server(spec, files, limit, context_name) or _plan_locally(spec, files, limit)
+    plan = _plan_on_server(spec, files, limit, context_name) or _plan_locally(spec, files, limit)
     if as_json:
-        emit_json(told)
+        emit_json(plan)
         return
     emit(
-        [*plan_lines.workload_lines(told), *plan_lines.offer_lines(told, every=not limit, rejected=rejected)]
+        [*plan_lines.workload_lines(plan), *plan_lines.offer_lines(plan, every=not limit, rejected=rejected)]
     )
-    emit(plan_lines.rejected_lines(told) if rejected else [])
-    emit(plan_lines.advice_lines(told))
-    emit(["", told["note"]] if told.get("note") else [])
+    emit(plan_lines.rejected_lines(plan) if rejected else [])
+    emit(plan_lines.advice_lines(plan))
+    emit(["", plan["note"]] if plan.get("note") else [])
 
 
 def _plan_on_server(
     spec: "JobSpec", files: dict[str, str], limit: int, context_name: str
 ) -> dict[str, Any] | None:
-    """As the server sees it; None when there is none."""
+    """Return the server's plan; None if no server is running."""
     from anygpu.errors import ServerUnreachable
 
-    asked = spec.model_dump(mode="json", exclude_defaults=True)
+    body = spec.model_dump(mode="json", exclude_defaults=True)
     try:
-        return connect(context_name).plan(asked, _within_limit(files), limit=limit)
+        return connect(context_name).plan(body, _within_limit(files), limit=limit)
     except ServerUnreachable:
         if context_name:
             raise
@@ -120,22 +120,22 @@ def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[st
 
 
 def _code_files(spec: "JobSpec", root: Path) -> dict[str, str]:
-    """The script, and what travels with it that it may import or read, the least deep first; named from `root`."""
+    """Return the text of the script and of the files it may import or read, by path relative to `root`."""
     from anygpu.plan.analyse.job import MAX_BYTES, MAX_FILES, READABLE_SUFFIXES, job_script
     from anygpu.spec.workdir import walk
 
     script = job_script(spec)
     if not script or not (root / script).is_file():
         return {}
-    travels = walk(root, spec.workdir.ignore if spec.workdir else (), links=False)
-    small = [entry for entry in travels if entry.name.endswith(READABLE_SUFFIXES) and entry.size <= MAX_BYTES]
+    entries = walk(root, spec.workdir.ignore if spec.workdir else (), links=False)
+    small = [entry for entry in entries if entry.name.endswith(READABLE_SUFFIXES) and entry.size <= MAX_BYTES]
     near = sorted(small, key=lambda entry: (entry.name.count("/"), entry.name))[:MAX_FILES]
     beside = {entry.name: _read_text(entry.path) for entry in near if entry.name != script}
     return {script: _read_text(root / script), **beside}
 
 
 def _read_text(path: Path) -> str:
-    """As Python reads it, whatever it is: what is no text is no code either."""
+    """Read the start of a file as text, replacing bytes that are not UTF-8."""
     from anygpu.plan.analyse.job import MAX_BYTES
 
     with path.open("rb") as file:
@@ -143,10 +143,10 @@ def _read_text(path: Path) -> str:
 
 
 def _within_limit(files: dict[str, str]) -> dict[str, str]:
-    """The script first; of the rest what a request has room for."""
-    room, sent = MAX_CHARACTERS, {}
+    """Drop the files that do not fit into one request."""
+    left, kept = MAX_CHARACTERS, {}
     for name, text in files.items():
-        if len(text) <= room:
-            sent[name] = text
-            room -= len(text)
-    return sent
+        if len(text) <= left:
+            kept[name] = text
+            left -= len(text)
+    return kept

@@ -3,20 +3,22 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from anygpu.suggest import suggestion
+
 if TYPE_CHECKING:
     from anygpu.sdk.client import Client
 
 
 def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
-    """Sentences for who submits it; the job waits all the same, since a machine may be added."""
+    """Return warnings about names the server does not know. The job is submitted anyway: they may be added later."""
     if not any(spec.get(part) for part in ("resources", "placement", "secrets")):
         return []
     from anygpu.spec import from_mapping
 
-    asked = from_mapping(spec)
-    kind = asked.resources.gpu.kind if asked.resources.gpu else None
-    allowed = asked.placement.allowed or ()
-    secrets = set(asked.secrets.values())
+    job = from_mapping(spec)
+    kind = job.resources.gpu.kind if job.resources.gpu else None
+    allowed = job.placement.allowed or ()
+    secrets = set(job.secrets.values())
     return [
         *gpu_warnings(kind or ""),
         *backend_warnings(allowed, _backend_names(client) if allowed else ()),
@@ -30,34 +32,34 @@ def gpu_warnings(kind: str) -> list[str]:
     if not kind or gpus.is_known(kind):
         return []
     near = gpus.closest_kind(kind)
-    meant = f"did you mean {near!r}?" if near else "`anygpu catalog show` lists those that are known."
-    return [f"nobody knows a GPU {kind!r}; {meant} The job waits for a machine that has one"]
+    hint = f"Did you mean {near!r}?" if near else "`anygpu catalog show` lists the known types."
+    return [f"Unknown GPU type {kind!r}. {hint} The job waits until a machine offers it."]
 
 
-def backend_warnings(wanted: Collection[str], known: Collection[str]) -> list[str]:
-    from difflib import get_close_matches
-
+def backend_warnings(names: Collection[str], configured: Collection[str]) -> list[str]:
     from anygpu.spec.shorthand import STRATEGIES
 
-    missing = [name for name in wanted if name not in known] if known else []
-    said = []
-    for name in missing:
-        close = get_close_matches(name, [*STRATEGIES, *known], n=1, cutoff=0.6)
-        meant = f"did you mean {close[0]!r}?" if close else f"there is {', '.join(known)}."
-        said.append(f"there is no backend {name!r}; {meant} `anygpu backend add` adds one")
-    return said
-
-
-def secret_warnings(wanted: Collection[str], known: Collection[str] | None) -> list[str]:
-    missing = [] if known is None else sorted(set(wanted) - set(known))
+    missing = [name for name in names if name not in configured] if configured else []
+    hints = [
+        suggestion(name, [*STRATEGIES, *configured], f"Configured: {', '.join(configured)}.")
+        for name in missing
+    ]
     return [
-        f"there is no secret {name!r}; the job fails unless `anygpu secret set {name}` comes before it starts"
+        f"There is no backend {name!r}. {hint} Add one with `anygpu backend add`."
+        for name, hint in zip(missing, hints, strict=True)
+    ]
+
+
+def secret_warnings(names: Collection[str], stored: Collection[str] | None) -> list[str]:
+    missing = [] if stored is None else sorted(set(names) - set(stored))
+    return [
+        f"There is no secret {name!r}. Store it with `anygpu secret set {name}` or the job will fail."
         for name in missing
     ]
 
 
 def _secret_names(client: "Client") -> list[str] | None:
-    """None where the server does not tell them to this person."""
+    """Return the names of the stored secrets; None if this user may not list them."""
     from anygpu.errors import AnygpuError
 
     try:
@@ -66,16 +68,16 @@ def _secret_names(client: "Client") -> list[str] | None:
         return None
 
 
-def planned_backend_warnings(client: "Client", wanted: Collection[str]) -> list[str]:
-    """A plan also knows the places of the catalog, where nothing can be submitted to yet."""
+def planned_backend_warnings(client: "Client", names: Collection[str]) -> list[str]:
+    """Return warnings for `anygpu plan`, which also accepts the clouds of the catalog."""
     from anygpu.plan.catalog import terms
 
-    known = _backend_names(client) if wanted else []
-    return backend_warnings(wanted, [*known, *terms()]) if known else []
+    configured = _backend_names(client) if names else []
+    return backend_warnings(names, [*configured, *terms()]) if configured else []
 
 
 def _backend_names(client: "Client") -> list[str]:
-    """None where the server does not tell them to this person."""
+    """Return the names of the configured backends; an empty list if this user may not list them."""
     from anygpu.errors import AnygpuError
 
     try:

@@ -19,7 +19,7 @@ from anygpu.sdk.status import fraction_of
 
 @dataclass(slots=True)
 class Dashboard:
-    """A job as a picture; fed with its stream's messages."""
+    """The live view of a job: title, progress, charts, metrics and machine. Updated with the stream's messages."""
 
     job: Mapping[str, Any]
     status: StreamStatus
@@ -27,7 +27,7 @@ class Dashboard:
     height: int = 8
 
     def seed(self) -> None:
-        """Begin with what the server knows, so that the first picture is not empty."""
+        """Start with the server's current values, so that the first view is not empty."""
         self.status.attempt = self.job.get("attempt") or 0
         self.status.metrics.update(self.job.get("metrics") or {})
         self.update(
@@ -40,9 +40,8 @@ class Dashboard:
             self.curves.add_points(message["points"])
 
     def lines(self, width: int, *, colour: bool | None = None) -> list[str]:
-        painted = output.use_colour() if colour is None else colour
         return [
-            self._title_line(painted),
+            self._title_line(output.use_colour() if colour is None else colour),
             self._progress_line(width),
             *self._prediction_lines(width),
             "",
@@ -56,7 +55,7 @@ class Dashboard:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for a program: the job, and the points of the curves that are shown."""
+        """Return the job and the points of the shown curves, for --json."""
         return {"job": self.job, "curves": self.curves.as_dict()}
 
     def one_line(self, width: int) -> str:
@@ -77,23 +76,23 @@ class Dashboard:
         now = self.status.progress
         left = self.status.time_left.seconds(time.monotonic())
         parts = [job_lines.progress_text(now), f"ETA {formatting.duration(left)}" if left is not None else ""]
-        told = " · ".join(part for part in parts if part)
-        room = max(10, min(60, width - len(told) - 4))
-        return formatting.truncate(f"▕{bar(fraction_of(now) or 0, room)}▏ {told}", width)
+        text = " · ".join(part for part in parts if part)
+        bar_width = max(10, min(60, width - len(text) - 4))
+        return formatting.truncate(f"▕{bar(fraction_of(now) or 0, bar_width)}▏ {text}", width)
 
     def _prediction_lines(self, width: int) -> list[str]:
-        told = {
+        texts = {
             "expected": job_lines.prediction_text(self.job),
             "better": job_lines.better_offer_text(self.job),
         }
-        return [formatting.truncate(f"{name}: {text}", width) for name, text in told.items() if text]
+        return [formatting.truncate(f"{name}: {text}", width) for name, text in texts.items() if text]
 
     def _metrics_line(self) -> str:
         return formatting.metrics(self.status.metrics, 12)
 
 
 def machine_lines(telemetry: Mapping[str, Any]) -> list[str]:
-    """The host in a line, and a line for each GPU."""
+    """Return one line for CPU, memory and disk, and one line for each GPU."""
     parts = []
     if telemetry.get("cpu") is not None:
         parts.append(f"cpu {formatting.percent(telemetry['cpu'])}")
@@ -107,10 +106,10 @@ def machine_lines(telemetry: Mapping[str, Any]) -> list[str]:
 
 
 def _gpu_line(number: int, gpu: Mapping[str, Any]) -> str:
-    told = " · ".join(
+    values = " · ".join(
         f"{key} {formatting.metric(value)}" for key, value in gpu.items() if isinstance(value, int | float)
     )
-    return f"gpu {number} {gpu.get('name') or ''}: {told}"
+    return f"gpu {number} {gpu.get('name') or ''}: {values}"
 
 
 PLAIN_EVERY_S = 1.0
@@ -118,17 +117,21 @@ PLAIN_EVERY_S = 1.0
 
 @click.command(name="watch")
 @click.argument("job", default="last")
-@click.option("--metric", "-m", "metrics", multiple=True, help="Chart this metric; may be repeated.")
+@click.option("--metric", "-m", "metrics", multiple=True, help="Draw this metric. Repeatable.")
 @click.option(
-    "--height", default=8, show_default=True, type=click.IntRange(2, 60), help="Lines of each chart."
+    "--height",
+    default=8,
+    show_default=True,
+    type=click.IntRange(2, 60),
+    help="Height of each chart in lines.",
 )
-@click.option("--once", is_flag=True, help="Draw it once and leave.")
+@click.option("--once", is_flag=True, help="Draw once and exit.")
 @json_option
 @context_option
 def watch_command(
     job: str, metrics: tuple[str, ...], height: int, once: bool, as_json: bool, context_name: str
 ) -> None:
-    """Watch a JOB: charts, progress, time left, metrics and the machine, until it ends."""
+    """Watch a JOB until it ends: charts, progress, time left, metrics and the machine."""
     client = connect(context_name)
     board = Dashboard(client.job(job), StreamStatus(), Curves(metrics), height)
     cursor = board.curves.load(client, board.job)
@@ -146,7 +149,7 @@ def watch_command(
 
 
 def _updates(asking: Client, board: Dashboard, stream: Iterator[dict[str, Any]]) -> Iterator[bool]:
-    """After each message: whether it was more than a small step."""
+    """Update the dashboard with each message; yield whether it was an event."""
     for message in stream:
         if message["kind"] in ("event", "end"):
             board.job = asking.job(board.job["id"])
@@ -170,7 +173,7 @@ def _draw_live(board: Dashboard, changes: Iterator[bool]) -> None:
 
 
 class LiveArea:
-    """A part of the terminal that is drawn again and again, and stays when it is done."""
+    """An area of the terminal that is redrawn; the last drawing stays."""
 
     def __enter__(self) -> Callable[[list[str]], None]:
         from rich.console import Console

@@ -13,19 +13,19 @@ from anygpu.sdk.stream import StreamCursor
 Point = tuple[float, float]
 BLANK = 0x2800
 MAX_FLOAT = sys.float_info.max
-# The dot of each place in a character: BITS[row][column], rows from the top.
+# The bit of each dot in a braille character: BITS[row][column], rows from the top.
 BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 class Canvas:
-    """A grid of dots, two by four in a character."""
+    """A grid of dots; a character holds two columns and four rows."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width * 2, height * 4
         self._cells = [[0] * width for _ in range(height)]
 
     def dot(self, x: int, y: int) -> None:
-        """x from the left, y from the bottom."""
+        """Set a dot; x counts from the left, y from the bottom."""
         row = self.height - 1 - y
         self._cells[row // 4][x // 2] |= BITS[row % 4][x % 2]
 
@@ -40,7 +40,7 @@ class Canvas:
 
 
 def chart(title: str, points: Sequence[Point], *, width: int, height: int) -> list[str]:
-    """A titled chart of `height` lines of curve, with the range of both axes; never wider than `width`."""
+    """Draw a chart of `height` lines with a title and the ranges of both axes, at most `width` wide."""
     finite = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     heading = f"{title}  {formatting.metric(finite[-1][1])}" if finite else f"{title}  (no points yet)"
     low, high = _range([y for _, y in finite])
@@ -62,7 +62,7 @@ def _draw(canvas: Canvas, points: Sequence[Point], low: float, high: float) -> N
 
 
 def _scale(value: float, low: float, high: float, size: int) -> int:
-    # Halved first: the difference of two huge numbers may be beyond what a float holds.
+    # Halve first: the difference of two huge numbers can exceed the largest float.
     span = high / 2 - low / 2
     share = (value / 2 - low / 2) / span if span > 0 else 0.5
     return min(size - 1, max(0, round(share * (size - 1))))
@@ -94,7 +94,7 @@ def _axis(points: Sequence[Point], margin: int, width: int) -> str:
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int, gap: int = 2) -> list[str]:
-    """Blocks of lines next to each other, each padded to `width`."""
+    """Place blocks of lines next to each other, each padded to `width`."""
     tallest = max((len(block) for block in blocks), default=0)
     filled = [[*block, *[""] * (tallest - len(block))] for block in blocks]
     return [
@@ -108,7 +108,7 @@ PREFERRED = ("loss", "acc", "map", "f1", "auc", "error", "reward")
 
 @dataclass(slots=True)
 class Curve:
-    """One metric over steps. A resumed attempt goes back; what it repeats replaces what was lost."""
+    """One metric over steps. Steps that a resumed attempt repeats replace the earlier values."""
 
     points: list[tuple[float, float]] = field(default_factory=list)
 
@@ -122,7 +122,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Curves:
-    """Every metric of a job, and which of them to show."""
+    """The metrics of a job, and which of them to show."""
 
     chosen: Sequence[str] = ()
     by_name: dict[str, Curve] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Curves:
             self.by_name.setdefault(name, Curve()).add(step, value)
 
     def load(self, client: Client, job: Mapping[str, Any]) -> StreamCursor:
-        """What was measured so far, thinned out; the cursor to follow from."""
+        """Load the points so far, downsampled; return the cursor from which to follow."""
         cursor = StreamCursor()
         for attempt in [each["number"] for each in job.get("attempts") or []]:
             found = client.metrics(job["id"], points=500, attempt=attempt)
@@ -142,21 +142,21 @@ class Curves:
         return cursor
 
     def shown_names(self) -> list[str]:
-        """The metrics asked for; else those people look at first."""
+        """Return the chosen metrics; by default losses and accuracies first, then the others."""
         if self.chosen:
             return list(self.chosen)
-        liked = [name for word in PREFERRED for name in self.by_name if word in name.lower()]
-        return list(dict.fromkeys([*liked, *self.by_name]))
+        preferred = [name for word in PREFERRED for name in self.by_name if word in name.lower()]
+        return list(dict.fromkeys([*preferred, *self.by_name]))
 
     def as_dict(self) -> dict[str, list[tuple[float, float]]]:
-        """Each metric shown, as points of step and value."""
+        """Return the (step, value) points of each shown metric."""
         return {name: self.by_name[name].points for name in self.shown_names() if name in self.by_name}
 
     def lines(self, width: int, height: int, most: int = 4) -> list[str]:
-        """Charts that fill a width: two beside each other where there is room."""
+        """Draw the charts, two next to each other if the terminal is wide enough."""
         names = self.shown_names()[:most]
         if not names:
-            return ["no metrics yet"]
+            return ["No metrics yet."]
         columns = 2 if width >= 90 and len(names) > 1 else 1
         each = (width - 2 * (columns - 1)) // columns
         blocks = [self._chart(name, each, height) for name in names]

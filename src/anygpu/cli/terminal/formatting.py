@@ -10,7 +10,7 @@ _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
 def duration(seconds: float | None) -> str:
-    """`8s`, `3m20s`, `2h05m`, `3d4h`."""
+    """Format a duration: `8.0s`, `3m20s`, `2h05m`, `3d4h`."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     if seconds < 10:
@@ -31,13 +31,13 @@ def parse_time(text: str | None) -> "datetime | None":
 
 
 def seconds_since(text: str | None, until: str | None = None) -> float | None:
-    """Seconds from one instant to another, or to now."""
+    """Return the seconds between two times in ISO format; the second one defaults to now."""
     from datetime import UTC, datetime
 
-    begin = parse_time(text)
-    if begin is None:
+    start = parse_time(text)
+    if start is None:
         return None
-    return ((parse_time(until) or datetime.now(UTC)) - begin).total_seconds()
+    return ((parse_time(until) or datetime.now(UTC)) - start).total_seconds()
 
 
 def age(text: str | None) -> str:
@@ -56,7 +56,7 @@ def size(count: float | None) -> str:
 
 
 def money(microusd: int | None) -> str:
-    """Exact to the cent from a dollar on; finer below, where a cent says nothing."""
+    """Format dollars: two decimals from $1, four decimals below."""
     if not microusd:
         return "$0"
     dollars = microusd / 1_000_000
@@ -64,7 +64,7 @@ def money(microusd: int | None) -> str:
 
 
 def metric(value: Any) -> str:
-    """Four digits that matter, in the width of a table."""
+    """Format a metric with four significant digits."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return str(value)
     if isinstance(value, int) or (
@@ -83,12 +83,12 @@ def metrics(values: dict[str, Any], limit: int = 3) -> str:
 
 
 def short_id(job_id: str) -> str:
-    """Enough of a time-ordered id to name a job: its last characters are the random ones, its first the time's."""
+    """Return the start of a time-ordered job id, long enough to identify the job."""
     return job_id[:13]
 
 
 def truncate(text: str, width: int) -> str:
-    """What does not fit is seen to be missing."""
+    """Cut a text to `width` characters, ending in `…` if something was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

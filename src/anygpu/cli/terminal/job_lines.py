@@ -8,17 +8,17 @@ from anygpu.sdk.status import fraction_of
 
 Job = Mapping[str, Any]
 PREDICTION_SOURCES = {
-    "first steps": "from its first steps",
-    "history": "from past runs",
-    "code": "from its code",
-    "said": "as the job says",
+    "first steps": "predicted from its first steps",
+    "history": "predicted from past runs",
+    "code": "predicted from its code",
+    "said": "duration given with the job",
     "nothing": "a guess",
 }
-HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS")
+HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "DURATION", "SUBMITTED", "BACKEND", "METRICS")
 
 
 def job_table(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) -> list[str]:
-    """A table of jobs; the column of metrics only where the server sends them along."""
+    """Return a table of jobs. The metrics column appears only if a job has metrics."""
     cells = [_job_row(job, colour) for job in jobs]
     shown = len(HEADING) if any(job.get("metrics") for job in jobs) else len(HEADING) - 1
     return output.table(HEADING[:shown], [row[:shown] for row in cells], columns=columns)
@@ -42,7 +42,7 @@ def status_colour(job: Job) -> str:
 
 
 def status_text(job: Job) -> str:
-    """`running (recovering)` says more than either word."""
+    """Return the status, with the phase where it adds information: `running (recovering)`."""
     plain = {"running": "training", "queued": "planning"}.get(job["status"])
     if job["status"] in ("completed", "failed", "cancelled") or job["phase"] == plain:
         return str(job["status"])
@@ -50,7 +50,7 @@ def status_text(job: Job) -> str:
 
 
 def job_details(job: Job, *, colour: bool) -> list[str]:
-    """Everything worth knowing about one job, most important first."""
+    """Return the lines of `anygpu show`, most important first."""
     pairs = [
         ("job", f"{job.get('name') or '-'}  {job['id']}"),
         ("status", output.paint(status_text(job), status_colour(job), on=colour)),
@@ -59,7 +59,7 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
             "submitted",
             f"{job['submitted_at']} ({formatting.age(job['submitted_at'])}) by {job.get('person') or '-'}",
         ),
-        ("took", formatting.duration(formatting.seconds_since(job["submitted_at"], job.get("ended_at")))),
+        ("duration", formatting.duration(formatting.seconds_since(job["submitted_at"], job.get("ended_at")))),
         ("backend", job.get("backend") or "-"),
         ("cost", _cost_text(job)),
     ]
@@ -67,23 +67,23 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
 
 
 def _cost_text(job: Job) -> str:
-    """The ledger; and where the provider's own meter says otherwise, that too."""
+    """Return the cost, and the provider's amount for each attempt where it differs."""
     differs = [each for each in job.get("attempts") or () if each.get("metered_microusd") is not None]
     text = formatting.money(job.get("cost_microusd"))
     for each in differs:
         theirs, ours = formatting.money(each["metered_microusd"]), formatting.money(each["cost_microusd"])
-        text += f"; attempt {each['number']}: the provider's meter says {theirs}, the ledger {ours}"
+        text += f"; attempt {each['number']}: the provider charges {theirs}, anygpu counted {ours}"
     return text
 
 
 def _optional_fields(job: Job) -> list[tuple[str, str]]:
     failure = job.get("failure")
     saved = job.get("checkpoint")
-    told = [
-        ("waits for", job.get("reason") or ""),
+    pairs = [
+        ("waiting for", job.get("reason") or ""),
         ("queue", f"position {job['queue_position']}" if job.get("queue_position") else ""),
         ("failure", f"{failure['message']} [{failure['code']}]" if failure else ""),
-        ("last words", _last_message(job, failure["message"]) if failure else ""),
+        ("last output", _last_message(job, failure["message"]) if failure else ""),
         ("progress", progress_text(job.get("progress") or {})),
         ("expected", prediction_text(job)),
         ("better", better_offer_text(job)),
@@ -94,42 +94,42 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
         ("resumed from", job.get("resumed_from") or ""),
         ("tags", ", ".join(job.get("tags") or ())),
     ]
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in pairs if text]
 
 
 def _last_message(job: Job, failure: str) -> str:
-    """What the last attempt said before it failed: mostly the reason, and told once."""
-    tried = job.get("attempts") or [{}]
-    said = (tried[-1].get("message") or "").split()
-    return "" if said == failure.split() else " ".join(said)
+    """Return the last attempt's message, unless it repeats the failure."""
+    attempts = job.get("attempts") or [{}]
+    words = (attempts[-1].get("message") or "").split()
+    return "" if words == failure.split() else " ".join(words)
 
 
 def prediction_text(job: Job) -> str:
-    """What the newest prediction says of the whole job; nothing once it has ended."""
-    said = job.get("prediction")
-    if not said or job.get("ended_at"):
+    """Return the predicted total time and cost of a running job; an empty string once it has ended."""
+    prediction = job.get("prediction")
+    if not prediction or job.get("ended_at"):
         return ""
-    low, high = formatting.duration(said["wall_low_s"]), formatting.duration(said["wall_high_s"])
-    cost = f", {formatting.money(said['cost_microusd'])}" if said["cost_high_microusd"] else ""
-    source = PREDICTION_SOURCES.get(said["basis"], said["basis"])
-    return f"{formatting.duration(said['wall_s'])} in all ({low} to {high}){cost}; {source}"
+    low, high = formatting.duration(prediction["wall_low_s"]), formatting.duration(prediction["wall_high_s"])
+    cost = f", {formatting.money(prediction['cost_microusd'])}" if prediction["cost_high_microusd"] else ""
+    source = PREDICTION_SOURCES.get(prediction["basis"], prediction["basis"])
+    return f"{formatting.duration(prediction['wall_s'])} in total ({low} to {high}){cost}; {source}"
 
 
 def better_offer_text(job: Job) -> str:
-    """Where what is left of it would be done for less or sooner, and how it gets there."""
-    found = job.get("better")
-    if not found:
+    """Return what a better offer would save and how to move the job there; an empty string if there is none."""
+    better = job.get("better")
+    if not better:
         return ""
-    place, saves, sooner_s = found["place"], found["saves_microusd"], found["sooner_s"]
+    offer, saves, sooner_s = better["place"], better["saves_microusd"], better["sooner_s"]
     money = f"cost {formatting.money(abs(saves))} {'less' if saves >= 0 else 'more'}"
-    when = f"be done {formatting.duration(abs(sooner_s))} {'sooner' if sooner_s >= 0 else 'later'}"
+    when = f"finish {formatting.duration(abs(sooner_s))} {'sooner' if sooner_s >= 0 else 'later'}"
     where = "/".join(
-        part for part in (place["backend"], place["name"], place["zone"] or place["region"]) if part
+        part for part in (offer["backend"], offer["name"], offer["zone"] or offer["region"]) if part
     )
-    spot = " (spot)" if place["interruptible"] else ""
-    how = f"anygpu migrate {job.get('name') or formatting.short_id(job['id'])} --to {place['backend']}"
-    if found["by_itself"]:
-        how = "it goes there after its next checkpoint"
+    spot = " (spot)" if offer["interruptible"] else ""
+    how = f"anygpu migrate {job.get('name') or formatting.short_id(job['id'])} --to {offer['backend']}"
+    if better["by_itself"]:
+        how = "it moves there after its next checkpoint"
     return f"would {money} and {when} on {where}{spot}: {how}"
 
 
@@ -143,11 +143,11 @@ def progress_text(now: Mapping[str, Any]) -> str:
 
 
 def _attempt_table(job: Job) -> list[str]:
-    tried = job.get("attempts") or []
-    if not tried:
+    attempts = job.get("attempts") or []
+    if not attempts:
         return []
-    heading = ("ATTEMPT", "BACKEND", "TYPE", "OUTCOME", "STARTED", "TOOK", "FROM STEP", "COST", "MESSAGE")
-    return ["", *output.table(heading, [_attempt_row(each) for each in tried])]
+    heading = ("ATTEMPT", "BACKEND", "TYPE", "OUTCOME", "STARTED", "DURATION", "FROM STEP", "COST", "MESSAGE")
+    return ["", *output.table(heading, [_attempt_row(each) for each in attempts])]
 
 
 def _attempt_row(each: Mapping[str, Any]) -> tuple[str, ...]:

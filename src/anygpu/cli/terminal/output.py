@@ -45,7 +45,7 @@ STATUS_COLOURS = {
 
 
 def use_colour(stream: TextIO | None = None) -> bool:
-    """NO_COLOR beats everything; FORCE_COLOR speaks for pipes that end in a terminal."""
+    """Return whether to use colours: NO_COLOR turns them off, FORCE_COLOR on; else only on a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -63,8 +63,8 @@ def paint_status(word: str, *, on: bool) -> str:
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GAP = "  "
-MIN_WIDTHS = (16, 6)  # what is left of a column, before others have to give way too
-MIN_FIRST_WIDTH = 16  # the first says which line it is: an id or a name cut to six characters names nothing
+MIN_WIDTHS = (16, 6)  # columns are first cut to the wider one, then to the narrower one
+MIN_FIRST_WIDTH = 16  # the first column identifies the row, so it keeps more
 UNLIMITED = 1_000_000
 
 
@@ -73,7 +73,7 @@ def terminal_width() -> int:
 
 
 def table_width() -> int:
-    """For a table: a program that reads it, or `grep`, has no width."""
+    """Return the width for tables. Output to a pipe or a file is not cut."""
     return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else UNLIMITED
 
 
@@ -82,13 +82,13 @@ def visible_length(text: str) -> int:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None) -> list[str]:
-    """Lines of a table. Where they would not fit, columns are cut, the last one first: wide ones before narrow ones."""
-    widths = [max(visible_length(row[place]) for row in [heading, *rows]) for place in range(len(heading))]
-    fits = (columns or table_width()) - len(GAP) * (len(heading) - 1)
+    """Return the lines of a table. If it is too wide, columns are cut, the last one first."""
+    widths = [max(visible_length(row[column]) for row in [heading, *rows]) for column in range(len(heading))]
+    available = (columns or table_width()) - len(GAP) * (len(heading) - 1)
     for least in MIN_WIDTHS:
-        for place in reversed(range(len(widths))):
-            over = sum(widths) - fits
-            widths[place] -= max(0, min(over, widths[place] - (least if place else MIN_FIRST_WIDTH)))
+        for column in reversed(range(len(widths))):
+            over = sum(widths) - available
+            widths[column] -= max(0, min(over, widths[column] - (least if column else MIN_FIRST_WIDTH)))
     return [_line(row, widths) for row in [heading, *rows]]
 
 
@@ -105,7 +105,7 @@ def _cell(text: str, size: int) -> str:
 
 
 def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """`name   value` lines with the values under each other."""
+    """Return `name  value` lines with aligned values."""
     longest = max((len(name) for name, _ in pairs), default=0)
     under = "\n" + " " * (longest + len(GAP))
     return [f"{name:<{longest}}{GAP}{under.join(value.splitlines())}" for name, value in pairs]

@@ -7,36 +7,39 @@ from typing import Any
 from anygpu.cli.terminal import formatting, output
 
 MAX_CONS = 3
-WIDE_COLUMNS = 110  # columns, for intervals beside what is expected
-NOT_CONFIGURED = "* you have no account configured there: anygpu backend add"
-HEADING = ("", "WHERE", "GPU", "TIME", "COST", "SURE", "MACHINE")
+WIDE_COLUMNS = 110  # from this width on, rows show the interval next to the expected value
+NOT_CONFIGURED = "* no account configured; add one with `anygpu backend add`"
+HEADING = ("", "WHERE", "GPU", "TIME", "COST", "CONFIDENCE", "MACHINE")
 
 
-def workload_lines(told: Mapping[str, Any]) -> list[str]:
-    if not told["workload"]:
-        return ["nothing was read of the code: times are a wide guess", ""]
-    rows = [(row["what"], row["value"], row["sure"], row["where"]) for row in told["workload"]]
-    return [*output.table(("FOUND", "VALUE", "SURE", "WHERE"), rows), ""]
+def workload_lines(plan: Mapping[str, Any]) -> list[str]:
+    if not plan["workload"]:
+        return ["Nothing was found in the code, so the predicted times are rough guesses.", ""]
+    rows = [(row["what"], row["value"], row["sure"], row["where"]) for row in plan["workload"]]
+    return [*output.table(("FOUND", "VALUE", "CONFIDENCE", "WHERE"), rows), ""]
 
 
-def offer_lines(told: Mapping[str, Any], *, every: bool = False, rejected: bool = False) -> list[str]:
-    """The places, best first. `rejected`: what is out of the question follows, so it is not summed up here."""
-    shown = told["offers"] if every else told["short"]
+def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool = False) -> list[str]:
+    """Return the offers, best first. `rejected`: the rejected offers follow, so they are not summarised here."""
+    shown = plan["offers"] if every else plan["short"]
     if not shown:
         return (
-            ["no offer fits"] if rejected else ["no offer fits; --rejected says why", *_top_rejections(told)]
+            ["No offer fits."]
+            if rejected
+            else ["No offer fits; --rejected shows why.", *_top_rejections(plan)]
         )
-    beyond = len(told["offers"]) + told["more_offers"] - len(shown)
-    more = [f"and {formatting.plural(beyond, 'offer')} more; --limit 0 shows them"] if beyond > 0 else []
+    beyond = len(plan["offers"]) + plan["more_offers"] - len(shown)
+    more = [f"{formatting.plural(beyond, 'more offer')}; --limit 0 shows all."] if beyond > 0 else []
     more += [] if all(entry["configured"] for entry in shown) else [NOT_CONFIGURED]
-    return [f"{told['strategy']}:", *offer_table(shown), *more]
+    return [f"{plan['strategy']}:", *offer_table(shown), *more]
 
 
 def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A row for each, and under it what speaks for and against it, and on a narrow screen what is expected at worst."""
+    """Return a row for each offer, followed by its advantages and disadvantages."""
     narrow = output.terminal_width() < WIDE_COLUMNS
     heading, *rows = output.table(
-        HEADING, [(str(place), *offer_cells(entry, narrow=narrow)) for place, entry in enumerate(entries, 1)]
+        HEADING,
+        [(str(number), *offer_cells(entry, narrow=narrow)) for number, entry in enumerate(entries, 1)],
     )
     lines = [heading]
     for row, entry in zip(rows, entries, strict=True):
@@ -46,7 +49,7 @@ def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _wrap(text: str) -> list[str]:
-    """Within the terminal, under what it belongs to."""
+    """Wrap a text to the terminal's width, indented under its row."""
     return textwrap.wrap(text, output.terminal_width(), initial_indent="   ", subsequent_indent="   ")
 
 
@@ -71,7 +74,7 @@ def offer_cells(entry: Mapping[str, Any], *, narrow: bool = False) -> tuple[str,
 
 def worst_case_text(entry: Mapping[str, Any]) -> str:
     seconds, cost = entry["seconds"]["high"], entry["cost_microusd"]["high"]
-    return f"at worst {formatting.duration(seconds)}, {_rounded_money(cost)}"
+    return f"worst case {formatting.duration(seconds)}, {_rounded_money(cost)}"
 
 
 def location_text(entry: Mapping[str, Any]) -> str:
@@ -83,17 +86,17 @@ def machine_text(entry: Mapping[str, Any]) -> str:
     return f"{entry['name']}{' spot' if entry['interruptible'] else ''}"
 
 
-def rejected_lines(told: Mapping[str, Any]) -> list[str]:
+def rejected_lines(plan: Mapping[str, Any]) -> list[str]:
     rows = [
         (str(each["offers"]), each["reason"], ", ".join(_offer_name(one) for one in each["examples"]))
-        for each in told["rejected"]
+        for each in plan["rejected"]
     ]
-    return ["", *output.table(("OFFERS", "OUT BECAUSE IT", "FOR EXAMPLE"), rows)] if rows else []
+    return ["", *output.table(("OFFERS", "REASON", "FOR EXAMPLE"), rows)] if rows else []
 
 
-def advice_lines(told: Mapping[str, Any]) -> list[str]:
-    said = [line for lint in told["lints"] for line in _lint_lines(lint)]
-    return ["", "what would make it cheaper or safer:", *said] if said else []
+def advice_lines(plan: Mapping[str, Any]) -> list[str]:
+    said = [line for lint in plan["lints"] for line in _lint_lines(lint)]
+    return ["", "To make it cheaper or safer:", *said] if said else []
 
 
 def _lint_lines(lint: Mapping[str, Any]) -> list[str]:
@@ -108,13 +111,13 @@ def _lint_lines(lint: Mapping[str, Any]) -> list[str]:
 
 
 def _rounded_money(microusd: int) -> str:
-    """Two figures are enough for what is predicted."""
+    """Format a predicted amount with two significant digits below one dollar."""
     dollars = microusd / 1_000_000
     return formatting.money(microusd) if dollars >= 1 or not dollars else f"${float(f'{dollars:.2g}'):g}"
 
 
-def _top_rejections(told: Mapping[str, Any]) -> list[str]:
-    return [f"  {each['offers']:>5} offers: {each['reason']}" for each in told["rejected"][:3]]
+def _top_rejections(plan: Mapping[str, Any]) -> list[str]:
+    return [f"  {each['offers']:>5} offers: {each['reason']}" for each in plan["rejected"][:3]]
 
 
 def _offer_name(entry: Mapping[str, Any]) -> str:

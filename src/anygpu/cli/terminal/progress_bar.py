@@ -12,7 +12,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(fraction: float, width: int) -> str:
-    """A bar of `width` characters, exact to an eighth of one."""
+    """Draw a bar of `width` characters, exact to an eighth of a character."""
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     full, rest = divmod(eighths, 8)
     part = EIGHTHS[rest] if rest else ""
@@ -21,7 +21,7 @@ def bar(fraction: float, width: int) -> str:
 
 @dataclass(slots=True)
 class TimeLeft:
-    """The time left, by the pace of this attempt alone: a resumed one starts in the middle."""
+    """Estimate the time left from the speed of the current attempt; a resumed attempt does not start at zero."""
 
     attempt: int = 0
     began: tuple[float, float] | None = None
@@ -45,7 +45,7 @@ class TimeLeft:
 
 @dataclass(slots=True)
 class StreamStatus:
-    """What the newest messages of a stream say, for a line of status."""
+    """The newest values from a job's stream, and the status line made from them."""
 
     phase: str = "queued"
     attempt: int = 0
@@ -67,7 +67,7 @@ class StreamStatus:
             self.phase = PHASES.get(message["event"]["type"], self.phase)
 
     def line(self, width: int, now: float) -> str:
-        """One line that fits: bar, place, time left, newest metrics; the least important is cut."""
+        """Return one line of at most `width` characters: bar, step, time left, newest metrics."""
         parts = [
             self._bar_text(width),
             self._position_text(),

@@ -11,7 +11,7 @@ DRAW_EVERY_S = 0.1
 
 
 class Screen:
-    """Plain: bytes to standard output, remarks to standard error. Right for pipes and files."""
+    """Plain output for pipes and files: log bytes to standard output, messages to standard error."""
 
     def log(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)
@@ -21,14 +21,14 @@ class Screen:
         print(f"anygpu: {text}", file=sys.stderr, flush=True)
 
     def refresh(self) -> None:
-        """Draw what changed."""
+        """Redraw the status line."""
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the status line."""
 
 
 class LiveScreen(Screen):
-    """A terminal: whole lines scroll away above, the unfinished one and the status stay below."""
+    """Terminal output: complete lines scroll; the incomplete line and the status line stay below."""
 
     def __init__(self, status: Callable[[int], str]) -> None:
         self._status = status
@@ -81,7 +81,7 @@ class LiveScreen(Screen):
 
 
 def visible_text(unfinished: bytes) -> str:
-    """What a terminal would show of a line a progress bar rewrites with carriage returns."""
+    """Return the visible part of a line that a progress bar rewrites with carriage returns."""
     shown = unfinished.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
     return "".join(character for character in shown if character.isprintable())
 

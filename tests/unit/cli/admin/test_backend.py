@@ -55,10 +55,10 @@ def test_an_empty_balance_is_told() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--kind", "lambda", "--credential", "api_key=abc"], "does not belong on the command line"),
-        (["--kind", "lambda", "--credential", "api_key=-"], "The credential api_key is empty"),
-        (["--kind", "lambda", "--set", "regions"], "is not OPTION=VALUE"),
-        ([], "Say what it is with --kind"),
+        (["--kind", "lambda", "--credential", "api_key=abc"], "do not put a credential there"),
+        (["--kind", "lambda", "--credential", "api_key=-"], "Credential api_key is empty"),
+        (["--kind", "lambda", "--set", "regions"], "is not of the form OPTION=VALUE"),
+        ([], "Missing --kind"),
     ],
 )
 def test_what_cannot_be_taken_is_refused_before_anything_is_sent(

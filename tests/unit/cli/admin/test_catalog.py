@@ -35,7 +35,7 @@ def test_the_cheapest_come_first_and_old_prices_are_marked() -> None:
     text = ran("show", "--gpu", "a100", "--cloud", "azure", "--cloud", "runpod").stdout
     assert text.splitlines()[0].split()[:3] == ["CLOUD", "MACHINE", "GPU"]
     assert "2025-09-11 old" in text
-    assert "read more than 90 days ago" in text
+    assert "are more than 90 days old" in text
     prices = [each["price_microusd_per_hour"] for each in shown("--gpu", "a100")]
     assert prices == sorted(prices)
 
@@ -64,20 +64,20 @@ def test_the_settings_of_the_organisation_count(home: Path) -> None:
     after = shown("--cloud", "lambda", "--gpu", "A10")[0]
     assert (after["price_microusd_per_hour"], after["list_microusd_per_hour"]) == (before / 2, before)
     assert (after["credit_microusd"], after["stale"]) == (20_000_000, False)
-    assert "lab: $0.3500 an hour (yours)" in ran("clouds").stdout
+    assert "lab: $0.3500 per hour (yours)" in ran("clouds").stdout
 
 
 def test_every_place_is_told_with_its_rules() -> None:
     places = {each["cloud"]: each for each in json.loads(ran("clouds", "--json").stdout)}
     assert (places["local"]["owned"], places["canopywave"]["offers"]) == (True, 0)
     assert places["ecs"]["offers"] == places["ec2"]["offers"] > 1000
-    assert "none known; import a list" in ran("clouds").stdout
+    assert "none; import a price list" in ran("clouds").stdout
 
 
 def test_an_imported_list_wins_and_what_was_left_out_is_told(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "mine,H100,8,192,2048,9.5,,us-1\nhost,,,8,32,0.2,,us-1\n")
     said = ran("import", str(home / "vms.csv"), "--cloud", "lambda", "--as-of", "2026-11-01").stdout
-    assert said == "imported 1 offer of lambda\nleft out 1 line: no GPU\n"
+    assert said == "Imported 1 offer of lambda.\nSkipped 1 line: no GPU\n"
     found = shown("--cloud", "lambda", "--gpu", "H100:8")[0]
     assert (found["name"], found["source"], found["recorded"]) == ("mine", "import of vms.csv", "2026-11-01")
 
@@ -98,8 +98,8 @@ def test_an_update_leaves_imports_alone_and_an_empty_one_changes_nothing(home: P
         HEADING + "canopywave,new,H100,8,192,2048,us-1,on-demand,8,list,2026-11-10\n"
     )
     (home / "empty.csv").write_text(HEADING)
-    assert ran("import", str(home / "mine.csv")).stdout == "imported 1 offer of canopywave\n"
-    assert ran("update", str(home / "new.csv")).stdout == "updated 1 offer of canopywave\n"
+    assert ran("import", str(home / "mine.csv")).stdout == "Imported 1 offer of canopywave.\n"
+    assert ran("update", str(home / "new.csv")).stdout == "Updated 1 offer of canopywave.\n"
     assert isinstance(ran("update", str(home / "empty.csv")).exception, InvalidSpec)
     assert [each["name"] for each in shown("--cloud", "canopywave")] == ["new", "mine"]
 
@@ -116,7 +116,7 @@ def test_the_day_of_a_file_is_the_day_of_its_prices(home: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("show", "--gpu", "A100x"), "Nobody knows a GPU 'A100x'. Did you mean 'A100'?"),
+        (("show", "--gpu", "A100x"), "Unknown GPU type 'A100x'. Did you mean 'A100'?"),
         (("show", "--gpu", "a:b:c"), "is not a GPU"),
         (("show", "--cloud", "lamda"), "There is no cloud 'lamda'. Did you mean 'lambda'?"),
         (("update", "http://example.org/prices.csv"), "over https only"),
@@ -132,8 +132,8 @@ def test_a_wrong_word_is_told_with_what_was_probably_meant(words: tuple[str, ...
 
 def test_a_list_must_say_whose_it_is_and_of_when(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "mine,H100,8,192,2048,9.5,,us-1\n")
-    assert "Name it with --cloud" in ran("import", str(home / "vms.csv")).output
-    assert "is not a day" in ran("import", str(home / "vms.csv"), "--as-of", "today").output
+    assert "Use --cloud" in ran("import", str(home / "vms.csv")).output
+    assert "is not a date" in ran("import", str(home / "vms.csv"), "--as-of", "today").output
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing() -> None:
@@ -141,4 +141,4 @@ def test_a_file_that_is_not_there_is_said_to_be_missing() -> None:
 
 
 def test_nothing_that_fits_is_said_in_words() -> None:
-    assert ran("show", "--gpu", "K80").stdout.startswith("No offer of K80 fits.")
+    assert ran("show", "--gpu", "K80").stdout.startswith("No offer of K80 matches.")

@@ -21,7 +21,7 @@ def anygpu(*words: object) -> Result:
 def test_check_says_what_is_there_and_that_nothing_is_wrong(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": BOX, "val/b": BOX}))
     assert done.exit_code == 0
-    assert "yolo, 2 classes, 1 train, 1 val images\nnothing is wrong" in done.stdout
+    assert "yolo, 2 classes, 1 train, 1 val images\nNo problems found." in done.stdout
 
 
 def test_check_tells_every_finding_and_fails(tmp_path: Path) -> None:
@@ -31,12 +31,12 @@ def test_check_tells_every_finding_and_fails(tmp_path: Path) -> None:
         "labels/train/a.txt:1: class index 5 is out of range: classes go from 0 to 1",
         "labels/train/a.txt:2: malformed line 'x': only numbers, separated by spaces",
     ]
-    assert "2 things wrong in 1 file" in done.stderr
+    assert "2 problems in 1 file" in done.stderr
 
 
 def test_check_does_not_flood_the_terminal(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": "x\n" * 130, "val/b": BOX}))
-    assert "and 30 more; --json shows all" in done.stdout
+    assert "30 more; --json shows all" in done.stdout
     assert len(done.stdout.splitlines()) == 101
 
 
@@ -94,4 +94,4 @@ def test_split_writes_train_and_val_and_refuses_what_is_split(tmp_path: Path) ->
     assert sum(made["images"].values()) == 20
     again = anygpu("split", tmp_path / "b", tmp_path / "c")
     assert again.exit_code == 2
-    assert "is split already" in again.output
+    assert "already has a split" in again.output

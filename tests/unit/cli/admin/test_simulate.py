@@ -44,7 +44,7 @@ def test_work_and_deadline_come_from_the_job_file(zone: Path, tmp_path: Path) ->
 def test_what_is_missing_is_asked_for(zone: Path) -> None:
     shown = run("--trace", zone, "--work", "4h", *PRICES)
     assert shown.exit_code == 2
-    assert "Give --deadline, or limits.deadline" in shown.output
+    assert "Use --deadline, or limits.deadline" in shown.output
 
 
 def test_a_deadline_nothing_can_meet_is_said_before_anything_is_played(zone: Path) -> None:

@@ -26,6 +26,6 @@ def test_the_demos_report_is_content_only_when_everything_happened() -> None:
     assert "98.0 %" in good.text()
     assert "aws g4dn.xlarge spot, then lambda gpu_1x_a10" in good.text()
     assert replace(good, meter_microusd=12_001).failed_checks() == [
-        "the ledger says 12000, the provider's meter 12001 micro-dollars"
+        "anygpu counted 12000 micro-dollars, the providers charged 12001"
     ]
     assert len(DemoReport().failed_checks()) == 10

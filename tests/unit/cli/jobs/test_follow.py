@@ -66,7 +66,7 @@ def test_a_recovery_tells_from_where_and_what_it_cost() -> None:
     told = describe_event(
         event("RecoveryStarted", attempt=1, failure=failure, work_lost_s=3.25, resume={"step": 40})
     )
-    assert told == "attempt 1: the process was killed (signal 9); resuming from step 40, 3.2s of work lost"
+    assert told == "Attempt 1: the process was killed (signal 9); resuming from step 40, 3.2s of work lost."
 
 
 def test_what_is_seen_anyway_needs_no_remark() -> None:

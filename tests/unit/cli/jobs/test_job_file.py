@@ -72,7 +72,7 @@ def test_a_script_is_named_from_the_directory_that_travels(tmp_path: Path) -> No
 
 
 def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"is a directory\. Name the script or the job file in it"):
+    with pytest.raises(NotFound, match=r"is a directory\. Name a script or a job file in it"):
         parse_run(str(tmp_path))
 
 

@@ -10,14 +10,14 @@ def test_a_gpu_nobody_knows_is_answered_with_the_nearest() -> None:
         == warnings.gpu_warnings("")
         == []
     )
-    assert "did you mean 'A100'?" in warnings.gpu_warnings("A100x")[0]
+    assert "Did you mean 'A100'?" in warnings.gpu_warnings("A100x")[0]
     assert "`anygpu catalog show` lists" in warnings.gpu_warnings("qqqq")[0]
 
 
 def test_a_place_that_is_not_there_is_answered_with_a_strategy_or_a_backend() -> None:
     assert warnings.backend_warnings(["local"], ["local", "lab"]) == []
-    assert "did you mean 'cheapest'?" in warnings.backend_warnings(["cheapst"], ["local", "lab"])[0]
-    assert "there is local, lab." in warnings.backend_warnings(["nowhere"], ["local", "lab"])[0]
+    assert "Did you mean 'cheapest'?" in warnings.backend_warnings(["cheapst"], ["local", "lab"])[0]
+    assert "Configured: local, lab." in warnings.backend_warnings(["nowhere"], ["local", "lab"])[0]
 
 
 def test_where_no_places_are_told_none_is_doubted() -> None:

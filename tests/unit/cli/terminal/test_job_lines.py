@@ -16,7 +16,16 @@ def test_a_phase_is_shown_where_it_says_more_than_the_status() -> None:
 
 def test_a_list_has_a_line_for_each_job() -> None:
     heading, row = job_lines.job_table([job()], colour=False, columns=200)
-    assert heading.split() == ["ID", "NAME", "STATUS", "PROGRESS", "TOOK", "SUBMITTED", "BACKEND", "METRICS"]
+    assert heading.split() == [
+        "ID",
+        "NAME",
+        "STATUS",
+        "PROGRESS",
+        "DURATION",
+        "SUBMITTED",
+        "BACKEND",
+        "METRICS",
+    ]
     assert row.startswith("01993f0a-1c2d  digits  running  43%       1m30s")
     assert row.endswith("local    loss=0.1235")
 
@@ -39,7 +48,7 @@ def test_what_a_failed_job_said_last_is_told_whole() -> None:
     tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 2, "message": said + "\n"}
     failure = {"code": "exit_code", "message": "the script exited with code 2", "blame": "user"}
     lines = job_lines.job_details(job(status="failed", failure=failure, attempts=[tried]), colour=False)
-    assert f"last words  {said.strip()}" in lines
+    assert f"last output  {said.strip()}" in lines
 
 
 def test_last_words_that_are_the_failure_are_told_once() -> None:
@@ -48,16 +57,16 @@ def test_last_words_that_are_the_failure_are_told_once() -> None:
     text = "\n".join(
         job_lines.job_details(job(status="failed", failure=failure, attempts=[tried]), colour=False)
     )
-    assert "last words" not in text
+    assert "last output" not in text
 
 
 def test_a_better_place_is_named_with_what_it_brings_and_how_to_get_there() -> None:
     place = {"backend": "lambda", "name": "gpu_1x_a10", "region": "", "zone": "", "interruptible": False}
     found = {"place": place, "saves_microusd": 3_100_000, "sooner_s": -1200.0, "by_itself": False}
-    told = "would cost $3.10 less and be done 20m00s later on lambda/gpu_1x_a10: "
+    told = "would cost $3.10 less and finish 20m00s later on lambda/gpu_1x_a10: "
     assert job_lines.better_offer_text(job(better=found)) == f"{told}anygpu migrate digits --to lambda"
     goes = job_lines.better_offer_text(job(better=found | {"by_itself": True}))
-    assert goes == f"{told}it goes there after its next checkpoint"
+    assert goes == f"{told}it moves there after its next checkpoint"
     assert f"better     {told}anygpu" in "\n".join(job_lines.job_details(job(better=found), colour=False))
     board = Dashboard(job(better=found), StreamStatus(), Curves(()), 4)
     assert any(line.startswith("better: would cost $3.10 less") for line in board.lines(200, colour=False))

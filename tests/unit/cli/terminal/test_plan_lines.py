@@ -48,7 +48,7 @@ def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_
     monkeypatch.setenv("COLUMNS", "80")
     row, under = plan_lines.offer_table([ENTRY])[1:3]
     assert "  $0.27  " in row
-    assert under.strip().startswith("at worst 13h36m, $0.8; cheapest")
+    assert under.strip().startswith("worst case 13h36m, $0.8; cheapest")
     monkeypatch.setenv("COLUMNS", "140")
     assert "$0.27 (to $0.8)" in plan_lines.offer_table([ENTRY])[1]
 
@@ -56,5 +56,5 @@ def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_
 def test_where_nothing_fits_the_reasons_are_told_once() -> None:
     out = {"offers": 3, "reason": "has L4, the job needs H100", "examples": []}
     told = {"offers": [], "short": [], "more_offers": 0, "rejected": [out]}
-    assert plan_lines.offer_lines(told, rejected=True) == ["no offer fits"]
-    assert "--rejected says why" in plan_lines.offer_lines(told)[0]
+    assert plan_lines.offer_lines(told, rejected=True) == ["No offer fits."]
+    assert "--rejected shows why" in plan_lines.offer_lines(told)[0]
