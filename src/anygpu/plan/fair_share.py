@@ -1,8 +1,7 @@
-"""Who runs in a shared pool: quota with borrowing, priority, attained service, decayed usage, submit order.
+"""Decide which jobs of a shared pool run: quota with borrowing, priority, attained service, usage, submit order.
 
-Pure and replayable: `decide` looks at all jobs of a pool and says which run. Nothing is known of how long a job will
-take, so those that have taken little go first: most jobs are short, and a long one hardly notices. docs/queue.md has
-the measurements.
+`allocate` is a pure function of all jobs of a pool. The length of a job is not known, so jobs that have used little go
+first: most jobs are short, and the delay hardly matters to a long one. docs/queue.md has the measurements.
 """
 
 from __future__ import annotations
@@ -11,24 +10,23 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anygpu.events.slots import HALF_LIFE_S as HALF_LIFE_S
 from anygpu.events.slots import SlotUsage
 
 HOUR_S = 3600.0
 BANDS_GPU_S = (1 * HOUR_S, 32 * HOUR_S)  # under 1 GPU-hour, under 32, and beyond
-MIN_RUN_S = 600.0  # what was started is left alone for so long: moving costs time too
-STARVATION_S = 24 * HOUR_S  # who has waited so long goes first
+MIN_RUN_S = 600.0  # a started job is not preempted earlier: preemption costs time
+STARVATION_S = 24 * HOUR_S  # jobs that have waited longer go first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairShareRules:
-    """The numbers the policy goes by."""
+    """Parameters of the allocation."""
 
     bands_gpu_s: tuple[float, ...] = BANDS_GPU_S
     min_run_s: float = MIN_RUN_S
     starvation_s: float = STARVATION_S
     blocking_wait_s: float = (
-        STARVATION_S  # while somebody who has waited so long does not fit, nobody behind it starts
+        STARVATION_S  # a job that waited longer and does not fit blocks the jobs behind it
     )
 
 
@@ -37,7 +35,7 @@ DEFAULT_RULES = FairShareRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolTenant:
-    """Who shares the pool. The quota is always theirs; what others leave idle they may borrow."""
+    """A tenant of the pool: its guaranteed quota, and whether it may borrow idle GPUs of others."""
 
     quota_gpus: int = 0
     usage: SlotUsage = field(default_factory=SlotUsage)
@@ -46,7 +44,7 @@ class PoolTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolJob:
-    """A job that wants to run in the pool, or does."""
+    """A job that runs or waits in the pool."""
 
     id: str
     tenant: str
@@ -54,9 +52,9 @@ class PoolJob:
     submitted_s: float
     priority: int = 0  # higher goes first
     attained_gpu_s: float = 0.0  # over all its attempts
-    checkpoints: bool = False  # only such a job is ever preempted
+    checkpoints: bool = False  # only jobs with checkpoints are preempted
     running_since_s: float | None = None
-    waiting_since_s: float | None = None  # when it last stopped running; at first when it was submitted
+    waiting_since_s: float | None = None  # when it last stopped running; None: since it was submitted
 
     @property
     def running(self) -> bool:
@@ -66,7 +64,7 @@ class PoolJob:
         return bisect_right(rules.bands_gpu_s, self.attained_gpu_s)
 
     def wait_s(self, now_s: float) -> float:
-        """How long it has waited; nothing while it runs."""
+        """Waiting time; 0 while the job runs."""
         since_s = self.submitted_s if self.waiting_since_s is None else self.waiting_since_s
         return 0.0 if self.running else now_s - since_s
 
@@ -75,19 +73,21 @@ class PoolJob:
         return self.running_since_s is None and now_s - since_s >= rules.starvation_s
 
     def is_pinned(self, now_s: float, rules: FairShareRules = DEFAULT_RULES) -> bool:
-        """Whether it may not be preempted now."""
+        """Whether the job may not be preempted now."""
         since_s = self.running_since_s
         return since_s is not None and (not self.checkpoints or now_s - since_s < rules.min_run_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What to do now; first preempt, then start when the GPUs are free."""
+    """Jobs to preempt now, and jobs to start as soon as the GPUs are free."""
 
     start: tuple[str, ...] = ()
     preempt: tuple[str, ...] = ()
-    wait_reasons: Mapping[str, str] = field(default_factory=dict)  # why, for the person who waits
-    recheck_s: float | None = None  # when a running job changes its band or may be preempted, at the earliest
+    wait_reasons: Mapping[str, str] = field(default_factory=dict)
+    recheck_s: float | None = (
+        None  # the earliest time at which a running job changes band or becomes preemptible
+    )
 
 
 def allocate(
@@ -97,19 +97,19 @@ def allocate(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> Allocation:
-    """Which jobs of the pool run from now on."""
+    """Decide which jobs of the pool run from now on."""
     ordered = sort_jobs(jobs, tenants, now_s, rules)
-    given = _Pool(gpus, tenants, rules)
+    pool = _Pool(gpus, tenants, rules)
     for job in ordered:
         if job.is_pinned(now_s, rules):
-            given.take(job)
-    given.allocate(ordered, now_s, borrowing=False)
-    given.allocate(ordered, now_s, borrowing=True)
+            pool.take(job)
+    pool.allocate(ordered, now_s, borrowing=False)
+    pool.allocate(ordered, now_s, borrowing=True)
     return Allocation(
-        start=tuple(job.id for job in ordered if job.id in given.allocated and not job.running),
-        preempt=tuple(job.id for job in ordered if job.id not in given.allocated and job.running),
-        wait_reasons={job.id: given.wait_reason(job) for job in ordered if job.id not in given.allocated},
-        recheck_s=_next_change_s([job for job in ordered if job.id in given.allocated], now_s, rules),
+        start=tuple(job.id for job in ordered if job.id in pool.allocated and not job.running),
+        preempt=tuple(job.id for job in ordered if job.id not in pool.allocated and job.running),
+        wait_reasons={job.id: pool.wait_reason(job) for job in ordered if job.id not in pool.allocated},
+        recheck_s=_next_change_s([job for job in ordered if job.id in pool.allocated], now_s, rules),
     )
 
 
@@ -119,7 +119,7 @@ def sort_jobs(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> list[PoolJob]:
-    """Best first. Within a band what runs goes on: a tenant's usage decides who starts, not who stops."""
+    """Sort jobs, first to run first. Within a band running jobs come first: usage decides who starts, not who stops."""
     usage = {name: tenant.usage.decayed(now_s) for name, tenant in tenants.items()}
 
     def key(job: PoolJob) -> tuple[bool, int, int, bool, float, float, str]:
@@ -139,7 +139,7 @@ def sort_jobs(
 
 
 class _Pool:
-    """GPUs as they are given out."""
+    """Allocates the GPUs of a pool."""
 
     def __init__(self, gpus: int, tenants: Mapping[str, PoolTenant], rules: FairShareRules) -> None:
         self.gpus, self.free = gpus, gpus
@@ -153,7 +153,7 @@ class _Pool:
         self.by_tenant[job.tenant] = self.by_tenant.get(job.tenant, 0) + job.gpus
 
     def allocate(self, ordered: Sequence[PoolJob], now_s: float, *, borrowing: bool) -> None:
-        """Give to each in order; what does not fit is passed over, so smaller ones fill the holes."""
+        """Allocate in order. Jobs that do not fit are skipped, so smaller ones fill the gaps."""
         blocked = False
         for job in ordered:
             if (
@@ -165,7 +165,7 @@ class _Pool:
             if job.gpus <= self.free:
                 self.take(job)
             elif job.wait_s(now_s) >= self.rules.blocking_wait_s and job.gpus <= self.gpus:
-                blocked = True  # nobody new before it: the holes grow until it fits
+                blocked = True  # start nothing behind it, so that GPUs accumulate until it fits
 
     def _is_entitled(self, job: PoolJob, borrowing: bool) -> bool:
         tenant = self.tenants.get(job.tenant, PoolTenant())
@@ -178,7 +178,7 @@ class _Pool:
         tenant = self.tenants.get(job.tenant, PoolTenant())
         if not self._is_entitled(job, borrowing=True):
             return f"its tenant's quota of {tenant.quota_gpus} GPUs is in use and it may not borrow"
-        return f"needs {job.gpus} GPUs, {max(0, self.free)} are left after those before it"
+        return f"needs {job.gpus} GPUs, {max(0, self.free)} are free after the jobs ahead of it"
 
 
 def _next_change_s(running: Sequence[PoolJob], now_s: float, rules: FairShareRules) -> float | None:

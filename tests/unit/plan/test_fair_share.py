@@ -9,9 +9,8 @@ from bench.queue_replay import POLICIES, Submitted, completion_s
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anygpu.events.slots import SlotUsage
+from anygpu.events.slots import HALF_LIFE_S, SlotUsage
 from anygpu.plan.fair_share import (
-    HALF_LIFE_S,
     MIN_RUN_S,
     STARVATION_S,
     Allocation,
@@ -76,7 +75,7 @@ def test_a_job_that_does_not_checkpoint_is_never_preempted() -> None:
     long = running("long", attained_gpu_s=40 * HOUR_S, gpus=4, checkpoints=False)
     found = orders(4, long, job("urgent", priority=9))
     assert (found.preempt, found.start) == ((), ())
-    assert found.wait_reasons["urgent"] == "needs 1 GPUs, 0 are left after those before it"
+    assert found.wait_reasons["urgent"] == "needs 1 GPUs, 0 are free after the jobs ahead of it"
 
 
 def test_a_job_that_just_started_is_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""Somewhere a job could run, and many of them sorted by kind, so that what holds for a kind is worked out once."""
+"""Candidates (offers with the terms of their backend), and a set of many that is grouped for fast ranking."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +11,19 @@ from anygpu.events.offers import Offer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Somewhere a job could run. `own`: it is configured, and may be used now."""
+    """An offer that a job could take, with the terms that apply to it."""
 
     offer: Offer
     boot_s: float = 5.0
     egress_microusd_per_gib: int = 0
-    stale_days: int = 0  # how old its price is, when that is too old to be trusted
-    configured: bool = False
-    dedicated: bool = True  # the operating system and the GPU are the job's alone
-    credit_microusd: int = 0  # what the organisation has left to spend there before it costs money
+    stale_days: int = 0  # age of the price; 0 while it is recent enough to trust
+    configured: bool = False  # from a configured backend, so it can be used now
+    dedicated: bool = True  # the job does not share the operating system or the GPU
+    credit_microusd: int = 0  # remaining credit of the organisation with this provider
 
 
 class Location(NamedTuple):
-    """What a job may ask for beside a kind of place."""
+    """Where an offer is, and the name of its machine type."""
 
     region: str
     zone: str
@@ -32,19 +32,19 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroup:
-    """Places that differ in price, whereabouts and age of the price alone. `place` stands for all of them."""
+    """Candidates that differ only in price, location and age of the price."""
 
     representative: Candidate
-    indices: Sequence[int]  # among all places, cheapest first
+    indices: Sequence[int]  # in the candidate set, cheapest first
     prices: "array[float]"  # per hour, in the same order
-    locations: tuple[Sequence[str], ...]  # their regions, zones and names, each in the same order
+    locations: tuple[Sequence[str], ...]  # regions, zones and names, each in the same order
 
 
 @dataclass(frozen=True, slots=True)
 class PerformanceClass:
-    """Kinds that differ in CPUs, memory and disk alone: a run takes as long on all of them."""
+    """Groups that differ only in CPUs, memory and disk: a run takes equally long on all of them."""
 
-    combined: CandidateGroup  # of all its kinds, for whom their size makes no difference
+    combined: CandidateGroup  # all groups as one, for jobs without size requirements
     groups: Sequence[CandidateGroup]
 
     @property
@@ -53,18 +53,18 @@ class PerformanceClass:
 
 
 class CandidateSet(Sequence[Candidate]):
-    """Places by their number. Made once and planned on often: making it costs far more than one plan."""
+    """Candidates with an index for ranking. Building it costs far more than one ranking: build once, use often."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], families: Iterable[tuple[Any, PerformanceClass]]
+        self, candidates: Sequence[Candidate], classes: Iterable[tuple[Any, PerformanceClass]]
     ) -> None:
         self._candidates = candidates
-        self._classes = sorted(families, key=itemgetter(0))
+        self._classes = sorted(classes, key=itemgetter(0))
 
     @property
     def classes(self) -> Iterator[PerformanceClass]:
-        """In an order that does not depend on how the places came."""
-        return (family for _, family in self._classes)
+        """Performance classes, in an order that does not depend on the order of the candidates."""
+        return (each for _, each in self._classes)
 
     @classmethod
     def of(cls, candidates: Iterable[Candidate]) -> "CandidateSet":
@@ -78,26 +78,26 @@ class CandidateSet(Sequence[Candidate]):
 
     @classmethod
     def from_groups(cls, candidates: Sequence[Candidate], groups: Iterable[CandidateGroup]) -> "CandidateSet":
-        """Of places that are sorted by kind already."""
-        families: dict[tuple[Any, ...], list[CandidateGroup]] = {}
+        """Build the set from candidates that are grouped already."""
+        classes: dict[tuple[Any, ...], list[CandidateGroup]] = {}
         for group in sorted(
             groups, key=lambda each: (group_key(each.representative), each.representative.offer.name)
         ):
-            families.setdefault(class_key(group.representative), []).append(group)
+            classes.setdefault(class_key(group.representative), []).append(group)
         return cls(
             candidates,
-            [(key, PerformanceClass(_combine(groups), groups)) for key, groups in families.items()],
+            [(key, PerformanceClass(_combine(groups), groups)) for key, groups in classes.items()],
         )
 
     def extend(self, additional: Sequence[Candidate]) -> "CandidateSet":
-        """With a few more of one's own; the many are not sorted again."""
+        """Return a set with a few more candidates, without indexing the existing ones again."""
         others, first = CandidateSet.of(additional), len(self)
-        shifted = [(key, _renumber(family, first)) for key, family in others._classes]
+        shifted = [(key, _renumber(each, first)) for key, each in others._classes]
         return CandidateSet(_Concatenation(self._candidates, others), [*self._classes, *shifted])
 
     @property
     def group_count(self) -> int:
-        return sum(len(family.groups) for _, family in self._classes)
+        return sum(len(each.groups) for _, each in self._classes)
 
     def __len__(self) -> int:
         return len(self._candidates)
@@ -137,12 +137,12 @@ _CLASS_FIELDS = attrgetter(
 
 
 def class_key(candidate: Candidate) -> tuple[Any, ...]:
-    """All that decides how long a job takes there. Machines without a GPU are known by their name."""
+    """Everything that determines how long a job takes. Machines without a GPU are identified by name."""
     return *_CLASS_FIELDS(candidate), "" if candidate.offer.gpu_kind else candidate.offer.name
 
 
 def group_key(candidate: Candidate) -> tuple[Any, ...]:
-    """All that decides whether a job fits and how long it takes."""
+    """Everything that determines whether a job fits and how long it takes."""
     return *class_key(candidate), *_SIZE_FIELDS(candidate)
 
 
@@ -157,7 +157,7 @@ def _make_group(candidates: Sequence[Candidate], indices: Sequence[int]) -> Cand
 
 
 def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
-    """Kinds as one, cheapest first; of the same price the kind that comes first."""
+    """Merge groups into one, cheapest first; at equal prices the order of the groups decides."""
     if len(groups) == 1:
         return groups[0]
     rows = [
@@ -167,30 +167,30 @@ def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
     return CandidateGroup(groups[0].representative, indices, array("d", prices), tuple(locations))
 
 
-def _renumber(family: PerformanceClass, first: int) -> PerformanceClass:
-    """The same, numbered from `first`."""
-    whole, *groups = (
+def _renumber(performance_class: PerformanceClass, first: int) -> PerformanceClass:
+    """Add `first` to every index."""
+    combined, *groups = (
         replace(each, indices=[first + index for index in each.indices])
-        for each in (family.combined, *family.groups)
+        for each in (performance_class.combined, *performance_class.groups)
     )
-    return PerformanceClass(whole, groups)
+    return PerformanceClass(combined, groups)
 
 
 class _Concatenation(Sequence[Candidate]):
-    """One after the other."""
+    """Two sequences as one, without copying them."""
 
-    def __init__(self, one: Sequence[Candidate], other: Sequence[Candidate]) -> None:
-        self._first, self._second = one, other
+    def __init__(self, first: Sequence[Candidate], second: Sequence[Candidate]) -> None:
+        self._first, self._second = first, second
 
     def __len__(self) -> int:
         return len(self._first) + len(self._second)
 
     @overload
-    def __getitem__(self, at: int) -> Candidate: ...
+    def __getitem__(self, position: int) -> Candidate: ...
     @overload
-    def __getitem__(self, at: slice) -> tuple[Candidate, ...]: ...
-    def __getitem__(self, at: int | slice) -> Candidate | tuple[Candidate, ...]:
-        if isinstance(at, slice):
-            return tuple(self[index] for index in range(len(self))[at])
-        index = range(len(self))[at]
+    def __getitem__(self, position: slice) -> tuple[Candidate, ...]: ...
+    def __getitem__(self, position: int | slice) -> Candidate | tuple[Candidate, ...]:
+        if isinstance(position, slice):
+            return tuple(self[index] for index in range(len(self))[position])
+        index = range(len(self))[position]
         return self._first[index] if index < len(self._first) else self._second[index - len(self._first)]

@@ -14,27 +14,27 @@ from anygpu.plan.offers.ranking import Ranking, Rejection, run_cost_of
 from anygpu.plan.offers.wording import cons, pros
 from anygpu.spec.jobspec import JobSpec
 
-EXAMPLES_PER_REASON = 3  # of each reason
+EXAMPLES_PER_REASON = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedOffer:
-    """A place in the plan. `score`: lower is better; `rejected`: why it is not to be chosen."""
+    """A candidate with its bill, and its score (lower is better) or the reason for its rejection."""
 
     candidate: Candidate
     bill: Bill
     score: float = inf
     rejection: str = ""
-    certain: bool = False  # it is out by a fact, however doubtful the prediction is
+    certain: bool = False  # rejected for a fact, not for a prediction
     confidence: str = "low"
-    basis: str = "nothing"  # what its time is predicted from: said | history | code | nothing
+    basis: str = "nothing"  # source of the predicted time: said | history | code | nothing
     idle_gpus: bool = False
     pros: tuple[str, ...] = ()
     cons: tuple[str, ...] = ()
 
     @property
     def out_of_pocket(self) -> Span:
-        """What of the cost is money, after the credit there."""
+        """Cost after the remaining credit is used up."""
         cost, credit = self.bill.cost_microusd, self.candidate.credit_microusd
         expected, low, high = (
             out_of_pocket_cost(each, credit) for each in (cost.expected, cost.low, cost.high)
@@ -42,14 +42,14 @@ class RankedOffer:
         return Span(expected=expected, low=low, high=high)
 
 
-TopIndices = Callable[[int | None], Sequence[int]]  # the first so many, or all
+TopIndices = Callable[[int | None], Sequence[int]]  # the first n, or all for None
 
 
 class RankedOffers(Sequence[RankedOffer]):
-    """Lines of a plan, each written out only when it is looked at."""
+    """Ranked offers, each described only when it is accessed."""
 
-    def __init__(self, count: int, indices: TopIndices, line: Callable[[int], RankedOffer]) -> None:
-        self._count, self._indices, self._describe = count, indices, line
+    def __init__(self, count: int, indices: TopIndices, describe: Callable[[int], RankedOffer]) -> None:
+        self._count, self._indices, self._describe = count, indices, describe
 
     def __len__(self) -> int:
         return self._count
@@ -74,7 +74,7 @@ class RankedOffers(Sequence[RankedOffer]):
 
 
 class RejectionSummary(NamedTuple):
-    """Why places are out, how many, and the first of them."""
+    """A reason for rejection, the number of candidates it applies to, and examples."""
 
     reason: str
     offer_count: int
@@ -83,20 +83,20 @@ class RejectionSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Best first; the rejected apart, and the same by reason, commonest first."""
+    """Every candidate for a job: those that fit, best first, and the rejected ones."""
 
     strategy: str
     ranked: RankedOffers
     rejected: RankedOffers
-    rejections: Sequence[RejectionSummary]
-    best_per_machine: RankedOffers  # number of each GPU in each market
+    rejections: Sequence[RejectionSummary]  # most frequent reason first
+    best_per_machine: RankedOffers  # one per GPU kind, GPU count and market
 
     @property
     def choice(self) -> RankedOffer | None:
         return self.best_per_machine[0] if len(self.best_per_machine) else None
 
     def shortlist(self, limit: int = 8) -> tuple[RankedOffer, ...]:
-        """Not fifty near-identical rows: the best of each kind of machine."""
+        """The best offers of different machines, instead of many regions of the same one."""
         return self.best_per_machine[:limit]
 
 
@@ -126,18 +126,17 @@ def rank(
 
 
 def _slice_end(position: slice) -> int | None:
-    """How many it takes from the beginning; None when that is not said."""
-    return (
-        position.stop
-        if position.stop is not None and position.stop >= 0 and (position.start or 0) >= 0
-        else None
-    )
+    """Number of leading items that a slice needs; None for all."""
+    is_bounded = position.stop is not None and position.stop >= 0 and (position.start or 0) >= 0
+    return position.stop if is_bounded else None
 
 
-def _summarise_rejections(out: Iterable[Rejection], candidates: CandidateSet) -> tuple[RejectionSummary, ...]:
+def _summarise_rejections(
+    rejections: Iterable[Rejection], candidates: CandidateSet
+) -> tuple[RejectionSummary, ...]:
     counts: dict[str, int] = {}
     firsts: dict[str, list[int]] = {}
-    for reason, indices in out:
+    for reason, indices in rejections:
         counts[reason] = counts.get(reason, 0) + len(indices)
         firsts.setdefault(reason, []).extend(indices[:EXAMPLES_PER_REASON])
     return tuple(
@@ -150,7 +149,7 @@ def _summarise_rejections(out: Iterable[Rejection], candidates: CandidateSet) ->
 
 @dataclass(frozen=True, slots=True)
 class _OfferWriter:
-    """Writes out the line of a place from its number."""
+    """Describes the candidate of an index."""
 
     estimator: Estimator
     candidates: CandidateSet
@@ -159,30 +158,28 @@ class _OfferWriter:
     def fitting_offer(self, index: int) -> RankedOffer:
         candidate = self.candidates[index]
         prediction = self.estimator.predict_duration(candidate.offer)
-        comparison = self.estimator.bill(candidate, prediction.training_s)
+        bill = self.estimator.bill(candidate, prediction.training_s)
         best = self.ranking.best
         idle = self.estimator.leaves_gpus_idle(candidate.offer)
         return RankedOffer(
             candidate=candidate,
-            bill=comparison,
-            score=self.ranking.score(
-                candidate, comparison.wall_s.expected, _exact_cost(candidate, comparison)
-            ),
+            bill=bill,
+            score=self.ranking.score(candidate, bill.wall_s.expected, _exact_cost(candidate, bill)),
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
             idle_gpus=idle,
-            pros=pros(candidate, comparison, best),
-            cons=cons(candidate, comparison, best, idle_gpus=idle),
+            pros=pros(candidate, bill, best),
+            cons=cons(candidate, bill, best, idle_gpus=idle),
         )
 
     def rejected_offer(self, index: int) -> RankedOffer:
         candidate = self.candidates[index]
         prediction = self.estimator.predict_duration(candidate.offer)
-        comparison = self.estimator.bill(candidate, prediction.training_s)
+        bill = self.estimator.bill(candidate, prediction.training_s)
         return RankedOffer(
             candidate=candidate,
-            bill=comparison,
-            rejection=self.estimator.rejection_reason(candidate, comparison),
+            bill=bill,
+            rejection=self.estimator.rejection_reason(candidate, bill),
             certain=bool(self.estimator.torch_mismatch(candidate.offer)),
             confidence=self.estimator.confidence(candidate, prediction),
             basis=prediction.basis,
@@ -190,16 +187,13 @@ class _OfferWriter:
         )
 
 
-def _exact_cost(candidate: Candidate, comparison: Bill) -> float:
-    here = run_cost_of(
-        candidate,
-        RunTime(wall_s=comparison.wall_s.expected, runs=comparison.runs),
-        comparison.egress_microusd,
-    )
-    return here.cost(candidate.offer.price_microusd_per_hour)
+def _exact_cost(candidate: Candidate, bill: Bill) -> float:
+    run_time = RunTime(wall_s=bill.wall_s.expected, runs=bill.runs)
+    run_cost = run_cost_of(candidate, run_time, bill.egress_microusd)
+    return run_cost.cost(candidate.offer.price_microusd_per_hour)
 
 
-MAX_OFFERS = 200  # offers, best first
+MAX_OFFERS = 200
 SHORTLIST = 8
 
 
@@ -210,13 +204,13 @@ def comparison_as_dict(
     limit: int | None = MAX_OFFERS,
     short: int = SHORTLIST,
 ) -> dict[str, Any]:
-    """`most`: how many offers are told, the rest is counted; `short`: how many kinds of machine."""
+    """The comparison as JSON data, with at most `limit` offers and a short list of `short` machines."""
     listed = comparison.ranked[:limit]
     return {
         "strategy": comparison.strategy,
         "choice": offer_as_dict(comparison.choice) if comparison.choice else None,
-        "short": [offer_as_dict(line) for line in comparison.shortlist(short or SHORTLIST)],
-        "offers": [offer_as_dict(line) for line in listed],
+        "short": [offer_as_dict(ranked) for ranked in comparison.shortlist(short or SHORTLIST)],
+        "offers": [offer_as_dict(ranked) for ranked in listed],
         "more_offers": len(comparison.ranked) - len(listed),
         "rejected": _rejections(comparison.rejections),
         "workload": _workload_rows(analysis),
@@ -224,29 +218,29 @@ def comparison_as_dict(
     }
 
 
-def offer_as_dict(line: RankedOffer) -> dict[str, Any]:
-    bill, offer = line.bill, line.candidate.offer
+def offer_as_dict(ranked: RankedOffer) -> dict[str, Any]:
+    bill, offer = ranked.bill, ranked.candidate.offer
     return {
         **_offer_identity(offer),
-        "configured": line.candidate.configured,
-        "score": line.score,
+        "configured": ranked.candidate.configured,
+        "score": ranked.score,
         "price_microusd_per_hour": offer.price_microusd_per_hour,
         "seconds": _span(bill.wall_s),
         "cost_microusd": {name: round(value) for name, value in _span(bill.cost_microusd).items()},
-        "out_of_pocket_microusd": {name: round(value) for name, value in _span(line.out_of_pocket).items()},
-        "credit_microusd": line.candidate.credit_microusd,
+        "out_of_pocket_microusd": {name: round(value) for name, value in _span(ranked.out_of_pocket).items()},
+        "credit_microusd": ranked.candidate.credit_microusd,
         "runs": bill.runs,
         "max_run_s": offer.max_run_s,
         "setup_s": round(bill.setup_s),
         "transfer_s": round(bill.transfer_s),
         "interruptions_s": round(bill.interruptions_s),
         "checkpoint_every_s": round(bill.checkpoint_every_s) if offer.interruptible else None,
-        "confidence": line.confidence,
-        "basis": line.basis,
+        "confidence": ranked.confidence,
+        "basis": ranked.basis,
         "free": offer.free,
         "wait": offer.wait_reason,
-        "pros": list(line.pros),
-        "cons": list(line.cons),
+        "pros": list(ranked.pros),
+        "cons": list(ranked.cons),
     }
 
 
@@ -262,15 +256,14 @@ def _offer_identity(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _rejections(reasons: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
-    """By reason, with a few examples of each."""
+def _rejections(rejections: Sequence[RejectionSummary]) -> list[dict[str, Any]]:
     return [
         {
             "reason": each.reason,
             "offers": each.offer_count,
             "examples": [_offer_identity(candidate.offer) for candidate in each.examples],
         }
-        for each in reasons
+        for each in rejections
     ]
 
 

@@ -1,4 +1,4 @@
-"""What is asked of one place at a time: how long, what it costs, whether it will do, and how sure that is."""
+"""Estimate time, cost, fit and confidence of one candidate for a job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,36 +23,34 @@ from anygpu.plan.offers.wording import describe_duration
 from anygpu.plan.predict.step_time import ADAPTER_SHARE
 from anygpu.spec.jobspec import JobSpec
 
-CPU_SLOWDOWN = 20.0  # times as long as on the reference
-GB_PER_GIB = 1.073741824  # decimal gigabytes
-UNKNOWN_DURATION = Span(
-    expected=2 * 3600.0, low=720.0, high=72_000.0
-)  # nothing says how long: wide enough to be true
-INSTALL_S, READY_S = 60.0, 0.5  # from a machine that answers to the first step
+CPU_SLOWDOWN = 20.0  # compared with the reference GPU
+GB_PER_GIB = 1.073741824
+UNKNOWN_DURATION = Span(expected=2 * 3600.0, low=720.0, high=72_000.0)
+INSTALL_S, READY_S = 60.0, 0.5  # from the end of the boot to the first step
 CONFIDENCE_LEVELS = ("low", "medium", "high")
-NARROW_RATIO, WIDE_RATIO = 2.0, 5.0  # the high end over the low end of what history says
+NARROW_RATIO, WIDE_RATIO = 2.0, 5.0  # high end over low end of a prediction from history
 
-# What is known of the time on an offer beside the code; the same where size, name, region and price alone differ.
+# Training time on an offer, from other sources than the code. It may not depend on size, name, region or price.
 DurationLookup = Callable[[Offer], Span | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationPrediction:
-    """Uninterrupted training, and what says so: the job itself, history, its code, or nothing."""
+    """Predicted duration of uninterrupted training, and the source of the prediction."""
 
     training_s: Span
-    basis: str  # said | history | code | nothing
+    basis: str  # said (by the job) | history | code | nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """A job, what was read of its code, and what else is known. `deadline_s`: from now."""
+    """Estimates for a job from its spec, the analysis of its code and its past runs. `deadline_s` counts from now."""
 
     spec: JobSpec
     analysis: Analysis | None = None
     deadline_s: float | None = None
     past_duration: DurationLookup | None = None
-    # What was asked once for each sort of GPU.
+    # Results per GPU configuration.
     _gpu_reasons: dict[tuple[str, int, float, str, bool], str] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -65,7 +63,7 @@ class Estimator:
         return self.analysis.characteristics if self.analysis is not None else None
 
     def predict_duration(self, offer: Offer) -> DurationPrediction:
-        """What the job says of itself wins over history, and history over the code."""
+        """Use the duration that the job states, else history, else the code."""
         stated_s = self.spec.placement.expected_duration_s
         if stated_s:
             return DurationPrediction(
@@ -83,7 +81,7 @@ class Estimator:
         return estimate_bill(candidate.offer, *self._run_estimate(candidate, training_s))
 
     def run_time_and_egress(self, candidate: Candidate, training_s: Span) -> tuple[RunTime, int]:
-        """Of the bill what decides the order of places: how long, in how many runs, the price of what leaves."""
+        """The parts of the bill that determine the order of candidates."""
         run, overheads = self._run_estimate(candidate, training_s)
         return run_time(candidate.offer, run, overheads, training_s.expected), egress_microusd(run, overheads)
 
@@ -104,27 +102,27 @@ class Estimator:
 
     @property
     def can_resume(self) -> bool:
-        """Whether anything shows that the job goes on where another run of it stopped."""
-        shown = self.characteristics is not None and self.characteristics.interruptible.value
-        return shown or has_resume_path(self.spec)
+        """Whether the code or the spec shows that the job resumes from checkpoints."""
+        by_code = self.characteristics is not None and self.characteristics.interruptible.value
+        return by_code or has_resume_path(self.spec)
 
     def _setup_s(self, candidate: Candidate) -> float:
-        """A machine of one's own has what a job without requirements needs."""
+        """Own machines need no installation for a job without requirements."""
         spec = self.spec
-        given = spec.requirements or spec.setup or spec.image
-        return READY_S if candidate.configured and not candidate.offer.is_paid and not given else INSTALL_S
+        installs = spec.requirements or spec.setup or spec.image
+        return READY_S if candidate.configured and not candidate.offer.is_paid and not installs else INSTALL_S
 
     def unsuitable_reason(self, candidate: Candidate) -> str:
-        """Why no place of its family will do, whatever its size and wherever it stands."""
+        """Reason why no candidate of its performance class fits, whatever its size and location; empty if one may."""
         resumes = self.characteristics is not None and self.characteristics.interruptible.value
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumes):
             return reason
         if self.spec.placement.dedicated and not candidate.dedicated:
-            return "is shared with others, and the job wants a machine of its own"
+            return "is shared with others; the job requires a dedicated machine"
         return self.unsupported_gpu_reason(candidate.offer)
 
     def unsupported_gpu_reason(self, offer: Offer) -> str:
-        """Why what the job is read to need and to install does not run on its GPU; empty when it does."""
+        """Reason why the job's code or packages do not run on the offer's GPU; empty if they do."""
         gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.is_paid
         if gpu not in self._gpu_reasons:
             self._gpu_reasons[gpu] = (
@@ -141,10 +139,10 @@ class Estimator:
         return f"has no GPU, and the code needs one: {needs.location} {needs.because}"
 
     def torch_mismatch(self, offer: Offer) -> str:
-        """Why its GPU or driver does not run the torch the job installs, which is no prediction but a fact.
+        """Reason why the offer's GPU or driver does not run the torch that the job installs. A fact, not a prediction.
 
-        A trainer's framework is installed where the job does not say what there is; on a machine of one's own it may be
-        there already.
+        A trainer's framework is installed on rented machines unless the job names its environment; own machines may
+        have it already.
         """
         spec, installs = self.spec, self.spec.requirements
         framework = spec.trainer and offer.is_paid and not (installs or spec.python or spec.image)
@@ -155,21 +153,21 @@ class Estimator:
         gpu = gpus.spec(offer.gpu_kind, memory_gib=offer.gpu_memory_gib) if offer.gpu_kind else None
         return torch_mismatch(installs, gpu, offer.driver)
 
-    def rejection_reason(self, candidate: Candidate, found: Bill) -> str:
-        """Why it is not to be chosen, by what it is or by the limits of the job; empty when it may be."""
+    def rejection_reason(self, candidate: Candidate, bill: Bill) -> str:
+        """Reason why the candidate does not fit or exceeds a limit of the job; empty if it fits."""
         limit = self.spec.limits.max_cost_microusd
-        dear = limit is not None and found.cost_microusd.expected > limit
+        over_limit = limit is not None and bill.cost_microusd.expected > limit
         return (
             self.unsuitable_reason(candidate)
-            or self.max_run_reason(candidate, found.wall_s.expected, found.runs)
-            or self.late_reason(found.wall_s.expected)
+            or self.max_run_reason(candidate, bill.wall_s.expected, bill.runs)
+            or self.late_reason(bill.wall_s.expected)
             or too_small_reason(self.spec.resources, candidate.offer)
             or location_mismatch(self.spec, location_of(candidate.offer))
-            or (self.over_limit_reason if dear else "")
+            or (self.over_limit_reason if over_limit else "")
         )
 
     def max_run_reason(self, candidate: Candidate, wall_s: float, runs: int) -> str:
-        """Why the longest run that is allowed there is too short; not by a doubtful prediction, nor of code unseen."""
+        """Reason why the maximum run time is too short. Empty for doubtful predictions and unread code."""
         longest_s = candidate.offer.max_run_or_inf_s
         if (
             wall_s <= longest_s
@@ -179,8 +177,8 @@ class Estimator:
         ):
             return ""
         return (
-            f"lets a run last {describe_duration(longest_s)} at most, and nothing shows that the job can resume;"
-            " give checkpoint.paths"
+            f"limits a run to {describe_duration(longest_s)}, and nothing shows that the job can resume;"
+            " set checkpoint.paths"
         )
 
     def late_reason(self, wall_s: float) -> str:
@@ -195,46 +193,41 @@ class Estimator:
         )
 
     def confidence(self, candidate: Candidate, prediction: DurationPrediction) -> str:
-        found = self._confidence(prediction)
-        return "medium" if found == "high" and candidate.stale_days else found
+        level = self._confidence(prediction)
+        return "medium" if level == "high" and candidate.stale_days else level
 
     def leaves_gpus_idle(self, offer: Offer) -> bool:
-        """Whether the code would use only one of its GPUs."""
+        """Whether the code uses only one of several GPUs."""
         return self.analysis is not None and self.analysis.multi_gpu is None and offer.gpu_count > 1
 
     def _predict_from_code(self, kind: str, memory_gib: float, count: int) -> DurationPrediction:
-        """A machine whose GPU nobody knows counts as the reference."""
-        analysis, effort = (
-            self.analysis,
-            self.characteristics.effort if self.characteristics is not None else None,
-        )
+        """Predict the duration on a machine. An unknown GPU counts as the reference GPU."""
+        analysis, needs = self.analysis, self.characteristics
+        effort = needs.effort if needs is not None else None
         if analysis is None or effort is None:
             return DurationPrediction(training_s=UNKNOWN_DURATION, basis="nothing")
         on_gpu = analysis.needs_gpu is None or analysis.needs_gpu.value
-        here = gpus.spec(kind, memory_gib=memory_gib) if kind and on_gpu else None
-        if here is None:
+        gpu = gpus.spec(kind, memory_gib=memory_gib) if kind and on_gpu else None
+        if gpu is None:
             slower = CPU_SLOWDOWN if on_gpu and not count else 1.0
             return DurationPrediction(training_s=effort.duration_on_unknown(slower=slower), basis="code")
         used = max(1, count) if analysis.multi_gpu is not None else 1
-        return DurationPrediction(training_s=effort.duration_on(here, gpus=used), basis="code")
+        return DurationPrediction(training_s=effort.duration_on(gpu, gpus=used), basis="code")
 
     def _confidence(self, prediction: DurationPrediction) -> str:
         match prediction.basis:
             case "said":
                 return "high"
             case "history":
-                times = prediction.training_s.high / max(1.0, prediction.training_s.low)
-                return CONFIDENCE_LEVELS[(times <= WIDE_RATIO) + (times <= NARROW_RATIO)]
+                ratio = prediction.training_s.high / max(1.0, prediction.training_s.low)
+                return CONFIDENCE_LEVELS[(ratio <= WIDE_RATIO) + (ratio <= NARROW_RATIO)]
             case _:
-                return (
-                    self.characteristics.duration_hours.confidence_level
-                    if self.characteristics is not None
-                    else "low"
-                )
+                needs = self.characteristics
+                return needs.duration_hours.confidence_level if needs is not None else "low"
 
 
 def _model_gib(analysis: Analysis | None) -> float:
-    """What leaves the machine at the end, where the size of the model is known: its weights, or only its adapters."""
+    """Size of the result to download: the model's weights or its adapters; 0 if not known."""
     if analysis is None or analysis.parameters is None:
         return 0.0
     share = ADAPTER_SHARE if analysis.adapters is not None else 1.0
@@ -243,9 +236,9 @@ def _model_gib(analysis: Analysis | None) -> float:
 
 
 def _gpu_memory_reason(needs: WorkloadCharacteristics | None, offer: Offer) -> str:
-    """By what the code is predicted to need, beside what the job asks for."""
+    """Reason why the GPU has less memory than the code is predicted to need."""
     needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
     has_gb = offer.gpu_memory_gib * GB_PER_GIB
     if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:
         return ""
-    return f"holds {has_gb:.0f} GB a GPU; training is predicted to need {needed_gb:.0f} GB"
+    return f"has {has_gb:.0f} GB per GPU; training is predicted to need {needed_gb:.0f} GB"

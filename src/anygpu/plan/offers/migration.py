@@ -1,8 +1,8 @@
-"""Staying or going: what is left of a running job, done where it is or elsewhere, in time and in money. Pure.
+"""Compare finishing a running job where it is with moving it to another candidate. Pure functions.
 
-Going is stopping, another machine, its set-up, the checkpoint there, and what no checkpoint holds done again. How much
-work is left is as unsure here as there, so both are compared for the same work; what only going brings into doubt, the
-other machine's speed and start, is taken at its bad end before a move counts as paying.
+A move costs the stop, the launch and setup of another machine, the transfer of the checkpoint, and the work since the
+last checkpoint. The remaining work is equally uncertain in both cases, so both are compared for the same work. The
+speed and start of the other machine are uncertain only for the move: their worst case must pay off too.
 """
 
 from dataclasses import dataclass
@@ -24,32 +24,29 @@ from anygpu.plan.predict.step_time import (
 )
 
 MigrationMode = Literal["never", "advise", "act"]
-MACHINE_STOP_S = 30.0  # from being asked to the machine's end, without the upload
-MAX_SLOWDOWN = (
-    2.0  # for less money, or for a place it likes better: what is left takes at most so many times as long
-)
-SAME_GPU_SPREAD = (
-    0.08  # of the logarithm: processors, disks and cooling differ between machines with the same GPU
-)
-RELATIVE_GPU_SPREAD = sqrt(2) * OTHER_GPU_SPREAD  # neither of the two is exactly as its data sheet says
+MACHINE_STOP_S = 30.0  # from the stop request to the end of the machine, without the upload
+MAX_SLOWDOWN = 2.0  # of the remaining work, when a move is for money or preference
+# Spreads of the logarithm of the speed. Machines with the same GPU differ in CPU, disk and cooling.
+SAME_GPU_SPREAD = 0.08
+RELATIVE_GPU_SPREAD = sqrt(2) * OTHER_GPU_SPREAD  # both GPUs differ from their data sheets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPolicy:
-    """When a job moves. What is not worth these figures is not worth the disturbance."""
+    """When a running job moves: the minimum savings, and limits on the number of moves."""
 
     mode: MigrationMode = "advise"
-    min_share: float = 0.2  # of what is left of its cost or time
+    min_share: float = 0.2  # of the remaining cost or time
     min_saving_microusd: int = 500_000
     min_saving_s: float = 600
-    max_moves: int = 3  # moves of one job
-    min_interval_s: float = 3600  # between two of them
-    check_every_s: float = 600  # how often the places are compared again
+    max_moves: int = 3  # per job
+    min_interval_s: float = 3600  # between two moves
+    check_every_s: float = 600  # how often candidates are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The machine it runs on, and for how long that has been billed."""
+    """The machine the job runs on, and its billed time so far."""
 
     offer: Offer
     price_microusd_per_hour: int
@@ -57,7 +54,7 @@ class CurrentRun:
     egress_microusd_per_gib: int = 0
 
     def cost_microusd(self, ahead_s: float) -> int:
-        """Of so many seconds more; what is paid for already costs nothing."""
+        """Additional cost of `ahead_s` more seconds."""
         return self._cost_until(self.used_s + ahead_s) - self._cost_until(self.used_s)
 
     def _cost_until(self, used_s: float) -> int:
@@ -66,20 +63,20 @@ class CurrentRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingWork:
-    """What is to be done yet, by the job's own pace here."""
+    """The rest of a running job, measured at its speed on the current machine."""
 
-    work_s: Span  # of training, uninterrupted
+    work_s: Span  # training without interruptions
     unsaved_s: float = 0.0  # trained since the newest checkpoint
     checkpoint_gib: float = 0.0
-    setup_s: float = 120.0  # from a launch to training, as it was here
-    checkpoint_every_s: float = 900.0  # between two checkpoints
-    stop_limit_s: float = 120.0  # nobody waits longer for its last checkpoint
-    step_work: StepWork | None = None  # what one does, where the code tells
+    setup_s: float = 120.0  # from launch to training, as measured on the current machine
+    checkpoint_every_s: float = 900.0
+    stop_limit_s: float = 120.0  # the longest wait for the last checkpoint
+    step_work: StepWork | None = None  # None if the code was not analysed
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationScenario:
-    """What going brings into doubt."""
+    """Assumptions about a move: expected or worst case."""
 
     worst_case: bool
 
@@ -97,36 +94,36 @@ EXPECTED_CASE, WORST_CASE = MigrationScenario(worst_case=False), MigrationScenar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingCost:
-    """From now until it is done."""
+    """Time and cost from now to the end of the job."""
 
     wall_s: float
     cost_microusd: float
-    machine_s: float  # on the machine on which it is done
+    machine_s: float  # time on the machine that finishes the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """Of going over staying; negative where staying is better."""
+    """Savings of moving over staying; negative if staying is better."""
 
     cost_microusd: float
     time_s: float
-    cost_share: float  # what is saved, as a share of what is left to pay
-    time_share: float
+    cost_share: float  # of the remaining cost
+    time_share: float  # of the remaining time
 
     @classmethod
     def from_totals(cls, stay: RemainingCost, go: RemainingCost) -> "Savings":
-        saves, sooner_s = stay.cost_microusd - go.cost_microusd, stay.wall_s - go.wall_s
+        cost, time_s = stay.cost_microusd - go.cost_microusd, stay.wall_s - go.wall_s
         return cls(
-            cost_microusd=saves,
-            time_s=sooner_s,
-            cost_share=saves / max(1.0, stay.cost_microusd),
-            time_share=sooner_s / max(1.0, stay.wall_s),
+            cost_microusd=cost,
+            time_s=time_s,
+            cost_share=cost / max(1.0, stay.cost_microusd),
+            time_share=time_s / max(1.0, stay.wall_s),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationOption:
-    """One place beside the one it runs on: what going there is expected to bring, and with bad luck."""
+    """A move to one candidate: its expected savings, and its savings in the worst case."""
 
     candidate: Candidate
     stay: RemainingCost
@@ -146,15 +143,13 @@ class MigrationOption:
 def evaluate_migration(
     current: CurrentRun, remaining: RemainingWork, target: Candidate
 ) -> MigrationOption | None:
-    """None where nothing tells how fast the job would be there."""
+    """Compare staying with moving to `target`; None if its speed cannot be estimated."""
     slower = slowdown(machine_speed(target.offer), machine_speed(current.offer), remaining.step_work)
     if slower is None:
         return None
     work = remaining.work_s
-    stay, go = (
-        cost_of_staying(current, remaining, work.expected),
-        cost_of_moving(current, remaining, target, work.expected, slower, EXPECTED_CASE),
-    )
+    stay = cost_of_staying(current, remaining, work.expected)
+    go = cost_of_moving(current, remaining, target, work.expected, slower, EXPECTED_CASE)
     pairs = [
         (
             cost_of_staying(current, remaining, work_s),
@@ -184,20 +179,18 @@ def cost_of_moving(
     slower: Span,
     scenario: MigrationScenario,
 ) -> RemainingCost:
-    """The old machine bills until it has stopped, the new one from its launch, at least its minimum."""
-    carrying_s = remaining.checkpoint_gib / GIB_PER_S
-    stop_s = (
-        remaining.stop_limit_s
-        if scenario.worst_case
-        else min(remaining.stop_limit_s, MACHINE_STOP_S + carrying_s)
-    )
-    again_s = (work_s + remaining.unsaved_s) * (slower.high if scenario.worst_case else slower.expected)
+    """The old machine is billed until it has stopped, the new one from its launch and at least its minimum time."""
+    transfer_s = remaining.checkpoint_gib / GIB_PER_S
+    stop_s = min(remaining.stop_limit_s, MACHINE_STOP_S + transfer_s)
+    if scenario.worst_case:
+        stop_s = remaining.stop_limit_s
+    target_work_s = (work_s + remaining.unsaved_s) * (slower.high if scenario.worst_case else slower.expected)
     training_s = with_interruptions_s(
-        target.offer, again_s, remaining.checkpoint_every_s, scenario.spot_lifetime_s
+        target.offer, target_work_s, remaining.checkpoint_every_s, scenario.spot_lifetime_s
     )
-    known = target.offer.backend == current.offer.backend
-    set_up_s = remaining.setup_s if known else max(remaining.setup_s, target.boot_s)
-    machine_s = set_up_s * scenario.setup_factor + carrying_s + training_s
+    same_backend = target.offer.backend == current.offer.backend
+    setup_s = remaining.setup_s if same_backend else max(remaining.setup_s, target.boot_s)
+    machine_s = setup_s * scenario.setup_factor + transfer_s + training_s
     egress = remaining.checkpoint_gib * current.egress_microusd_per_gib
     charged = target.offer.billing.cost_microusd(target.offer.price_microusd_per_hour, round(machine_s))
     return RemainingCost(
@@ -210,23 +203,23 @@ def cost_of_moving(
 def is_worth_moving(
     option: MigrationOption, strategy: str | None, policy: MigrationPolicy, *, preference_gain: int = 0
 ) -> bool:
-    """In the spirit of the job's strategy. `nearer`: by how much earlier the place stands in the job's list."""
+    """Decide by the job's strategy. `preference_gain`: how many places earlier the target is in the job's fallbacks."""
     if strategy == "queue" or (strategy == "preferred" and preference_gain < 0):
         return False
     if strategy != "fastest" and option.worst_case.wall_s > MAX_SLOWDOWN * _worst_stay_s(option):
         return False
     if strategy == "preferred" and preference_gain > 0:
         return option.stay.wall_s >= policy.min_saving_s
-    sure = all(savings_share(savings, strategy) > 0 for savings in option.pessimistic)
+    always_saves = all(savings_share(savings, strategy) > 0 for savings in option.pessimistic)
     return (
-        sure
+        always_saves
         and savings_share(option.expected, strategy) >= policy.min_share
         and _exceeds_minimum(option.expected, strategy, policy)
     )
 
 
 def savings_share(savings: Savings, strategy: str | None) -> float:
-    """What is gained of what is left, by what the strategy counts."""
+    """Savings as a share of the remaining time or cost, whichever the strategy optimises."""
     match strategy:
         case "fastest":
             return savings.time_share
@@ -237,39 +230,40 @@ def savings_share(savings: Savings, strategy: str | None) -> float:
 
 
 def _exceeds_minimum(savings: Savings, strategy: str | None, policy: MigrationPolicy) -> bool:
-    saves, hastens = (
-        savings.cost_microusd >= policy.min_saving_microusd,
-        savings.time_s >= policy.min_saving_s,
-    )
+    saves_money = savings.cost_microusd >= policy.min_saving_microusd
+    saves_time = savings.time_s >= policy.min_saving_s
     match strategy:
         case "fastest":
-            return hastens
+            return saves_time
         case "balanced":
-            return saves or hastens
+            return saves_money or saves_time
         case _:
-            return saves
+            return saves_money
 
 
 def _worst_stay_s(option: MigrationOption) -> float:
-    """Staying, if the work turns out as long as in the worst case of going."""
+    """Time to the end when staying, for the work that the worst case of the move assumes."""
     return option.worst_case.wall_s + option.pessimistic[-1].time_s
 
 
 def with_interruptions_s(
     offer: Offer, work_s: float, every_s: float, life_s: float = SPOT_LIFETIME_S
 ) -> float:
-    """Saving is not counted again: it is in the pace the job has. What ends before the next checkpoint is one piece."""
+    """Expected wall time with interruptions. Time for saving is part of the measured speed, so it is not added."""
     if not offer.interruptible:
         return work_s
-    piece_s = min(every_s, work_s)
     return expected_wall_s(
-        work_s, save_s=0.0, every_s=piece_s, between_failures_s=life_s, restart_s=RESTART_S
+        work_s,
+        save_s=0.0,
+        every_s=min(every_s, work_s),
+        between_failures_s=life_s,
+        restart_s=RESTART_S,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpeed:
-    """What of a machine tells how fast it is."""
+    """The properties of a machine that determine its speed."""
 
     gpu_kind: str
     gpu_count: int
@@ -283,7 +277,7 @@ def machine_speed(offer: Offer) -> MachineSpeed:
 
 @lru_cache(maxsize=4096)
 def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None = None) -> Span | None:
-    """How many times as long a step takes there. More GPUs than here are not counted: it may not use them."""
+    """How many times longer a step takes on `target`. Additional GPUs do not count: the job may not use them."""
     if not current.gpu_count:
         return _with_uncertainty(1.0, SAME_GPU_SPREAD) if target.cpus >= current.cpus else None
     if not target.gpu_count:
@@ -298,7 +292,7 @@ def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None 
 
 
 def _slowdown_between(target: gpus.GpuSpec, current: gpus.GpuSpec, step: StepWork | None) -> float:
-    """The job's own step where that is known, else a usual one."""
+    """Slowdown for the job's own step if it is known, else for a typical step."""
     if step is None:
         return gpu_slowdown(target, current)
     return step_duration(step, target).step_s / step_duration(step, current).step_s

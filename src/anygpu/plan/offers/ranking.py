@@ -16,7 +16,7 @@ from anygpu.plan.offers.wording import BestValues
 
 
 class RunCost(NamedTuple):
-    """What a job takes at a place: seconds until done, seconds charged, runs, and the price of what leaves."""
+    """Time and billed time of a job on a class of machines, its number of runs, and its egress cost."""
 
     wall_s: float
     billed_s: int
@@ -24,11 +24,11 @@ class RunCost(NamedTuple):
     egress_microusd: int
 
     def cost(self, price: float) -> float:
-        """Not rounded, so that of two hours the cheaper one is never level."""
+        """Unrounded cost at a price per hour, so that different prices never tie."""
         return price * self.billed_s / HOUR_S + self.egress_microusd
 
     def count_within(self, limit_microusd: int, prices: Sequence[float]) -> int:
-        """How many of these prices, which rise, make a bill that stays within a limit; bills are rounded half up."""
+        """Count the ascending prices whose bill, rounded half up, stays within a limit."""
         limit = limit_microusd + 0.5
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
@@ -37,9 +37,9 @@ NO_RUN = RunCost(0.0, 0, 1, 0)
 
 
 class FittingGroup(NamedTuple):
-    """Places of a family that will do, cheapest first, and what a run takes there."""
+    """Candidates of one performance class that fit the job, cheapest first."""
 
-    representative: Candidate  # stands for all of them
+    representative: Candidate
     indices: Sequence[int]
     prices: Sequence[float]
     run_cost: RunCost
@@ -50,20 +50,24 @@ class FittingGroup(NamedTuple):
         return self.representative.credit_microusd
 
     def costs(self, count: int | None = None) -> list[float]:
-        """Of the first so many."""
+        """Costs of the first `count` candidates, or of all."""
         billed_s, egress = self.run_cost.billed_s, self.run_cost.egress_microusd
         return [price * billed_s / HOUR_S + egress for price in self.prices[:count]]
 
 
 class Rejection(NamedTuple):
-    """Places that will not do, for one reason."""
+    """Candidates that do not fit, and the reason."""
 
     reason: str
     indices: Sequence[int]
 
 
 class OfferFilter:
-    """Goes through all places once. `groups`: those that will do; `out`: the others."""
+    """Split candidates into those that fit a job (`groups`) and the others (`rejections`).
+
+    Most reasons hold for a whole performance class, the rest for a group. Within a group the cheaper hour is the
+    cheaper run, so the candidates within a cost limit are found by bisection.
+    """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
         self.groups: list[FittingGroup] = []
@@ -78,15 +82,15 @@ class OfferFilter:
 
     def _filter_class(self, performance_class: PerformanceClass) -> None:
         estimator, candidate = self._estimator, performance_class.representative
-        why_not = estimator.unsuitable_reason(candidate)
-        run_cost = self._run_costs.get(candidate) if not why_not else NO_RUN
-        why_not = (
-            why_not
+        reason = estimator.unsuitable_reason(candidate)
+        run_cost = self._run_costs.get(candidate) if not reason else NO_RUN
+        reason = (
+            reason
             or estimator.max_run_reason(candidate, run_cost.wall_s, run_cost.runs)
             or estimator.late_reason(run_cost.wall_s)
         )
-        if why_not:
-            self.rejections.append(Rejection(why_not, performance_class.combined.indices))
+        if reason:
+            self.rejections.append(Rejection(reason, performance_class.combined.indices))
             return
         for group in performance_class.groups if self._has_size_limits else (performance_class.combined,):
             if too_little := too_small_reason(self._need, group.representative.offer):
@@ -95,7 +99,7 @@ class OfferFilter:
                 self._filter_by_cost(group, run_cost)
 
     def _filter_by_cost(self, group: CandidateGroup, run_cost: RunCost) -> None:
-        """Keeps those whose bill is within the job's limit."""
+        """Keep the candidates whose bill is within the job's cost limit."""
         indices, prices = (
             self._filter_by_location(group) if self._requested_names else (group.indices, group.prices)
         )
@@ -111,13 +115,13 @@ class OfferFilter:
             )
 
     def _filter_by_location(self, group: CandidateGroup) -> tuple[Sequence[int], Sequence[float]]:
-        """Numbers and prices of those that the job asks for by name."""
+        """Indices and prices of the candidates in the region, zone and machine type that the job requests."""
         remaining: Sequence[int] = range(len(group.indices))
-        for field, name, why_not in self._requested_names:
+        for field, name, reason in self._requested_names:
             column = group.locations[field]
             others = [group.indices[position] for position in remaining if column[position] != name]
             if others:
-                self.rejections.append(Rejection(why_not, others))
+                self.rejections.append(Rejection(reason, others))
                 remaining = [position for position in remaining if column[position] == name]
         return [group.indices[position] for position in remaining], [
             group.prices[position] for position in remaining
@@ -125,7 +129,7 @@ class OfferFilter:
 
 
 class _RunCosts:
-    """What a run takes: worked out once for machines that are as fast and charge by the same rule."""
+    """Cache of run costs for machines that are equally fast and have the same billing rule."""
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
@@ -147,17 +151,20 @@ def run_cost_of(candidate: Candidate, run_time: RunTime, egress_microusd: int) -
     return RunCost(run_time.wall_s, run_time.billed_s(candidate.offer), run_time.runs, egress_microusd)
 
 
-TIER_STEP = 1e15  # micro-dollars: no bill makes up for a place that is asked for later
+TIER_STEP = 1e15  # micro-dollars: more than any bill, so a tier always outweighs the cost
 
 
 class Ranking:
-    """The places that will do for one question, by their numbers. A score: lower is better."""
+    """Indices of the candidates that fit a job, in the order of its strategy. Lower scores are better.
+
+    The best of a group is its first. All candidates are sorted only when a caller iterates over all of them.
+    """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
         self.strategy = estimator.spec.placement.strategy or "cheapest"
         self._fallbacks = estimator.spec.placement.fallbacks
         offer_filter = OfferFilter(estimator, candidates)
-        # Ties go to what is done first, then to the kind that comes first.
+        # Ties go to the shorter run, then to the group that comes first.
         self._groups = sorted(offer_filter.groups, key=lambda group: group.run_cost.wall_s)
         self.rejections: Sequence[Rejection] = offer_filter.rejections
         self.fastest_s = self._groups[0].run_cost.wall_s if self._groups else inf
@@ -178,16 +185,16 @@ class Ranking:
 
     @cached_property
     def best_per_machine(self) -> list[int]:
-        """The first with each number of each GPU in each market, best first."""
-        found: dict[tuple[str, int, bool], int] = {}
+        """The best candidate for each GPU kind, GPU count and market, best first."""
+        best: dict[tuple[str, int, bool], int] = {}
         for _, _, position in self._group_heads:
             offer = self._groups[position].representative.offer
             machine = offer.gpu_kind or offer.name, offer.gpu_count, offer.interruptible
-            found.setdefault(machine, self._groups[position].indices[0])
-        return list(found.values())
+            best.setdefault(machine, self._groups[position].indices[0])
+        return list(best.values())
 
     def top(self, count: int | None) -> Sequence[int]:
-        """The best so many, or all that will do. The best few are among the first few of the best few groups."""
+        """The best `count`, or all that fit. The best few are among the first few of the best few groups."""
         if count is None:
             return self._full_order
         positions = sorted(position for _, _, position in self._group_heads[:count])
@@ -199,7 +206,7 @@ class Ranking:
 
     @cached_property
     def _group_heads(self) -> list[tuple[float, float, int]]:
-        """Tier and key of the first of each group, best first, and the group's place among the groups."""
+        """Tier and key of each group's first candidate with the position of the group, best first."""
         return sorted((*self._key(group), position) for position, group in enumerate(self._groups))
 
     def _sort(self, groups: Iterable[FittingGroup], count: int | None) -> list[int]:
@@ -217,7 +224,7 @@ class Ranking:
 
     @cached_property
     def rejected_indices(self) -> list[int]:
-        """Those that will not do, as they came."""
+        """Candidates that do not fit, in their original order."""
         return sorted(chain.from_iterable(rejection.indices for rejection in self.rejections))
 
     def score(self, candidate: Candidate, wall_s: float, cost: float) -> float:
@@ -226,7 +233,7 @@ class Ranking:
         return self._tier(candidate, wall_s) + self._cost_key(wall_s, cost, candidate.credit_microusd)
 
     def _tier(self, candidate: Candidate, wall_s: float) -> float:
-        """What comes before any difference in cost."""
+        """The part of the score that outweighs any difference in cost."""
         match self.strategy:
             case "fastest":
                 return wall_s
@@ -239,7 +246,7 @@ class Ranking:
                 return 0.0
 
     def _keys(self, group: FittingGroup, count: int | None) -> list[float]:
-        """What decides within a tier, for each of the first prices: as `_worth`, of many at once."""
+        """Keys within a tier for the first `count` candidates: `_cost_key` for many at once."""
         costs, credit = group.costs(count), group.credit
         weighted = [weighted_cost(cost, credit) for cost in costs] if credit else costs
         if self.strategy != "balanced":
@@ -248,14 +255,14 @@ class Ranking:
         return [slower + cost / least for cost in weighted]
 
     def _key(self, group: FittingGroup) -> tuple[float, float]:
-        """Tier and key of its first."""
+        """Tier and key of the group's first candidate."""
         wall_s = group.run_cost.wall_s
         return self._tier(group.representative, wall_s), self._cost_key(
             wall_s, group.lowest_cost, group.credit
         )
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:
-        """What decides within a tier."""
+        """The order within a tier."""
         weighted = weighted_cost(cost, credit)
         if self.strategy != "balanced":
             return weighted
@@ -263,5 +270,5 @@ class Ranking:
 
 
 def _round_half_up(cost: float) -> int:
-    """Half up, as bills are."""
+    """Round like a bill."""
     return floor(cost + 0.5)

@@ -1,4 +1,4 @@
-"""Pros and cons of a place in a plan, a sentence each, from its numbers."""
+"""Describe the pros and cons of a candidate in words."""
 
 from typing import NamedTuple
 
@@ -10,46 +10,46 @@ FAST_START_S = 20.0
 
 
 class BestValues(NamedTuple):
-    """The best there is among the places that will do, each by itself."""
+    """The shortest time and the lowest costs among all candidates that fit."""
 
     wall_s: float
     cost_microusd: int
-    lowest_paid_microusd: int  # of those that cost anything
+    lowest_paid_microusd: int  # among candidates that cost money
 
 
-def pros(candidate: Candidate, found: Bill, best: BestValues) -> tuple[str, ...]:
+def pros(candidate: Candidate, bill: Bill, best: BestValues) -> tuple[str, ...]:
     offer = candidate.offer
     credit = candidate.credit_microusd
     statements = (
-        (_out_of_pocket_text(found.cost_microusd, credit), offer.is_paid and credit > 0),
+        (_out_of_pocket_text(bill.cost_microusd, credit), offer.is_paid and credit > 0),
         ("nothing to pay", not offer.is_paid),
-        ("cheapest to finish", offer.is_paid and found.cost_microusd.expected == best.cost_microusd),
-        ("done first", found.wall_s.expected == best.wall_s),
+        ("cheapest to finish", offer.is_paid and bill.cost_microusd.expected == best.cost_microusd),
+        ("done first", bill.wall_s.expected == best.wall_s),
         ("starts within seconds", candidate.boot_s <= FAST_START_S),
         ("never interrupted", offer.is_paid and not offer.interruptible),
     )
     return tuple(text for text, true in statements if true)
 
 
-def cons(candidate: Candidate, found: Bill, best: BestValues, *, idle_gpus: bool) -> tuple[str, ...]:
+def cons(candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool) -> tuple[str, ...]:
     offer = candidate.offer
-    price_ratio = found.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
-    slower = found.wall_s.expected / best.wall_s
+    price_ratio = bill.cost_microusd.expected / max(1, best.lowest_paid_microusd) if offer.is_paid else 0.0
+    slower = bill.wall_s.expected / best.wall_s
     statements = (
         (
-            f"may be interrupted, which adds about {_hours_or_minutes(found.interruptions_s)}",
+            f"may be interrupted, which adds about {_hours_or_minutes(bill.interruptions_s)}",
             offer.interruptible,
         ),
         (f"{price_ratio:.1f} times the price of the cheapest", price_ratio >= 1.5),
         (f"takes {slower:.1f} times as long as the fastest", slower >= 2),
         (
-            f"takes {found.runs} runs: one may last {describe_duration(offer.max_run_or_inf_s)} at most",
-            found.runs > 1,
+            f"takes {bill.runs} runs: one may last {describe_duration(offer.max_run_or_inf_s)} at most",
+            bill.runs > 1,
         ),
         (
             f"a run may last {describe_duration(offer.max_run_or_inf_s)} at most,"
             " and nothing shows that the job can resume",
-            found.runs == 1 and found.wall_s.expected > offer.max_run_or_inf_s,
+            bill.runs == 1 and bill.wall_s.expected > offer.max_run_or_inf_s,
         ),
         (f"its price is {candidate.stale_days} days old", bool(candidate.stale_days)),
         ("pays for GPUs the code does not use", idle_gpus),
@@ -58,7 +58,7 @@ def cons(candidate: Candidate, found: Bill, best: BestValues, *, idle_gpus: bool
 
 
 def describe_duration(seconds: float) -> str:
-    """A time in round figures."""
+    """A duration in round figures, such as `2.5 h`."""
     for unit, size_s in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size_s:
             return f"{seconds / size_s:.3g} {unit}"
@@ -66,7 +66,7 @@ def describe_duration(seconds: float) -> str:
 
 
 def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:
-    """What of the cost is money, as expected and at worst."""
+    """Expected and highest cost after credit."""
     pays, at_worst = (
         f"${out_of_pocket_cost(cost, credit_microusd) / MICROUSD:,.2f}"
         for cost in (cost_microusd.expected, cost_microusd.high)

@@ -1,4 +1,4 @@
-"""How good predictions were: what was said beside what happened. Pure."""
+"""Measure how accurate predictions were. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from statistics import median
 
 from anygpu.events.facts import Prediction
 
-TARGET_COVERAGE = 0.9  # of the intervals are to hold the truth
+TARGET_COVERAGE = 0.9  # share of the intervals that should contain the actual value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPrediction:
-    """One prediction, and what the job took and cost."""
+    """A prediction with the actual time and cost of the job."""
 
     prediction: Prediction
     wall_s: float
@@ -21,18 +21,18 @@ class JudgedPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionErrors:
-    """Of one quantity. Shares of the truth; `width` is the high end of an interval over its low end."""
+    """Errors of one quantity, relative to the actual values. `median_width`: high end over low end."""
 
     jobs: int
     median_error: float
     p90_error: float
-    hits: int  # intervals that held the truth
+    hits: int  # intervals that contained the actual value
     median_width: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionAccuracy:
-    """None where there is nothing to judge: no job, or none that cost something."""
+    """Errors of predicted times and costs; None without data."""
 
     jobs: int
     time: PredictionErrors | None
@@ -66,7 +66,7 @@ def accuracy_by_basis(judged: Iterable[JudgedPrediction]) -> dict[str, Predictio
 
 
 def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> PredictionErrors | None:
-    """Of (expected, low, high, truth), the truth above zero."""
+    """Errors of (expected, low, high, actual) tuples with positive actual values."""
     if not cases:
         return None
     sizes = sorted(abs(said - truth) / truth for said, _, _, truth in cases)
@@ -80,7 +80,7 @@ def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> Predic
 
 
 def interval_score(low: float, high: float, truth: float) -> float:
-    """An interval's score (Gneiting and Raftery 2007, on logarithms): its width, and ten times twice what it missed by.
+    """Interval score (Gneiting and Raftery 2007) on logarithms: the width plus twenty times the distance of a miss.
 
     Lower is better: neither a wide interval that holds everything nor a narrow one that holds nothing is good.
     """

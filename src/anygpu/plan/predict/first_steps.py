@@ -1,4 +1,9 @@
-"""Forecast the duration of a running training from the times of its first steps. Pure functions."""
+"""Forecast the duration of a running training from the times of its first steps. Pure functions.
+
+Training time is steps plus pauses between steps: evaluations, checkpoints, epoch changes. Steps are many and alike, so
+a few of them suffice. Pauses are few and long, so each kind is counted and measured separately: those at the end of
+an epoch, and others by their interval or frequency.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +13,16 @@ from statistics import fmean, median
 
 from anygpu.plan.offers.bill import Span
 
-WARM_UP = 3  # compilation, caches, first pages of data: never taken as typical
+WARM_UP = 3  # steps with compilation, cold caches and first data: not typical
 PAUSE_FACTOR = 4.0  # a gap this many times the usual step is a pause, not a slow step
 SAME_KIND_FACTOR = 1.5  # pauses of one kind differ by less
-PACE_CHANGE_FACTOR = (
-    1.2  # all later steps are so much longer or shorter than all earlier ones: the pace has changed
-)
-PACE_CHANGE_SHARE = 3  # one step in so many has the new pace, or it is not yet one
+PACE_CHANGE_FACTOR = 1.2  # all later steps are longer or shorter than all earlier ones by this factor
+PACE_CHANGE_SHARE = 3  # at least one step in three has the new pace
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`step` is the one it led to."""
+    """Time between two steps. `step` is the later one."""
 
     step: int
     seconds: float
@@ -27,13 +30,13 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapStatistics:
-    """Gaps after the warm-up. `pace` are the usual steps since the pace last changed."""
+    """Gaps after the warm-up, by what they contain."""
 
     per_epoch: int | None
-    in_epochs: Sequence[Gap]  # epochs
-    epoch_ends: Sequence[Gap]  # of epochs
-    pauses: Sequence[Gap]  # within epochs, and no steps: pauses that nobody announced
-    step_gaps: Sequence[Gap]
+    in_epochs: Sequence[Gap]  # all gaps within epochs
+    epoch_ends: Sequence[Gap]  # gaps between epochs
+    pauses: Sequence[Gap]  # gaps within epochs that are too long for a step
+    step_gaps: Sequence[Gap]  # plain steps since the pace last changed
     usual_step_s: float
 
     @property
@@ -48,20 +51,20 @@ class GapStatistics:
 def classify_gaps(
     times_s: Sequence[float], first_step: int, per_epoch: int | None, *, grows: bool = False
 ) -> GapStatistics | None:
-    """None while there is nothing to go by. Where every step is an epoch, its end tells nothing."""
+    """Classify the gaps between steps; None if there are none. Epochs of one step are ignored."""
     gaps = _after_warm_up(times_s, first_step)
     if not gaps:
         return None
     every = per_epoch if per_epoch and per_epoch > 1 else None
-    within = [gap for gap in gaps if not (every and _starts_epoch(gap.step, every))] or gaps
-    latest = within if grows else _since_pace_change(within)
+    in_epochs = [gap for gap in gaps if not (every and _starts_epoch(gap.step, every))] or gaps
+    latest = in_epochs if grows else _since_pace_change(in_epochs)
     usual_s = median(gap.seconds for gap in latest)
-    longest_s = _max_step_s(within, usual_s)
+    longest_s = _max_step_s(in_epochs, usual_s)
     return GapStatistics(
         per_epoch=every,
-        in_epochs=within,
+        in_epochs=in_epochs,
         epoch_ends=[gap for gap in gaps if every and _starts_epoch(gap.step, every)],
-        pauses=[gap for gap in within if gap.seconds > longest_s],
+        pauses=[gap for gap in in_epochs if gap.seconds > longest_s],
         step_gaps=[gap for gap in latest if gap.seconds <= longest_s],
         usual_step_s=usual_s,
     )
@@ -77,17 +80,17 @@ def _starts_epoch(step: int, every: int) -> bool:
 
 
 def _max_step_s(gaps: Sequence[Gap], usual_s: float) -> float:
-    """What is longer is a pause; what comes near to one that is clear is one too, so that a kind stays together."""
+    """The longest gap that counts as a step. Gaps close to a clear pause count as pauses of the same kind."""
     clear = [gap.seconds for gap in gaps if gap.seconds > PAUSE_FACTOR * usual_s]
     return max(2 * usual_s, min(clear) / SAME_KIND_FACTOR) if clear else PAUSE_FACTOR * usual_s
 
 
 def _since_pace_change(gaps: Sequence[Gap]) -> Sequence[Gap]:
-    """Since the pace last changed: a long warm-up ended, a buffer ran dry, the machine got hot."""
+    """Gaps since the pace last changed, for example after a long warm-up or when the machine throttles."""
     usual_s = median(gap.seconds for gap in gaps)
     plain = [gap for gap in gaps if gap.seconds <= PAUSE_FACTOR * usual_s]
     seconds = [gap.seconds for gap in plain]
-    if not min(seconds):  # steps in no time are none: they were reported together
+    if not min(seconds):  # several steps were reported at once
         return gaps
     least, most = [*accumulate(seconds, min)], [*accumulate(seconds, max)]
     later_least, later_most = ([*accumulate(reversed(seconds), of)][::-1] for of in (min, max))
@@ -98,18 +101,15 @@ def _since_pace_change(gaps: Sequence[Gap]) -> Sequence[Gap]:
     return gaps
 
 
-OBSERVED_ERROR, KNOWN_ERROR = (
-    0.15,
-    0.3,
-)  # how far a pause may be off that was seen here, or in other runs; a share of it
-ROUND_STEPS = 5  # people say every 10, 25 or 100 steps; programs count from 0 or from 1
-# Of an epoch, where no evaluation was seen: a fifth of the data held back, and only the forward pass.
+OBSERVED_ERROR, KNOWN_ERROR = 0.15, 0.3  # relative error of pauses seen in this run, or in other runs
+ROUND_STEPS = 5  # people configure intervals like 10, 25 or 100; programs count from 0 or 1
+# Share of an epoch for an evaluation that was not observed yet: a fifth of the data, forward pass only.
 EVALUATION_SHARE = 0.08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPauses:
-    """Of one kind: how many are expected, how long one is, and how far all of them may be off."""
+    """Pauses of one kind that are still to come: their number, length and total uncertainty."""
 
     count: int
     each_s: float
@@ -121,54 +121,54 @@ class ExpectedPauses:
 
 
 def epoch_pauses(
-    seen: GapStatistics, *, done: int, steps: int, known_pause_s: float | None
+    gaps: GapStatistics, *, done: int, steps: int, known_pause_s: float | None
 ) -> list[ExpectedPauses]:
-    """As long as those that were seen; else as was told; else as an evaluation usually is."""
-    every = seen.per_epoch
+    """Pauses at the ends of epochs, as long as those observed, else as `known_pause_s`, else as a usual evaluation."""
+    every = gaps.per_epoch
     if not every:
         return []
-    steps_left = max(0, steps // every - max(0, done - 1) // every)
-    if seen.epoch_ends or done >= steps:
-        each_s = _typical_pause_s([gap.seconds - seen.usual_step_s for gap in seen.epoch_ends] or [0.0])
-        return [_expect_pauses(steps_left, max(0.0, each_s), OBSERVED_ERROR)]
+    count = max(0, steps // every - max(0, done - 1) // every)
+    if gaps.epoch_ends or done >= steps:
+        each_s = _typical_pause_s([gap.seconds - gaps.usual_step_s for gap in gaps.epoch_ends] or [0.0])
+        return [_expect_pauses(count, max(0.0, each_s), OBSERVED_ERROR)]
     if known_pause_s is not None:
-        return [_expect_pauses(steps_left, known_pause_s, KNOWN_ERROR)]
-    return [_expect_pauses(steps_left, EVALUATION_SHARE * every * seen.usual_step_s, 1.0)]
+        return [_expect_pauses(count, known_pause_s, KNOWN_ERROR)]
+    return [_expect_pauses(count, EVALUATION_SHARE * every * gaps.usual_step_s, 1.0)]
 
 
-def other_pauses(seen: GapStatistics, *, done: int, steps: int) -> list[ExpectedPauses]:
-    """Those with a rhythm go on by it. Those without one go on as often as they came, unless they have ceased.
+def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[ExpectedPauses]:
+    """Pauses within epochs: at their regular interval, else as often as so far, unless they have stopped.
 
-    One alone without a rhythm is not expected again, but not impossible.
+    A single pause without an interval is not expected again, but adds to the uncertainty.
     """
-    long = seen.pauses
-    if not long:
+    pauses = gaps.pauses
+    if not pauses:
         return []
-    each_s = fmean(gap.seconds for gap in long) - seen.usual_step_s
-    rhythm = _pause_interval([gap.step for gap in long], done)
-    if rhythm:
-        steps_left = max(0, steps + 1 - long[-1].step) // rhythm
-        return [_expect_pauses(steps_left, each_s, OBSERVED_ERROR if len(long) > 1 else 1.0)]
-    if seen.usual_step_s and long[-1].step <= seen.in_epochs[len(seen.in_epochs) // 2].step:
+    each_s = fmean(gap.seconds for gap in pauses) - gaps.usual_step_s
+    interval = _pause_interval([gap.step for gap in pauses], done)
+    if interval:
+        count = max(0, steps + 1 - pauses[-1].step) // interval
+        return [_expect_pauses(count, each_s, OBSERVED_ERROR if len(pauses) > 1 else 1.0)]
+    if gaps.usual_step_s and pauses[-1].step <= gaps.in_epochs[len(gaps.in_epochs) // 2].step:
         return []
-    steps_left = round(max(0, steps - done) * len(long) / len(seen.in_epochs))
-    often = steps_left if len(long) > 1 else 0
-    return [ExpectedPauses(count=often, each_s=each_s, uncertainty_s=steps_left * each_s / len(long) ** 0.5)]
+    possible = round(max(0, steps - done) * len(pauses) / len(gaps.in_epochs))
+    count = possible if len(pauses) > 1 else 0
+    return [ExpectedPauses(count=count, each_s=each_s, uncertainty_s=possible * each_s / len(pauses) ** 0.5)]
 
 
-def _expect_pauses(steps_left: int, each_s: float, uncertainty: float) -> ExpectedPauses:
-    """`doubt`: how far one may be off, as a share of it."""
-    return ExpectedPauses(count=steps_left, each_s=each_s, uncertainty_s=steps_left * each_s * uncertainty)
+def _expect_pauses(count: int, each_s: float, error: float) -> ExpectedPauses:
+    """`error`: relative uncertainty of the length of one pause."""
+    return ExpectedPauses(count=count, each_s=each_s, uncertainty_s=count * each_s * error)
 
 
 def _typical_pause_s(pauses: Sequence[float]) -> float:
-    """The mean, since not every epoch is evaluated or saved; without the first where it alone had a warm-up."""
+    """The mean, since not every epoch is evaluated or saved. The first is left out if it alone had a warm-up."""
     rest = pauses[1:]
     return fmean(rest if len(rest) > 1 and pauses[0] > PAUSE_FACTOR * max(rest) else pauses)
 
 
 def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
-    """After how many steps a pause comes, when they come regularly and none is overdue."""
+    """Number of steps between pauses, if they are regular and none is overdue."""
     between = [later - one for one, later in pairwise(paused_before)] or _interval_from_start(
         paused_before[0]
     )
@@ -179,38 +179,35 @@ def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
 
 
 def _interval_from_start(paused_before: int) -> list[int]:
-    """Seen once, after a round number of steps, it comes again after as many; after any other, by chance."""
+    """A single pause after a round number of steps suggests that interval."""
     steps = paused_before - 1
     return [steps] if steps % ROUND_STEPS in (0, 1) else []
 
 
-CONFIDENT_STEPS = 15  # from here on an estimate rests on the run itself
+CONFIDENT_STEPS = 15  # from here on the forecast relies on the run itself
 CONFIDENT_GAPS = CONFIDENT_STEPS - WARM_UP
 Z_90 = 1.645
-MIN_S, MIN_SPREAD = 1e-3, 0.01  # nothing is surer than this
-GROWTH, GROWTH_SPREAD = 0.006, 0.005  # of a step, for each step before it, where steps grow: what is usual
-DRIFT = 0.08  # what the speed of a machine moves by over hours, with nothing to see it by
-CACHE_SPREAD, CACHE_WINDOW_S = (
-    0.2,
-    1.0,
-)  # and what steps may be off by that took no second: they saw one state of its caches
+MIN_S, MIN_SPREAD = 1e-3, 0.01  # lower bounds of a time and of a spread
+GROWTH, GROWTH_SPREAD = 0.006, 0.005  # prior growth per step, for trainings whose steps grow
+DRIFT = 0.08  # unobserved change of a machine's speed over hours
+CACHE_SPREAD, CACHE_WINDOW_S = 0.2, 1.0  # error of steps measured for less than a second: caches vary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """What a run has told so far. `times_s[i]` is when step `first_step + i` was completed, since training began."""
+    """Step times of a run. `times_s[i]` is the time from the start of training to the end of step `first_step + i`."""
 
     times_s: Sequence[float]
     first_step: int = 1
-    total_steps: int  # in all
+    total_steps: int
     steps_per_epoch: int | None = None
-    known_pause_s: float | None = None  # of one evaluation with its checkpoint, when known from elsewhere
-    steps_grow: bool = False  # each step works on what all before it made, as rounds of boosting may
+    known_pause_s: float | None = None  # one evaluation with its checkpoint, known from other runs
+    steps_grow: bool = False  # later steps take longer, as in boosting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepForecast:
-    """Seconds from the beginning of training to its end: expected, and where it will lie nine times in ten."""
+    """Predicted time from the start to the end of training, with a 90 % interval."""
 
     total_s: float
     low_s: float
@@ -218,34 +215,31 @@ class StepForecast:
     step_s: float
     pause_s: float
     pauses: int
-    step_count: int  # steps
+    step_count: int  # observed steps
 
     def remaining_s(self, now_s: float) -> float:
         return max(0.0, self.total_s - now_s)
 
 
 def forecast_duration(run: StepTimes) -> StepForecast | None:
-    """None while there is nothing to go by."""
-    seen = classify_gaps(run.times_s, run.first_step, run.steps_per_epoch, grows=run.steps_grow)
-    if seen is None:
+    """Forecast the total duration; None without gaps between steps."""
+    gaps = classify_gaps(run.times_s, run.first_step, run.steps_per_epoch, grows=run.steps_grow)
+    if gaps is None:
         return None
     done = run.first_step + len(run.times_s) - 1
-    steps_left, step_s = max(0, run.total_steps - done), fmean(gap.seconds for gap in seen.step_gaps)
+    steps_left, step_s = max(0, run.total_steps - done), fmean(gap.seconds for gap in gaps.step_gaps)
     pauses = [
-        *epoch_pauses(seen, done=done, steps=run.total_steps, known_pause_s=run.known_pause_s),
-        *other_pauses(seen, done=done, steps=run.total_steps),
+        *epoch_pauses(gaps, done=done, steps=run.total_steps, known_pause_s=run.known_pause_s),
+        *other_pauses(gaps, done=done, steps=run.total_steps),
     ]
-    growth = _growth(seen.step_gaps, step_s) if run.steps_grow else _Growth(0.0, 0.0)
-    mean_distance = (
-        len(run.times_s) + steps_left
-    ) / 2  # on average, from the steps that were seen to those to come
-    remaining_s = steps_left * step_s * (1 + growth.each * mean_distance) + sum(
-        each.total_s for each in pauses
-    )
-    uncertainty = _half_width(seen, step_s, steps_left, run.times_s[-1] + remaining_s, pauses)
+    growth = _growth(gaps.step_gaps, step_s) if run.steps_grow else _Growth(0.0, 0.0)
+    mean_distance = (len(run.times_s) + steps_left) / 2  # in steps, from the observed to the remaining ones
+    pauses_s = sum(each.total_s for each in pauses)
+    remaining_s = steps_left * step_s * (1 + growth.each * mean_distance) + pauses_s
+    uncertainty = _half_width(gaps, step_s, steps_left, run.times_s[-1] + remaining_s, pauses)
     uncertainty = (uncertainty**2 + (Z_90 * growth.spread * mean_distance * steps_left * step_s) ** 2) ** 0.5
     return _make_forecast(
-        run.times_s[-1], remaining_s, uncertainty, step_s=step_s, pauses=pauses, rests_on=seen.count
+        run.times_s[-1], remaining_s, uncertainty, step_s=step_s, pauses=pauses, step_count=gaps.count
     )
 
 
@@ -256,7 +250,7 @@ def _make_forecast(
     *,
     step_s: float,
     pauses: Sequence[ExpectedPauses],
-    rests_on: int,
+    step_count: int,
 ) -> StepForecast:
     return StepForecast(
         total_s=spent_s + remaining_s,
@@ -265,30 +259,30 @@ def _make_forecast(
         step_s=step_s,
         pause_s=next((each.each_s for each in pauses), 0.0),
         pauses=sum(each.count for each in pauses),
-        step_count=rests_on,
+        step_count=step_count,
     )
 
 
 def combine_estimates(own: Span, before: Span) -> Span:
-    """What a run's first steps say of a quantity, and what was known before it: the surer one weighs more.
+    """Combine the estimate from a run's own steps with an earlier one, weighted by their certainty.
 
-    Where the two are further apart than they allow, what was known before loses weight: this run is another one.
+    If the two differ by more than their intervals allow, the earlier one loses weight: it was for a different run.
     """
-    seen, prior = _LogNormal.of(own), _LogNormal.of(before)
-    distance = (seen.middle - prior.middle) ** 2
-    allowed = seen.variance + prior.variance
+    new, prior = _LogNormal.of(own), _LogNormal.of(before)
+    distance = (new.mean - prior.mean) ** 2
+    allowed = new.variance + prior.variance
     prior_variance = prior.variance + 2 * max(0.0, distance - allowed)
-    weight = prior_variance / (seen.variance + prior_variance)
-    middle = weight * seen.middle + (1 - weight) * prior.middle
-    spread = (seen.variance * prior_variance / (seen.variance + prior_variance)) ** 0.5
-    return Span(expected=exp(middle), low=exp(middle - Z_90 * spread), high=exp(middle + Z_90 * spread))
+    weight = prior_variance / (new.variance + prior_variance)
+    mean = weight * new.mean + (1 - weight) * prior.mean
+    spread = (new.variance * prior_variance / (new.variance + prior_variance)) ** 0.5
+    return Span(expected=exp(mean), low=exp(mean - Z_90 * spread), high=exp(mean + Z_90 * spread))
 
 
 @dataclass(frozen=True, slots=True)
 class _LogNormal:
-    """The logarithm of a quantity: normal, by the interval it was given with."""
+    """Normal distribution of the logarithm of a quantity, from its interval."""
 
-    middle: float
+    mean: float
     variance: float
 
     @classmethod
@@ -300,39 +294,39 @@ class _LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """By what share of a step each step is longer than the one before it, and how far that may be off."""
+    """Relative growth of each step over the previous one."""
 
     each: float
     spread: float
 
 
 def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
-    """A straight line through the steps, as far as it can be told from noise, beside what is usual."""
-    usual = _Growth(GROWTH, GROWTH_SPREAD)
-    middle = fmean(gap.step for gap in steps)
-    across = sum((gap.step - middle) ** 2 for gap in steps)
-    if len(steps) < 4 or not across or not step_s:
-        return usual
-    slope = sum((gap.step - middle) * gap.seconds for gap in steps) / across
-    off = [gap.seconds - step_s - slope * (gap.step - middle) for gap in steps]
-    around = sum(each**2 for each in off) / (len(steps) - 2)
-    seen, variance = slope / step_s, around / across / step_s**2
-    weight = usual.spread**2 / (usual.spread**2 + variance)
-    return _Growth(max(0.0, weight * seen + (1 - weight) * usual.each), (weight * variance) ** 0.5)
+    """Linear regression over the steps, combined with the prior by its certainty."""
+    prior = _Growth(GROWTH, GROWTH_SPREAD)
+    mean = fmean(gap.step for gap in steps)
+    squares = sum((gap.step - mean) ** 2 for gap in steps)
+    if len(steps) < 4 or not squares or not step_s:
+        return prior
+    slope = sum((gap.step - mean) * gap.seconds for gap in steps) / squares
+    residuals = [gap.seconds - step_s - slope * (gap.step - mean) for gap in steps]
+    residual_variance = sum(each**2 for each in residuals) / (len(steps) - 2)
+    measured, variance = slope / step_s, residual_variance / squares / step_s**2
+    weight = prior.spread**2 / (prior.spread**2 + variance)
+    return _Growth(max(0.0, weight * measured + (1 - weight) * prior.each), (weight * variance) ** 0.5)
 
 
 def _half_width(
-    seen: GapStatistics, step_s: float, steps_left: int, total_s: float, pauses: Sequence[ExpectedPauses]
+    gaps: GapStatistics, step_s: float, steps_left: int, total_s: float, pauses: Sequence[ExpectedPauses]
 ) -> float:
-    """Half the width of an interval that holds the truth nine times in ten."""
-    n = len(seen.step_gaps)
-    spread = (sum((gap.seconds - step_s) ** 2 for gap in seen.step_gaps) / max(1, n - 1)) ** 0.5
+    """Half the width of the 90 % interval."""
+    n = len(gaps.step_gaps)
+    spread = (sum((gap.seconds - step_s) ** 2 for gap in gaps.step_gaps) / max(1, n - 1)) ** 0.5
     parts = (
         1.9 * spread / n**0.5 * steps_left,
         Z_90 * spread * steps_left**0.5,
         sum(each.uncertainty_s for each in pauses),
         DRIFT * total_s,
-        CACHE_SPREAD * max(0.0, 1 - seen.covered_s / CACHE_WINDOW_S) * steps_left * step_s,
+        CACHE_SPREAD * max(0.0, 1 - gaps.covered_s / CACHE_WINDOW_S) * steps_left * step_s,
     )
     too_few = max(0.0, CONFIDENT_STEPS - n) / CONFIDENT_STEPS * 0.5 * steps_left * step_s
     return float(sum(part**2 for part in parts) ** 0.5 + too_few)

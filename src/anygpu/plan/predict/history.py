@@ -1,7 +1,7 @@
-"""How long will it take? From the organisation's own past runs of the same workload; pure arithmetic.
+"""Predict the training time of a job from past runs of the same workload. Pure functions.
 
-Times of runs differ by factors, so all of it is reckoned in logarithms. An interval is that of the next run, not of the
-mean, and a few runs say little of how far runs spread: what is usual counts as much as a few runs more.
+Times differ by factors, so all arithmetic is on logarithms. The interval is for the next run, not for the mean. A few
+runs say little about their spread, so a prior spread counts like a few additional runs.
 """
 
 import hashlib
@@ -23,16 +23,18 @@ from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
 from anygpu.spec.jobspec import JobSpec
 
 HISTORY_BASIS = "history"
-PRIOR_SPREAD = 0.13  # of the logarithm, among runs of one workload on one kind of machine
-PRIOR_RUNS = 3  # what the usual spread weighs as much as
-OTHER_GPU_SPREAD = 0.35  # more, where only another kind of GPU has been tried: data sheets tell no more
-DOUBLING_SPREAD = 0.10  # more, for each doubling of GPUs
-LENGTH_POWER_SPREAD = 0.20  # how far from 1 the power usually is by which time grows with steps
-UNKNOWN_LENGTH_SPREAD = 0.40  # more, where one of the two lengths is not known
+# Spreads are standard deviations of the logarithm of the time.
+PRIOR_SPREAD = 0.13  # among runs of one workload on one kind of machine
+PRIOR_RUNS = 3  # how many runs the prior spread counts for
+OTHER_GPU_SPREAD = 0.35  # added when only another kind of GPU was used
+DOUBLING_SPREAD = 0.10  # added for each doubling of the GPU count
+LENGTH_POWER_SPREAD = 0.20  # of the power by which time grows with steps
+UNKNOWN_LENGTH_SPREAD = 0.40  # added when one of the two lengths is not known
+# 95 % quantiles of Student's t for 1, 2, ... degrees of freedom, and for more than the table has.
 T_QUANTILES = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76, 1.75)
-T_LIMIT = 1.70  # the same of Student's t beyond that table
+T_LIMIT = 1.70
 
-# What changes how long a training is, or what it learns, but not how long a step takes.
+# Options that change the length or the result of a training, but not the time of a step.
 _LENGTH_OPTIONS = re.compile(
     r"-{0,2}(\w*epochs?|\w*(steps|iters|iterations)|\w*seed|random[-_]state|lr\d?|learning[-_]rate|rounds)",
     re.I,
@@ -54,7 +56,7 @@ _IGNORED_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMachine:
-    """What a run was on, as far as it matters for speed. Without a GPU, machines of one backend count as alike."""
+    """The machine of a run, as far as it determines speed. Without a GPU, all machines of a backend count as equal."""
 
     backend: str = ""
     gpu_kind: str = ""
@@ -71,18 +73,18 @@ class RunMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the same workload that was completed without interruption."""
+    """A completed run of the same workload without interruptions."""
 
     machine: RunMachine
     training_s: float
     steps: int | None = None
     step_s: float | None = None
-    length: str = ""  # what it asked for, as `length` says it
+    length: str = ""  # see `training_length`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEstimate:
-    """Training alone, uninterrupted. `runs`: how many it rests on; `says`: which, in words."""
+    """Predicted time of uninterrupted training, from `runs` past runs."""
 
     training_s: Span
     step_s: Span | None
@@ -93,7 +95,7 @@ class HistoryEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """One run's word on the question: the logarithm of seconds, and how far its translation may be off."""
+    """The time of one past run converted to the machine and length in question, with the spread of the conversion."""
 
     log_seconds: float
     spread: float
@@ -102,9 +104,9 @@ class _Observation:
 def predict_from_history(
     machine: RunMachine, past_runs: Sequence[PastRun], *, steps: int | None = None, length: str = ""
 ) -> HistoryEstimate | None:
-    """None when no past run can be compared. Runs on the same kind of machine count alone where there are any.
+    """Predict from runs on the same kind of machine if there are any, else from comparable ones; None without any.
 
-    How long it is to be: `steps` where they are known, else what the job asks for, as `length` says it.
+    The length of the training is `steps` if known, else `length` (see `training_length`).
     """
     usable = [run for run in past_runs if run.training_s > 0]
     same = [run for run in usable if run.machine.kind == machine.kind]
@@ -124,29 +126,29 @@ def predict_from_history(
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """By which power of its steps the time of a run grows, and how far that may be off."""
+    """The power of the number of steps by which the time grows."""
 
     power: float
     spread: float
 
 
 def _growth(runs: Sequence[PastRun]) -> _Growth:
-    """From runs of different lengths, pulled towards one: some parts do not grow with the steps, some grow faster."""
-    cache = [(log(run.steps), log(run.training_s)) for run in runs if run.steps]
-    pull = (PRIOR_SPREAD / LENGTH_POWER_SPREAD) ** 2
-    if not cache:
+    """Regression over runs of different lengths, with a prior power of 1."""
+    points = [(log(run.steps), log(run.training_s)) for run in runs if run.steps]
+    prior = (PRIOR_SPREAD / LENGTH_POWER_SPREAD) ** 2
+    if not points:
         return _Growth(1.0, LENGTH_POWER_SPREAD)
-    x, y = fmean(each[0] for each in cache), fmean(each[1] for each in cache)
-    across = sum((each[0] - x) ** 2 for each in cache)
-    along = sum((each[0] - x) * (each[1] - y) for each in cache)
-    return _Growth((along + pull) / (across + pull), PRIOR_SPREAD / sqrt(across + pull))
+    x, y = fmean(each[0] for each in points), fmean(each[1] for each in points)
+    variance = sum((each[0] - x) ** 2 for each in points)
+    covariance = sum((each[0] - x) * (each[1] - y) for each in points)
+    return _Growth((covariance + prior) / (variance + prior), PRIOR_SPREAD / sqrt(variance + prior))
 
 
-def _observe(machine: RunMachine, run: PastRun, longer: float | None, growth: _Growth) -> _Observation:
-    length, doubt = (0.0, UNKNOWN_LENGTH_SPREAD) if longer is None else _log_growth(log(longer), growth)
+def _observe(machine: RunMachine, run: PastRun, ratio: float | None, growth: _Growth) -> _Observation:
+    length, spread = (0.0, UNKNOWN_LENGTH_SPREAD) if ratio is None else _log_growth(log(ratio), growth)
     return _Observation(
         log(run.training_s) + length + _log_slowdown(machine, run),
-        sqrt(doubt**2 + _machine_spread(machine, run) ** 2),
+        sqrt(spread**2 + _machine_spread(machine, run) ** 2),
     )
 
 
@@ -155,22 +157,22 @@ def _observe_step(machine: RunMachine, run: PastRun) -> _Observation:
 
 
 def _length_ratio(run: PastRun, steps: int | None, length: str) -> float | None:
-    """How many times as long as that run it is to be; None where nothing tells."""
+    """Length of the job relative to a past run; None if not known."""
     if steps and run.steps:
         return steps / run.steps
     if length == run.length:
         return 1.0 if length or not steps else None
-    (word, wanted), (other, had) = _parse_length(length), _parse_length(run.length)
-    return wanted / had if word == other and wanted and had else None
+    (unit, count), (past_unit, past_count) = _parse_length(length), _parse_length(run.length)
+    return count / past_count if unit == past_unit and count and past_count else None
 
 
 def _parse_length(length: str) -> tuple[str, float]:
-    word, _, number = length.partition(" ")
-    return word, float(number or 0)
+    unit, _, number = length.partition(" ")
+    return unit, float(number or 0)
 
 
 def _log_growth(ratio: float, growth: _Growth) -> tuple[float, float]:
-    """What to add to the logarithm of its time, and the doubt of that."""
+    """Change of the logarithm of the time for a logarithm of the length ratio, and its spread."""
     return growth.power * ratio, growth.spread * abs(ratio)
 
 
@@ -187,7 +189,7 @@ def _machine_spread(machine: RunMachine, run: PastRun) -> float:
 
 
 def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
-    """How many times as long a training takes here as there; None where nothing tells."""
+    """How many times longer training takes on `here` than on `there`; None if not known."""
     if here.kind == there.kind:
         return 1.0
     ours = gpus.spec(here.gpu_kind) if here.gpu_kind else None
@@ -202,14 +204,14 @@ def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
 
 
 def _span(observations: Sequence[_Observation]) -> Span:
-    """Of the next run: Student's t over the spread of the runs, pulled towards what is usual."""
-    n, middle = len(observations), fmean(each.log_seconds for each in observations)
-    squares = sum((each.log_seconds - middle) ** 2 for each in observations)
+    """Prediction interval for the next run: Student's t with the prior spread."""
+    n, mean = len(observations), fmean(each.log_seconds for each in observations)
+    squares = sum((each.log_seconds - mean) ** 2 for each in observations)
     degrees = PRIOR_RUNS + n - 1
     spread = sqrt((PRIOR_RUNS * PRIOR_SPREAD**2 + squares) / degrees)
-    translated = fmean(each.spread for each in observations)
-    half = sqrt((_quantile(degrees) * spread * sqrt(1 + 1 / n)) ** 2 + (T_LIMIT * translated) ** 2)
-    return Span(expected=exp(middle), low=exp(middle - half), high=exp(middle + half))
+    conversion = fmean(each.spread for each in observations)
+    half = sqrt((_quantile(degrees) * spread * sqrt(1 + 1 / n)) ** 2 + (T_LIMIT * conversion) ** 2)
+    return Span(expected=exp(mean), low=exp(mean - half), high=exp(mean + half))
 
 
 def _quantile(degrees: int) -> float:
@@ -219,7 +221,7 @@ def _quantile(degrees: int) -> float:
 def _explain(machine: RunMachine, chosen: Sequence[PastRun], *, same: bool) -> str:
     count = f"{len(chosen)} past run" + ("s" if len(chosen) > 1 else "")
     if same:
-        return f"{count} of this workload on such a machine"
+        return f"{count} of this workload on this kind of machine"
     return f"{count} of this workload on {_machine_names(run.machine for run in chosen)}"
 
 
@@ -230,38 +232,35 @@ def _machine_names(machines: Iterable[RunMachine]) -> str:
 def past_durations(
     spec: JobSpec, analysis: Analysis | None, past_runs: Sequence[PastRun]
 ) -> DurationLookup | None:
-    """What past runs say of the time on an offer, as the planner asks it; None where there were none."""
+    """A lookup of the predicted training time by offer; None without past runs."""
     if not past_runs:
         return None
-    steps = total_steps(analysis) if analysis is not None else None
-    wanted = steps.value if steps is not None and steps.confidence > VAGUE else None
-    asked, cache = training_length(spec), dict[RunMachine, Span | None]()
+    found_steps = total_steps(analysis) if analysis is not None else None
+    steps = found_steps.value if found_steps is not None and found_steps.confidence > VAGUE else None
+    length, cache = training_length(spec), dict[RunMachine, Span | None]()
 
     def duration(offer: Offer) -> Span | None:
         machine = RunMachine.of(offer)
         if machine not in cache:
-            guess = predict_from_history(machine, past_runs, steps=wanted, length=asked)
-            cache[machine] = guess.training_s if guess is not None else None
+            estimate = predict_from_history(machine, past_runs, steps=steps, length=length)
+            cache[machine] = estimate.training_s if estimate is not None else None
         return cache[machine]
 
     return duration
 
 
-# -- which runs are runs of the same workload -----------------------------------------------------------------
-
-
 def fingerprint(spec: JobSpec) -> str:
-    """Equal for jobs whose steps take equally long: epochs, seeds and learning rates do not matter."""
-    observations = {
+    """Hash that is equal for jobs with equally long steps. Epochs, seeds and learning rates do not count."""
+    key = {
         "what": _workload_key(spec),
         "where": _directory_key(spec),
         "data": _dataset_key(spec),
     }
-    return hashlib.sha256(json.dumps(observations, sort_keys=True, default=str).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def training_length(spec: JobSpec) -> str:
-    """What the job asks for of epochs, steps or rounds, such as `epochs 3`; empty where it says nothing."""
+    """The epochs, steps or rounds that the job sets, such as `epochs 3`; empty if it sets none."""
     if spec.trainer is not None:
         settings = [(name, str(value)) for name, value in spec.config.items()]
     else:
@@ -271,8 +270,8 @@ def training_length(spec: JobSpec) -> str:
         settings += [
             (name, value) for name, equals, value in (word.partition("=") for word in words) if equals
         ]
-    counted = [(name.strip("-").lower(), value) for name, value in settings if _COUNT_OPTIONS.fullmatch(name)]
-    numbers = sorted((name, value) for name, value in counted if _NUMBER.fullmatch(value))
+    counts = [(name.strip("-").lower(), value) for name, value in settings if _COUNT_OPTIONS.fullmatch(name)]
+    numbers = sorted((name, value) for name, value in counts if _NUMBER.fullmatch(value))
     return next((f"{name} {value}" for name, value in numbers if float(value) > 0), "")
 
 
@@ -289,7 +288,7 @@ def _workload_key(spec: JobSpec) -> list[object]:
 
 
 def _without_length_options(words: Iterable[str]) -> list[str]:
-    """The words without options for length, seed and learning rate, each with its value."""
+    """Remove the options for length, seed and learning rate, and their values."""
     kept: list[str] = []
     value_follows = False
     for word in words:
@@ -302,7 +301,7 @@ def _without_length_options(words: Iterable[str]) -> list[str]:
 
 
 def _directory_key(spec: JobSpec) -> list[str]:
-    """Two directories may each have a train.py."""
+    """The directory's name: two directories may each have a train.py."""
     workdir = spec.workdir
     return [] if workdir is None else [re.split(r"[/\\]", workdir.path or "")[-1], workdir.subdir]
 

@@ -1,4 +1,9 @@
-"""Estimate the peak GPU memory of a training step."""
+"""Estimate the peak GPU memory of a training step: weights, gradients, optimiser, activations, overhead.
+
+Activations of transformers follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
+(2022): 34 bytes per token, width and layer in half precision, plus 5 per attention score, here for any element size.
+Convolutional networks keep the output of each convolution and of each normalisation.
+"""
 
 import math
 from collections.abc import Callable
@@ -23,7 +28,7 @@ RESNET_BLOCKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormat:
-    """How the numbers are kept: `mixed` is autocast over 32-bit weights."""
+    """Number format and memory options of a training. `mixed` is autocast over 32-bit weights."""
 
     element_bytes: int = 4
     mixed: bool = False
@@ -34,7 +39,7 @@ class NumberFormat:
 
 
 def transformer_activations(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
-    """Bytes for one sequence."""
+    """Bytes of activations for one sequence."""
     layer = tokens * shape.hidden * _per_width(shape, number_format) + _scores(shape, tokens, number_format)
     logits = _logits(shape, tokens, number_format)
     if number_format.recomputes:
@@ -54,7 +59,7 @@ def _per_width(shape: ModelShape, number_format: NumberFormat) -> float:
 
 
 def _scores(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
-    """Attention written out keeps every score: softmax, dropout mask, dropped."""
+    """Attention that is not fused keeps every score: softmax, dropout mask and result."""
     if number_format.fused_attention:
         return 0.0
     each = 11 if number_format.mixed else 9 if number_format.element_bytes == 4 else 5
@@ -81,7 +86,7 @@ def conv_activations(shape: ModelShape, pixels: int, number_format: NumberFormat
 def resnet_per_pixel(
     depth: int, *, groups_width: int = 64, output_stride: int = 32, frozen_stages: int = 0
 ) -> float:
-    """Outputs of convolutions per input pixel, of the stages that are trained."""
+    """Convolution outputs per input pixel, in the stages that are trained."""
     total = 0.0 if frozen_stages else 64 / 4
     for stage, blocks in enumerate(RESNET_BLOCKS[depth]):
         if stage < frozen_stages:
@@ -103,7 +108,7 @@ def detector_activations(
     width: int = 64,
     frozen_norm: bool = False,
 ) -> float:
-    """A ResNet with a feature pyramid, its first stage frozen as in the usual recipes."""
+    """Activations of a ResNet with a feature pyramid, with the first stage frozen as is usual."""
     copies = FROZEN_NORM_COPIES if frozen_norm else BATCH_NORM_COPIES
     backbone = resnet_per_pixel(depth, groups_width=width, frozen_stages=1) * copies
     return (backbone + _head_per_pixel(heads)) * pixels * number_format.element_bytes + _regions(
@@ -114,7 +119,7 @@ def detector_activations(
 def segmenter_activations(
     depth: int, pixels: int, number_format: NumberFormat, *, output_stride: int = 8, width: int = 64
 ) -> float:
-    """A dilated ResNet with a pyramid or convolution head, whole image."""
+    """Activations of a dilated ResNet with a pyramid or convolution head, for a whole image."""
     backbone = resnet_per_pixel(depth, groups_width=width, output_stride=output_stride) * BATCH_NORM_COPIES
     return (backbone + _head_per_pixel("segment")) * pixels * number_format.element_bytes
 
@@ -130,12 +135,12 @@ def _head_per_pixel(heads: DetectionHead) -> float:
 
 
 def _regions(heads: DetectionHead) -> float:
-    """512 regions of 7 x 7 x 256 numbers, pooled, and two wide layers."""
+    """Outputs for 512 pooled regions of 7 x 7 x 256 numbers and two wide layers."""
     return 512 * (256 * 49 * 2 + 4 * 1024) if heads == "two-stage" else 0.0
 
 
 def unknown_activations(parameters: int, number_format: NumberFormat) -> float:
-    """A network of which only the size is known: between a picture's and a sentence's."""
+    """Activations of a network of which only the size is known: between an image's and a text's."""
     return float(30 * parameters**0.8 * number_format.element_bytes)
 
 
@@ -165,7 +170,7 @@ _ONE_STATE = 4.0  # momentum, RMSProp, Lion, Adagrad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """What decides the memory of one step on one GPU."""
+    """The training options that determine the memory of a step on one GPU."""
 
     parameters: int
     shape: ModelShape | None = None
@@ -174,14 +179,14 @@ class TrainingSetup:
     half_weights: bool = False  # the weights themselves are kept in 16 bits
     optimiser: str = "adamw"
     adapters: str = ""  # lora, qlora, lora-8bit
-    trained_parameters: int | None = None  # parameters that are; all when None
+    trained_parameters: int | None = None  # None: all
     recomputes: bool = False
     sequence: int = 512
-    pixels: int = 0  # of one image; 0: the model's usual
+    pixels: int = 0  # of one image; 0: the model's default
     fused_attention: bool = True
     chunked_loss: bool = False
     shards: int = 1  # GPUs that share weights, gradients and optimiser
-    sample_bytes: float | None = None  # activations of one sample where a caller knows better
+    sample_bytes: float | None = None  # activations of one sample, if the caller knows them
 
     @property
     def is_half_precision(self) -> bool:
@@ -190,7 +195,7 @@ class TrainingSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """Gigabytes (10^9 bytes) by purpose, and the interval the true peak should lie in."""
+    """Gigabytes (10^9 bytes) by purpose, and the interval of the peak."""
 
     weights_gb: float
     gradients_gb: float
@@ -204,16 +209,16 @@ class MemoryEstimate:
 
     @property
     def allocated_gb(self) -> float:
-        """What the framework's own counter shows at its peak."""
+        """Peak of the framework's own counter."""
         return self.weights_gb + self.gradients_gb + self.optimiser_gb + self.activations_gb
 
     @property
     def peak_gb(self) -> float:
-        """What the GPU must have free."""
+        """Free GPU memory that is needed."""
         return self.allocated_gb + self.reserved_gb + self.context_gb
 
     def fits(self, gpu_memory_gb: float) -> bool:
-        """Whether it will hold it, by the expected peak."""
+        """Whether the expected peak fits a GPU."""
         return self.peak_gb <= gpu_memory_gb
 
     def describe(self) -> str:
@@ -225,7 +230,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(training: TrainingSetup, *, context_gb: float = CONTEXT_GB) -> MemoryEstimate:
-    """The peak of one training step on one GPU."""
+    """Estimate the peak memory of one training step on one GPU."""
     trained_parameters = _trained_parameters(training)
     weights = _weights(training, trained_parameters) / training.shards / GB
     gradients = trained_parameters * (2 if training.half_weights else 4) / training.shards / GB
@@ -255,7 +260,7 @@ def _trained_parameters(training: TrainingSetup) -> int:
 
 
 def _weights(training: TrainingSetup, trained_parameters: int) -> float:
-    """Bytes of the weights, with the half copies that autocast keeps."""
+    """Bytes of the weights, including the 16-bit copies that autocast keeps."""
     frozen = training.parameters - trained_parameters if training.adapters else 0
     if training.adapters == "qlora":
         return _quantised_bytes(training, 0.5625) + trained_parameters * 4
@@ -268,7 +273,7 @@ def _weights(training: TrainingSetup, trained_parameters: int) -> float:
 
 
 def _quantised_bytes(training: TrainingSetup, bytes_each: float) -> float:
-    """Embeddings stay in 16 bits; one layer is held unpacked while it works."""
+    """Bytes of quantised weights: embeddings stay in 16 bits, and one layer at a time is unpacked."""
     shape = training.shape
     embeddings = 2 * shape.vocab * shape.hidden if shape is not None and shape.layers else 0
     rest = max(training.parameters - embeddings, 0)
@@ -319,7 +324,7 @@ def _detector(shape: ModelShape, training: TrainingSetup, number_format: NumberF
 
 
 def _diffusion(shape: ModelShape, training: TrainingSetup, number_format: NumberFormat) -> float:
-    """A UNet over latents: about 3.2 GB an image of 512 x 512 in 32 bits, a sixth when recomputed."""
+    """Activations of a UNet over latents: about 3.2 GB per 512 x 512 image in 32 bits, a sixth with recomputation."""
     scale = _pixels(shape, training) / 512**2
     larger = math.sqrt(shape.parameters / 1.07e9)
     return 3.2e9 * scale * larger * number_format.element_bytes / 4 / (6 if number_format.recomputes else 1)
@@ -342,7 +347,7 @@ _BY_KIND: dict[str, Callable[[ModelShape, TrainingSetup, NumberFormat], float]] 
 
 
 def _spread(training: TrainingSetup) -> float:
-    """How far the truth may lie from the prediction of the activations, as a factor."""
+    """Factor by which the predicted activations may be wrong."""
     if training.sample_bytes is not None:
         return 1.35
     if training.shape is None:

@@ -1,4 +1,13 @@
-"""Estimate the work of one training step and how long it takes on a GPU."""
+"""Estimate the work of one training step and how long it takes on a GPU: a roofline model with measured slopes.
+
+A step computes (three times the forward pass), moves activations, moves the optimiser's state, and has a fixed part.
+The factors were fitted to published training rates of 671 image models on one RTX 3090 (huggingface/
+pytorch-image-models, results/, Apache-2.0): half of them are met within 12 %, nineteen in twenty within 52 %
+(`python -m bench.throughput DIR`). Other GPUs follow by their data sheets.
+
+Work is counted from the layers of transformers and from published counts for image models (models.csv). For other
+models a rule fitted to timm's table of 1,442 models is used (nine in ten within a factor of 2.1).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,37 +21,37 @@ from anygpu.plan.offers.bill import Span
 from anygpu.plan.predict import memory as activations
 from anygpu.plan.predict.memory import NumberFormat, TrainingSetup
 
-COMPUTE_FACTOR = 0.9  # of the peak without sparsity, 32-bit accumulation
-TRAFFIC_FACTOR = 41  # activations are written and read many times, forward and back
+COMPUTE_FACTOR = 0.9  # relative to the peak without sparsity
+TRAFFIC_FACTOR = 41  # activations are written and read many times, forward and backward
 STATE_FACTOR = 1.1
-# The table fits 0.02 to 0.06 alike; NVIDIA's ResNet-50 on one A100 (256 pictures in 0.104 s) asks for less.
+# The table fits 0.02 to 0.06 equally well; NVIDIA's ResNet-50 on one A100 (256 images in 0.104 s) needs a low value.
 FIXED_STEP_S = 0.02
-STATE_BYTES = 16  # a parameter's weight, gradient and two moments
+STATE_BYTES = 16  # per parameter: weight, gradient and two moments
 TRAINING_PASSES = 3.0  # forward, and twice that backward
-REFERENCE_SPREAD = 0.20  # of the logarithm, among models on the GPU the constants are from
-OTHER_GPU_SPREAD = 0.26  # more for another GPU: caches and clocks are not in a data sheet
+REFERENCE_SPREAD = 0.20  # of the logarithm, among models on the RTX 3090
+OTHER_GPU_SPREAD = 0.26  # added for other GPUs: caches and clocks are not in a data sheet
 Z_90 = 1.645
-COMPUTE_SHARE = 0.5  # of a usual step of which nothing is known; the rest waits for memory
-SCALING_LOSS = 0.08  # of the speed, with each doubling of GPUs in one machine
+COMPUTE_SHARE = 0.5  # of an unknown step; the rest waits for memory
+SCALING_LOSS = 0.08  # of the speed, for each doubling of the GPUs in a machine
 FULL_PRECISIONS = ("fp32", "tf32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWork:
-    """What one step does. `gmacs` and `mega_activations`: of one sample's forward pass."""
+    """The work of one step. `gmacs` and `mega_activations` are for the forward pass of one sample."""
 
     batch: int
     gmacs: float
     mega_activations: float
-    mega_parameters: float  # whose gradients and moments are moved
-    precision: str = "fp16"  # fp32, tf32, fp16, bf16 or fp8: which units multiply
-    passes: float = TRAINING_PASSES  # of which one is the forward pass
-    min_s: float = 0.0  # to launch it all, on any GPU
+    mega_parameters: float  # with gradients and moments
+    precision: str = "fp16"  # of the multiplications: fp32, tf32, fp16, bf16 or fp8
+    passes: float = TRAINING_PASSES  # including the forward pass
+    min_s: float = 0.0  # time to launch the kernels, on any GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDuration:
-    """Seconds a step: expected, and where it lies nine times in ten."""
+    """Expected seconds per step, with a 90 % interval."""
 
     step_s: float
     low_s: float
@@ -50,7 +59,7 @@ class StepDuration:
 
 
 def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuration:
-    """The batch is shared out among the GPUs."""
+    """Predict the time of a step whose batch is split over `gpus` GPUs."""
     share = work.batch / gpus
     width = 4 if work.precision in FULL_PRECISIONS else 2
     per_byte_s = 1 / (gpu.bandwidth_gb_s * 1e9)
@@ -63,12 +72,12 @@ def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuratio
 
 
 def multi_gpu_speedup(gpus: int) -> float:
-    """Of so many GPUs in one machine over one."""
+    """Speedup of several GPUs in one machine over one GPU."""
     return float(gpus * (1 - SCALING_LOSS) ** log2(gpus))
 
 
 def gpu_slowdown(here: GpuSpec, reference: GpuSpec) -> float:
-    """A usual step on one GPU beside the same step on another, by their data sheets alone."""
+    """How many times longer a typical step takes than on the reference GPU, by their data sheets."""
     compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
     moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
     return COMPUTE_SHARE * compute + (1 - COMPUTE_SHARE) * moving
@@ -80,16 +89,16 @@ def _with_uncertainty(step_s: float, gpu: GpuSpec) -> StepDuration:
     return StepDuration(step_s=step_s, low_s=step_s / factor, high_s=step_s * factor)
 
 
-# What several GPUs share: the batches there are, each batch, or nothing, since every one of them takes every step.
+# What several GPUs share: the number of batches, each batch, or nothing because each GPU does every step.
 WorkSharing = Literal["batches", "batch", "nothing"]
 REFERENCE_GPU = "A100-40GB"
 UNKNOWN_MACHINE_FACTOR = 3.0
-MAX_FACTOR = 20.0  # no interval is wider than this factor either way
+MAX_FACTOR = 20.0  # limit of an interval in each direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """Something that was assumed, and the factor it may be off by."""
+    """An assumption, and the factor by which it may be wrong."""
 
     what: str
     factor: float
@@ -97,7 +106,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """One GPU's batch, how many of them there are, and what is not sure of that."""
+    """The work of a whole training: the batch of one GPU, the number of batches, and the assumptions made."""
 
     work: StepWork
     batches: float
@@ -105,24 +114,25 @@ class Effort:
     assumptions: tuple[Assumption, ...] = ()
 
     def duration_on(self, gpu: GpuSpec, *, gpus: int = 1) -> Span:
-        """Seconds of training; doubts add up as independent ones do."""
+        """Training time on a machine. Assumptions count as independent errors."""
         whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * gpus)
         each = step_duration(whole, gpu, gpus=gpus)
         seconds = each.step_s * (self.batches / gpus if self.sharing == "batches" else self.batches)
-        return _interval(seconds, each.high_s / each.step_s, *(doubt.factor for doubt in self.assumptions))
+        return _interval(seconds, each.high_s / each.step_s, *(each.factor for each in self.assumptions))
 
     def duration_on_unknown(self, *, slower: float) -> Span:
-        """On a machine nobody knows, as many times as long as on the reference."""
-        there = self.duration_on(reference_gpu())
-        return _interval(there.expected * slower, there.high / there.expected, UNKNOWN_MACHINE_FACTOR)
+        """Training time on an unknown machine, `slower` times the time on the reference GPU."""
+        reference = self.duration_on(reference_gpu())
+        ratio = reference.high / reference.expected
+        return _interval(reference.expected * slower, ratio, UNKNOWN_MACHINE_FACTOR)
 
 
 @cache
 def reference_gpu() -> GpuSpec:
-    """What hours are counted on where no machine is named."""
-    found = spec(REFERENCE_GPU)
-    assert found is not None
-    return found
+    """The GPU for durations without a named machine."""
+    gpu = spec(REFERENCE_GPU)
+    assert gpu is not None
+    return gpu
 
 
 def _interval(seconds: float, *factors: float) -> Span:
@@ -131,34 +141,33 @@ def _interval(seconds: float, *factors: float) -> Span:
 
 
 IMAGE_PIXELS = 224**2
-DETECTION_PIXELS = 1280 * 800  # pixels of the picture that detectors are counted on
-WIDTH_PER_LAYER = 64  # units of width for every layer, in transformers of the usual shape
-# A layer's kernels, forward and back, one call at a time: a short sequence on an A100 takes 44 ms for 16 layers and 90
-# for 32; with LoRA 97 for 24, 142 for 32, 191 for 40 (Lightning-AI/litgpt, tutorials/resource-tables.md).
+DETECTION_PIXELS = 1280 * 800  # image size of published detector counts
+WIDTH_PER_LAYER = 64  # width of a typical transformer divided by its number of layers
+# Kernel launches of a layer, forward and backward: a short sequence on an A100 takes 44 ms for 16 layers and 90 for 32;
+# with LoRA 97 for 24, 142 for 32, 191 for 40 (Lightning-AI/litgpt, tutorials/resource-tables.md).
 LAYER_S, ADAPTER_LAYER_S = 0.0028, 0.0045
-ADAPTER_SHARE = 0.005  # of the parameters are trained with adapters
-FROZEN_SHARE = 6 / 16  # of a trained parameter's bytes: a frozen one is read forward and back
-QUANTISED_SHARE = (
-    20 / 16
-)  # more where it is kept in few bits: the same page has 79 ms more for 7B parameters, 191 for 13B
-PARAMETER_REUSE = 16  # how often a sample uses a parameter of a network of which nothing else is known
-PARAMETERS_PER_OUTPUT = 256  # parameters to an output of such a network's layers
+ADAPTER_SHARE = 0.005  # of the parameters that adapters train
+FROZEN_SHARE = 6 / 16  # of a trained parameter's bytes: a frozen one is only read, forward and backward
+# Added for quantised parameters: the same page shows 79 ms more for 7B parameters, 191 for 13B.
+QUANTISED_SHARE = 20 / 16
+PARAMETER_REUSE = 16  # how often a sample uses a parameter of an unknown network
+PARAMETERS_PER_OUTPUT = 256  # of an unknown network's layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCost:
-    """One sample's forward pass, and the factor the truth should lie within. `convolves`: 32 bits run on TF32 units."""
+    """Work of the forward pass of one sample, and the factor by which it may be wrong."""
 
     gmacs: float
     mega_activations: float
     factor: float = 1.0
     because: str = ""
     layers: int = 0
-    is_convolutional: bool = False
+    is_convolutional: bool = False  # 32-bit convolutions run on TF32 units
 
 
 def step_work(training: TrainingSetup, *, text: bool = False) -> tuple[StepWork, SampleCost]:
-    """Of one GPU's batch, and what it rests on. `text`: an unknown model reads the sequence."""
+    """Work of one step on one GPU, and of one sample. `text`: an unknown model processes a token sequence."""
     sized = _sample_cost(training, text=text)
     adapted = bool(training.adapters)
     wide = "tf32" if sized.is_convolutional else "fp32"

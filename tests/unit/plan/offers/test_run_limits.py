@@ -40,7 +40,7 @@ def test_a_job_that_resumes_takes_several_runs_and_pays_for_each_start() -> None
 def test_a_job_that_does_not_resume_is_kept_away_with_the_reason() -> None:
     found = only(DAY_S, read=NEVER_RESUMES)
     assert found.rejection == (
-        "lets a run last 24 h at most, and nothing shows that the job can resume; give checkpoint.paths"
+        "limits a run to 24 h, and nothing shows that the job can resume; set checkpoint.paths"
     )
     assert not only(DAY_S, hours=20, read=NEVER_RESUMES).rejection
 
