@@ -98,3 +98,10 @@ class StoredArchive(ApiModel):
 
     sha256: str = Field(examples=[HASH])
     size: int | None = Field(examples=[2048])
+
+
+class StoredBlob(ApiModel):
+    """A blob stored through a signed URL."""
+
+    key: str
+    size: int

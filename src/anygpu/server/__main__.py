@@ -1,4 +1,4 @@
-"""`python -m anygpu.server --state DIR --port 0`: one server process. Prints one JSON line when it is ready."""
+"""Run one server process: `python -m anygpu.server --state DIR --port 0`. It prints one JSON line when ready."""
 
 import argparse
 import asyncio
@@ -28,17 +28,17 @@ def main() -> None:
 
 
 def _prepare_fast_start() -> None:
-    """People wait for a server to start; what is not needed for that is left for later."""
-    gc.disable()  # start-up makes only things that stay; `running` turns it on again
+    """Defer work that is not needed for the start."""
+    gc.disable()  # a start creates only long-lived objects; `freeze_gc` enables it again
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     import pydantic
 
-    usual = pydantic.BaseModel.model_config
-    pydantic.BaseModel.model_config = {**usual, "defer_build": True}
+    default = pydantic.BaseModel.model_config
+    pydantic.BaseModel.model_config = {**default, "defer_build": True}
     try:
-        import fastapi  # noqa: F401 - forty models for the OpenAPI document, built when somebody asks for it
+        import fastapi  # noqa: F401 - its forty models of OpenAPI are built at the first use
     finally:
-        pydantic.BaseModel.model_config = usual
+        pydantic.BaseModel.model_config = default
 
 
 def _settings(arguments: list[str]) -> Settings:
@@ -48,16 +48,16 @@ def _settings(arguments: list[str]) -> Settings:
     parser.add_argument("--host", help="address of the API")
     parser.add_argument("--port", type=int, help="port of the API; 0 takes a free one")
     parser.add_argument("--agent-port", type=int, help="port of the agent listener; 0 takes a free one")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     keys = {
-        "state": asked.state,
-        "server.host": asked.host,
-        "server.port": asked.port,
-        "server.agent_port": asked.agent_port,
+        "state": options.state,
+        "server.host": options.host,
+        "server.port": options.port,
+        "server.agent_port": options.agent_port,
     }
     overrides: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     try:
-        return load(asked.config, overrides=overrides)
+        return load(options.config, overrides=overrides)
     except AnygpuError as error:
         parser.error(str(error))
 
@@ -70,7 +70,7 @@ def _run(settings: Settings) -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:  # where there is none, the standard loop does
+    except ImportError:  # uvloop is optional
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 
@@ -89,9 +89,9 @@ async def _serve(settings: Settings) -> None:
 
 
 def _install_signal_handlers(stop: asyncio.Event, address_file: Path) -> None:
-    """The first asks for an orderly end; the second ends at once, which loses nothing that was acknowledged."""
+    """The first signal stops the server in order; the second at once, which loses nothing that was acknowledged."""
 
-    def received() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             address_file.unlink(missing_ok=True)
             os._exit(INTERRUPTED)
@@ -99,7 +99,7 @@ def _install_signal_handlers(stop: asyncio.Event, address_file: Path) -> None:
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, on_signal)
 
 
 if __name__ == "__main__":

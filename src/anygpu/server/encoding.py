@@ -11,9 +11,9 @@ from anygpu.events.fold import Recorded
 
 
 def format_time(at_ms: int) -> str:
-    """Times for people: ISO-8601, UTC, milliseconds."""
-    whole = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+    """Format a time as ISO 8601 in UTC with milliseconds."""
+    seconds = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return seconds.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at_ms % 1000:03d}Z"
 
 
 def format_optional_time(at_ms: int | None) -> str | None:
@@ -21,7 +21,7 @@ def format_optional_time(at_ms: int | None) -> str | None:
 
 
 def event_json(recorded: Recorded) -> str:
-    """An event as the API shows it; its data is the journal's own JSON."""
+    """Render an event for the API. Its data is the JSON that the journal stores."""
     event = recorded.event
     return (
         f'{{"position":{recorded.position},"job_id":{json.dumps(recorded.job_id)},'
@@ -31,7 +31,7 @@ def event_json(recorded: Recorded) -> str:
 
 
 def dumps(value: Any) -> str:
-    """JSON; NaN and infinities, which JSON lacks, are spelled as strings."""
+    """Encode as JSON, with strings for NaN and infinities."""
     try:
         return json.dumps(value, allow_nan=False)
     except ValueError:
@@ -39,7 +39,7 @@ def dumps(value: Any) -> str:
 
 
 def replace_nonfinite(value: Any) -> Any:
-    """JSON has no NaN and no infinities: they become the strings every client of ours reads back."""
+    """Replace NaN and infinities, which JSON lacks, by strings that our clients convert back."""
     if isinstance(value, float) and not math.isfinite(value):
         return _nonfinite_name(value)
     if isinstance(value, Mapping):

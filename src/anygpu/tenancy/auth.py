@@ -1,7 +1,7 @@
-"""Who is asking, and what they may do.
+"""Authentication: tokens, browser sessions and login links, and the roles they carry.
 
-Tokens, browser sessions and login links are one kind of thing: a secret whose hash is stored, with an owner, a role
-and an end. What a secret is for stands before its role (`session:member`), so that none works as another.
+All three are stored in the same way: the hash of a secret with an owner, a role and an expiry. The stored role begins
+with the purpose (`session:member`), so that a secret for one purpose is not accepted for another.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """What a token allows. Each may do what those after it may."""
+    """What a token allows. Each role includes the roles after it."""
 
-    OPERATOR = "operator"  # the server itself: every organisation's tokens, retention, its own metrics
+    OPERATOR = "operator"  # the server: tokens of every organisation, retention, metrics
     ADMIN = "admin"  # the organisation's tokens
     MEMBER = "member"  # submit, cancel, read
     VIEWER = "viewer"  # read
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class TokenPurpose(StrEnum):
-    """What a secret is for; it works for nothing else."""
+    """The one purpose for which a secret is accepted."""
 
     API = "api"
     LINK = "link"
@@ -47,7 +47,7 @@ class TokenPurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever made this request."""
+    """The authenticated owner of a request."""
 
     scope: Scope
     role: Role
@@ -56,11 +56,11 @@ class Caller:
 
     def require(self, role: Role) -> None:
         if not self.role.includes(role):
-            raise Forbidden(f"this needs the role {role}; yours is {self.role}")
+            raise Forbidden(f"this requires the role {role}; your token has the role {self.role}")
 
 
 class TokenStore(Protocol):
-    """Where tokens are kept, by their hash."""
+    """Stores tokens by their hash."""
 
     async def make(
         self,
@@ -78,12 +78,12 @@ class TokenStore(Protocol):
     async def list(self, scope: Scope) -> Sequence[Token]: ...
 
     async def revoke(self, scope: Scope, token_id: str) -> None:
-        """NotFound when it is not there: of two that revoke the same one, one is told so."""
+        """Remove a token. NotFound when it is already gone, so that of two concurrent calls one fails."""
         ...
 
 
 class Authenticator:
-    """Gives out tokens and knows them again."""
+    """Issues tokens, sessions and login codes, and authenticates them."""
 
     def __init__(self, store: TokenStore, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -105,37 +105,39 @@ class Authenticator:
         life_s: float | None = None,
         token: str | None = None,
     ) -> tuple[Token, str]:
-        """A new token. It is shown this once; the store has only its hash."""
+        """Create a token. Its secret is returned this once; the store has only the hash."""
         return await self._issue_token(scope, role, TokenPurpose.API, label, life_s, token)
 
     async def create_login_code(self, caller: Caller) -> str:
-        """A code that opens one browser session, once, within a minute."""
+        """Create a code that starts one browser session, once, within a minute."""
         _, code = await self._issue_token(
             caller.scope, caller.role, TokenPurpose.LINK, "login link", LOGIN_LINK_S
         )
         return code
 
     async def redeem_login_code(self, code: str) -> str:
-        """A session for a login link's code. The code is used up."""
+        """Exchange a login code for a browser session. A code works once."""
         link = await self._require_token(code, TokenPurpose.LINK)
         try:
             await self.revoke_token(link.scope, link.id)
         except NotFound:
-            raise Unauthorized("this login link was used already", hint="Ask for a new one.") from None
+            raise Unauthorized("this login link was used before", hint="Create a new one.") from None
         _, session = await self._issue_token(
             link.scope, role_of(link), TokenPurpose.SESSION, "browser", SESSION_S
         )
         return session
 
     async def list_tokens(self, scope: Scope) -> list[Token]:
-        """Tokens and browser sessions of the scope's project that still work."""
-        kept = await self._store.list(scope)
+        """Valid tokens and browser sessions of the scope's project."""
+        stored = await self._store.list(scope)
         return [
-            each for each in kept if purpose_of(each) is not TokenPurpose.LINK and not self._is_expired(each)
+            each
+            for each in stored
+            if purpose_of(each) is not TokenPurpose.LINK and not self._is_expired(each)
         ]
 
     async def revoke_token(self, scope: Scope, token_id: str) -> None:
-        self._cache = {key: existing for key, existing in self._cache.items() if existing[1].id != token_id}
+        self._cache = {key: cached for key, cached in self._cache.items() if cached[1].id != token_id}
         await self._store.revoke(scope, token_id)
 
     async def _require_token(self, secret: str, purpose: TokenPurpose) -> Token:
@@ -146,9 +148,9 @@ class Authenticator:
 
     async def _find_token(self, secret: str) -> Token | None:
         key = sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-        existing = self._cache.get(key)
-        if existing is not None and self._now_ms() - existing[0] < CACHE_S * 1000:
-            return existing[1]
+        cached = self._cache.get(key)
+        if cached is not None and self._now_ms() - cached[0] < CACHE_S * 1000:
+            return cached[1]
         token = await self._store.look_up(secret, at_ms=self._now_ms())
         self._cache.pop(key, None)
         if token is not None:

@@ -1,4 +1,4 @@
-"""Who may configure which backend, and what is refused because something still runs there."""
+"""Configure the backends of an organisation: permissions, names in use, and jobs that still run there."""
 
 import asyncio
 import re
@@ -24,16 +24,17 @@ from anygpu.tenancy.auth import Caller, Role
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 RESERVED = frozenset({"local", "kinds", "any", *STRATEGIES})
-OPERATOR_OPTIONS = ("endpoint", "identity", "profile")  # whom to call, and credentials that lie on the server
+# The address the server calls, and credentials on the server's disk.
+OPERATOR_OPTIONS = ("endpoint", "identity", "profile")
 OPEN_TIMEOUT_S = 5.0
-CHECK_TIMEOUT_S = 20.0  # below what a client waits for an answer
+CHECK_TIMEOUT_S = 20.0  # shorter than the timeout of clients
 LiveJobs = Callable[[], Awaitable[Sequence[JobView]]]
 Rotate = Callable[[bool], Awaitable[RotationResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRequest:
-    """A profile as it was asked for. A credential that is None is forgotten, one left out of a change is kept."""
+    """A requested profile. In a change, a credential of None is removed and one left out is kept."""
 
     name: str
     kind: str
@@ -44,7 +45,7 @@ class ProfileRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCheck:
-    """What a backend says when it is tried."""
+    """Result of checking a backend: its account and its offers."""
 
     account: Account
     offers: Sequence[Offer] = ()
@@ -80,7 +81,7 @@ class BackendProfiles:
         return self._backends.entries(caller.scope.organisation)
 
     async def add(self, caller: Caller, request: ProfileRequest) -> Entry:
-        """Stored, and open unless that takes long; the entry says how it is."""
+        """Store a profile and open its backend. The entry tells whether it is open yet."""
         caller.require(Role.ADMIN)
         self._require_name(request.name)
         kind = await asyncio.to_thread(registry.find, request.kind)
@@ -101,7 +102,7 @@ class BackendProfiles:
         return await self._wait_until_open(request.name)
 
     async def remove(self, caller: Caller, name: str, *, force: bool = False) -> Sequence[JobView]:
-        """The jobs that still had something there, which only `force` leaves behind."""
+        """Remove a backend. Return the jobs that still have machines there; without `force` they prevent it."""
         caller.require(Role.ADMIN)
         entry = self._require_entry(caller, name)
         if entry.source is not Source.PROFILE:
@@ -112,7 +113,7 @@ class BackendProfiles:
         if left and not force:
             raise Conflict(
                 f"backend {name!r} still has {_describe_jobs(left)}",
-                hint="Cancel them or wait; `--force` removes it all the same, and its machines may go on billing.",
+                hint="Cancel them or wait. `--force` removes it anyway; its machines may continue to cost money.",
                 jobs=[view.id for view in left],
             )
         await self._profiles.delete(caller.scope, name)
@@ -120,23 +121,25 @@ class BackendProfiles:
         return left
 
     async def check(self, caller: Caller, name: str) -> BackendCheck:
-        """Whether its credentials work, and what it offers."""
+        """Check the credentials of a backend and list its offers."""
         self._require_entry(caller, name)
         entry = await self._wait_until_open(name)
         if not entry.is_open:
-            return BackendCheck(account=Account(valid=False, why=entry.reason or "it is still being opened"))
+            return BackendCheck(
+                account=Account(valid=False, why=entry.reason or "the backend is still opening")
+            )
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 account = await _check_account(entry.backend)
                 offers = await _list_offers(entry.backend) if account.valid else ()
         except TimeoutError:
             return BackendCheck(account=Account(valid=False, why=f"no answer within {CHECK_TIMEOUT_S:.0f} s"))
-        except Exception as error:  # noqa: BLE001  whatever an adapter raises is the answer
+        except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
             return BackendCheck(account=Account(valid=False, why=str(error) or type(error).__name__))
         return BackendCheck(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
-        """Seal every credential and every secret of this server anew."""
+        """Encrypt every credential and secret of this server again."""
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)
 
@@ -151,15 +154,13 @@ class BackendProfiles:
 
     def _require_name(self, name: str) -> None:
         if not NAME_PATTERN.fullmatch(name):
-            said = "is not a name; use up to 63 small letters, digits, '.', '_' and '-'"
-            raise InvalidSpec([Problem("name", name[:100], said, source="body")])
+            message = "is not a name; use up to 63 lowercase letters, digits, '.', '_' and '-'"
+            raise InvalidSpec([Problem("name", name[:100], message, source="body")])
         if name in RESERVED:
-            raise InvalidSpec(
-                [Problem("name", name, f"{name!r} has a meaning of its own", "choose another", "body")]
-            )
+            raise InvalidSpec([Problem("name", name, f"{name!r} is reserved", "choose another name", "body")])
 
     async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
-        """The profile that is to be changed. Conflict when there is one and no change was asked for."""
+        """The profile to change, if any. Conflict when the name belongs to a built-in or settings backend."""
         entry = self._backends.entry(request.name)
         if entry is not None and entry.source is not Source.PROFILE:
             raise Conflict(
@@ -184,11 +185,11 @@ class BackendProfiles:
     async def _require_same_machines(
         self, caller: Caller, request: ProfileRequest, existing: Profile | None
     ) -> None:
-        """What runs under this name must be found by whatever is called so from now on."""
+        """Refuse a profile that could not manage the machines which still run under its name."""
         left = await self._jobs_on(request.name)
-        mine = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
-        if left and (not mine or (existing is not None and existing.kind != request.kind)):
-            raise Conflict(f"a backend {request.name!r} still has jobs", hint="Choose another name, or wait.")
+        own = existing is not None or all(view.organisation == caller.scope.organisation for view in left)
+        if left and (not own or (existing is not None and existing.kind != request.kind)):
+            raise Conflict(f"backend {request.name!r} still has jobs", hint="Choose another name, or wait.")
 
     async def _jobs_on(self, name: str) -> list[JobView]:
         return [view for view in await self._live_jobs() if _uses_backend(view, name)]
@@ -196,7 +197,7 @@ class BackendProfiles:
     async def _wait_until_open(self, name: str) -> Entry:
         entry = self._backends.entry(name)
         if entry is None:
-            raise NotFound(f"backend {name!r} was removed meanwhile")
+            raise NotFound(f"backend {name!r} was removed in the meantime")
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await self._backends.settled(entry)
@@ -213,24 +214,25 @@ REMOVAL_HINTS = {
 
 
 def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Profile | None) -> None:
-    """What is the server's is its operator's: nobody else spends its credentials or chooses whom it calls."""
+    """Only the operator may use the server's own credentials or choose the address it calls."""
     if caller.role.includes(Role.OPERATOR):
         return
     if kind.ambient(given.options):
         raise Forbidden(
-            "a backend without credentials of its own uses those of the server's operator",
-            hint="Give it some with --credential, or ask the operator.",
+            "a backend without credentials uses those of the server's operator",
+            hint="Add credentials with --credential, or ask the operator.",
         )
     before = existing.options if existing else {}
     changed = [name for name in OPERATOR_OPTIONS if given.plain.get(name, "") != before.get(name, "")]
     if changed:
         raise Forbidden(
-            f"the option {changed[0]!r} is for the server's operator", hint="Leave it out, or ask."
+            f"only the server's operator may set the option {changed[0]!r}",
+            hint="Leave it out, or ask the operator.",
         )
 
 
 async def _list_offers(backend: Backend) -> Sequence[Offer]:
-    """Some backends offer no GPU to who needs none."""
+    """All offers. Some backends list GPU offers only when a GPU is requested."""
     needs = Resources(), Resources(gpu=Gpu())
     return [*{offer.key: offer for need in needs for offer in await backend.offers(need)}.values()]
 

@@ -1,4 +1,4 @@
-"""A job's references to secrets, resolved when its attempt is claimed."""
+"""Resolve the secrets that a job refers to when its attempt is claimed."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,12 +8,12 @@ from anygpu.store.scope import Scope
 
 class SecretStore(Protocol):
     async def get(self, scope: Scope, name: str) -> str:
-        """SecretMissing when there is none."""
+        """The value of a secret. SecretMissing when it does not exist."""
         ...
 
 
 class JobSecrets:
-    """Values for the environment of a job: variable -> value. Only its own project's secrets."""
+    """Resolves secrets of a job's own project to environment variables."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store

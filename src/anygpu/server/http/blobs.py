@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from anygpu.api.reports import StoredBlob
 from anygpu.errors import BlobMissing, TooLarge
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.errors import MalformedRequest
@@ -22,7 +23,7 @@ def absolute_url(url: str, base: str) -> str:
 
 
 def with_absolute_urls(answer: Any, base: str) -> Any:
-    """The answer with every `url` made whole, at whatever depth."""
+    """Make every `url` in nested data absolute. The blob store signs URLs without a host."""
     if isinstance(answer, dict):
         return {key: _absolute_value(key, value, base) for key, value in answer.items()}
     if isinstance(answer, list | tuple):
@@ -36,7 +37,7 @@ def _absolute_value(key: str, value: Any, base: str) -> Any:
     return with_absolute_urls(value, base)
 
 
-PIECE_BYTES = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
@@ -50,27 +51,29 @@ async def _handle_blob(request: Request) -> Response:
     grant = verify_url(request.method, key, request.query_params, now=time(), secret=services.blob_secret)
     if request.method == "PUT":
         limit = services.limits.blob_bytes
-        most = limit if grant.max_size is None else min(limit, grant.max_size)
-        return await _put(request, services.blobs, key, most)
+        max_bytes = limit if grant.max_size is None else min(limit, grant.max_size)
+        return await _put(request, services.blobs, key, max_bytes)
     return await _get(request, services.blobs, key)
 
 
-async def _put(request: Request, blobs: Blobs, key: str, most: int) -> Response:
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > most:
-        raise TooLarge(f"{announced} bytes are more than this link allows", limit_bytes=most)
-    info = await blobs.put(key, _read_limited(request, most))
-    return JsonResponse({"key": info.key, "size": info.size}, 201)
+async def _put(request: Request, blobs: Blobs, key: str, max_bytes: int) -> Response:
+    content_length = request.headers.get("content-length", "")
+    if content_length.isdigit() and int(content_length) > max_bytes:
+        raise TooLarge(f"{content_length} bytes exceed the limit of this URL", limit_bytes=max_bytes)
+    info = await blobs.put(key, _read_limited(request, max_bytes))
+    return JsonResponse(StoredBlob(key=info.key, size=info.size), 201)
 
 
-async def _read_limited(request: Request, most: int) -> AsyncIterator[bytes]:
-    seen = 0
+async def _read_limited(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    received = 0
     try:
-        async for piece in request.stream():
-            seen += len(piece)
-            if seen > most:
-                raise TooLarge(f"more than the {most} bytes this link allows", limit_bytes=most)
-            yield piece
+        async for chunk in request.stream():
+            received += len(chunk)
+            if received > max_bytes:
+                raise TooLarge(
+                    f"the body exceeds the {max_bytes} bytes that this URL allows", limit_bytes=max_bytes
+                )
+            yield chunk
     except ClientDisconnect:
         raise MalformedRequest("the connection ended before the body") from None
 
@@ -80,11 +83,11 @@ async def _get(request: Request, blobs: Blobs, key: str) -> Response:
     if info is None:
         raise BlobMissing(key=key)
     headers = {"Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
-    wanted = _parse_range(request.headers.get("range", ""), info.size)
-    if wanted is None:
+    requested = _parse_range(request.headers.get("range", ""), info.size)
+    if requested is None:
         headers["Content-Length"] = str(info.size)
         return _bytes_response(request, blobs.stream(key), 200, headers)
-    start, end = wanted
+    start, end = requested
     if start >= info.size or end <= start:
         return Response(None, 416, {**headers, "Content-Range": f"bytes */{info.size}"})
     headers |= {"Content-Range": f"bytes {start}-{end - 1}/{info.size}", "Content-Length": str(end - start)}
@@ -92,29 +95,29 @@ async def _get(request: Request, blobs: Blobs, key: str) -> Response:
 
 
 def _bytes_response(
-    request: Request, pieces: AsyncIterator[bytes], status: int, headers: dict[str, str]
+    request: Request, chunks: AsyncIterator[bytes], status: int, headers: dict[str, str]
 ) -> Response:
-    kind = "application/octet-stream"
+    media_type = "application/octet-stream"
     if request.method == "HEAD":
-        return Response(None, status, headers, kind)
-    return StreamingResponse(pieces, status, headers, kind)
+        return Response(None, status, headers, media_type)
+    return StreamingResponse(chunks, status, headers, media_type)
 
 
 async def _read_range(blobs: Blobs, info: BlobInfo, start: int, end: int) -> AsyncIterator[bytes]:
     while start < end:
-        piece = await blobs.get(info.key, start=start, length=min(PIECE_BYTES, end - start))
-        if not piece:
+        chunk = await blobs.get(info.key, start=start, length=min(CHUNK_BYTES, end - start))
+        if not chunk:
             raise BlobMissing(key=info.key)
-        start += len(piece)
-        yield piece
+        start += len(chunk)
+        yield chunk
 
 
 def _parse_range(header: str, size: int) -> tuple[int, int] | None:
-    """The one range asked for, or None for everything: what is not understood is not a range."""
-    found = _RANGE.fullmatch(header.strip())
-    if found is None or found.group(1) == found.group(2) == "":
+    """Start and end of the requested range; None for the whole blob, also when the header cannot be parsed."""
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or match.group(1) == match.group(2) == "":
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         return max(0, size - int(last)), size
     return int(first), min(size, int(last) + 1) if last else size

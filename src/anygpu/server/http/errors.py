@@ -15,30 +15,30 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class MalformedRequest(AnygpuError):
-    """The request cannot be read. Send well-formed JSON with the content type application/json."""
+    """The request cannot be parsed. Send well-formed JSON with the content type application/json."""
 
     code = "malformed_request"
 
 
 class MethodNotAllowed(AnygpuError):
-    """This address does not answer this method. Look at the methods in the Allow header."""
+    """The path does not support this method. The Allow header lists those it supports."""
 
     code = "method_not_allowed"
 
 
 class HostNotAllowed(AnygpuError):
-    """The Host header names a host this server is not. Add it to `server.allowed_hosts` if it should be."""
+    """The host in the Host header is not allowed. Add it to `server.allowed_hosts`."""
 
     code = "host_not_allowed"
 
 
 class OriginNotAllowed(AnygpuError):
-    """A web page of another origin may not do this. Add it to `server.allowed_origins` if it should."""
+    """The origin of the web page is not allowed. Add it to `server.allowed_origins`."""
 
     code = "origin_not_allowed"
 
 
-# By code; a kind without a line has its parent's status.
+# HTTP status by error code. An error class without an entry has the status of its parent class.
 STATUS: dict[str, int] = {
     "error": 500,
     "internal": 500,
@@ -79,8 +79,8 @@ _BY_STATUS: dict[int, type[AnygpuError]] = {400: MalformedRequest, 404: NotFound
 
 
 def status_of(error: AnygpuError) -> int:
-    """The status of the error's own code, or of its nearest parent that has one."""
-    codes = (kind.__dict__.get("code") for kind in type(error).__mro__)
+    """The status of the error's code, or of the nearest parent class that has one."""
+    codes = (parent.__dict__.get("code") for parent in type(error).__mro__)
     return next(STATUS[code] for code in codes if code in STATUS)
 
 
@@ -100,7 +100,7 @@ def problem_body(error: AnygpuError) -> dict[str, Any]:
 
 
 def problem_response(error: AnygpuError, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer for an error."""
+    """Render an error as a problem response."""
     status = status_of(error)
     content = json.dumps(replace_nonfinite(problem_body(error)), ensure_ascii=False, default=str)
     extra = {**_headers_for(status, error), **(headers or {})}
@@ -108,26 +108,24 @@ def problem_response(error: AnygpuError, headers: Mapping[str, str] | None = Non
 
 
 def error_for_status(status: int) -> AnygpuError:
-    """What the framework itself refuses (unknown address, wrong method), in our words."""
-    kind = _BY_STATUS.get(status)
-    if kind is not None:
-        return kind()
+    """The error for a status that the framework chose: unknown path, wrong method."""
+    error_class = _BY_STATUS.get(status)
+    if error_class is not None:
+        return error_class()
     return MalformedRequest(HTTPStatus(status).phrase) if status < 500 else Internal()
 
 
 def error_for_validation(errors: list[dict[str, Any]]) -> InvalidSpec:
-    """FastAPI's complaints about parameters, as the problems of a spec."""
+    """Convert FastAPI's validation errors of path, query and header parameters."""
     return InvalidSpec(
         [Problem(_dotted_path(each["loc"]), each.get("input"), _message(each)) for each in errors]
     )
 
 
-def _message(complaint: Mapping[str, Any]) -> str:
-    """With the value, where only a pattern would be named."""
-    pattern = (complaint.get("ctx") or {}).get("pattern")
-    return (
-        f"{complaint.get('input')!r} does not have the form {pattern}" if pattern else str(complaint["msg"])
-    )
+def _message(error: Mapping[str, Any]) -> str:
+    """The message of a validation error, with the value if a pattern did not match."""
+    pattern = (error.get("ctx") or {}).get("pattern")
+    return f"{error.get('input')!r} does not have the form {pattern}" if pattern else str(error["msg"])
 
 
 def _dotted_path(location: tuple[Any, ...]) -> str:

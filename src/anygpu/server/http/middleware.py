@@ -14,11 +14,16 @@ from anygpu.errors import AnygpuError, Forbidden, RateLimited, TooLarge, Unautho
 from anygpu.server.http.errors import HostNotAllowed, MalformedRequest, OriginNotAllowed, problem_response
 from anygpu.tenancy.auth import Authenticator, Caller
 
+SESSION_COOKIE = "anygpu_session"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
+PUBLIC_PREFIXES = ("/login/", "/blobs/")  # authenticated by a one-time code or a signature
+STREAMED_PREFIXES = ("/blobs/", "/api/v1/uploads/")
 MAX_CALLERS = 10_000
 
 
 class RateLimit:
-    """`per_s` requests a second for each caller, `burst` at once. Callers not seen for long are forgotten."""
+    """A token bucket for each caller: `per_s` requests a second, `burst` at once. Idle callers are forgotten."""
 
     def __init__(self, per_s: float, burst: float, now: Callable[[], float]) -> None:
         self._per_s = per_s
@@ -27,14 +32,14 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: str) -> None:
-        """RateLimited, with the seconds to wait, when the caller's bucket is empty."""
+        """Take one token. RateLimited says how long to wait when none is available."""
         if self._per_s <= 0:
             return
-        left = self._available(caller)
-        if left < 1:
-            wait_s = round((1 - left) / self._per_s, 3)
+        available = self._available(caller)
+        if available < 1:
+            wait_s = round((1 - available) / self._per_s, 3)
             raise RateLimited(hint=f"Wait {wait_s} s and try again.", retry_after_s=wait_s)
-        self._buckets[caller] = (left - 1, self._now())
+        self._buckets[caller] = (available - 1, self._now())
         self._buckets.move_to_end(caller)
         if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
@@ -43,20 +48,13 @@ class RateLimit:
         return self._per_s > 0 and self._available(caller) < 1
 
     def _available(self, caller: str) -> float:
-        left, at = self._buckets.get(caller, (self._burst, self._now()))
-        return min(self._burst, left + (self._now() - at) * self._per_s)
-
-
-SESSION_COOKIE = "anygpu_session"
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/api/v1/openapi.json"})
-PUBLIC_PREFIXES = ("/login/", "/blobs/")  # each carries its own proof: a one-time code, a signature
-STREAMED_PREFIXES = ("/blobs/", "/api/v1/uploads/")
+        available, at = self._buckets.get(caller, (self._burst, self._now()))
+        return min(self._burst, available + (self._now() - at) * self._per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """Which hosts we are, which web origins may act, and how large a body may be."""
+    """Allowed hosts and web origins, and the size limits of bodies."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
@@ -65,19 +63,19 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """Pure ASGI, before the framework."""
+    """ASGI middleware that checks a request before FastAPI sees it, and sets its caller."""
 
     def __init__(
         self,
         app: ASGIApp,
         rules: AccessRules,
-        access: Authenticator,
+        authenticator: Authenticator,
         request_limit: RateLimit,
         failure_limit: RateLimit,
     ) -> None:
         self._app = app
         self._rules = rules
-        self._authenticator = access
+        self._authenticator = authenticator
         self._request_limit = request_limit
         self._failure_limit = failure_limit
 
@@ -99,9 +97,9 @@ class AccessMiddleware:
             return
         caller = await self._authenticate(scope, headers)
         if caller.by_cookie and _changes_state(scope) and not headers.get_single(b"origin"):
-            raise OriginNotAllowed("a request with a session cookie must name its Origin")
+            raise OriginNotAllowed("a request with a session cookie needs an Origin header")
         if not caller.role.can_write and scope["type"] == "http" and _changes_state(scope):
-            raise Forbidden(f"the role {caller.role} may only look")
+            raise Forbidden(f"the role {caller.role} is read-only")
         self._request_limit.take(caller.token_id)
         scope.setdefault("state", {})["caller"] = caller
 
@@ -124,21 +122,23 @@ class AccessMiddleware:
         raise Unauthorized()
 
     def _check_host(self, headers: "_Headers") -> None:
-        # A page at evil.example that resolves to 127.0.0.1 sends its own name here; an address cannot be rebound.
+        # DNS rebinding: a page of evil.example that resolves to 127.0.0.1 sends its own name. An IP address is safe.
         name = host_name(headers.get_single(b"host"))
         if name not in self._rules.hosts and not _is_address(name):
-            raise HostNotAllowed(f"this server is not {name!r}")
+            raise HostNotAllowed(f"host {name!r} is not allowed")
 
     def _check_origin(self, scope: Scope, headers: "_Headers") -> None:
         origin = headers.get_single(b"origin")
         if not origin or not _changes_state(scope):
             return
-        own = urlsplit(origin).netloc.lower() == headers.get_single(b"host").lower() and origin != "null"
-        if not own and origin not in self._rules.origins:
-            raise OriginNotAllowed(f"a page of {origin!r} may not do this")
+        same_origin = (
+            urlsplit(origin).netloc.lower() == headers.get_single(b"host").lower() and origin != "null"
+        )
+        if not same_origin and origin not in self._rules.origins:
+            raise OriginNotAllowed(f"origin {origin!r} is not allowed")
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive` that refuses a body while it comes, so that its size costs no memory."""
+        """Limit the body while it is received, so that a large one costs no memory."""
         if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
             return receive
         streamed = scope["path"].startswith(STREAMED_PREFIXES)
@@ -146,20 +146,20 @@ class AccessMiddleware:
         return limit_body(receive, limit, _Headers(scope["headers"]).get_single(b"content-length"))
 
 
-def limit_body(receive: Receive, limit: int, announced: str = "") -> Receive:
-    if announced.isdigit() and int(announced) > limit:
-        raise TooLarge(f"{announced} bytes are more than the limit of {limit}", limit_bytes=limit)
-    seen = 0
+def limit_body(receive: Receive, limit: int, content_length: str = "") -> Receive:
+    if content_length.isdigit() and int(content_length) > limit:
+        raise TooLarge(f"{content_length} bytes exceed the limit of {limit}", limit_bytes=limit)
+    received = 0
 
-    async def counted() -> Message:
-        nonlocal seen
+    async def receive_limited() -> Message:
+        nonlocal received
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
+        received += len(message.get("body", b""))
+        if received > limit:
             raise TooLarge(f"the body is longer than {limit} bytes", limit_bytes=limit)
         return message
 
-    return counted
+    return receive_limited
 
 
 def is_public(path: str) -> bool:
@@ -174,9 +174,9 @@ def host_name(host: str) -> str:
 
 
 def accepted_hosts(names: Iterable[str], urls: Iterable[str]) -> frozenset[str]:
-    """Our own names: those given, those of given URLs, and this machine's loopback."""
-    of_urls = (urlsplit(url).hostname or "" for url in urls if url)
-    return frozenset(name.lower() for name in ("localhost", *names, *of_urls) if name)
+    """The host names the server accepts: `names`, those of `urls`, and localhost."""
+    url_hosts = (urlsplit(url).hostname or "" for url in urls if url)
+    return frozenset(name.lower() for name in ("localhost", *names, *url_hosts) if name)
 
 
 def _is_address(name: str) -> bool:
@@ -192,22 +192,22 @@ def _changes_state(scope: Scope) -> bool:
 
 
 class _Headers:
-    """Headers by name; a name that must not be ambiguous is refused when it is."""
+    """Headers by name. A header that must be unique is refused when it occurs twice."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._raw = list(raw)
 
     def get_single(self, name: bytes) -> str:
-        found = [value for key, value in self._raw if key == name]
-        if len(found) > 1:
-            raise MalformedRequest(f"the header {name.decode()} is there more than once")
-        return found[0].decode("latin-1").strip() if found else ""
+        values = [value for key, value in self._raw if key == name]
+        if len(values) > 1:
+            raise MalformedRequest(f"the header {name.decode()} occurs more than once")
+        return values[0].decode("latin-1").strip() if values else ""
 
     def cookie(self, name: str) -> str:
         for key, value in self._raw:
             if key == b"cookie":
                 for part in value.decode("latin-1").split(";"):
-                    this, _, content = part.strip().partition("=")
-                    if this == name:
+                    key_part, _, content = part.strip().partition("=")
+                    if key_part == name:
                         return content
         return ""

@@ -1,4 +1,4 @@
-"""What of ours exists at the providers, beside what the journal says should."""
+"""Compare the machines that providers list with the attempts in the journal."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedMachine:
-    """A machine that belongs to an attempt which is not released yet."""
+    """A machine of an attempt that is not released. `listed`: whether the provider lists it."""
 
     backend: str
     view: JobView
@@ -26,7 +26,7 @@ class OwnedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanMachine:
-    """A machine the provider lists and no attempt of the journal owns."""
+    """A machine that the provider lists and no attempt owns."""
 
     backend: str
     handle: Handle
@@ -34,29 +34,29 @@ class OrphanMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineInventory:
-    """One look at everything."""
+    """All machines and leftover resources at one moment."""
 
     owned: tuple[OwnedMachine, ...]
     orphans: tuple[OrphanMachine, ...]
     leftovers: tuple[tuple[str, Leftover], ...]
-    unreachable: Mapping[str, str]  # backends that did not answer, and why
+    unreachable: Mapping[str, str]  # reason by backend
 
 
 async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> MachineInventory:
-    """Machines elsewhere: what runs on this one is nobody's bill.
+    """List the machines of every backend but the local one.
 
-    The journal is read last: an attempt is written down before its machine is made, so what it does not know then
-    has no owner.
+    The journal is read last: an attempt is recorded before its machine is created, so a machine that the journal
+    does not know then has no owner.
     """
-    elsewhere = {name: backend for name, backend in backends.items() if name != LOCAL}
-    answers = await asyncio.gather(*(_list_backend(backend) for backend in elsewhere.values()))
+    remote = {name: backend for name, backend in backends.items() if name != LOCAL}
+    listings = await asyncio.gather(*(_list_backend(backend) for backend in remote.values()))
     live = await journal.live()
-    listed = dict(zip(elsewhere, answers, strict=True))
+    listed = dict(zip(remote, listings, strict=True))
     names = {
         (backend, handle.name)
-        for backend, answer in listed.items()
-        if not isinstance(answer, str)
-        for handle in answer[0]
+        for backend, listing in listed.items()
+        if not isinstance(listing, str)
+        for handle in listing[0]
     }
     owned = tuple(
         OwnedMachine(backend=a.offer.backend, view=view, attempt=a, listed=(a.offer.backend, a.name) in names)
@@ -64,20 +64,20 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
         for a in view.attempts
         if not a.is_released and a.offer.backend != LOCAL
     )
-    mine = {(each.backend, each.attempt.name) for each in owned}
+    owned_names = {(each.backend, each.attempt.name) for each in owned}
     return MachineInventory(
         owned=owned,
-        orphans=tuple(_orphans(listed, mine)),
-        leftovers=tuple(_leftovers(listed, {name for _, name in mine})),
-        unreachable={name: answer for name, answer in listed.items() if isinstance(answer, str)},
+        orphans=tuple(_orphans(listed, owned_names)),
+        leftovers=tuple(_leftovers(listed, {name for _, name in owned_names})),
+        unreachable={name: listing for name, listing in listed.items() if isinstance(listing, str)},
     )
 
 
-def visible_machines(found: MachineInventory, scope: Scope) -> tuple[OwnedMachine, ...]:
-    """Only what belongs to the asker's project."""
+def visible_machines(inventory: MachineInventory, scope: Scope) -> tuple[OwnedMachine, ...]:
+    """The machines of one project."""
     return tuple(
         each
-        for each in found.owned
+        for each in inventory.owned
         if (each.view.organisation, each.view.project) == (scope.organisation, scope.project)
     )
 
@@ -90,26 +90,26 @@ async def _list_backend(backend: Backend) -> BackendListing:
         async with asyncio.timeout(TIMEOUT_S):
             handles = await backend.inventory() if isinstance(backend, ListsResources) else ()
             leftovers = await backend.leftovers() if isinstance(backend, ListsLeftovers) else ()
-    except Exception as error:  # noqa: BLE001  whatever an adapter raises, the others are still shown
+    except Exception as error:  # noqa: BLE001  one failing adapter must not hide the rest
         return str(error) or type(error).__name__
     return handles, leftovers
 
 
-def _orphans(listed: Mapping[str, BackendListing], mine: set[tuple[str, str]]) -> list[OrphanMachine]:
+def _orphans(listed: Mapping[str, BackendListing], owned_names: set[tuple[str, str]]) -> list[OrphanMachine]:
     return [
         OrphanMachine(backend=backend, handle=handle)
-        for backend, answer in listed.items()
-        if not isinstance(answer, str)
-        for handle in answer[0]
-        if (backend, handle.name) not in mine
+        for backend, listing in listed.items()
+        if not isinstance(listing, str)
+        for handle in listing[0]
+        if (backend, handle.name) not in owned_names
     ]
 
 
 def _leftovers(listed: Mapping[str, BackendListing], names: set[str]) -> list[tuple[str, Leftover]]:
     return [
         (backend, leftover)
-        for backend, answer in listed.items()
-        if not isinstance(answer, str)
-        for leftover in answer[1]
-        if leftover.name and leftover.name not in names  # what carries no name is shared, and stays
+        for backend, listing in listed.items()
+        if not isinstance(listing, str)
+        for leftover in listing[1]
+        if leftover.name and leftover.name not in names  # a resource without a name is shared by machines
     ]

@@ -1,4 +1,4 @@
-"""Who waits before whom, read at most twice a second however many ask."""
+"""The order of the waiting jobs, computed at most twice a second for all requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ BANDS = ("short", "medium", "long")
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Where a job stands in the queue, and what its place rests on."""
+    """Position of a job in the queue, and what determines it."""
 
     position: int
     job: PoolJob
     band: str
-    used_slot_s: float  # by its project lately
+    used_slot_s: float  # by its project recently
 
 
 class QueueSnapshot:
-    """The live jobs of everybody, in the order in which they are placed. Callers show only what is theirs."""
+    """Live jobs of all projects, in scheduling order. Callers must filter by project."""
 
     def __init__(self, journal: Journal, clock: Clock, policy: ControlPolicy) -> None:
         self._journal, self._clock, self._policy = journal, clock, policy
@@ -43,11 +43,11 @@ class QueueSnapshot:
         return self._positions
 
     async def position(self, view: JobView) -> int | None:
-        """A job submitted a moment ago is not counted yet: it stands at the end."""
+        """Position of a waiting job, else None. A job newer than the snapshot is at the end."""
         if view.is_terminal or view.live_attempt is not None:
             return None
-        known = await self.positions()
-        return known[view.id].position if view.id in known else len(known) + 1
+        positions = await self.positions()
+        return positions[view.id].position if view.id in positions else len(positions) + 1
 
     async def _refresh(self) -> None:
         if self._clock.monotonic() - self._read_at < MAX_AGE_S:

@@ -1,4 +1,4 @@
-"""Views as the API shows them."""
+"""Render jobs as the JSON of `anygpu.api.jobs`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +22,7 @@ def render_job(
     queue_position: int | None,
     now_ms: int,
 ) -> JsonObject:
-    """Everything about a job."""
+    """Everything about a job, as `JobDetails`."""
     return {
         **render_summary(view, row, queue_position=queue_position, now_ms=now_ms),
         "metrics": {each.name: each.last for each in series},
@@ -36,7 +36,7 @@ def render_job(
 
 
 def render_summary(view: JobView, row: ReportState, *, queue_position: int | None, now_ms: int) -> JsonObject:
-    """A job in a list."""
+    """A job in a list, as `JobSummary`."""
     newest = view.newest_attempt
     return {
         "id": view.id,
@@ -70,22 +70,26 @@ def render_progress(reported: Mapping[str, Any]) -> JsonObject:
     return {name: reported.get(name) for name in names}
 
 
-def render_prediction(found: Prediction | None) -> JsonObject | None:
-    return None if found is None else asdict(found)
+def render_prediction(prediction: Prediction | None) -> JsonObject | None:
+    return None if prediction is None else asdict(prediction)
 
 
 def render_better_offer(view: JobView) -> JsonObject | None:
-    """Where what is left of it should be done; nothing once it is on its way or has ended."""
-    live, found = view.live_attempt, view.better
-    if found is None or live is None or live.stop_reason is not None:
+    """A better offer for the rest of the job; None once it is stopping or has ended."""
+    live, better = view.live_attempt, view.better
+    if better is None or live is None or live.stop_reason is not None:
         return None
     names = ("backend", "name", "region", "zone", "gpu_kind", "gpu_count", "interruptible")
-    place = {name: getattr(found.offer, name) for name in (*names, "price_microusd_per_hour")}
-    return {"place": place, **{name: getattr(found, name) for name in GAINS}, "by_itself": found.by_itself}
+    location = {name: getattr(better.offer, name) for name in (*names, "price_microusd_per_hour")}
+    return {
+        "place": location,
+        **{name: getattr(better, name) for name in GAINS},
+        "by_itself": better.by_itself,
+    }
 
 
 def attempt_cost_microusd(attempt: AttemptView, now_ms: int) -> int:
-    """By the ledger once it is released, else what it has come to by its provider's rule."""
+    """The recorded cost of a released attempt, else the cost so far by the provider's billing rule."""
     if attempt.is_released:
         return attempt.cost_microusd
     began_ms = attempt.started_at_ms or attempt.launching_at_ms

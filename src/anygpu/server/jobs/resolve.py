@@ -1,4 +1,4 @@
-"""What people call a job -> the job: its id, a unique beginning of it, its name, or `last`."""
+"""Find a job by its id, a unique prefix of it, its name, or `last`."""
 
 import re
 from itertools import pairwise
@@ -13,29 +13,29 @@ _HEX = re.compile(r"[0-9a-f]+")
 
 
 async def resolve_job(journal: Journal, scope: Scope, reference: str) -> JobView:
-    """NotFound says nothing about whether the job exists elsewhere."""
+    """Find a job. NotFound does not tell whether it exists in another project."""
     if reference == "last":
         return await _find_newest(journal, scope, JobQuery(limit=1), "there is no job yet")
     digits = reference.lower().replace("-", "")
     if len(digits) == 32 and _HEX.fullmatch(digits):
         return await journal.view(scope, uuid_prefix(digits))
     if MIN_PREFIX <= len(digits) < 32 and _HEX.fullmatch(digits):
-        found = await _find_by_prefix(journal, scope, reference, digits)
-        if found is not None:
-            return found
+        view = await _find_by_prefix(journal, scope, reference, digits)
+        if view is not None:
+            return view
     return await _find_newest(
         journal, scope, JobQuery(name=reference, limit=1), _not_found_message(reference, digits)
     )
 
 
 def _not_found_message(reference: str, digits: str) -> str:
-    said = f"there is no job {reference!r}"
+    message = f"there is no job {reference!r}"
     short = len(digits) < MIN_PREFIX and _HEX.fullmatch(digits)
-    return f"{said}, and the beginning of an id has at least {MIN_PREFIX} digits" if short else said
+    return f"{message}, and a prefix of an id needs at least {MIN_PREFIX} digits" if short else message
 
 
 def uuid_prefix(digits: str) -> str:
-    """The beginning of a UUID as it is written."""
+    """Format hex digits as the prefix of a UUID, with dashes."""
     cuts = (0, 8, 12, 16, 20, 32)
     parts = (digits[start:end] for start, end in pairwise(cuts))
     return "-".join(part for part in parts if part)
@@ -44,12 +44,14 @@ def uuid_prefix(digits: str) -> str:
 async def _find_by_prefix(journal: Journal, scope: Scope, reference: str, digits: str) -> JobView | None:
     page = await journal.find(scope, JobQuery(id_prefix=uuid_prefix(digits), limit=2))
     if len(page.jobs) > 1:
-        raise Conflict(f"several jobs begin with {reference!r}", hint="Give more digits of the id.")
+        raise Conflict(
+            f"several jobs have an id that begins with {reference!r}", hint="Give more digits of the id."
+        )
     return page.jobs[0] if page.jobs else None
 
 
-async def _find_newest(journal: Journal, scope: Scope, query: JobQuery, otherwise: str) -> JobView:
+async def _find_newest(journal: Journal, scope: Scope, query: JobQuery, message: str) -> JobView:
     page = await journal.find(scope, query)
     if not page.jobs:
-        raise NotFound(otherwise, hint="`anygpu ls` shows the jobs of this project.")
+        raise NotFound(message, hint="`anygpu ls` shows the jobs of this project.")
     return page.jobs[0]

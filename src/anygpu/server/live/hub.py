@@ -1,7 +1,7 @@
-"""In-process fan-out: what was just committed, encoded once, to everybody who watches.
+"""In-process fan-out of committed events to the followers of streams. Each event is encoded once.
 
-Feeds and signals exist only while somebody follows: the hub's memory is bounded by its followers, and a slow
-follower holds nothing. Whoever is behind the ring reads the journal; the ring is only the short way.
+Feeds and signals exist only while they have followers, so followers bound the hub's memory, and a slow follower holds
+nothing. A follower that is older than the ring of recent events reads the journal instead.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from anygpu.server.encoding import event_json
 T = TypeVar("T")
 RING_SIZE = 4096
 MAX_SHARED_READS = 128
-SPACING_S = 0.0001  # what waking one watcher and sending to it takes
+SPACING_S = 0.0001  # time to wake one follower and send to it
 MAX_SPACING_S = 0.02
 _FIRST_COUNTS = count(0, 1 << 40)
 
 
 class StreamEntry(NamedTuple):
-    """An event as followers send it."""
+    """An event, encoded for streams."""
 
     position: int
     job_id: str
@@ -36,14 +36,14 @@ class StreamEntry(NamedTuple):
 
 
 class ChangeSignal:
-    """Wakes everybody who waits; counters tell a follower whether it missed something meanwhile.
+    """Wakes all waiting followers. Its counters tell a follower whether it missed a change.
 
-    A lone watcher is woken at once. The more there are the longer a wake-up takes, so what happens meanwhile is kept
-    for the next one: a burst of events costs two rounds through two hundred watchers, not one for each event.
+    A single follower is woken at once. Waking many takes longer, so changes in the meantime are collected for the next
+    wake-up: with two hundred followers, a burst of events costs two wake-ups instead of one for each event.
     """
 
     def __init__(self) -> None:
-        # Shared reads are kept under these counts: a new signal must not repeat those of a forgotten one.
+        # Shared reads are cached by these counts, so a new signal must not repeat the counts of a deleted one.
         self.events = self.reports = next(_FIRST_COUNTS)
         self._announced = self.counters
         self._waiters: dict[asyncio.Future[bool], None] = {}
@@ -65,7 +65,7 @@ class ChangeSignal:
             self._timer = self._loop.call_later(wait_s, self.wake_all)
 
     def wake_all(self) -> None:
-        """Wake everybody now."""
+        """Wake all followers now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -75,9 +75,9 @@ class ChangeSignal:
         for waiter in waiters:
             _resolve_waiter(waiter, True)
 
-    async def wait(self, seen: tuple[int, int], timeout_s: float) -> bool:
-        """Whether anything happened since `seen`; gives up after `timeout_s`."""
-        if self._announced[0] > seen[0] or self._announced[1] > seen[1]:
+    async def wait(self, since: tuple[int, int], timeout_s: float) -> bool:
+        """Wait until the counters differ from `since`, at most `timeout_s`. Return whether they do."""
+        if self._announced[0] > since[0] or self._announced[1] > since[1]:
             return True
         waiter: asyncio.Future[bool] = self._loop.create_future()
         self._waiters[waiter] = None
@@ -90,7 +90,7 @@ class ChangeSignal:
 
 
 class EventFeed:
-    """The newest events of one project: a run of positions without a gap."""
+    """The newest events of one project: consecutive positions without a gap."""
 
     def __init__(self) -> None:
         self.signal = ChangeSignal()
@@ -101,7 +101,7 @@ class EventFeed:
         return self._ring[-1].position if self._ring else 0
 
     def add(self, entry: StreamEntry) -> bool:
-        """Whether it was new. A gap (another process wrote between) starts the run anew."""
+        """Add an event; return whether it was new. After a gap (another process wrote) the feed starts again."""
         if self._ring and entry.position <= self.last:
             return False
         if self._ring and entry.position != self.last + 1:
@@ -113,17 +113,17 @@ class EventFeed:
         return bool(self._ring) and self._ring[0].position <= after + 1
 
     def after(self, position: int) -> list[StreamEntry]:
-        """Entries behind `position`; only when it is covered."""
+        """Entries after `position`. Call it only when `covers(position)`."""
         if position >= self.last:
             return []
         return list(islice(self._ring, position + 1 - self._ring[0].position, None))
 
 
 class Hub:
-    """Who watches what. Told by the journal after each commit, and by the agent listener after each report."""
+    """Followers by project and job. The journal and the agent listener notify it of commits and reports."""
 
     def __init__(self, *, max_followers: int = 1000, max_read_age_s: float = float("inf")) -> None:
-        """`reads_age_s`: how long a shared read is true, where other processes change things unseen."""
+        """`max_read_age_s`: how long a shared read is valid when other processes write to the database too."""
         self.closing = False
         self.followers = 0
         self._max_followers = max_followers
@@ -135,11 +135,11 @@ class Hub:
         self._reads: OrderedDict[tuple[Any, ...], tuple[float, asyncio.Future[Any]]] = OrderedDict()
 
     def on_commit(self, recorded: Sequence[Recorded]) -> None:
-        """The journal's after-commit callback; from any thread."""
+        """Publish committed events. The journal calls this after each commit, from any thread."""
         self._in_loop(self._publish_events, recorded)
 
     def on_report(self, job_id: str) -> None:
-        """Logs, metrics or progress of the job changed."""
+        """Notify followers that logs, metrics or progress of the job changed."""
         self._in_loop(self._notify_job, job_id)
 
     def feed(self, organisation: str, project: str) -> EventFeed:
@@ -152,7 +152,7 @@ class Hub:
         return self._signals.setdefault(job_id, ChangeSignal())
 
     def require_capacity(self) -> None:
-        """Before a stream's answer begins: afterwards it is too late to refuse."""
+        """Refuse a stream over the limit. Call it before the response begins."""
         if self.followers >= self._max_followers:
             raise RateLimited("too many open streams", hint="Close some, or raise `limits.followers`.")
 
@@ -165,19 +165,19 @@ class Hub:
             self.followers -= 1
 
     async def read_shared(self, key: tuple[Any, ...], read: Callable[[], Awaitable[T]]) -> T:
-        """One read for all followers that ask for the same thing in the same state."""
-        at, found = self._reads.get(key, (0.0, None))
-        if found is None or _has_failed(found) or monotonic() - at > self._max_read_age_s:
-            found = asyncio.ensure_future(read())
-            self._reads[key] = (monotonic(), found)
+        """Share one read among the followers that use the same key."""
+        read_at, pending = self._reads.get(key, (0.0, None))
+        if pending is None or _has_failed(pending) or monotonic() - read_at > self._max_read_age_s:
+            pending = asyncio.ensure_future(read())
+            self._reads[key] = (monotonic(), pending)
             self._reads.move_to_end(key)
             if len(self._reads) > MAX_SHARED_READS:
                 self._reads.popitem(last=False)
-        result: T = await asyncio.shield(found)
+        result: T = await asyncio.shield(pending)
         return result
 
     def close(self) -> None:
-        """Every follower ends its stream; clients come back with their cursor."""
+        """End every stream. Clients reconnect with their cursor."""
         self.closing = True
         for _, feed in self.feeds():
             feed.signal.wake_all()

@@ -1,4 +1,4 @@
-"""Logs, metrics and progress of a job's attempts behind a cursor, as stream messages."""
+"""Read logs, metrics and progress of an attempt after a cursor, as stream messages."""
 
 import base64
 import json
@@ -13,11 +13,11 @@ LOG_BYTES_PER_READ = 65536
 POINTS_PER_READ = 2000
 
 MessageBatch = list[str]
-MessagesAndCursor = tuple[MessageBatch, int]  # messages, and the cursor after them
+MessagesAndCursor = tuple[MessageBatch, int]  # and the cursor after the messages
 
 
 class ReportReader:
-    """One client's place in one attempt. Clients at the same place share one read and one encoding."""
+    """One client's position in one attempt. Clients at the same position share one read and one encoding."""
 
     def __init__(self, reports: Reports, hub: Hub, job_id: str, include: frozenset[str]) -> None:
         self._reports, self._hub, self._job_id, self._include = reports, hub, job_id, include
@@ -29,7 +29,7 @@ class ReportReader:
         self._sent_progress = ({}, {})
 
     async def next(self, count: int) -> tuple[MessageBatch, bool]:
-        """The next messages, and whether the client now has everything that was stored at `count`."""
+        """The next messages, and whether the client then has everything that was stored at `count`."""
         row = await self._read_shared("row", 0, count, self._read_state)
         texts: MessageBatch = []
         if "logs" in self._include and row.marks.log_bytes > self.log:
@@ -62,11 +62,11 @@ class ReportReader:
         return [json.dumps(message)], after
 
     async def _read_points(self) -> MessagesAndCursor:
-        found, after = await self._reports.points(
+        points, after = await self._reports.points(
             self._job_id, self.attempt, after=self.point, limit=POINTS_PER_READ
         )
-        message = {"kind": "metrics", "attempt": self.attempt, "point": after, "points": list(found)}
-        return ([dumps(message)] if found else []), after
+        message = {"kind": "metrics", "attempt": self.attempt, "point": after, "points": list(points)}
+        return ([dumps(message)] if points else []), after
 
     def _progress_messages(self, row: ReportState) -> MessageBatch:
         shown = (row.progress, row.telemetry)

@@ -1,4 +1,4 @@
-"""WebSocket frames encoded once for all who watch the same thing."""
+"""WebSocket frames that are encoded once and sent to many followers."""
 
 from functools import lru_cache
 from typing import Any
@@ -7,13 +7,13 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 FINAL_TEXT = 0x81
-CACHED_CHARACTERS = 8192  # longer messages are log output, which rarely has many watchers
+CACHED_CHARACTERS = 8192  # longer messages are log output, which rarely has many followers
 
 
 class SharedFrameProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's protocol, and one more message: `frames`, bytes that are WebSocket frames already.
+    """uvicorn's protocol with one more message: `frames`, bytes that are encoded WebSocket frames.
 
-    A server's frames are not masked, so they are the same bytes for everybody (compression is off).
+    Frames of a server are not masked and compression is off, so all clients get the same bytes.
     """
 
     async def send(self, message: Any) -> None:
@@ -39,7 +39,7 @@ def _frame(text: str) -> bytes:
 
 
 def encode_frame(text: str) -> bytes:
-    """One final text frame (RFC 6455, 5.2)."""
+    """Encode a final text frame (RFC 6455, 5.2)."""
     data = text.encode()
     size = len(data)
     if size < 126:

@@ -1,7 +1,7 @@
-"""The stream: replay from a cursor, then follow. NDJSON and WebSocket both send what these generators yield.
+"""Streams: replay from a cursor, then follow. NDJSON and WebSockets send what these generators yield.
 
-Nothing twice, nothing missed: a follower notes the signal's counters before it reads, so what is committed
-during the read makes it read again.
+Every message is delivered once: a follower notes the signal's counters before it reads, so a commit during the read
+makes it read again.
 """
 
 import json
@@ -30,7 +30,7 @@ MessageBatch = list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCursor:
-    """Where a client stands: the newest event, and how much of which attempt's evidence it has."""
+    """Position of a client: the last event it has, and how much of which attempt's log and metrics."""
 
     after: int = 0
     attempt: int = 0
@@ -40,7 +40,7 @@ class StreamCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSources:
-    """What followers read. `poll_s`: how often they look without a signal, where other processes write too."""
+    """What followers read. `poll_s`: polling interval when other processes write to the database too."""
 
     journal: Journal
     reports: Reports
@@ -51,20 +51,20 @@ class StreamSources:
 async def follow_project(
     sources: StreamSources, scope: Scope, after: int
 ) -> AsyncGenerator[MessageBatch, None]:
-    """Every event of the project behind `after`, for ever."""
+    """Yield the events of a project after the position `after`, without end."""
     feed = sources.hub.feed(scope.organisation, scope.project)
     reader = _EventReader(sources, scope, feed, feed.signal, after)
-    silence = _PingTimer()
+    ping_timer = _PingTimer()
     with sources.hub.count_follower():
         while not sources.hub.closing:
-            seen = feed.signal.counters
+            counters = feed.signal.counters
             if entries := await reader.next():
-                silence.reset()
+                ping_timer.reset()
                 yield [each.text for each in entries]
-            elif not await feed.signal.wait(seen, silence.remaining_s(sources.poll_s)):
+            elif not await feed.signal.wait(counters, ping_timer.remaining_s(sources.poll_s)):
                 reader.force_read()
-                if silence.is_due:
-                    silence.reset()
+                if ping_timer.is_due:
+                    ping_timer.reset()
                     yield [PING]
 
 
@@ -75,12 +75,12 @@ def follow_job(
     cursor: StreamCursor,
     include: frozenset[str] = ALL_KINDS,
 ) -> AsyncGenerator[MessageBatch, None]:
-    """Events, logs, metrics and progress of a job, until it has ended and all that is stored was delivered."""
+    """Yield events, logs, metrics and progress of a job until it has ended and everything is delivered."""
     return _JobFollower(sources, scope, view, cursor, include).run()
 
 
 class _PingTimer:
-    """Knows when it is time for a ping."""
+    """Tells when a silent stream needs a ping."""
 
     def __init__(self) -> None:
         self._since = monotonic()
@@ -92,13 +92,13 @@ class _PingTimer:
     def reset(self) -> None:
         self._since = monotonic()
 
-    def remaining_s(self, most: float | None) -> float:
-        left = max(0.0, self._since + PING_INTERVAL_S - monotonic())
-        return left if most is None else min(left, most)
+    def remaining_s(self, limit_s: float | None) -> float:
+        remaining = max(0.0, self._since + PING_INTERVAL_S - monotonic())
+        return remaining if limit_s is None else min(remaining, limit_s)
 
 
 class _EventReader:
-    """Events behind a position: from memory when the feed still has them, else from the journal."""
+    """Reads events after a position: from the feed if it still has them, else from the journal."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _EventReader:
         self.after = after
 
     def force_read(self) -> None:
-        """Read the journal next time, signal or not: another process may have written."""
+        """Read the journal next time even without a signal, because another process may have written."""
         if self._sources.poll_s is not None:
             self._read_count = None
 
@@ -137,8 +137,8 @@ class _EventReader:
         journal, scope, after = self._sources.journal, self._scope, self.after
 
         async def read() -> list[StreamEntry]:
-            found = await journal.events(scope, after=after, limit=EVENTS_PER_READ, job_id=self._job_id)
-            return [stream_entry(each) for each in found]
+            events = await journal.events(scope, after=after, limit=EVENTS_PER_READ, job_id=self._job_id)
+            return [stream_entry(each) for each in events]
 
         key = ("events", scope.organisation, scope.project, self._job_id, after, count, self._read_count)
         entries = await self._sources.hub.read_shared(key, read)
@@ -147,7 +147,7 @@ class _EventReader:
 
 
 class _JobFollower:
-    """One client's way through one job."""
+    """One client's stream of one job."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _JobFollower:
     async def run(self) -> AsyncGenerator[MessageBatch, None]:
         with self._sources.hub.count_follower():
             while not self._sources.hub.closing:
-                seen = self._signal.counters
+                counters = self._signal.counters
                 messages = await self._new_events() + await self._new_reports()
                 if messages:
                     self._ping_timer.reset()
@@ -178,7 +178,7 @@ class _JobFollower:
                 elif self._is_finished:
                     yield [json.dumps({"kind": "end", "status": str(self._view.status)})]
                     return
-                elif ping := await self._wait(seen):
+                elif ping := await self._wait(counters):
                     yield ping
 
     @property
@@ -223,7 +223,7 @@ class _JobFollower:
         return await self._reports.next(count)
 
     def _advance_attempt(self) -> None:
-        """The attempt has nothing more for now. When it is over, the next one is followed."""
+        """Follow the next attempt when this one is over and delivered."""
         number, attempts = self._reports.attempt, self._view.attempts
         if number < len(attempts) and attempts[number - 1].is_over:
             self._reports.start(number + 1)
@@ -231,8 +231,8 @@ class _JobFollower:
         elif self._view.is_terminal:
             self._drained = True
 
-    async def _wait(self, seen: tuple[int, int]) -> MessageBatch:
-        if await self._signal.wait(seen, self._wait_s()):
+    async def _wait(self, counters: tuple[int, int]) -> MessageBatch:
+        if await self._signal.wait(counters, self._wait_s()):
             return []
         if self._sources.poll_s is not None:
             self._events.force_read()

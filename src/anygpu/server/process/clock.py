@@ -1,4 +1,4 @@
-"""The real world behind control's seams: time, chance and wake-ups."""
+"""System implementations of the clock, randomness and wake-up protocols of `control`."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The system's clocks."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -22,7 +22,7 @@ class SystemClock:
 
 
 class SystemRandomness:
-    """The machine's randomness: unguessable tokens, ordinary jitter."""
+    """The system's randomness: secure tokens, ordinary jitter."""
 
     def token(self, nbytes: int) -> str:
         return secrets.token_hex(nbytes)
@@ -32,7 +32,7 @@ class SystemRandomness:
 
 
 class LoopWake:
-    """Collects the jobs that changed; one waiter takes them all. May be set from any thread."""
+    """Collects ids of changed jobs for one waiter, which takes them all. Any thread may set one."""
 
     def __init__(self) -> None:
         self._jobs: set[str] = set()

@@ -14,11 +14,11 @@ from anygpu.server.live.sockets import SharedFrameProtocol
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75
-MESSAGE_BYTES = 64 * 1024  # followers have nothing to say
+MESSAGE_BYTES = 64 * 1024  # clients of streams send nothing
 
 
 class HttpListener(uvicorn.Server):
-    """uvicorn without its own signal handling: one process runs two, and decides itself when they end."""
+    """uvicorn without its signal handling, because one process runs two listeners and stops them itself."""
 
     def __init__(self, app: ASGIApp, bound: socket.socket, *, grace_s: float) -> None:
         super().__init__(_config(app, grace_s))
@@ -35,7 +35,7 @@ class HttpListener(uvicorn.Server):
         self._started.set()
 
     async def start(self) -> None:
-        """Returns when connections are accepted."""
+        """Start, and return when connections are accepted."""
         self._task = asyncio.create_task(self.serve(sockets=[self._socket]))
         up = asyncio.create_task(self._started.wait())
         await asyncio.wait({self._task, up}, return_when=asyncio.FIRST_COMPLETED)
@@ -50,7 +50,7 @@ class HttpListener(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address that a restarted server gets again at once."""
+    """Bind a socket to an address that a restarted server can use again at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -64,7 +64,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def local_url(bound: socket.socket) -> str:
-    """An address a program on this machine can use."""
+    """URL of the socket for programs on this machine."""
     host, port = bound.getsockname()[:2]
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
@@ -88,18 +88,18 @@ def _config(app: ASGIApp, grace_s: float) -> uvicorn.Config:
     )
 
 
-# At a thousand machines there are a million objects. By the usual thresholds all of them would be looked through
-# every second or two, for half a second and a third of all the time; by these, when ten million were made and stayed.
-# The first is high because a collection comes when much is made at once, which is when something has happened: what
-# hundreds of lost connections leave behind takes a tenth of a second to clear away, and can wait.
+# A server with a thousand machines has a million objects. With the default thresholds, a full collection would run
+# every second or two and take half a second. With these it runs after ten million new objects. The first threshold is
+# high because bursts of allocations happen when the server is busy: a collection after hundreds of lost connections
+# takes 0.1 s and can wait.
 GC_THRESHOLDS = (100_000, 10, 10)
-# The loop lets go of the interpreter at every system call, and while a thread computes gets it back after this long.
+# While a thread computes, the event loop gets the interpreter back after this time.
 SWITCH_INTERVAL_S = 0.0005
 
 
 def freeze_gc() -> None:
-    """Once everything is made that stays for as long as the server runs."""
-    gc.freeze()  # what is here now stays; a collection need not look at it again
+    """Tune the garbage collector. Call it when the objects that live as long as the server exist."""
+    gc.freeze()  # later collections skip the objects that exist now
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     sys.setswitchinterval(SWITCH_INTERVAL_S)

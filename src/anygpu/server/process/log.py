@@ -1,4 +1,4 @@
-"""The server's own log: JSON lines, or text on a terminal. structlog is imported by the first line written."""
+"""The server log: JSON lines, or text on a terminal. structlog is imported by the first line written."""
 
 import logging
 import sys
@@ -29,7 +29,7 @@ def warning(event: str, **details: Any) -> None:
 
 
 def failure(event: str, error: BaseException, **details: Any) -> None:
-    """Something failed and the server goes on. Errors that say what to do need no trace; any other may be a bug."""
+    """Log a failure that the server survives. Only unexpected errors, which may be bugs, get a traceback."""
     if isinstance(error, AnygpuError) and not isinstance(error, Internal):
         _logger().error(event, error=str(error), code=error.code, **details)
     else:
@@ -60,7 +60,7 @@ def _is_text() -> bool:
 
 
 class _ForwardHandler(logging.Handler):
-    """What libraries log, in our log."""
+    """Forwards warnings of libraries to this log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         details = {"logger": record.name}

@@ -15,32 +15,32 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 @dataclass(slots=True)
 class Histogram:
-    """How long something took, in seconds."""
+    """Histogram of durations in seconds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
     total_s: float = 0.0
 
     def observe(self, seconds: float) -> None:
         self.total_s += seconds
-        for place, bound in enumerate(BUCKETS_S):
+        for index, bound in enumerate(BUCKETS_S):
             if seconds <= bound:
-                self.counts[place] += 1
+                self.counts[index] += 1
                 return
         self.counts[-1] += 1
 
     def lines(self, name: str) -> Iterator[str]:
         yield f"# TYPE {name} histogram"
-        seen = 0
+        total = 0
         for bound, count in zip((*BUCKETS_S, "+Inf"), self.counts, strict=True):
-            seen += count
-            yield f'{name}_bucket{{le="{bound}"}} {seen}'
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
         yield f"{name}_sum {self.total_s}"
-        yield f"{name}_count {seen}"
+        yield f"{name}_count {total}"
 
 
 @dataclass(slots=True)
 class ServerMetrics:
-    """Counted in this process since it started."""
+    """Counters of this process since its start."""
 
     reports: int = 0
     points: int = 0
@@ -57,7 +57,7 @@ class ServerMetrics:
 def prometheus_text(
     gauges: ServerMetrics, jobs: Mapping[str, int], live_attempts: int, followers: int
 ) -> str:
-    """The whole page."""
+    """Render all metrics in the Prometheus text format."""
     lines = ["# TYPE anygpu_jobs gauge"]
     lines += [f'anygpu_jobs{{status="{status}"}} {count}' for status, count in sorted(jobs.items())]
     lines += _metric_lines("anygpu_live_attempts", "gauge", live_attempts)
@@ -78,7 +78,7 @@ TIMEOUT_S = 5.0
 
 
 class HostTelemetry:
-    """Newest sample of this host. GPUs are empty where there are none, or where nvidia-smi does not answer."""
+    """Telemetry of this host, measured at most every two seconds. `gpus` is empty if nvidia-smi fails."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

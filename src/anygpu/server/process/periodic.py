@@ -18,7 +18,7 @@ POLL_S = 60.0
 
 
 class OutcomeWriter:
-    """`committed` is told of every commit, `run` does the writing."""
+    """Records outcomes of completed jobs, after a commit or by polling for what other processes completed."""
 
     def __init__(self) -> None:
         self._job_completed = asyncio.Event()
@@ -28,14 +28,14 @@ class OutcomeWriter:
             self._job_completed.set()
 
     async def run(self, recorder: OutcomeRecorder) -> None:
-        """Never returns; cancel it to stop."""
+        """Record outcomes until cancelled."""
         while True:
             self._job_completed.clear()
             try:
                 while await recorder.run() >= OUTCOME_BATCH:
                     pass
-            except Exception as error:  # noqa: BLE001  the next pass goes on where this one failed
-                log.failure("writing the outcome of completed jobs failed and will be tried again", error)
+            except Exception as error:  # noqa: BLE001  the next pass continues
+                log.failure("recording outcomes failed and will be retried", error)
             await self._wait()
 
     async def _wait(self) -> None:
@@ -52,7 +52,10 @@ Prune = Callable[[int, bool], Awaitable[dict[str, int]]]
 
 
 class Retention:
-    """`kept_jobs(since_ms)` are the jobs that are live or ended since; `prune(before_ms, dry_run)` empties the rest."""
+    """Removes output of jobs that ended long ago, and files that no remaining job refers to.
+
+    `kept_jobs(since_ms)`: jobs that are live or ended since. `prune(before_ms, dry_run)`: remove output of the others.
+    """
 
     def __init__(
         self,
@@ -78,13 +81,13 @@ class Retention:
         return {**removed, "files": swept.count, "bytes": swept.size}
 
     async def run_every(self, seconds: float) -> None:
-        """Collect again and again; a failure is told and tried again."""
+        """Apply retention periodically. Failures are logged and retried."""
         while seconds > 0:
             await self._clock.sleep(seconds)
             try:
-                log.info("retention was applied", **await self.apply(False))
+                log.info("retention applied", **await self.apply(False))
             except Exception as error:  # noqa: BLE001  retention must not end the server
-                log.failure("retention failed and will be tried again", error)
+                log.failure("retention failed and will be retried", error)
 
     async def _referenced_keys(self, since_ms: int) -> set[str]:
         keys: set[str] = set()

@@ -1,4 +1,4 @@
-"""The state directory: who owns it, its secrets, and where its server is."""
+"""The state directory: its lock, secrets and address file, and the ports of the server."""
 
 import fcntl
 import json
@@ -17,18 +17,18 @@ from anygpu.server.process.listeners import bind
 
 KEY_BYTES = 32
 BIND_RETRY_S = 5.0
-# Below the range the kernel gives to outgoing connections: nobody takes it while the server restarts.
+# Below the range of outgoing connections, so that no other program takes the port while the server restarts.
 AGENT_PORTS = range(20_000, 30_000)
 
 
 class StateInUse(AnygpuError):
-    """Another server owns this state directory. Use that one, stop it, or choose another directory."""
+    """Another server uses this state directory. Use that server, stop it, or choose another directory."""
 
     code = "state_in_use"
 
 
 class AddressInUse(AnygpuError):
-    """The port is taken. Choose another with `server.port`, or 0 for a free one."""
+    """The port is in use. Choose another with `server.port`, or 0 for a free one."""
 
     code = "address_in_use"
 
@@ -43,7 +43,7 @@ def prepare_directory(state: Path) -> None:
 
 @contextmanager
 def lock_state(state: Path) -> Iterator[None]:
-    """Holds the lock that says one process owns this state. The kernel gives it back if we die."""
+    """Hold the lock of the state directory. The kernel releases it when the process dies."""
     with (state / "server.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,30 +53,33 @@ def lock_state(state: Path) -> Iterator[None]:
 
 
 def leader_name(state: Path, *, alone: bool) -> str:
-    """The name a server leads under. Who owns the state alone need not wait until its predecessor's lease runs out."""
+    """The name under which a server holds the control lease.
+
+    `alone`: no other server uses the state, so a restarted one takes over the lease of its predecessor at once.
+    """
     return f"{socket.gethostname()}-{state if alone else f'{os.getpid()}-{secrets.token_hex(4)}'}"
 
 
 def _in_use_error(state: Path) -> StateInUse:
-    told = read_address(state)
-    if not told:
+    address = read_address(state)
+    if not address:
         return StateInUse(f"another server is starting or stopping in {state}", hint="Try again in a moment.")
-    pid, url = told.get("pid"), told.get("url")
+    pid, url = address.get("pid"), address.get("url")
     hint = f"Use it, stop it (`kill {pid}`), or choose another directory with ANYGPU_STATE."
-    return StateInUse(f"a server (process {pid}) at {url} owns {state}", hint=hint, pid=pid, url=url)
+    return StateInUse(f"a server (process {pid}) at {url} uses {state}", hint=hint, pid=pid, url=url)
 
 
 def read_address(state: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads((state / "server.json").read_text())
+        address: dict[str, Any] = json.loads((state / "server.json").read_text())
     except (OSError, ValueError):
         return {}
-    return told
+    return address
 
 
 @contextmanager
 def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
-    """`server.json` says where we are, for as long as we are there."""
+    """Keep the server's address in `server.json` while it runs."""
     path = state / "server.json"
     _write_atomic(path, json.dumps(address).encode())
     try:
@@ -89,7 +92,7 @@ def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
 def load_or_create_secret(
     path: Path, make: Callable[[], bytes] = lambda: secrets.token_bytes(KEY_BYTES)
 ) -> bytes:
-    """What the file holds; made at first use, mode 0600. Of two processes that make it, one wins for both."""
+    """Read a secret file; create it with mode 0600 at the first use. Concurrent processes get the same secret."""
     if not path.exists():
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         _write_atomic(draft, make())
@@ -111,7 +114,7 @@ def bind_api(host: str, port: int) -> socket.socket:
 
 
 def bind_agents(state: Path, host: str, port: int) -> socket.socket:
-    """Agents outlive the server, so a restarted one must be where it was."""
+    """Bind the agent listener to its previous port, because running agents outlive a restart of the server."""
     if port:
         return _bind_with_retry(host, port)
     remembered = state / "agent_port"
@@ -119,7 +122,9 @@ def bind_agents(state: Path, host: str, port: int) -> socket.socket:
         try:
             return _bind_with_retry(host, int(remembered.read_text()))
         except (AddressInUse, ValueError) as error:
-            log.warning("running agents will not find this server: their port is taken", reason=str(error))
+            log.warning(
+                "running agents cannot reach this server: its previous port is in use", reason=str(error)
+            )
     bound = _bind_free_port(host)
     _write_atomic(remembered, str(bound.getsockname()[1]).encode())
     return bound
@@ -151,7 +156,7 @@ def _require_private(path: Path) -> None:
 
 
 def _write_atomic(path: Path, data: bytes) -> None:
-    """Whole or not at all, and never readable by others, not even for a moment."""
+    """Write the whole file or nothing, never readable by other users."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)

@@ -11,19 +11,17 @@ from anygpu.tenancy.auth import LOGIN_LINK_S, SESSION_S
 
 router = api_router(tag="login")
 
-INDEX = ApiIndex(
-    jobs="/api/v1/training",
-    machines="/api/v1/machines",
-    gpus="/api/v1/monitoring/gpu",
-    who="/api/v1/whoami",
-    api="/api/v1/openapi.json",
-)
-
 
 @router.get("/", response_description="Paths.")
 async def get_index(caller: CallerDep) -> ApiIndex:
     """List the paths to open in a browser. A login link leads here."""
-    return INDEX
+    return ApiIndex(
+        jobs="/api/v1/training",
+        machines="/api/v1/machines",
+        gpus="/api/v1/monitoring/gpu",
+        who="/api/v1/whoami",
+        api="/api/v1/openapi.json",
+    )
 
 
 @router.get("/api/v1/whoami", response_description="The caller.")

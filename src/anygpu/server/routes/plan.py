@@ -47,10 +47,10 @@ async def plan_job(
     `limit`: length of the short list and of the list of offers; 0 lists every offer.
     """
     body = await read_object(request)
-    asked = parse_body(PlanRequest, body) if "spec" in body else PlanRequest(spec=body)
-    spec = await parse_spec(services, caller, asked.spec, None)
+    request_body = parse_body(PlanRequest, body) if "spec" in body else PlanRequest(spec=body)
+    spec = await parse_spec(services, caller, request_body.spec, None)
     plan = await services.planner.plan(
-        spec, caller.scope.organisation, asked.files or {}, most=limit or None, short=limit
+        spec, caller.scope.organisation, request_body.files or {}, limit=limit or None, short=limit
     )
     return JsonResponse(plan)
 
