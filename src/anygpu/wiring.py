@@ -34,7 +34,7 @@ from anygpu.server.live.stream import StreamSources
 from anygpu.server.process import listeners as http_listeners
 from anygpu.server.process import log, state
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
-from anygpu.server.process.listeners import HttpListener, local_url
+from anygpu.server.process.listeners import UvicornListener, local_url
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
@@ -211,17 +211,17 @@ async def _start_listeners(
 ) -> None:
     grace_s = settings.server.shutdown_grace_s
     listeners = [
-        HttpListener(
+        UvicornListener(
             with_access_checks(build_api(services), services, _rules(settings)), api_socket, grace_s=grace_s
         ),
-        HttpListener(build_agent_app(services), agent_socket, grace_s=grace_s),
+        UvicornListener(build_agent_app(services), agent_socket, grace_s=grace_s),
     ]
     stack.push_async_callback(_stop_together, listeners)
     for listener in listeners:
         await listener.start()
 
 
-async def _stop_together(listeners: list[HttpListener]) -> None:
+async def _stop_together(listeners: list[UvicornListener]) -> None:
     await asyncio.gather(*(listener.stop() for listener in listeners))
 
 

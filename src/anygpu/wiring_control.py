@@ -15,7 +15,7 @@ from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
 from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
 from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
-from anygpu.server.jobs.planning import CatalogOffers
+from anygpu.server.jobs.planning import CatalogCandidates
 from anygpu.server.process import log
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
 from anygpu.settings import InvalidSettings, QueueSettings, Settings, config_path
@@ -76,9 +76,9 @@ def supervisor(
     )
 
 
-def market(settings: Settings) -> CatalogOffers:
+def market(settings: Settings) -> CatalogCandidates:
     wanted = settings.catalog
-    return CatalogOffers(
+    return CatalogCandidates(
         CatalogLayers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
         CatalogPolicy.from_settings(
             discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices

@@ -64,7 +64,7 @@ class BackendKindList(ApiModel):
 
 
 class RotationReport(ApiModel):
-    """How many credentials and secrets were encrypted again, and how many could not be decrypted."""
+    """Counts of credentials and secrets that were encrypted again, and that could not be decrypted."""
 
     sealed: int = Field(examples=[3])
     unopenable: int = Field(examples=[0])

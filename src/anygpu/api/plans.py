@@ -126,7 +126,7 @@ class JobPlanDetails(ApiModel):
     actual: ActualResult | None
 
 
-class PredictionErrors(ApiModel):
+class ErrorSummary(ApiModel):
     """Errors of predictions as shares of the actual value. `held` counts intervals that contained it."""
 
     jobs: int = Field(examples=[12])
@@ -142,8 +142,8 @@ class BasisAccuracy(ApiModel):
     """Accuracy of the predictions that rest on one basis."""
 
     jobs: int = Field(examples=[12])
-    time: PredictionErrors | None
-    cost: PredictionErrors | None = Field(examples=[None])
+    time: ErrorSummary | None
+    cost: ErrorSummary | None = Field(examples=[None])
 
 
 class StageAccuracy(BasisAccuracy):

@@ -38,7 +38,7 @@ class TelemetrySamples(ApiModel):
 
 
 class RetentionReport(ApiModel):
-    """How much retention removed, or would remove with `dry_run`."""
+    """Amounts that retention removed, or would remove with `dry_run`."""
 
     dry_run: bool = Field(examples=[True])
     jobs: int = Field(examples=[3])

@@ -21,7 +21,7 @@ SESSION_S = 7 * 86400.0
 
 
 class Role(StrEnum):
-    """What a token allows. Each role includes the roles after it."""
+    """Permissions of a token. Each role includes the roles after it."""
 
     OPERATOR = "operator"  # the server: tokens of every organisation, retention, metrics
     ADMIN = "admin"  # the organisation's tokens

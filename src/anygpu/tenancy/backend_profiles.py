@@ -214,7 +214,7 @@ REMOVAL_HINTS = {
 
 
 def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Profile | None) -> None:
-    """Only the operator may use the server's own credentials or choose the address it calls."""
+    """Refuse the server's own credentials and a chosen endpoint to everyone but the operator."""
     if caller.role.includes(Role.OPERATOR):
         return
     if kind.ambient(given.options):

@@ -69,10 +69,10 @@ def _problem(model: type[ApiModel], error: Any) -> Problem:
     if error["type"] == "missing":
         return Problem(place, None, "is required", source="body")
     message = error["msg"].replace("Input should", "should")
-    return Problem(place, _shortened(error["input"]), message[:1].lower() + message[1:], source="body")
+    return Problem(place, _shorten(error["input"]), message[:1].lower() + message[1:], source="body")
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Nothing of a mapping is repeated: it may hold credentials."""
     if isinstance(value, dict | list):
         return None

@@ -38,7 +38,7 @@ class _CatalogSnapshot:
     by_excluded: "dict[frozenset[str], CandidateSet]" = field(default_factory=dict)
 
 
-class CatalogOffers:
+class CatalogCandidates:
     """Offers of the clouds in which the organisation has no backend. Read again when a catalog file changes."""
 
     def __init__(
@@ -135,15 +135,15 @@ class JobPlanner:
     def __init__(
         self,
         backends: Backends,
-        quotes: OfferCache,
-        catalog: CatalogOffers,
+        offer_cache: OfferCache,
+        catalog: CatalogCandidates,
         analyses: AnalysisReader,
-        remembers: ReadPastRuns,
+        past_runs: ReadPastRuns,
         clock: Clock,
         conditions_at: ConditionsAt,
     ) -> None:
-        self._backends, self._quotes, self._catalog = backends, quotes, catalog
-        self._analyses, self._remembers, self._clock = analyses, remembers, clock
+        self._backends, self._offer_cache, self._catalog = backends, offer_cache, catalog
+        self._analyses, self._past_runs, self._clock = analyses, past_runs, clock
         self._conditions_at = conditions_at
 
     async def plan(
@@ -153,7 +153,7 @@ class JobPlanner:
         from anygpu.plan.predict.history import past_durations
 
         analysis = await self._analyse(spec, organisation, files)
-        duration = past_durations(spec, analysis, await self._remembers(spec, organisation))
+        duration = past_durations(spec, analysis, await self._past_runs(spec, organisation))
         own = await self._configured_candidates(spec, organisation)
         kinds = frozenset(entry.kind for entry in self._backends.entries(organisation))
         candidates = (await self._catalog.candidates(kinds)).extend(own)
@@ -174,7 +174,7 @@ class JobPlanner:
         return await self._analyses(spec, organisation)
 
     async def _configured_candidates(self, spec: JobSpec, organisation: str) -> "list[Candidate]":
-        offers = await self._quotes.offers(spec.resources)
+        offers = await self._offer_cache.offers(spec.resources)
         visible = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
         return [
             as_candidate(self._with_own_price(each), self._conditions_at(each.backend)) for each in visible

@@ -29,7 +29,7 @@ MessageBatch = list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCursor:
+class StreamPosition:
     """Position of a client: the last event it has, and how much of which attempt's log and metrics."""
 
     after: int = 0
@@ -40,7 +40,10 @@ class StreamCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSources:
-    """What followers read. `poll_s`: polling interval when other processes write to the database too."""
+    """The stores and the hub that followers read.
+
+    `poll_s`: polling interval when other processes write to the database too.
+    """
 
     journal: Journal
     reports: Reports
@@ -72,7 +75,7 @@ def follow_job(
     sources: StreamSources,
     scope: Scope,
     view: JobView,
-    cursor: StreamCursor,
+    cursor: StreamPosition,
     include: frozenset[str] = ALL_KINDS,
 ) -> AsyncGenerator[MessageBatch, None]:
     """Yield events, logs, metrics and progress of a job until it has ended and everything is delivered."""
@@ -154,7 +157,7 @@ class _JobFollower:
         sources: StreamSources,
         scope: Scope,
         view: JobView,
-        cursor: StreamCursor,
+        cursor: StreamPosition,
         include: frozenset[str],
     ) -> None:
         self._sources, self._scope, self._view, self._include = sources, scope, view, include

@@ -17,7 +17,7 @@ KEEP_ALIVE_S = 75
 MESSAGE_BYTES = 64 * 1024  # clients of streams send nothing
 
 
-class HttpListener(uvicorn.Server):
+class UvicornListener(uvicorn.Server):
     """uvicorn without its signal handling, because one process runs two listeners and stops them itself."""
 
     def __init__(self, app: ASGIApp, bound: socket.socket, *, grace_s: float) -> None:

@@ -59,7 +59,7 @@ def _render_running(view: JobView) -> RunningJob:
 
 
 async def _list_slots(services: Services, scope: Scope) -> list[BackendSlot | UnavailableSlot]:
-    """What each backend offers to a job without requirements."""
+    """List what each backend offers to a job without requirements."""
     slots: list[BackendSlot | UnavailableSlot] = []
     for backend in (entry.backend for entry in services.backends.entries(scope.organisation)):
         try:

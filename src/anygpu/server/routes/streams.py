@@ -16,7 +16,7 @@ from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.resolve import resolve_job
 from anygpu.server.live.sockets import encode_frames
-from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamCursor, follow_job, follow_project
+from anygpu.server.live.stream import ALL_KINDS, MessageBatch, StreamPosition, follow_job, follow_project
 from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, ServicesDep
 
@@ -68,7 +68,7 @@ async def stream_job(
     """Stream events, logs, metrics and progress after the cursor, then new ones, until the job has ended."""
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
-    cursor = StreamCursor(after=after, attempt=attempt, log=log, point=point)
+    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
     return _ndjson(follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include)))
 
 
@@ -86,7 +86,7 @@ async def stream_job_socket(
 ) -> None:
     services.stream_sources.hub.require_capacity()
     view = await resolve_job(services.journal, caller.scope, ref)
-    cursor = StreamCursor(after=after, attempt=attempt, log=log, point=point)
+    cursor = StreamPosition(after=after, attempt=attempt, log=log, point=point)
     await _send_to_socket(
         socket, follow_job(services.stream_sources, caller.scope, view, cursor, parse_include(include))
     )

@@ -15,7 +15,7 @@ from anygpu.events.view import JobView
 from anygpu.server.live import hub as hub_module
 from anygpu.server.live import stream as stream_module
 from anygpu.server.live.hub import ChangeSignal, Hub
-from anygpu.server.live.stream import MessageBatch, StreamCursor, StreamSources, follow_job, follow_project
+from anygpu.server.live.stream import MessageBatch, StreamPosition, StreamSources, follow_job, follow_project
 from anygpu.store.reports import MetricPoint, ReportBatch
 from anygpu.testing.memory.journal import MemoryJournal
 from anygpu.testing.memory.reports import MemoryReports
@@ -60,7 +60,7 @@ class World:
     async def view(self, job_id: str) -> JobView:
         return await self.journal.view(LAB, job_id)
 
-    async def follow(self, job_id: str, cursor: StreamCursor = StreamCursor()) -> "Following":  # noqa: B008
+    async def follow(self, job_id: str, cursor: StreamPosition = StreamPosition()) -> "Following":  # noqa: B008
         return Following(follow_job(self.sources, LAB, await self.view(job_id), cursor))
 
 
@@ -153,7 +153,7 @@ async def test_a_client_that_reconnects_at_random_sees_everything_once(world: Wo
     job_id = await world.submit()
     writing = asyncio.create_task(_a_life(world, job_id, chance))
     seen: list[Message] = []
-    cursor = StreamCursor()
+    cursor = StreamPosition()
     while not seen or seen[-1]["kind"] != "end":
         following = await world.follow(job_id, cursor)
         for _ in range(chance.randint(1, 12)):
@@ -201,7 +201,7 @@ async def _a_life(world: World, job_id: str, chance: random.Random) -> Written:
     return written
 
 
-def _advanced(cursor: StreamCursor, message: Message) -> StreamCursor:
+def _advanced(cursor: StreamPosition, message: Message) -> StreamPosition:
     if message["kind"] == "event":
         return replace(cursor, after=message["after"])
     if message["kind"] not in ("log", "metrics"):
@@ -230,7 +230,7 @@ async def test_events_of_another_process_are_found_by_looking(world: World) -> N
     sources = replace(world.sources, hub=hub, poll_s=0.01)
     job_id = await world.submit(1)
     project = Following(follow_project(sources, LAB, 0))
-    job = Following(follow_job(sources, LAB, await world.view(job_id), StreamCursor()))
+    job = Following(follow_job(sources, LAB, await world.view(job_id), StreamPosition()))
     assert (await project.next("event"))["after"] == (await job.next("event"))["after"] == 1
     await world.happens(job_id, *jobs.attempt_training())
     await world.reports(job_id, 1, b"from afar")
