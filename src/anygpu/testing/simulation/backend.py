@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from anygpu.backends.contract import Interval, Launch, Leftover, Observation, State
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Billing, Handle, Offer
 from anygpu.spec.sections import Resources
+from anygpu.testing.simulation.crashes import CallKind
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.provider import SimMachine, SimProvider, provider_time_ms
 
@@ -17,6 +19,14 @@ BROKEN = Failure(code="ssh", message="SSH refused five times", blame=Blame.LAUNC
 
 class SimBackend:
     """A backend that rents from a `SimProvider` and lists its machines."""
+
+    call_kinds: ClassVar[Mapping[str, CallKind]] = {
+        "launch": "act",
+        "terminate": "act",
+        "offers": "call",
+        "probe": "call",
+        "inventory": "call",
+    }
 
     def __init__(
         self,
@@ -81,7 +91,7 @@ class SimBackend:
     def _create_late(self, launch: Launch) -> None:
         self._provider.pending_launches -= 1
         with contextlib.suppress(NoCapacity, NoQuota):
-            self._provider.create(launch, look=False)
+            self._provider.create(launch, check_first=False)
 
     async def probe(self, handle: Handle) -> Observation:
         await self._send_request()
@@ -126,6 +136,8 @@ class SimBackend:
 class SimHostBackend(SimBackend):
     """A backend of the user's own host, where the reports of a dead agent remain readable."""
 
+    call_kinds: ClassVar[Mapping[str, CallKind]] = {**SimBackend.call_kinds, "deliver": "act"}
+
     async def deliver(self, handle: Handle) -> None:
         await self._send_request()
         for machine in self._provider.machines_named(handle.name):
@@ -137,6 +149,13 @@ class SimHostBackend(SimBackend):
 
 class SimCloudBackend(SimBackend):
     """A backend that charges. It has a meter, and machines may leave addresses behind."""
+
+    call_kinds: ClassVar[Mapping[str, CallKind]] = {
+        **SimBackend.call_kinds,
+        "leftovers": "call",
+        "remove": "act",
+        "metered_microusd": "call",
+    }
 
     meter_factor = 1.0  # other than 1.0 simulates a wrong meter
 

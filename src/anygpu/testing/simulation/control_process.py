@@ -19,6 +19,7 @@ from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.uploads import Plans, Uploads
 from anygpu.store.journal import Journal
 from anygpu.store.reports import Reports
+from anygpu.testing.simulation.backend import SimBackend
 from anygpu.testing.simulation.crashes import ProcessLife, crashable
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualClock, VirtualLoop
@@ -36,7 +37,7 @@ class SharedServices:
     journal: Callable[[str], Journal]
     evidence: Callable[[], Reports]
     blobs: Blobs
-    backends: Mapping[str, Backend]
+    backends: Mapping[str, SimBackend]
     policy: ControlPolicy
     seed: str
     report: Callable[[str, str, Exception], None]
@@ -52,23 +53,10 @@ class ControlProcess:
         self.journal = crashable(
             shared.journal(life.name), life, submit="write", transact="write", acquire="write", live="read"
         )
-        self._evidence = crashable(shared.evidence(), life, ingest="write", beat="write")
+        self._evidence = crashable(shared.evidence(), life, ingest="write", record_heartbeat="write")
         self._blobs = crashable(shared.blobs, life, put="write", delete="write", sign="call")
-        self._backends = {
-            name: crashable(
-                backend,
-                life,
-                launch="act",
-                terminate="act",
-                offers="call",
-                probe="call",
-                inventory="call",
-                deliver="act",
-                leftovers="call",
-                remove="act",
-                metered_microusd="call",
-            )
-            for name, backend in shared.backends.items()
+        self._backends: dict[str, Backend] = {
+            name: crashable(backend, life, **backend.call_kinds) for name, backend in shared.backends.items()
         }
         self._clock = crashable(shared.clock, life, sleep="call")
         self._randomness = SeededRandomness(f"{shared.seed}:{life.name}")

@@ -123,6 +123,8 @@ class _Proxy:
 def crashable(inner: T, life: ProcessLife, **kinds: CallKind) -> T:
     """Wrap an object so that its calls crash and stall with the process. `kinds` gives the kind of each method."""
     outer = _Proxy()
+    if unknown := kinds.keys() - set(dir(inner)):
+        raise ValueError(f"{type(inner).__name__} has no {', '.join(sorted(unknown))}")
     for name in (name for name in dir(inner) if not name.startswith("_")):
         verb = getattr(inner, name)
         setattr(outer, name, _wrap(verb, life, kinds.get(name, "read")))
@@ -135,10 +137,10 @@ def _wrap(verb: Any, life: ProcessLife, kind: CallKind) -> Any:
     if not inspect.iscoroutinefunction(verb):
         return verb
 
-    async def gated(*args: Any, **options: Any) -> Any:
+    async def call_through_life(*args: Any, **options: Any) -> Any:
         return await life.call(kind, lambda: verb(*args, **options))
 
-    return gated
+    return call_through_life
 
 
 async def _stream(pieces: AsyncIterator[T], life: ProcessLife) -> AsyncIterator[T]:
