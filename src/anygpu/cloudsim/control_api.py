@@ -62,12 +62,12 @@ class _ControlApi:
         return JSONResponse([asdict(fault) for fault in self._cloud.faults.active()])
 
     async def add_fault(self, request: Request) -> Response:
-        wanted = await _json_body(request)
+        fields = await _json_body(request)
         try:
-            fault = InjectedFault(**{**wanted, "kind": FaultKind(wanted.get("kind", ""))})
+            fault = InjectedFault(**{**fields, "kind": FaultKind(fields.get("kind", ""))})
         except (TypeError, ValueError) as error:
-            known = ", ".join(FaultKind)
-            raise HTTPException(422, f"{error}. The kinds of fault: {known}.") from error
+            kinds = ", ".join(FaultKind)
+            raise HTTPException(422, f"{error}. The kinds of fault: {kinds}.") from error
         return JSONResponse({"id": self._cloud.faults.add(fault)}, status_code=201)
 
     async def clear_faults(self, request: Request) -> Response:

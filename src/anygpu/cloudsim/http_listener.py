@@ -17,7 +17,7 @@ BACKLOG = 512
 KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that none is closed during a request
 
 
-class HttpListener:
+class LoopbackListener:
     """Serves one application on several addresses. The application distinguishes them by `scope["server"]`."""
 
     def __init__(self, app: ASGIApp) -> None:

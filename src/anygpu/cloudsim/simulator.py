@@ -14,7 +14,7 @@ from anygpu.cloudsim.billing import BillingEntry
 from anygpu.cloudsim.clock import SimClock
 from anygpu.cloudsim.cloud import CapacityLimits, Cloud
 from anygpu.cloudsim.faults import FaultKind, InjectedFault
-from anygpu.cloudsim.http_listener import HttpListener, ResponseDropper, route_by_prefix
+from anygpu.cloudsim.http_listener import LoopbackListener, ResponseDropper, route_by_prefix
 from anygpu.cloudsim.instance import Instance, MachineRuntime
 from anygpu.cloudsim.lifecycle import CloudTiming
 from anygpu.cloudsim.machine.directory import METADATA_PORT, MachineHost
@@ -74,10 +74,10 @@ class CloudSim:
         self.apis = load_apis()
         self._host = self._prepare_host()
         self._metadata = SimMetadataService(self.cloud)
-        self._metadata_listener = HttpListener(self._metadata.app())
+        self._metadata_listener = LoopbackListener(self._metadata.app())
         apps = {name: dialect.app(self.cloud) for name, dialect in self.apis.items()}
         apps["sim"] = control_api.app(self.cloud)
-        self._listener = HttpListener(
+        self._listener = LoopbackListener(
             ResponseDropper(
                 route_by_prefix(apps), self.cloud, lambda scope: self._listener.drop_connection(scope)
             )

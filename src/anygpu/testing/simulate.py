@@ -1,6 +1,6 @@
 """Run simulated histories: `python -m anygpu.testing.simulate --histories 10000`.
 
-A failing seed is printed with what it violated; `--replay SEED` tells its whole story.
+A failing seed is printed with the invariants it violated; `--replay SEED` prints its whole trace.
 """
 
 import argparse
@@ -41,18 +41,20 @@ class History:
         return bool(self.violations or self.problems)
 
     def __str__(self) -> str:
-        told = [str(violation) for violation in self.violations] + [f"unexpected: {p}" for p in self.problems]
-        return f"seed {self.seed} ({self.trace_hash}): " + ("; ".join(told[:5]) or "held")
+        failures = [str(violation) for violation in self.violations] + [
+            f"unexpected: {p}" for p in self.problems
+        ]
+        return f"seed {self.seed} ({self.trace_hash}): " + ("; ".join(failures[:5]) or "held")
 
 
 def play(scenario: Scenario, store: Store = "memory") -> History:
     """Run one history and check the invariants."""
     loop = VirtualLoop()
     world = SimWorld(scenario, loop, store)
-    found: list[Violation] = []
+    broken: list[Violation] = []
     try:
         loop.run_until_complete(world.run())
-        found = loop.run_until_complete(violations(world))
+        broken = loop.run_until_complete(violations(world))
     except Deadlock as error:
         world.problems.append(str(error))
     problems, lasted_s, steps = tuple(world.problems), loop.time(), loop.steps
@@ -60,7 +62,7 @@ def play(scenario: Scenario, store: Store = "memory") -> History:
     loop.finish()
     return History(
         seed=scenario.seed,
-        violations=tuple(found),
+        violations=tuple(broken),
         problems=problems,
         faults=world.faults.counts,
         trace_hash=world.trace_hash(),
@@ -119,10 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m anygpu.testing.simulate", description=__doc__)
-    parser.add_argument("--histories", type=int, default=1000, help="how many (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
+    parser.add_argument("--histories", type=int, default=1000, help="number of histories (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--journal", choices=("memory", "sql"), default="memory")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="tell the story of one seed")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print the trace of one seed")
     return parser.parse_args(arguments)
 
 
@@ -137,8 +139,8 @@ def _replay(seed: int, store: Store) -> int:
 def _print_summary(summary: HistoriesSummary, took_s: float) -> None:
     for fault in Fault:
         _print(f"{summary.faults[fault]:8d}  {fault}")
-    _print(f"{summary.preemptions:8d}  made room for another job")
-    _print(f"{summary.migrations:8d}  left for a cheaper or better place")
+    _print(f"{summary.preemptions:8d}  preempted for another job")
+    _print(f"{summary.migrations:8d}  migrated to a cheaper or better offer")
     each_ms = took_s / max(1, summary.histories) * 1000
     _print(
         f"{summary.histories} histories, {len(summary.failed)} failed; {took_s:.1f} s, {each_ms:.1f} ms each"

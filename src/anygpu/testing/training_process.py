@@ -33,17 +33,17 @@ class TrainingProcess:
     def run_until(self, output: Path, step: int, *, resume: bool = False) -> int:
         """Kill the process as soon as it reports this step; return the last reported step."""
         process = self._start(output, resume)
-        seen = 0
-        for seen, _ in _steps(process):
-            if seen >= step:
+        last_step = 0
+        for last_step, _ in _steps(process):
+            if last_step >= step:
                 break
         else:
             self._check(process, output)
-            raise AssertionError(f"the training ended at step {seen}, before {step}")
+            raise AssertionError(f"the training ended at step {last_step}, before {step}")
         process.send_signal(signal.SIGKILL)
         process.wait()
         _close(process)  # data loaders may keep the pipe open for some seconds
-        return seen
+        return last_step
 
     def _start(self, output: Path, resume: bool) -> "subprocess.Popen[bytes]":
         command = [self.python, "-m", "anygpu.trainers", self.trainer, json.dumps(dict(self.settings))]
@@ -59,8 +59,8 @@ class TrainingProcess:
         code = process.wait()
         _close(process)
         if code:
-            said = (output / "stderr.txt").read_text(errors="replace")[-3000:]
-            raise AssertionError(f"{self.trainer} exited with {code}: {said}")
+            stderr = (output / "stderr.txt").read_text(errors="replace")[-3000:]
+            raise AssertionError(f"{self.trainer} exited with {code}: {stderr}")
 
 
 def _steps(process: "subprocess.Popen[bytes]") -> Iterator[tuple[int, dict[str, Any]]]:

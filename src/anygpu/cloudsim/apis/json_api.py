@@ -52,10 +52,10 @@ class JsonApi:
             names = (operation, f"{verb} {path}")
             try:
                 self.cloud.authorize(self.vendor, *names, credential=self.credential(request))
-                found = await handler(request)
+                answer_data = await handler(request)
             except CloudError as refusal:
                 return self.error_response(refusal)
-            return found if isinstance(found, Response) else JSONResponse(found)
+            return answer_data if isinstance(answer_data, Response) else JSONResponse(answer_data)
 
         return Route(path, answer, methods=[verb])
 
@@ -63,17 +63,17 @@ class JsonApi:
 async def json_body(request: Request) -> dict[str, Any]:
     """Read the JSON object in the request body."""
     try:
-        found = json.loads(await request.body() or b"{}")
+        body = json.loads(await request.body() or b"{}")
     except ValueError as error:
         raise CloudError(ErrorReason.INVALID, f"The body is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise CloudError(ErrorReason.INVALID, "The body must be a JSON object.")
-    return found
+    return body
 
 
-def required_text(given: Mapping[str, Any], name: str) -> str:
+def required_text(body: Mapping[str, Any], name: str) -> str:
     """Return a required text field."""
-    value = given.get(name)
+    value = body.get(name)
     if not isinstance(value, str) or not value:
         raise CloudError(ErrorReason.INVALID, f"{name} is required", subject=name)
     return value

@@ -148,10 +148,10 @@ class SimulatedLambda:
         ids = (await json_body(request)).get("instance_ids")
         if not isinstance(ids, list) or not ids:
             raise CloudError(ErrorReason.INVALID, "instance_ids must name at least one instance.")
-        found = [self._find(id) for id in ids]  # check all ids before terminating any
-        for instance in found:
+        instances = [self._find(id) for id in ids]  # check all ids before terminating any
+        for instance in instances:
             self._cloud.terminate(instance)
-        return {"data": {"terminated_instances": [_instance_json(each) for each in found]}}
+        return {"data": {"terminated_instances": [_instance_json(each) for each in instances]}}
 
     async def keys(self, _: Request) -> Any:
         return {"data": [_key_json(key) for key in self._cloud.keys.all(VENDOR)]}
@@ -215,7 +215,7 @@ def _order(body: Mapping[str, Any], key: LoginKey) -> InstanceOrder:
 
 
 def _instance_json(instance: Instance) -> dict[str, Any]:
-    found = {
+    fields = {
         "id": instance.id,
         "name": instance.name or None,
         "status": _status(instance),
@@ -227,7 +227,7 @@ def _instance_json(instance: Instance) -> dict[str, Any]:
         "is_reserved": False,
         "tags": [{"key": key, "value": value} for key, value in instance.tags.items()],
     }
-    return {**found, "ip": instance.address} if instance.running_at_ms is not None else found
+    return {**fields, "ip": instance.address} if instance.running_at_ms is not None else fields
 
 
 def _status(instance: Instance) -> str:

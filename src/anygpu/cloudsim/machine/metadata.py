@@ -57,8 +57,8 @@ class SimMetadataService:
         if request.headers.get("x-aws-ec2-metadata-token") != _token(instance):
             return self._text_response("401 - Unauthorized", 401)
         facts = _aws_values(instance)
-        said = facts.get(request.path_params["path"].rstrip("/"))
-        return self._text_response("404 - Not Found", 404) if said is None else self._text_response(said())
+        value = facts.get(request.path_params["path"].rstrip("/"))
+        return self._text_response("404 - Not Found", 404) if value is None else self._text_response(value())
 
     async def google(self, request: Request) -> Response:
         instance = self._caller(request)
@@ -68,10 +68,10 @@ class SimMetadataService:
             return self._text_response(instance.id)
         if request.query_params.get("wait_for_change") == "true":
             await self._wait_for_change(instance, request.query_params)
-        taken = instance.notice_at_ms is not None
-        said = self._text_response("TRUE" if taken else "FALSE")
-        said.headers["etag"] = _etag(instance)
-        return said
+        preempted = instance.notice_at_ms is not None
+        response = self._text_response("TRUE" if preempted else "FALSE")
+        response.headers["etag"] = _etag(instance)
+        return response
 
     async def azure_name(self, request: Request) -> Response:
         return self._text_response(self._caller(request).id)
@@ -98,12 +98,12 @@ class SimMetadataService:
         self._cloud.lifecycle.cancel_shutdown(self._caller(request))
         return self._text_response("")
 
-    async def _wait_for_change(self, instance: Instance, asked: Mapping[str, str]) -> None:
+    async def _wait_for_change(self, instance: Instance, query: Mapping[str, str]) -> None:
         """Return when the value differs from the one the caller has seen, or after the requested timeout."""
-        seen = asked.get("last_etag") or _etag(instance)
-        looks = min(float(asked.get("timeout_sec") or MAX_WAIT_S), MAX_WAIT_S) / POLL_INTERVAL_S
-        for _ in range(round(looks)):
-            if _etag(instance) != seen:
+        last_etag = query.get("last_etag") or _etag(instance)
+        polls = min(float(query.get("timeout_sec") or MAX_WAIT_S), MAX_WAIT_S) / POLL_INTERVAL_S
+        for _ in range(round(polls)):
+            if _etag(instance) != last_etag:
                 return
             await asyncio.sleep(POLL_INTERVAL_S)
 
@@ -129,10 +129,10 @@ def _aws_values(instance: Instance) -> Mapping[str, Callable[[], str]]:
         "instance-life-cycle": lambda: "spot" if instance.order.spot else "on-demand",
     }
     if instance.notice_at_ms is not None and instance.preempt_at_ms is not None:
-        at, told = _iso(instance.preempt_at_ms), _iso(instance.notice_at_ms)
+        at, notice = _iso(instance.preempt_at_ms), _iso(instance.notice_at_ms)
         facts["spot/instance-action"] = lambda: f'{{"action": "terminate", "time": "{at}"}}'
         facts["spot/termination-time"] = lambda: at
-        facts[REBALANCE_AT] = lambda: f'{{"noticeTime": "{told}"}}'
+        facts[REBALANCE_AT] = lambda: f'{{"noticeTime": "{notice}"}}'
     return facts
 
 

@@ -142,8 +142,12 @@ async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport |
 
 
 def _sftp_server() -> str:
-    known = ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server", "/usr/libexec/openssh/sftp-server")
-    return next((path for path in known if Path(path).exists()), "internal-sftp")
+    candidates = (
+        "/usr/lib/openssh/sftp-server",
+        "/usr/libexec/sftp-server",
+        "/usr/libexec/openssh/sftp-server",
+    )
+    return next((path for path in candidates if Path(path).exists()), "internal-sftp")
 
 
 def _write_private(path: Path, text: str, mode: int) -> None:

@@ -60,14 +60,14 @@ async def exit_code(process: "subprocess.Popen[bytes]") -> int:
 
 def find_processes(machines: Iterable[Path]) -> dict[Path, list[int]]:
     """Find the running processes of machines, by the machine's directory."""
-    wanted = {str(machine): machine for machine in machines}
-    found: dict[Path, list[int]] = {}
+    by_path = {str(machine): machine for machine in machines}
+    processes: dict[Path, list[int]] = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
-            owner = _machine_of(entry, wanted)
-            if owner is not None:
-                found.setdefault(owner, []).append(int(entry.name))
-    return found
+            machine = _machine_of(entry, by_path)
+            if machine is not None:
+                processes.setdefault(machine, []).append(int(entry.name))
+    return processes
 
 
 def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
@@ -103,15 +103,15 @@ class ProcessReaper:
 
     async def _kill_round(self) -> None:
         """Scan once. A machine is done when the scan finds none of its processes; forks are found by the next scan."""
-        wanted = set(self._machines)
-        left = await asyncio.to_thread(_kill_found, wanted)
-        self._machines -= wanted - left
-        await asyncio.sleep(0.01 if left else 0)
+        machines = set(self._machines)
+        remaining = await asyncio.to_thread(_kill_found, machines)
+        self._machines -= machines - remaining
+        await asyncio.sleep(0.01 if remaining else 0)
 
 
 def _kill_found(machines: Iterable[Path]) -> set[Path]:
-    found = find_processes(machines)
-    for pid in (pid for pids in found.values() for pid in pids):
+    processes = find_processes(machines)
+    for pid in (pid for pids in processes.values() for pid in pids):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return set(found)
+    return set(processes)

@@ -32,10 +32,10 @@ class BlobsContract:
         before = await blobs.put("folder/a", b"hello")
         assert (before.key, before.size) == ("folder/a", 5)
         assert await blobs.get("folder/a") == b"hello"
-        found = await blobs.head("folder/a")
-        assert found is not None
-        assert (found.key, found.size) == ("folder/a", 5)
-        assert abs(found.modified_ms - before.modified_ms) <= 10_000
+        info = await blobs.head("folder/a")
+        assert info is not None
+        assert (info.key, info.size) == ("folder/a", 5)
+        assert abs(info.modified_ms - before.modified_ms) <= 10_000
 
     async def test_nothing_is_a_value_too(self, blobs: Blobs) -> None:
         await blobs.put("empty", b"")

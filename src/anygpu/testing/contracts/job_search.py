@@ -36,16 +36,16 @@ class JobSearchContract:
     async def test_pages_by_cursor_hold_every_job_once_while_jobs_arrive(self, journal: Journal) -> None:
         for number in range(25):
             await submit(journal, number, tags=["even"] if number % 2 == 0 else [])
-        seen: list[str] = []
+        ids: list[str] = []
         cursor = None
         for arrival in range(100, 200):
             page = await journal.find(LAB, JobQuery(tag="even", limit=3, cursor=cursor))
-            seen += [job.id for job in page.jobs]
+            ids += [job.id for job in page.jobs]
             cursor = page.next_cursor
             await submit(journal, arrival, tags=["even"])
             if cursor is None:
                 break
-        assert seen == [job_id(number) for number in range(24, -1, -2)]
+        assert ids == [job_id(number) for number in range(24, -1, -2)]
 
     async def test_the_last_page_has_no_next(self, journal: Journal) -> None:
         for number in range(4):

@@ -197,19 +197,19 @@ class JournalContract:
                 await append(journal, job, JobWaited(reason=f"turn {turn}"))
 
         async def follow() -> list[Recorded]:
-            seen: list[Recorded] = []
-            while len(seen) < last:
-                seen += await journal.events(LAB, after=len(seen), limit=7)
+            received: list[Recorded] = []
+            while len(received) < last:
+                received += await journal.events(LAB, after=len(received), limit=7)
                 await asyncio.sleep(0)
-            return seen
+            return received
 
         following = asyncio.create_task(follow())
         await asyncio.gather(*map(write, jobs))
-        seen = await asyncio.wait_for(following, timeout=30)
-        assert positions(seen) == list(range(1, last + 1))
+        received = await asyncio.wait_for(following, timeout=30)
+        assert positions(received) == list(range(1, last + 1))
         for job in jobs:
             turns = [
-                one.event.reason for one in seen if one.job_id == job and isinstance(one.event, JobWaited)
+                one.event.reason for one in received if one.job_id == job and isinstance(one.event, JobWaited)
             ]
             assert turns == [f"turn {turn}" for turn in range(10)]
 

@@ -21,7 +21,7 @@ class PublishingContract:
     async def test_what_one_attempt_uploads_the_next_one_downloads(self, blobs: Blobs) -> None:
         checkpoints = Checkpoints(blobs)
         begun = await checkpoints.begin(OWNER, MANIFEST)
-        assert {wanted.sha256 for wanted in begun.uploads} == set(CHUNKS)
+        assert {upload.sha256 for upload in begun.uploads} == set(CHUNKS)
         await send(begun.uploads)
         verified = await checkpoints.verify(OWNER, begun.id)
         assert verified.size == len(LARGE) + len(b"tail") + len(b"optimizer")
@@ -46,13 +46,13 @@ class PublishingContract:
             await checkpoints.verify(OWNER, begun.id)
         assert refused.value.details["missing"] == [digest(LARGE)]
         assert not await checkpoints.is_intact(OWNER.manifest_key(begun.id))
-        await send(tuple(ChunkUpload(**wanted) for wanted in refused.value.details["uploads"]))
+        await send(tuple(ChunkUpload(**upload) for upload in refused.value.details["uploads"]))
         assert (await checkpoints.verify(OWNER, begun.id)).step == 400
 
 
 async def send(uploads: tuple[ChunkUpload, ...]) -> None:
-    for wanted in uploads:
-        status, answer = await fetch(wanted.method, wanted.url, CHUNKS[wanted.sha256])
+    for upload in uploads:
+        status, answer = await fetch(upload.method, upload.url, CHUNKS[upload.sha256])
         assert status in (200, 201), answer
 
 

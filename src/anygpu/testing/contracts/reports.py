@@ -33,23 +33,23 @@ async def report(
 
 
 async def every_point(store: Reports, *, page: int = 1000, name: str | None = None) -> list[MetricPoint]:
-    found: list[MetricPoint] = []
+    points_read: list[MetricPoint] = []
     cursor = 0
     while True:
         part, cursor = await store.points(JOB, 1, after=cursor, limit=page, name=name)
         if not part:
-            return found
-        found += part
+            return points_read
+        points_read += part
 
 
 async def whole_log(store: Reports, *, attempt: int = 1, page: int = 1000) -> bytes:
-    found = bytearray()
+    data = bytearray()
     offset = 0
     while True:
         part = await store.log(JOB, attempt, offset=offset, limit=page)
         if not part.data:
-            return bytes(found)
-        found += part.data
+            return bytes(data)
+        data += part.data
         offset = part.start + len(part.data)
 
 
@@ -77,9 +77,9 @@ class ReportsContract:
         for number in (1, 2, 700):
             await evidence.record_heartbeat(JOB, number, at_ms=number)
         keys = [*((JOB, number) for number in range(2, 701)), ("another", 1)]
-        found = await evidence.states(keys)
-        assert list(found) == keys
-        assert {key: row.last_seen_ms for key, row in found.items() if row.beats} == {
+        states = await evidence.states(keys)
+        assert list(states) == keys
+        assert {key: row.last_seen_ms for key, row in states.items() if row.beats} == {
             (JOB, 2): 2,
             (JOB, 700): 700,
         }
@@ -247,20 +247,20 @@ class ReportsContract:
         for seq, start in enumerate(range(0, 30_000, 2500), 1):
             await report(evidence, seq, points=sent[start : start + 2500])
         for most in (50, 400, 5000):
-            found = await evidence.sample(JOB, 1, "loss", max_count=most)
-            assert most / 3 < len(found) <= most
-            assert set(found) <= set(sent)
-            assert [point.step for point in found] == sorted(point.step for point in found)
-            assert (found[0], found[-1]) == (sent[0], sent[-1])
-            assert {sent[12_345], sent[23_456]} <= set(found)
+            sample = await evidence.sample(JOB, 1, "loss", max_count=most)
+            assert most / 3 < len(sample) <= most
+            assert set(sample) <= set(sent)
+            assert [point.step for point in sample] == sorted(point.step for point in sample)
+            assert (sample[0], sample[-1]) == (sent[0], sent[-1])
+            assert {sent[12_345], sent[23_456]} <= set(sample)
         assert await evidence.sample(JOB, 1, "loss", max_count=30_000) == sent
 
     async def test_a_sample_of_a_stretch_of_nan_shows_it(self, evidence: Reports) -> None:
         values = [1.0] * 4000 + [math.nan] * 4000 + [2.0] * 4000
         await report(evidence, 1, points=points(*values))
-        found = await evidence.sample(JOB, 1, "loss", max_count=100)
-        assert any(math.isnan(point.value) for point in found)
-        assert {1.0, 2.0} <= {point.value for point in found}
+        sample = await evidence.sample(JOB, 1, "loss", max_count=100)
+        assert any(math.isnan(point.value) for point in sample)
+        assert {1.0, 2.0} <= {point.value for point in sample}
 
     async def test_too_many_and_too_long_names_are_dropped_and_counted(self, evidence: Reports) -> None:
         await report(evidence, 1, points=[MetricPoint(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])

@@ -15,8 +15,8 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
     for timeline in timelines.values():
         yield from _check_resumes(world, timeline)
     for record in world.environment.records:
-        given = record.resume["step"] if record.resume is not None else None
-        if record.restored_step not in (None, given):
+        assigned = record.resume["step"] if record.resume is not None else None
+        if record.restored_step not in (None, assigned):
             yield Violation(6, f"{record.name} was given the bytes of another step")
 
 

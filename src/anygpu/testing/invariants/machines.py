@@ -16,23 +16,23 @@ LATE_EFFECT_S = 40.0  # lists lag: machines launched this recently may not be li
 class MachineOwner:
     """The attempt that a machine belongs to, by its name."""
 
-    story: JobTimeline
+    timeline: JobTimeline
     intent: TimedEvent[AttemptLaunching]
 
     @property
     def over_at(self) -> float:
         number = self.intent.event.attempt
         ends: list[TimedEvent[AttemptEnded] | TimedEvent[AttemptLost]] = []
-        ends += self.story.events(AttemptEnded)
-        ends += self.story.events(AttemptLost)
+        ends += self.timeline.events(AttemptEnded)
+        ends += self.timeline.events(AttemptLost)
         return next((entry.at for entry in ends if entry.event.attempt == number), float("inf"))
 
     def release_times(self) -> Iterator[tuple[float, str]]:
         number = self.intent.event.attempt
-        for release in self.story.events(AttemptReleased):
+        for release in self.timeline.events(AttemptReleased):
             if release.event.attempt == number:
                 yield release.at, "AttemptReleased"
-        for end in self.story.events_of(TERMINAL):
+        for end in self.timeline.events_of(TERMINAL):
             yield end.at, type(end.event).__name__
 
 

@@ -38,10 +38,10 @@ def _check_target(
         entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)
     ):
         yield Violation(13, f"job {timeline.job_id} was moved, and cannot go on from there")
-    found = [
+    targets = [
         entry.event.better for entry in timeline.events(BetterPlaceFound) if entry.event.attempt == number
     ]
     launched = {entry.event.attempt: entry.event.offer.key for entry in timeline.events(AttemptLaunching)}
-    been = {launched[each.event.attempt] for each in left}
-    if not found or found[-1] is None or found[-1].offer.key in been:
+    left_offers = {launched[each.event.attempt] for each in left}
+    if not targets or targets[-1] is None or targets[-1].offer.key in left_offers:
         yield Violation(13, f"job {timeline.job_id} was moved to where it was before, or nowhere")

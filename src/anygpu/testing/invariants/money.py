@@ -96,9 +96,9 @@ def _concurrency(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
                 (m.launched_at, m.ended_at or until)
                 for _, m in _first_machine(world, intent.event.name, until)
             ]
-    for what, found in (("attempts", spans), ("machines", rented)):
-        if _max_concurrent(found) > most:
-            yield Violation(5, f"{_max_concurrent(found)} paid {what} at once, {most} are allowed")
+    for what, periods in (("attempts", spans), ("machines", rented)):
+        if _max_concurrent(periods) > most:
+            yield Violation(5, f"{_max_concurrent(periods)} paid {what} at once, {most} are allowed")
 
 
 def _first_machine(world: SimWorld, name: str, until: float) -> list[tuple[SimProvider, SimMachine]]:

@@ -20,7 +20,7 @@ def _quotas(world: SimWorld) -> Iterator[Violation]:
     sharing, held = world.scenario.policy.sharing, Counter[str]()
     if sharing.may_borrow or not sharing.quotas:
         return
-    free = {place.name for place in world.scenario.backends if not place.price}
+    free = {each.name for each in world.scenario.backends if not each.price}
     for recorded in (commit.recorded for commit in world.recorder.commits):
         view, event = world.recorder.views[recorded.job_id], recorded.event
         slots = needed_slots(view.spec.resources)[1]

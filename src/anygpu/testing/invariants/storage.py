@@ -16,20 +16,20 @@ ALL = 1 << 20
 
 async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[Violation]:
     journal, evidence = world.new_journal(), world.new_evidence()
-    found: list[Violation] = []
-    for project in sorted({asked.project for asked in world.scenario.jobs}):
+    broken: list[Violation] = []
+    for project in sorted({job.project for job in world.scenario.jobs}):
         truth = await journal.events(replace(SCOPE, project=project), after=0, limit=ALL)
-        found += _events(world, project, truth)
+        broken += _events(world, project, truth)
     for job_id, timeline in timelines.items():
         scope = replace(SCOPE, project=timeline.commits[0].recorded.project)
         again = fold(await journal.events(scope, after=0, limit=ALL, job_id=job_id))
         if again != await journal.view(scope, job_id):
-            found.append(Violation(10, f"folding job {job_id} again gives another state"))
+            broken.append(Violation(10, f"folding job {job_id} again gives another state"))
     for record in (record for record in world.environment.records if record.job_id):
         log = await evidence.log(record.job_id, record.attempt, offset=0, limit=ALL)
         points, _ = await evidence.points(record.job_id, record.attempt, after=0, limit=ALL)
-        found += [*_frames(record, log.data, points), *_commits(record, timelines[record.job_id])]
-    return found
+        broken += [*_frames(record, log.data, points), *_commits(record, timelines[record.job_id])]
+    return broken
 
 
 def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterator[Violation]:

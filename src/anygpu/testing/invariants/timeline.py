@@ -40,8 +40,8 @@ class JobTimeline:
         return [TimedEvent(at, event) for at, event in events if isinstance(event, kind)]
 
     def events_of(self, kinds: Iterable[type[Event]]) -> list[TimedEvent[Event]]:
-        wanted = tuple(kinds)
-        return [entry for entry in self.events(Event) if isinstance(entry.event, wanted)]
+        types = tuple(kinds)
+        return [entry for entry in self.events(Event) if isinstance(entry.event, types)]
 
 
 def job_timelines(world: SimWorld) -> dict[str, JobTimeline]:

@@ -32,8 +32,8 @@ class MemoryBlobs:
             yield whole
 
     async def head(self, key: str) -> BlobInfo | None:
-        found = self._blobs.get(require_safe_key(key))
-        return found and found[0]
+        stored = self._blobs.get(require_safe_key(key))
+        return stored and stored[0]
 
     async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
         folder = require_safe_prefix(prefix)

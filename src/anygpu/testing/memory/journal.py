@@ -127,8 +127,8 @@ class MemoryJournal:
         for one in recorded:
             used_s = used_slot_s(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
             if used_s:
-                known = self._usages.get(tenant_of(view), SlotUsage())
-                self._usages[tenant_of(view)] = known.add(used_s, one.at_ms / 1000)
+                usage = self._usages.get(tenant_of(view), SlotUsage())
+                self._usages[tenant_of(view)] = usage.add(used_s, one.at_ms / 1000)
 
     async def head(self, scope: Scope) -> int:
         project = self._projects.get((scope.organisation, scope.project))

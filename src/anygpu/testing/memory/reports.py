@@ -56,8 +56,8 @@ class MemoryReports:
         self._jobs: dict[str, dict[int, _Attempt]] = {}
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
-        known = self._find(job_id, attempt)
-        acked = known.acked if known else 0
+        row = self._find(job_id, attempt)
+        acked = row.acked if row else 0
         if batch.first > acked + 1:
             raise ReportGap(expected=acked + 1)
         row = self._touch(job_id, attempt, at_ms)
@@ -69,8 +69,8 @@ class MemoryReports:
         return _row(self._touch(job_id, attempt, at_ms))
 
     async def state(self, job_id: str, attempt: int) -> ReportState:
-        known = self._find(job_id, attempt)
-        return _row(known) if known else ReportState()
+        row = self._find(job_id, attempt)
+        return _row(row) if row else ReportState()
 
     async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
         return {key: await self.state(*key) for key in keys}
@@ -81,9 +81,9 @@ class MemoryReports:
         stored = self._stored_points(job_id, attempt)
         after = max(after, 0)
         rest = enumerate(islice(stored, after, None), after + 1)
-        found = list(islice(((i, p) for i, p in rest if name is None or p.name == name), limit))
-        cursor = found[-1][0] if found and len(found) == limit else max(after, len(stored))
-        return [point for _, point in found], cursor if limit > 0 else after
+        page = list(islice(((i, p) for i, p in rest if name is None or p.name == name), limit))
+        cursor = page[-1][0] if page and len(page) == limit else max(after, len(stored))
+        return [point for _, point in page], cursor if limit > 0 else after
 
     async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]:
         by_name: dict[str, list[MetricPoint]] = {}
@@ -96,19 +96,19 @@ class MemoryReports:
         return [points[index] for index in downsample_indices([point.value for point in points], max_count)]
 
     async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
-        known = self._find(job_id, attempt)
-        return thin_evenly(known.telemetry, max_count) if known else []
+        row = self._find(job_id, attempt)
+        return thin_evenly(row.telemetry, max_count) if row else []
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
-        known = self._find(job_id, attempt)
-        return _part(known.log if known else _Log(), offset, limit)
+        row = self._find(job_id, attempt)
+        return _part(row.log if row else _Log(), offset, limit)
 
     def _find(self, job_id: str, attempt: int) -> _Attempt | None:
         return self._jobs.get(job_id, {}).get(attempt)
 
     def _stored_points(self, job_id: str, attempt: int) -> list[MetricPoint]:
-        known = self._find(job_id, attempt)
-        return known.points if known else []
+        row = self._find(job_id, attempt)
+        return row.points if row else []
 
     def _touch(self, job_id: str, attempt: int, at_ms: int) -> _Attempt:
         row = self._jobs.setdefault(job_id, {}).setdefault(attempt, _Attempt())

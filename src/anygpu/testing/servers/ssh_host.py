@@ -46,14 +46,14 @@ class SshTestHost:
         self._directory.create((self.key.public_openssh,))
 
     def login(self, **instead: Any) -> Login:
-        given = {
+        fields = {
             "machine": "box",
             "host": HOST,
             "port": self.port,
             "user": self.user,
             "private_key": self.key.private_openssh,
         }
-        return Login(**{**given, **instead})
+        return Login(**{**fields, **instead})
 
     async def open(self) -> None:
         self.port = self.port or free_port()

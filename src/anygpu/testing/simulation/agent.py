@@ -262,5 +262,5 @@ class SimAgent:
         if self.record.trained_from is not None and self.record.trained_until is None:
             self.record.trained_until = self.environment.loop.time()
 
-    def _start_task(self, story: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(self.environment.loop.create_task(story))
+    def _start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(self.environment.loop.create_task(coroutine))

@@ -21,14 +21,14 @@ SCOPE = Scope(organisation="lab", project="vision", person="ada")
 class SimClient:
     """A user who submits one job. Without an idempotency key, it does not retry a submission."""
 
-    def __init__(self, asked: SimJob, network: SimNetwork, loop: VirtualLoop) -> None:
-        self.record = ClientRecord(asked.key)
+    def __init__(self, job: SimJob, network: SimNetwork, loop: VirtualLoop) -> None:
+        self.record = ClientRecord(job.key)
         self.done = False
-        self._job = asked
-        self._scope = replace(SCOPE, project=asked.project)
+        self._job = job
+        self._scope = replace(SCOPE, project=job.project)
         self._network = network
         self._loop = loop
-        self._connection = SimConnection(f"client {asked.key or asked.at}")
+        self._connection = SimConnection(f"client {job.key or job.at}")
 
     async def run(self) -> None:
         await self._sleep_until(self._job.at)
@@ -37,20 +37,20 @@ class SimClient:
         if self._job.again_at is not None:
             await self._sleep_until(self._job.again_at)
             await self._submit()
-        for at, wish in sorted(self._requests(), key=lambda wish: wish[0]):
+        for at, request in sorted(self._requests(), key=lambda request: request[0]):
             if self.record.job_ids:
                 await self._sleep_until(at)
-                await wish(self.record.job_ids[0])
+                await request(self.record.job_ids[0])
         self.done = True
 
     def _requests(self) -> Iterator[tuple[float, Callable[[str], Awaitable[None]]]]:
-        asked = self._job
-        if asked.migrate_at is not None:
-            yield asked.migrate_at, self._migrate
-        if asked.release_at is not None:
-            yield asked.release_at, self._release
-        if asked.cancel_at is not None:
-            yield asked.cancel_at, self._cancel
+        job = self._job
+        if job.migrate_at is not None:
+            yield job.migrate_at, self._migrate
+        if job.release_at is not None:
+            yield job.release_at, self._release
+        if job.cancel_at is not None:
+            yield job.cancel_at, self._cancel
 
     async def _submit(self) -> None:
         spec = self._job.spec()

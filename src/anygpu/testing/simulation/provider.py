@@ -146,12 +146,12 @@ class SimProvider:
             return None
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
-    def create(self, launch: Launch, *, look: bool = True) -> SimMachine:
+    def create(self, launch: Launch, *, check_first: bool = True) -> SimMachine:
         """Create a machine unless one of this name exists. Without idempotency, only listed machines are seen."""
-        seen = not_ended(self.listed_machines(launch.name)) if look else []
-        known = self.machines_named(launch.name) if self.idempotent else seen
-        if known:
-            return known[0]
+        listed = not_ended(self.listed_machines(launch.name)) if check_first else []
+        existing = self.machines_named(launch.name) if self.idempotent else listed
+        if existing:
+            return existing[0]
         units = int(launch.resources.cpus or 1)
         self._check_limits(units)
         if not_ended(self.machines_named(launch.name)):

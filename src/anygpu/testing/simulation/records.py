@@ -45,7 +45,7 @@ class SimFrame:
 
 @dataclass(slots=True)
 class AgentRecord:
-    """What one agent did and what was acknowledged to it."""
+    """The actions of one agent, and what was acknowledged to it."""
 
     name: str  # of the attempt
     machine: str
@@ -86,7 +86,7 @@ class AgentRecord:
 
 @dataclass(slots=True)
 class ClientRecord:
-    """What was acknowledged to one client."""
+    """The acknowledgements that one client received."""
 
     key: str | None
     job_ids: list[str] = field(default_factory=list)  # of every acknowledged submission

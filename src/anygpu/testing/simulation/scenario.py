@@ -165,7 +165,7 @@ def scenario_for_seed(seed: int) -> Scenario:
     if moving.random() < 0.06:
         return _better_offers(moving, str(seed))
     scenario = _one_project(seed)
-    jobs = tuple(_with_deadline(asked, rng) if rng.random() < 0.2 else asked for asked in scenario.jobs)
+    jobs = tuple(_with_deadline(job, rng) if rng.random() < 0.2 else job for job in scenario.jobs)
     return replace(scenario, jobs=jobs)
 
 
@@ -246,12 +246,12 @@ def _long_job(rng: random.Random, number: int) -> SimJob:
 def _one_project(seed: int) -> Scenario:
     rng = random.Random(f"scenario:{seed}")
     crowded = rng.random() < 0.04
-    places = (ScenarioBackend(name="box", price=0, capacity=2),) if crowded else _random_backends(rng)
-    asked = [_random_job(rng, n, places) for n in range(rng.choice([1, 2, 2, 3]))]
+    backends = (ScenarioBackend(name="box", price=0, capacity=2),) if crowded else _random_backends(rng)
+    jobs = [_random_job(rng, n, backends) for n in range(rng.choice([1, 2, 2, 3]))]
     scenario = Scenario(
         seed=str(seed),
-        jobs=_crowd_of_jobs(rng) if crowded else tuple(asked),
-        backends=places,
+        jobs=_crowd_of_jobs(rng) if crowded else tuple(jobs),
+        backends=backends,
         processes=rng.choice([1, 1, 2]),
         latency_s=rng.choice([0.0, 0.05, 0.6]),
         rates={} if crowded else random_rates(rng),
@@ -270,10 +270,10 @@ def _with_short_patience(policy: ControlPolicy) -> ControlPolicy:
     return replace(policy, reserve_after_s=60, sharing=replace(policy.sharing, starvation_s=120))
 
 
-def _with_deadline(asked: SimJob, rng: random.Random) -> SimJob:
+def _with_deadline(job: SimJob, rng: random.Random) -> SimJob:
     """Add a deadline, which need not be met in a history with faults."""
-    work_s = asked.script.steps * asked.script.step_s
-    return replace(asked, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
+    work_s = job.script.steps * job.script.step_s
+    return replace(job, deadline_s=work_s * rng.uniform(1, 4) + 60, expected_s=work_s)
 
 
 def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
@@ -285,7 +285,7 @@ def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
         steps=rng.randint(10, 40), step_s=rng.choice([10.0, 30.0]), save_every=rng.randint(1, 4)
     )
     work_s = script.steps * script.step_s
-    asked = SimJob(
+    job = SimJob(
         at=rng.uniform(0, 30),
         script=script,
         key="timed",
@@ -296,7 +296,7 @@ def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
     )
     return Scenario(
         seed=str(seed),
-        jobs=(asked,),
+        jobs=(job,),
         backends=rng.choice([(spot, cloud), (spot, other, cloud)]),
         processes=rng.choice([1, 2]),
         rates={fault: rate * rng.uniform(0.3, 2) for fault, rate in SPOT_RATES.items()},
@@ -304,11 +304,11 @@ def _spot_with_deadline(seed: int, rng: random.Random) -> Scenario:
     )
 
 
-def _random_job(rng: random.Random, number: int, places: tuple[ScenarioBackend, ...]) -> SimJob:
+def _random_job(rng: random.Random, number: int, backends: tuple[ScenarioBackend, ...]) -> SimJob:
     at = rng.uniform(0, 120)
     script = _random_script(rng)
     max_cost = rng.choice(BUDGETS) if rng.random() < 0.25 else None
-    paid = all(place.price for place in places)  # a budget ends only paid attempts
+    paid = all(backend.price for backend in backends)  # a budget ends only paid attempts
     if max_cost and paid and rng.random() < 0.6:
         script, max_cost = replace(script, ends=False, fails_at=0), BUDGETS[0]
     keyed = not script.ends or rng.random() < 0.7
@@ -324,11 +324,11 @@ def _random_job(rng: random.Random, number: int, places: tuple[ScenarioBackend, 
         keep=rng.choice([1, 1, 2, 3]),
         timeout_s=60.0 if rng.random() < 0.1 else None,
         max_cost=max_cost,
-        resumable=all(place.interruptible for place in places) or rng.random() < 0.6,
+        resumable=all(backend.interruptible for backend in backends) or rng.random() < 0.6,
         hold_s=60.0 if rng.random() < 0.3 else 0.0,
         release_at=at + rng.uniform(20, 200) if rng.random() < 0.3 else None,
         migrate_at=at + rng.uniform(5, 120) if rng.random() < 0.15 else None,
-        migrate_to=rng.choice(places).name,
+        migrate_to=rng.choice(backends).name,
     )
 
 

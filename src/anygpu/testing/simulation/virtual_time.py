@@ -14,7 +14,7 @@ START_MS = 1_763_000_000_000
 
 
 class Deadlock(RuntimeError):
-    """No task can continue, and no timer is set."""
+    """Every task waits, and no timer is set."""
 
 
 _Loop: Any = asyncio.AbstractEventLoop  # of its eighty methods, the simulation needs a dozen

@@ -64,8 +64,8 @@ class SimWorld:
             self.faults.record(Fault.TWO_PROCESSES)
         for slot in range(self.scenario.processes):
             self._start(slot, 1)
-        for story in (*(client.run() for client in self.clients), self._disturb()):
-            self.loop.create_task(story)
+        for coroutine in (*(client.run() for client in self.clients), self._disturb()):
+            self.loop.create_task(coroutine)
         following = self.loop.create_task(self.follower.run())
         await self._run_until_at_rest()
         following.cancel()

@@ -85,8 +85,10 @@ class SimulatedCanopyWave:
 
     async def list(self, request: Request) -> Any:
         _check_project(request.query_params)
-        found = self._cloud.list_instances(VENDOR, region=request.query_params.get("region", ""), forget_s=0)
-        return {"data": [_instance_json(each) for each in found]}
+        instances = self._cloud.list_instances(
+            VENDOR, region=request.query_params.get("region", ""), forget_s=0
+        )
+        return {"data": [_instance_json(each) for each in instances]}
 
     async def get(self, request: Request) -> Any:
         _checked_region(request.query_params)
@@ -154,8 +156,8 @@ class SimulatedCanopyWave:
 
     async def ips(self, request: Request) -> Any:
         region = _checked_region(request.query_params)
-        found = [each for each in self._cloud.addresses.all(VENDOR) if each.region == region]
-        return {"data": [self._address_json(each) for each in found]}
+        addresses = [each for each in self._cloud.addresses.all(VENDOR) if each.region == region]
+        return {"data": [self._address_json(each) for each in addresses]}
 
     async def allocate(self, request: Request) -> Any:
         region = _checked_region(await json_body(request))

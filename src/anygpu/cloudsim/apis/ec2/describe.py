@@ -111,10 +111,10 @@ def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str
 
 def transition_reason(instance: Instance) -> str:
     """Return the reason with its time; empty for a running instance and for one that shut itself down."""
-    said = TRANSITION_REASONS.get(instance.cause)
-    if said is None or instance.stopped_at_ms is None:
+    reason = TRANSITION_REASONS.get(instance.cause)
+    if reason is None or instance.stopped_at_ms is None:
         return ""
-    return f"{said} ({wire.reason_time(instance.stopped_at_ms)})"
+    return f"{reason} ({wire.reason_time(instance.stopped_at_ms)})"
 
 
 def state_reason(instance: Instance) -> Fields | None:

@@ -39,27 +39,27 @@ async def run_instances(region: AwsRegion, fields: Fields) -> Fields:
 
 async def describe_instances(region: AwsRegion, fields: Fields) -> Fields:
     listed = region.cloud.list_instances(VENDOR, region=region.name, forget_s=VISIBLE_AFTER_END_S)
-    wanted = fields.get("InstanceId", [])
-    found = {each.id: each for each in listed}
-    for id in wanted:
-        if id not in found:
+    ids = fields.get("InstanceId", [])
+    by_id = {each.id: each for each in listed}
+    for id in ids:
+        if id not in by_id:
             raise Ec2Error("InvalidInstanceID.NotFound", f"The instance ID '{id}' does not exist")
-    chosen = [found[id] for id in wanted] if wanted else listed
+    chosen = [by_id[id] for id in ids] if ids else listed
     passing = apply_filters(
         chosen, fields, lambda each: instance_filter_values(region, each), lambda each: each.tags
     )
-    some, token = wire.page(passing, fields)
-    return {"reservationSet": [_rendered_reservation(region, each) for each in some], "nextToken": token}
+    shown, token = wire.page(passing, fields)
+    return {"reservationSet": [_rendered_reservation(region, each) for each in shown], "nextToken": token}
 
 
 def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.RenderedXml:
     """Return the cached XML of the last list, or render it again if the instance has changed."""
     changes = (instance.state, instance.address, instance.cause, instance.stopped_at_ms)
     version = (*changes, *instance.tags.items(), *instance.disks)
-    known = region.rendered_instances.get(instance.id)
-    if known is None or known[0] != version:
-        known = region.rendered_instances[instance.id] = version, wire.render(_reservation(region, instance))
-    return known[1]
+    cached = region.rendered_instances.get(instance.id)
+    if cached is None or cached[0] != version:
+        cached = region.rendered_instances[instance.id] = version, wire.render(_reservation(region, instance))
+    return cached[1]
 
 
 async def terminate_instances(region: AwsRegion, fields: Fields) -> Fields:
@@ -153,14 +153,14 @@ def _keys(region: AwsRegion, fields: Fields) -> tuple[str, ...]:
 
 
 def _requested_zone(region: AwsRegion, fields: Fields) -> str:
-    asked = fields.get("Placement", {}).get("AvailabilityZone", "")
-    if asked and asked not in VENDOR.zones(region.name):
-        raise Ec2Error("InvalidParameterValue", f"Invalid availability zone: [{asked}]")
+    requested = fields.get("Placement", {}).get("AvailabilityZone", "")
+    if requested and requested not in VENDOR.zones(region.name):
+        raise Ec2Error("InvalidParameterValue", f"Invalid availability zone: [{requested}]")
     interfaces = fields.get("NetworkInterface", [{}])
     subnet = fields.get("SubnetId") or interfaces[0].get("SubnetId", "")
     if not subnet:
         reserved = region.reservations.get(_reservation_target(fields))
-        return asked or (reserved.zone if reserved else "")
+        return requested or (reserved.zone if reserved else "")
     for zone, id in region.subnets.items():
         if id == subnet:
             return zone

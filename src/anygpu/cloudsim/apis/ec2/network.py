@@ -19,16 +19,16 @@ async def describe_vpcs(region: AwsRegion, fields: Fields) -> Fields:
         "cidrBlock": "172.31.0.0/16",
         "isDefault": True,
     }
-    found = apply_filters(
+    matching = apply_filters(
         [vpc],
         fields,
         lambda item: {"vpc-id": region.vpc, "is-default": "true", "isDefault": "true", "state": "available"},
     )
-    return {"vpcSet": found}
+    return {"vpcSet": matching}
 
 
 async def describe_subnets(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("SubnetId", [])
+    ids = fields.get("SubnetId", [])
     items = [
         {
             "subnetId": id,
@@ -41,10 +41,10 @@ async def describe_subnets(region: AwsRegion, fields: Fields) -> Fields:
             "mapPublicIpOnLaunch": True,
         }
         for number, (zone, id) in enumerate(region.subnets.items())
-        if not wanted or id in wanted
+        if not ids or id in ids
     ]
-    if len(items) < len(wanted):
-        raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{wanted[0]}' does not exist")
+    if len(items) < len(ids):
+        raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{ids[0]}' does not exist")
 
     def facts(item: Mapping[str, object]) -> dict[str, str]:
         return {
@@ -94,9 +94,9 @@ async def describe_security_groups(region: AwsRegion, fields: Fields) -> Fields:
         for group in region.groups.values()
         if (not ids or group.id in ids) and (not names or group.name in names)
     ]
-    found = apply_filters(chosen, fields, _group_filter_values, lambda group: group.tags)
-    some, token = wire.page(found, fields)
-    return {"securityGroupInfo": [_describe_group(group) for group in some], "nextToken": token}
+    matching = apply_filters(chosen, fields, _group_filter_values, lambda group: group.tags)
+    shown, token = wire.page(matching, fields)
+    return {"securityGroupInfo": [_describe_group(group) for group in shown], "nextToken": token}
 
 
 async def delete_security_group(region: AwsRegion, fields: Fields) -> Fields:
@@ -115,7 +115,7 @@ async def delete_security_group(region: AwsRegion, fields: Fields) -> Fields:
 
 async def describe_addresses(region: AwsRegion, fields: Fields) -> Fields:
     mine = [address for address in region.cloud.addresses.all(VENDOR) if address.region == region.name]
-    found = apply_filters(
+    matching = apply_filters(
         mine,
         fields,
         lambda each: {
@@ -134,7 +134,7 @@ async def describe_addresses(region: AwsRegion, fields: Fields) -> Fields:
             "instanceId": each.instance or None,
             "tagSet": wire.tag_set(each.tags),
         }
-        for each in found
+        for each in matching
     ]
     return {"addressesSet": items}
 

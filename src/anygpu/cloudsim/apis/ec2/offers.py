@@ -11,7 +11,7 @@ PRODUCT = "Linux/UNIX"
 
 
 async def describe_regions(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("RegionName", [])
+    names = fields.get("RegionName", [])
     items = [
         {
             "regionName": name,
@@ -19,7 +19,7 @@ async def describe_regions(region: AwsRegion, fields: Fields) -> Fields:
             "optInStatus": "opt-in-not-required",
         }
         for name in VENDOR.regions
-        if not wanted or name in wanted
+        if not names or name in names
     ]
     return {"regionInfo": apply_filters(items, fields, lambda item: {"region-name": item["regionName"]})}
 
@@ -50,14 +50,14 @@ async def describe_availability_zones(region: AwsRegion, fields: Fields) -> Fiel
 
 
 async def describe_instance_types(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("InstanceType", [])
-    for name in wanted:
+    names = fields.get("InstanceType", [])
+    for name in names:
         if VENDOR.find_type(name) is None:
             message = f"The following supplied instance types do not exist: [{name}]"
             raise Ec2Error("InvalidInstanceType", message)
-    kinds = [machine_type for machine_type in VENDOR.types if not wanted or machine_type.name in wanted]
-    some, token = wire.page(apply_filters(kinds, fields, _type_filter_values), fields, default=100)
-    return {"instanceTypeSet": [_describe_type(machine_type) for machine_type in some], "nextToken": token}
+    types = [machine_type for machine_type in VENDOR.types if not names or machine_type.name in names]
+    shown, token = wire.page(apply_filters(types, fields, _type_filter_values), fields, default=100)
+    return {"instanceTypeSet": [_describe_type(machine_type) for machine_type in shown], "nextToken": token}
 
 
 async def describe_instance_type_offerings(region: AwsRegion, fields: Fields) -> Fields:
@@ -72,34 +72,32 @@ async def describe_instance_type_offerings(region: AwsRegion, fields: Fields) ->
         for machine_type in VENDOR.types
         for place in places
     ]
-    found = apply_filters(
+    matching = apply_filters(
         items, fields, lambda item: {"instance-type": item["instanceType"], "location": item["location"]}
     )
-    some, token = wire.page(found, fields)
-    return {"instanceTypeOfferingSet": some, "nextToken": token}
+    shown, token = wire.page(matching, fields)
+    return {"instanceTypeOfferingSet": shown, "nextToken": token}
 
 
 async def describe_spot_price_history(region: AwsRegion, fields: Fields) -> Fields:
     """Return the current price, one entry for each type and zone."""
-    wanted = fields.get("InstanceType", [])
+    names = fields.get("InstanceType", [])
     only_zone = fields.get("AvailabilityZone", "")
     products = fields.get("ProductDescription", [PRODUCT])
     items = [
         _spot_price(region, machine_type, zone)
         for machine_type in VENDOR.types
         for zone in VENDOR.zones(region.name)
-        if (not wanted or machine_type.name in wanted)
-        and only_zone in ("", zone)
-        and _includes_linux(products)
+        if (not names or machine_type.name in names) and only_zone in ("", zone) and _includes_linux(products)
     ]
     facts = {
         "instance-type": "instanceType",
         "availability-zone": "availabilityZone",
         "product-description": "productDescription",
     }
-    found = apply_filters(items, fields, lambda item: {name: item[key] for name, key in facts.items()})
-    some, token = wire.page(found, fields)
-    return {"spotPriceHistorySet": some, "nextToken": token}
+    matching = apply_filters(items, fields, lambda item: {name: item[key] for name, key in facts.items()})
+    shown, token = wire.page(matching, fields)
+    return {"spotPriceHistorySet": shown, "nextToken": token}
 
 
 def _includes_linux(products: list[str]) -> bool:

@@ -15,21 +15,23 @@ CostRequest = Mapping[str, Any]
 COMPUTE = "Amazon Elastic Compute Cloud - Compute"
 
 
-def get_cost_and_usage(region: AwsRegion, asked: CostRequest) -> dict[str, Any]:
-    metrics = list(asked.get("Metrics") or ["UnblendedCost"])
-    start, end = asked["TimePeriod"]["Start"], asked["TimePeriod"]["End"]
+def get_cost_and_usage(region: AwsRegion, request: CostRequest) -> dict[str, Any]:
+    metrics = list(request.get("Metrics") or ["UnblendedCost"])
+    start, end = request["TimePeriod"]["Start"], request["TimePeriod"]["End"]
     entries = [
         entry
         for entry in region.cloud.billing_entries(VENDOR)
-        if start <= _stamp(entry)[: len(start)] < end and _passes(region, entry, asked.get("Filter") or {})
+        if start <= _stamp(entry)[: len(start)] < end and _passes(region, entry, request.get("Filter") or {})
     ]
     periods: dict[tuple[str, str], list[BillingEntry]] = defaultdict(list)
     for entry in entries:
-        periods[_period(entry, asked.get("Granularity", "MONTHLY"))].append(entry)
-    found = sorted(periods.items()) or [((start, end), [])]
+        periods[_period(entry, request.get("Granularity", "MONTHLY"))].append(entry)
+    results = sorted(periods.items()) or [((start, end), [])]
     return {
-        "GroupDefinitions": asked.get("GroupBy") or [],
-        "ResultsByTime": [_result(region, period, some, metrics, asked) for period, some in found],
+        "GroupDefinitions": request.get("GroupBy") or [],
+        "ResultsByTime": [
+            _result(region, period, in_period, metrics, request) for period, in_period in results
+        ],
         "DimensionValueAttributes": [],
     }
 
@@ -39,16 +41,18 @@ def _result(
     period: tuple[str, str],
     entries: list[BillingEntry],
     metrics: list[str],
-    asked: CostRequest,
+    request: CostRequest,
 ) -> dict[str, Any]:
     groups: dict[tuple[str, ...], list[BillingEntry]] = defaultdict(list)
-    by = asked.get("GroupBy") or []
+    by = request.get("GroupBy") or []
     for entry in entries:
         groups[tuple(_group(region, entry, each) for each in by)].append(entry)
     return {
         "TimePeriod": {"Start": period[0], "End": period[1]},
         "Total": {} if by else _amounts(entries, metrics),
-        "Groups": [{"Keys": list(keys), "Metrics": _amounts(some, metrics)} for keys, some in groups.items()]
+        "Groups": [
+            {"Keys": list(keys), "Metrics": _amounts(in_group, metrics)} for keys, in_group in groups.items()
+        ]
         if by
         else [],
         "Estimated": any(entry.ended_at_ms is None for entry in entries),
@@ -56,9 +60,9 @@ def _result(
 
 
 def _amounts(entries: Iterable[BillingEntry], metrics: list[str]) -> dict[str, dict[str, str]]:
-    some = list(entries)
-    dollars = f"{sum(entry.billed_microusd for entry in some) / 1_000_000:.10f}"
-    hours = f"{sum(entry.billed_s for entry in some) / 3600:.10f}"
+    listed = list(entries)
+    dollars = f"{sum(entry.billed_microusd for entry in listed) / 1_000_000:.10f}"
+    hours = f"{sum(entry.billed_s for entry in listed) / 3600:.10f}"
     return {
         metric: {"Amount": hours, "Unit": "N/A"}
         if metric == "UsageQuantity"
@@ -67,17 +71,17 @@ def _amounts(entries: Iterable[BillingEntry], metrics: list[str]) -> dict[str, d
     }
 
 
-def _passes(region: AwsRegion, entry: BillingEntry, wanted: CostRequest) -> bool:
-    if "And" in wanted:
-        return all(_passes(region, entry, each) for each in wanted["And"])
-    if "Or" in wanted:
-        return any(_passes(region, entry, each) for each in wanted["Or"])
-    if "Not" in wanted:
-        return not _passes(region, entry, wanted["Not"])
-    if "Tags" in wanted:
-        return _tags(region, entry).get(wanted["Tags"]["Key"], "") in wanted["Tags"].get("Values", [""])
-    if "Dimensions" in wanted:
-        return _dimension(entry, wanted["Dimensions"]["Key"]) in wanted["Dimensions"].get("Values", [])
+def _passes(region: AwsRegion, entry: BillingEntry, condition: CostRequest) -> bool:
+    if "And" in condition:
+        return all(_passes(region, entry, each) for each in condition["And"])
+    if "Or" in condition:
+        return any(_passes(region, entry, each) for each in condition["Or"])
+    if "Not" in condition:
+        return not _passes(region, entry, condition["Not"])
+    if "Tags" in condition:
+        return _tags(region, entry).get(condition["Tags"]["Key"], "") in condition["Tags"].get("Values", [""])
+    if "Dimensions" in condition:
+        return _dimension(entry, condition["Dimensions"]["Key"]) in condition["Dimensions"].get("Values", [])
     return True
 
 
@@ -88,7 +92,7 @@ def _group(region: AwsRegion, entry: BillingEntry, by: CostRequest) -> str:
 
 
 def _dimension(entry: BillingEntry, key: str) -> str:
-    known = {
+    dimensions = {
         "SERVICE": COMPUTE,
         "REGION": entry.region,
         "INSTANCE_TYPE": entry.type,
@@ -96,11 +100,12 @@ def _dimension(entry: BillingEntry, key: str) -> str:
         "RECORD_TYPE": "Usage",
         "PURCHASE_TYPE": "Spot Instances" if entry.spot else "On Demand Instances",
     }
-    if key not in known:
+    if key not in dimensions:
         raise Ec2Error(
-            "ValidationException", f"The dimension {key} is not known here; there are {', '.join(known)}."
+            "ValidationException",
+            f"The dimension {key} is not simulated. Use one of {', '.join(dimensions)}.",
         )
-    return known[key]
+    return dimensions[key]
 
 
 def _tags(region: AwsRegion, entry: BillingEntry) -> Mapping[str, str]:
@@ -146,9 +151,9 @@ def caller_identity(request_id: str) -> str:
     return f'<GetCallerIdentityResponse xmlns="{space}">{inner}</GetCallerIdentityResponse>'
 
 
-def get_service_quota(region: AwsRegion, asked: dict[str, Any]) -> dict[str, Any]:
-    code = asked.get("QuotaCode", "")
-    if asked.get("ServiceCode") != "ec2" or code not in QUOTAS:
+def get_service_quota(region: AwsRegion, request: dict[str, Any]) -> dict[str, Any]:
+    code = request.get("QuotaCode", "")
+    if request.get("ServiceCode") != "ec2" or code not in QUOTAS:
         raise Ec2Error(
             "NoSuchResourceException", f"The request failed because the quota {code} does not exist."
         )

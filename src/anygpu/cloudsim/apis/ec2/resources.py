@@ -42,7 +42,7 @@ async def describe_key_pairs(region: AwsRegion, fields: Fields) -> Fields:
         if not any(key.name == name for key in keys):
             raise Ec2Error("InvalidKeyPair.NotFound", f"The key pair '{name}' does not exist")
     chosen = [key for key in keys if (not names or key.name in names) and (not ids or key.id in ids)]
-    found = apply_filters(
+    matching = apply_filters(
         chosen, fields, lambda key: {"key-name": key.name, "key-pair-id": key.id}, lambda key: key.tags
     )
     return {
@@ -55,7 +55,7 @@ async def describe_key_pairs(region: AwsRegion, fields: Fields) -> Fields:
                 "createTime": wire.timestamp(key.created_at_ms),
                 "tagSet": wire.tag_set(key.tags),
             }
-            for key in found
+            for key in matching
         ]
     }
 
@@ -73,15 +73,15 @@ async def delete_key_pair(region: AwsRegion, fields: Fields) -> Fields:
 
 
 async def describe_volumes(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("VolumeId", [])
+    ids = fields.get("VolumeId", [])
     disks = [disk for disk in region.cloud.disks.all(VENDOR) if disk.region == region.name]
-    chosen = [disk for disk in disks if not wanted or disk.id in wanted]
-    if len(chosen) < len(wanted):
-        raise Ec2Error("InvalidVolume.NotFound", f"The volume '{wanted[0]}' does not exist.")
-    some, token = wire.page(
+    chosen = [disk for disk in disks if not ids or disk.id in ids]
+    if len(chosen) < len(ids):
+        raise Ec2Error("InvalidVolume.NotFound", f"The volume '{ids[0]}' does not exist.")
+    shown, token = wire.page(
         apply_filters(chosen, fields, _disk_filter_values, lambda disk: disk.tags), fields
     )
-    return {"volumeSet": [_describe_volume(disk) for disk in some], "nextToken": token}
+    return {"volumeSet": [_describe_volume(disk) for disk in shown], "nextToken": token}
 
 
 async def delete_volume(region: AwsRegion, fields: Fields) -> Fields:
@@ -94,15 +94,15 @@ async def delete_volume(region: AwsRegion, fields: Fields) -> Fields:
 
 
 async def describe_spot_instance_requests(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("SpotInstanceRequestId", [])
+    ids = fields.get("SpotInstanceRequestId", [])
     spots = [
         each
         for each in region.cloud.list_instances(VENDOR, region=region.name)
-        if each.order.spot and (not wanted or each.order.native["spot_request"] in wanted)
+        if each.order.spot and (not ids or each.order.native["spot_request"] in ids)
     ]
-    found = apply_filters(spots, fields, _request_filter_values, lambda each: each.tags)
-    some, token = wire.page(found, fields)
-    return {"spotInstanceRequestSet": [_describe_request(each) for each in some], "nextToken": token}
+    matching = apply_filters(spots, fields, _request_filter_values, lambda each: each.tags)
+    shown, token = wire.page(matching, fields)
+    return {"spotInstanceRequestSet": [_describe_request(each) for each in shown], "nextToken": token}
 
 
 async def create_capacity_reservation(region: AwsRegion, fields: Fields) -> Fields:
@@ -118,19 +118,19 @@ async def create_capacity_reservation(region: AwsRegion, fields: Fields) -> Fiel
 
 
 async def describe_capacity_reservations(region: AwsRegion, fields: Fields) -> Fields:
-    wanted = fields.get("CapacityReservationId", [])
-    for id in wanted:
+    ids = fields.get("CapacityReservationId", [])
+    for id in ids:
         if id not in region.reservations:
             message = f"The capacity reservation '{id}' does not exist."
             raise Ec2Error("InvalidCapacityReservationId.NotFound", message)
-    chosen = [each for each in region.reservations.values() if not wanted or each.id in wanted]
-    found = apply_filters(
+    chosen = [each for each in region.reservations.values() if not ids or each.id in ids]
+    matching = apply_filters(
         chosen,
         fields,
         lambda each: {"instance-type": each.type, "availability-zone": each.zone, "state": "active"},
         lambda each: each.tags,
     )
-    return {"capacityReservationSet": [_describe_reservation(region, each) for each in found]}
+    return {"capacityReservationSet": [_describe_reservation(region, each) for each in matching]}
 
 
 async def describe_reserved_instances(region: AwsRegion, fields: Fields) -> Fields:

@@ -30,16 +30,16 @@ class SignatureHeader:
 
 def parse_header(header: str) -> SignatureHeader | None:
     """Parse an Authorization header. None if it has no valid signature format."""
-    found = HEADER.fullmatch(header)
-    if found is None:
+    match = HEADER.fullmatch(header)
+    if match is None:
         return None
     return SignatureHeader(
-        key_id=found["key"],
-        day=found["day"],
-        region=found["region"],
-        service=found["service"],
-        names=tuple(found["names"].split(";")),
-        signature=found["signature"],
+        key_id=match["key"],
+        day=match["day"],
+        region=match["region"],
+        service=match["service"],
+        names=tuple(match["names"].split(";")),
+        signature=match["signature"],
     )
 
 

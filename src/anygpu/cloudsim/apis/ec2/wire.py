@@ -94,8 +94,10 @@ def tag_set(tags: Mapping[str, str]) -> list[Fields] | None:
 
 def tags_for(fields: Fields, resource: str) -> dict[str, str]:
     """Return the tags in a request's TagSpecifications for one resource type."""
-    wanted = (each for each in fields.get("TagSpecification", []) if each.get("ResourceType") == resource)
-    return {tag["Key"]: tag.get("Value", "") for each in wanted for tag in each.get("Tag", [])}
+    specifications = (
+        each for each in fields.get("TagSpecification", []) if each.get("ResourceType") == resource
+    )
+    return {tag["Key"]: tag.get("Value", "") for each in specifications for tag in each.get("Tag", [])}
 
 
 def is_true(text: str | None) -> bool:
@@ -124,12 +126,13 @@ def apply_filters(
     tags: Callable[[Item], Mapping[str, str]] = lambda item: {},
 ) -> list[Item]:
     """Return the items that pass the request's filters. A filter without a value in `facts` is an error."""
-    wanted = filters(fields)
+    conditions = filters(fields)
     return [
         item
         for item in items
         if all(
-            _passes_filter(name, values, partial(facts, item), tags(item)) for name, values in wanted.items()
+            _passes_filter(name, values, partial(facts, item), tags(item))
+            for name, values in conditions.items()
         )
     ]
 
@@ -144,14 +147,14 @@ def _passes_filter(
         return _matches_any(tags.get(name.removeprefix("tag:")), values)
     if name == "tag-key":
         return _matches_any(list(tags), values)
-    known = facts()
-    if name not in known:
+    by_name = facts()
+    if name not in by_name:
         raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return _matches_any(known[name], values)
+    return _matches_any(by_name[name], values)
 
 
 def _matches_any(fact: str | Iterable[str] | None, values: list[str]) -> bool:
     if fact is None:
         return False
-    found = [fact] if isinstance(fact, str) else list(fact)
-    return any(fnmatchcase(one, value) for one in found for value in values)
+    facts = [fact] if isinstance(fact, str) else list(fact)
+    return any(fnmatchcase(one, value) for one in facts for value in values)

@@ -104,13 +104,13 @@ class SimulatedPaperspace:
     async def list(self, request: Request) -> Any:
         query = request.query_params
         region = _checked_region(query) if query.get("region") else ""
-        found = [
+        instances = [
             each
             for each in self._cloud.list_instances(VENDOR, region=region, forget_s=0)
             if query.get("name", each.name) == each.name
             and query.get("machineType", each.type.name) == each.type.name
         ]
-        return page(found, request, machine_json)
+        return page(instances, request, machine_json)
 
     async def get(self, request: Request) -> Any:
         return machine_json(self._find(request.path_params["id"]))
@@ -174,13 +174,13 @@ class SimulatedPaperspace:
 
     async def events(self, request: Request) -> Any:
         machine = request.query_params.get("machineId")
-        found = [each for each in self._events.values() if machine in (None, each["machineId"])]
-        return page(found[::-1], request, dict)
+        events = [each for each in self._events.values() if machine in (None, each["machineId"])]
+        return page(events[::-1], request, dict)
 
     async def event(self, request: Request) -> Any:
-        if (found := self._events.get(request.path_params["id"])) is None:
+        if (event := self._events.get(request.path_params["id"])) is None:
             raise CloudError(ErrorReason.NOT_FOUND, "Machine event not found")
-        return found
+        return event
 
     def _add_event(self, name: str, instance: Instance) -> dict[str, Any]:
         now = iso_time(self._cloud.clock.now_ms())

@@ -69,7 +69,7 @@ def template_json(template: OsTemplate) -> dict[str, Any]:
 
 
 def machine_json(instance: Instance) -> dict[str, Any]:
-    machine_type, asked = instance.type, instance.order.native
+    machine_type, request = instance.type, instance.order.native
     gpus = [
         {
             "name": machine_type.gpu_kind,
@@ -81,7 +81,7 @@ def machine_json(instance: Instance) -> dict[str, Any]:
         "id": instance.id,
         "name": instance.name,
         "state": _state(instance),
-        "os": next(template.os for template in TEMPLATES if template.id == asked["templateId"]),
+        "os": next(template.os for template in TEMPLATES if template.id == request["templateId"]),
         "machineType": machine_type.name,
         "agentType": "LinuxHeadless",
         "cpus": machine_type.vcpus,
@@ -93,10 +93,10 @@ def machine_json(instance: Instance) -> dict[str, Any]:
         "privateIp": "10." + ".".join(instance.internal_ip.split(".")[1:]),
         "networkId": "nsim000001",
         "publicIp": instance.address or None,
-        "publicIpType": asked.get("publicIpType") or "none",
-        "autoShutdownEnabled": bool(asked.get("autoShutdownEnabled")),
-        "autoShutdownTimeout": asked.get("autoShutdownTimeout"),
-        "autoShutdownForce": bool(asked.get("autoShutdownForce")),
+        "publicIpType": request.get("publicIpType") or "none",
+        "autoShutdownEnabled": bool(request.get("autoShutdownEnabled")),
+        "autoShutdownTimeout": request.get("autoShutdownTimeout"),
+        "autoShutdownForce": bool(request.get("autoShutdownForce")),
         "updatesPending": False,
         "usageRate": instance.price_microusd_per_hour / 1_000_000,
         "storageRate": STORAGE_DOLLARS_PER_MONTH,

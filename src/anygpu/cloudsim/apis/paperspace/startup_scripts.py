@@ -67,9 +67,9 @@ class StartupScripts:
         return {**self._json(script), "dtDeleted": iso_time(self._cloud.clock.now_ms())}
 
     def _find(self, id: str) -> StartupScript:
-        if (found := self._scripts.get(id)) is None:
+        if (script := self._scripts.get(id)) is None:
             raise CloudError(ErrorReason.NOT_FOUND, "Startup script not found", subject=id)
-        return found
+        return script
 
     def _json(self, script: StartupScript) -> dict[str, Any]:
         """Return the script's JSON, which does not include its text (as in the real API)."""
@@ -90,11 +90,11 @@ class StartupScripts:
         }
 
 
-def page(found: Sequence[T], request: Request, shape: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+def page(everything: Sequence[T], request: Request, shape: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
     """Return one page: at most `limit` items after the cursor `after`."""
     query = request.query_params
     start, limit = int(query.get("after") or 0), int(query.get("limit") or PAGE_SIZE)
     end = start + min(limit, PAGE_SIZE)
-    more = end < len(found)
-    items = [shape(each) for each in found[start:end]]
+    more = end < len(everything)
+    items = [shape(each) for each in everything[start:end]]
     return {"hasMore": more, **({"nextPage": str(end)} if more else {}), "items": items}

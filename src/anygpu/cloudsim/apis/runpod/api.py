@@ -156,20 +156,20 @@ class SimulatedRunPod:
 
     def _launch(self, body: Mapping[str, Any], id: str) -> Instance:
         """Launch in the first data center that has capacity."""
-        refusal = CloudError(ErrorReason.NO_CAPACITY, "")
+        last_error = CloudError(ErrorReason.NO_CAPACITY, "")
         for data_center in body.get("dataCenterIds") or DATA_CENTERS:
             try:
                 return self._cloud.launch(order_of(body, data_center, id), id=id)
-            except CloudError as found:
-                refusal = found
-        raise refusal
+            except CloudError as error:
+                last_error = error
+        raise last_error
 
     def _pod_json(self, instance: Instance) -> dict[str, Any]:
         return pod_json(instance, self._cloud.ssh_port)
 
     def _list_pods(self) -> list[Instance]:
-        found = self._cloud.list_instances(VENDOR, forget_s=float("inf"))
-        return [each for each in found if not (each.id in self._deleted and each.state.is_ended)]
+        pods = self._cloud.list_instances(VENDOR, forget_s=float("inf"))
+        return [each for each in pods if not (each.id in self._deleted and each.state.is_ended)]
 
     def _find(self, request: Request) -> Instance:
         instance = self._cloud.instances.get(request.path_params["id"])

@@ -1,9 +1,10 @@
 """A small GraphQL interpreter: fields, aliases, arguments and variables; no fragments or directives."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[_A-Za-z]\w*|\$\w+|\.\.\.|[{}()\[\]:!=]')
@@ -19,7 +20,7 @@ class GraphqlError(Exception):
 class GraphqlField:
     name: str
     alias: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     selection: tuple["GraphqlField", ...] = ()
 
 
@@ -29,24 +30,24 @@ def execute(query: str, variables: Mapping[str, Any], root: Mapping[str, Any]) -
 
 
 def _project(selection: Sequence[GraphqlField], source: Mapping[str, Any], of: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for wanted in selection:
-        if wanted.name not in source:
-            raise GraphqlError(f'Cannot query field "{wanted.name}" on type "{of}".')
-        found[wanted.alias] = _value(source[wanted.name], wanted)
-    return found
+    result: dict[str, Any] = {}
+    for field in selection:
+        if field.name not in source:
+            raise GraphqlError(f'Cannot query field "{field.name}" on type "{of}".')
+        result[field.alias] = _value(source[field.name], field)
+    return result
 
 
-def _value(value: Any, wanted: GraphqlField) -> Any:
+def _value(value: Any, field: GraphqlField) -> Any:
     if callable(value):
-        value = value(wanted.arguments)
+        value = value(field.arguments)
     if isinstance(value, list):
-        return [_value(each, wanted) for each in value]
+        return [_value(each, field) for each in value]
     if not isinstance(value, Mapping):
         return value
-    if not wanted.selection:
-        raise GraphqlError(f'Field "{wanted.name}" must have a selection of subfields.')
-    return _project(wanted.selection, value, wanted.name)
+    if not field.selection:
+        raise GraphqlError(f'Field "{field.name}" must have a selection of subfields.')
+    return _project(field.selection, value, field.name)
 
 
 class GraphqlParser:
@@ -121,9 +122,9 @@ class GraphqlParser:
         return token
 
     def _expect(self, token: str) -> None:
-        found = self._take()
-        if found != token:
-            raise GraphqlError(f'Syntax Error: Expected "{token}", found "{found}".')
+        actual = self._take()
+        if actual != token:
+            raise GraphqlError(f'Syntax Error: Expected "{token}", found "{actual}".')
 
     def _peek(self) -> str:
         if not self._tokens:
