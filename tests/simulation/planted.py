@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anygpu.backends.contract import Launch
+from anygpu.backends.contract import LaunchRequest
 from anygpu.control import money, sweep
 from anygpu.control.agents import service
 from anygpu.control.agents.service import AgentService, parse_end
@@ -83,7 +83,7 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
     async def settle(self: Scheduler, view: Any, plan: Any, compared: Any, guard: Any) -> Any:
         if plan.choice is not None:
             number = len(view.attempts) + 1
-            launch = Launch(
+            launch = LaunchRequest(
                 name=attempt_name(view.id, number),
                 job_id=view.id,
                 attempt=number,

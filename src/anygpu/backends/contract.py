@@ -10,7 +10,7 @@ from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 
-class State(StrEnum):
+class MachineState(StrEnum):
     """What the provider says of an attempt's machine."""
 
     PENDING = "pending"
@@ -21,7 +21,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class BilledInterval:
     """When a machine was billed, by its provider's clock."""
 
     started_at_ms: int
@@ -33,18 +33,18 @@ class Interval:
 class Observation:
     """One look at an attempt through its provider."""
 
-    state: State
+    state: MachineState
     detail: str = ""
     preempted: bool = False
     started_at_ms: int | None = None  # by the provider's clock: when it began to bill
     ended_at_ms: int | None = None  # by the provider's clock: when it stopped
     failure: Failure | None = None  # a step of getting it to run failed for good: it will not run
     price_microusd_per_hour: int | None = None  # what it is billed at, where the provider says so
-    twins: tuple[Interval, ...] = ()  # other machines of the same name, which are billed too
+    duplicates: tuple[BilledInterval, ...] = ()  # other machines of the same name, which are billed too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchRequest:
     """What a backend needs to start an attempt. Launching the same name twice starts one."""
 
     name: str
@@ -65,7 +65,7 @@ class Backend(Protocol):
 
     async def offers(self, need: Resources) -> Sequence[Offer]: ...
 
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         """Idempotent by name. Raises a LaunchError; any other error leaves the outcome unknown."""
         ...
 
@@ -77,34 +77,34 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class ListsResources(Protocol):
+class SupportsInventory(Protocol):
     """Can say what of ours exists, so that the sweeper can end what nobody owns."""
 
     async def inventory(self) -> Sequence[Handle]: ...
 
 
 @runtime_checkable
-class DeliversLeftovers(Protocol):
+class SupportsDelivery(Protocol):
     """Can send what a dead agent left in its spool."""
 
     async def deliver(self, handle: Handle) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class AccountStatus:
     """What a provider says of the credentials a backend uses."""
 
     valid: bool
-    why: str = ""  # in words, for the person who must act; also who we are when it is valid
+    message: str = ""  # in words, for the person who must act; also who we are when it is valid
     balance_microusd: int | None = None
     quota: str = ""
 
 
 @runtime_checkable
-class ChecksAccount(Protocol):
+class SupportsAccountCheck(Protocol):
     """Can say whether its credentials work, and what they allow."""
 
-    async def check(self) -> Account: ...
+    async def check(self) -> AccountStatus: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class Leftover:
 
 
 @runtime_checkable
-class ListsLeftovers(Protocol):
+class SupportsLeftovers(Protocol):
     """Can list and remove what machines leave behind. Lists only what carries our name."""
 
     async def leftovers(self) -> Sequence[Leftover]: ...
@@ -129,14 +129,14 @@ class ListsLeftovers(Protocol):
 
 
 @runtime_checkable
-class ReadsMeter(Protocol):
+class SupportsMetering(Protocol):
     """Can ask what the provider itself says an attempt cost; None while it does not say."""
 
     async def metered_microusd(self, handle: Handle) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class ShellAccess:
     """How a person gets onto an attempt's machine."""
 
     host: str
@@ -147,7 +147,7 @@ class Shell:
 
 
 @runtime_checkable
-class OpensShell(Protocol):
+class SupportsShell(Protocol):
     """Can let a person onto the machine of an attempt."""
 
-    async def shell(self, handle: Handle) -> Shell: ...
+    async def shell(self, handle: Handle) -> ShellAccess: ...

@@ -13,56 +13,59 @@ from anygpu.errors import InvalidSpec, Problem
 from anygpu.suggest import did_you_mean
 
 Json = dict[str, Any]
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ParsedOptions:
     """Options that are valid, and the same as they are stored: what was said, the credentials apart."""
 
     options: BaseModel
-    plain: Json
+    stored: Json
     credentials: dict[str, str]
 
 
-def read(
+def parse_options(
     model: type[BaseModel],
     options: Mapping[str, Any],
     credentials: Mapping[str, str],
     *,
     source: str = "body",
     place: str = "options",
-) -> Given:
+) -> ParsedOptions:
     """Texts are read as the field's own type, so that a command line can say everything."""
-    wrong = [*_unknown(model, options, place, source), *_not_credentials(model, credentials, source)]
+    wrong = [
+        *_option_problems(model, options, place, source),
+        *_credential_problems(model, credentials, source),
+    ]
     if wrong:
         raise InvalidSpec(wrong)
-    said = {name: _typed(model.model_fields[name], value) for name, value in options.items()}
+    said = {name: _from_text(model.model_fields[name], value) for name, value in options.items()}
     try:
         valid = model.model_validate({**said, **credentials})
     except ValidationError as error:
-        raise InvalidSpec([*_explained(model, error, place, source)]) from None
+        raise InvalidSpec([*_validation_problems(model, error, place, source)]) from None
     plain = valid.model_dump(mode="json", exclude_unset=True, exclude={*credentials})
-    return Given(options=valid, plain=plain, credentials=dict(credentials))
+    return ParsedOptions(options=valid, stored=plain, credentials=dict(credentials))
 
 
-def secrets_of(model: type[BaseModel]) -> list[str]:
+def credential_fields(model: type[BaseModel]) -> list[str]:
     """The names of its credentials."""
     return [name for name, info in model.model_fields.items() if _is_secret(info)]
 
 
-def chosen_secrets(options: BaseModel) -> list[str]:
+def configured_credentials(options: BaseModel) -> list[str]:
     """The names of credentials that are there and not empty."""
-    chosen = {name: getattr(options, name) for name in secrets_of(type(options))}
+    chosen = {name: getattr(options, name) for name in credential_fields(type(options))}
     return [name for name, value in chosen.items() if value is not None and value.get_secret_value()]
 
 
-def described(model: type[BaseModel]) -> list[Json]:
+def describe_options(model: type[BaseModel]) -> list[Json]:
     """Every option as people are told of it."""
     return [
         {
             "name": name,
-            "type": _word(info.annotation),
+            "type": _type_name(info.annotation),
             "default": _default(info),
             "required": info.is_required(),
             "secret": _is_secret(info),
@@ -72,7 +75,9 @@ def described(model: type[BaseModel]) -> list[Json]:
     ]
 
 
-def _unknown(model: type[BaseModel], given: Mapping[str, Any], place: str, source: str) -> Iterator[Problem]:
+def _option_problems(
+    model: type[BaseModel], given: Mapping[str, Any], place: str, source: str
+) -> Iterator[Problem]:
     names = list(model.model_fields)
     for name in given:
         if name not in model.model_fields:
@@ -82,8 +87,8 @@ def _unknown(model: type[BaseModel], given: Mapping[str, Any], place: str, sourc
             yield Problem(f"{place}.{name}", None, "is a credential", f"use --credential {name}", source)
 
 
-def _not_credentials(model: type[BaseModel], given: Mapping[str, Any], source: str) -> Iterator[Problem]:
-    secret = secrets_of(model)
+def _credential_problems(model: type[BaseModel], given: Mapping[str, Any], source: str) -> Iterator[Problem]:
+    secret = credential_fields(model)
     for name, value in given.items():
         if name not in secret:
             near = did_you_mean(name, secret) or f"there are: {', '.join(secret) or 'none'}"
@@ -92,7 +97,7 @@ def _not_credentials(model: type[BaseModel], given: Mapping[str, Any], source: s
             yield Problem(f"credentials.{name}", None, "a text is needed", "", source)
 
 
-def _typed(info: FieldInfo, value: Any) -> Any:
+def _from_text(info: FieldInfo, value: Any) -> Any:
     if not isinstance(value, str) or not _is_list(info.annotation):
         return value
     if value[:1] in ("[", "{"):
@@ -103,45 +108,47 @@ def _typed(info: FieldInfo, value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _explained(model: type[BaseModel], error: ValidationError, place: str, source: str) -> Iterator[Problem]:
+def _validation_problems(
+    model: type[BaseModel], error: ValidationError, place: str, source: str
+) -> Iterator[Problem]:
     for raw in error.errors(include_url=False):
         name = str(raw["loc"][0]) if raw["loc"] else ""
         secret = name in model.model_fields and _is_secret(model.model_fields[name])
         where = ".".join(["credentials" if secret else place, *map(str, raw["loc"])])
         said = "is required" if raw["type"] == "missing" else raw["msg"][:1].lower() + raw["msg"][1:]
         value = None if secret or raw["type"] == "missing" or not raw["loc"] else raw["input"]
-        yield Problem(where, _brief(value), said, "", source)
+        yield Problem(where, _shorten(value), said, "", source)
 
 
-def _brief(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else str(value)[:100]
 
 
 def _is_secret(info: FieldInfo) -> bool:
-    return SecretStr in _parts(info.annotation)
+    return SecretStr in _union_members(info.annotation)
 
 
 def _is_list(annotation: Any) -> bool:
-    return any(part in (tuple, list, dict) for part in _parts(annotation))
+    return any(part in (tuple, list, dict) for part in _union_members(annotation))
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
+def _union_members(annotation: Any) -> Iterator[Any]:
     """The annotation and what it is a union of."""
     origin = get_origin(annotation)
     yield origin if origin in (tuple, list, dict) else annotation
     if origin not in (tuple, list, dict):
         for inner in get_args(annotation):
-            yield from _parts(inner)
+            yield from _union_members(inner)
 
 
-def _word(annotation: Any) -> str:
-    parts = [*_parts(annotation)]
+def _type_name(annotation: Any) -> str:
+    parts = [*_union_members(annotation)]
     if SecretStr in parts:
         return "a credential"
     if _is_list(annotation):
         inner = next((arg for arg in get_args(annotation) if arg is not Ellipsis), str)
         return "a list of texts" if inner is str else "a list"
-    return next((_WORDS[part] for part in parts if part in _WORDS), "a value")
+    return next((_TYPE_NAMES[part] for part in parts if part in _TYPE_NAMES), "a value")
 
 
 def _default(info: FieldInfo) -> Any:

@@ -5,7 +5,7 @@
 - `ssh`: boxes of one's own, with `Options` and `open_backend`.
 - the entry points of group `anygpu.backends`: modules of other packages that have either.
 
-    async def open_backend(name: str, options: Options, around: Around) -> Backend: ...
+    async def open_backend(name: str, options: Options, context: BackendContext) -> Backend: ...
     def ambient(options: Options) -> bool: ...  # whether it would use the server's own credentials; may be left out
 """
 
@@ -23,12 +23,12 @@ from anygpu.backends.contract import Backend
 from anygpu.errors import InvalidSpec, KindUnusable, Problem
 from anygpu.suggest import did_you_mean
 
-GROUP = "anygpu.backends"
-_OWN = {"ssh": "anygpu.backends.ssh.backend"}
+ENTRY_POINT_GROUP = "anygpu.backends"
+_BUILT_IN = {"ssh": "anygpu.backends.ssh.backend"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class BackendContext:
     """What the server gives every backend."""
 
     secret: bytes  # from which keys of attempts are computed
@@ -38,82 +38,84 @@ class Around:
     attended: bool = False  # this server is always on: it will end what it rents
 
 
-class Opens(Protocol):
+class OpenBackend(Protocol):
     """Gives a backend that works; what it cannot do it says by itself later."""
 
-    async def __call__(self, name: str, options: Any, around: Around) -> Backend: ...
+    async def __call__(self, name: str, options: Any, context: BackendContext) -> Backend: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class BackendKind:
     """A kind of backend: what it can be told, and how it is opened."""
 
     name: str
     options: type[BaseModel]
-    open: Opens
+    open: OpenBackend
     ambient: Callable[[Any], bool]
     about: str
 
 
-def find(name: str, *, place: str = "kind", source: str = "body") -> Kind:
+def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendKind:
     """The kind of this name. InvalidSpec when there is none, KindUnusable when it cannot be imported."""
-    load = _loaders().get(name)
-    kind = _kind(name, load) if load is not None else None
+    load = _module_loaders().get(name)
+    kind = _load_kind(name, load) if load is not None else None
     if kind is None:
-        known = [each.name for each in every()]
+        known = [each.name for each in usable_kinds()]
         near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
         raise InvalidSpec([Problem(place, name[:100], "there is no such kind of backend", near, source)])
     return kind
 
 
-def every() -> Iterator[Kind]:
+def usable_kinds() -> Iterator[BackendKind]:
     """All kinds that can be used here, by name."""
-    for name, load in sorted(_loaders().items()):
+    for name, load in sorted(_module_loaders().items()):
         try:
-            kind = _kind(name, load)
+            kind = _load_kind(name, load)
         except KindUnusable:
             continue
         if kind is not None:
             yield kind
 
 
-def _loaders() -> dict[str, Callable[[], Any]]:
+def _module_loaders() -> dict[str, Callable[[], Any]]:
     """How to get each kind's module. Our own names win over those of other packages."""
     from importlib.metadata import entry_points  # not needed by a server without profiles
     from pkgutil import iter_modules
 
-    found: dict[str, Callable[[], Any]] = {each.name: each.load for each in entry_points(group=GROUP)}
+    found: dict[str, Callable[[], Any]] = {
+        each.name: each.load for each in entry_points(group=ENTRY_POINT_GROUP)
+    }
     for module in iter_modules(clouds.__path__):
-        found[module.name.rstrip("_")] = _own(f"{clouds.__name__}.{module.name}")
-    return found | {name: _own(path) for name, path in _OWN.items()}
+        found[module.name.rstrip("_")] = _import_later(f"{clouds.__name__}.{module.name}")
+    return found | {name: _import_later(path) for name, path in _BUILT_IN.items()}
 
 
-def _own(path: str) -> Callable[[], Any]:
+def _import_later(path: str) -> Callable[[], Any]:
     return lambda: import_module(path)
 
 
-def _kind(name: str, load: Callable[[], Any]) -> Kind | None:
+def _load_kind(name: str, load: Callable[[], Any]) -> BackendKind | None:
     """None for a module beside the kinds that is none itself."""
     try:
         module = load()
     except ImportError as error:
         raise KindUnusable(f"the kind {name!r} needs {error.name or error}", hint="Install it.") from error
-    opens = getattr(module, "open_backend", None) or _as_machines(getattr(module, "connect", None))
+    opens = getattr(module, "open_backend", None) or _open_vm_backend(getattr(module, "connect", None))
     options = getattr(module, "Options", None)
     if opens is None or options is None:
         return None
     about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
     brief = about.partition(". ")[0].partition(" (")[0].rstrip(".")
-    ambient = getattr(module, "ambient", lambda chosen: not reading.chosen_secrets(chosen))
-    return Kind(name=name, options=options, open=opens, ambient=ambient, about=brief)
+    ambient = getattr(module, "ambient", lambda chosen: not reading.configured_credentials(chosen))
+    return BackendKind(name=name, options=options, open=opens, ambient=ambient, about=brief)
 
 
-def _as_machines(connect: Any) -> Opens | None:
+def _open_vm_backend(connect: Any) -> OpenBackend | None:
     if connect is None:
         return None
 
-    async def opened(name: str, options: Any, around: Around) -> Backend:
-        from anygpu.backends.ssh.pins import Pins
+    async def opened(name: str, options: Any, context: BackendContext) -> Backend:
+        from anygpu.backends.ssh.keys import HostKeyStore
         from anygpu.backends.vm.backend import VmBackend
 
         provider = await connect(options)
@@ -121,11 +123,11 @@ def _as_machines(connect: Any) -> Opens | None:
             name,
             provider,
             options,
-            secret=around.secret,
-            agent_target=around.agent_target,
-            pins=Pins(around.pins),
-            on_change=around.on_change,
-            attended=around.attended,
+            secret=context.secret,
+            agent_target=context.agent_target,
+            pins=HostKeyStore(context.pins),
+            on_change=context.on_change,
+            attended=context.attended,
         )
 
     return opened

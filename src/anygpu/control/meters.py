@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from anygpu.backends.contract import Backend, ReadsMeter
+from anygpu.backends.contract import Backend, SupportsMetering
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.timers import TimerQueue
@@ -88,9 +88,9 @@ class MeterChecker:
         except Exception:  # noqa: BLE001  a meter that cannot be read now is read later
             return None
 
-    def _meter(self, backend: str) -> ReadsMeter | None:
+    def _meter(self, backend: str) -> SupportsMetering | None:
         found: object = self._backends.get(backend)
-        return found if isinstance(found, ReadsMeter) else None
+        return found if isinstance(found, SupportsMetering) else None
 
     def _check_later(self, key: Key, due: _MeterCheck) -> None:
         now = self._clock.monotonic()

@@ -7,7 +7,7 @@ moment that may be billed, until it is known to have ended.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from anygpu.backends.contract import Interval, Observation
+from anygpu.backends.contract import BilledInterval, Observation
 from anygpu.events.facts import Blame, Failure, Usage
 from anygpu.events.offers import MICROUSD, Billing
 from anygpu.events.view import AttemptView, JobView
@@ -19,8 +19,8 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
     if not price or began_ms is None:
         return None
     ended_ms = observation.ended_at_ms if observation else None
-    first = Interval(started_at_ms=began_ms, ended_at_ms=ended_ms, price_microusd_per_hour=price)
-    spans = [first, *(observation.twins if observation else ())]
+    first = BilledInterval(started_at_ms=began_ms, ended_at_ms=ended_ms, price_microusd_per_hour=price)
+    spans = [first, *(observation.duplicates if observation else ())]
     return Usage(
         started_at_ms=min(span.started_at_ms for span in spans),
         ended_at_ms=max(max(span.started_at_ms, _end_ms(span, now_ms)) for span in spans),
@@ -87,14 +87,14 @@ def _price(attempt: AttemptView, observation: Observation | None) -> int:
     return attempt.hourly_microusd if said is None else said
 
 
-def _interval_cost(billing: Billing, span: Interval, price: int, now_ms: int) -> int:
+def _interval_cost(billing: Billing, span: BilledInterval, price: int, now_ms: int) -> int:
     """Providers show and charge whole seconds of their clock."""
     used_s = _end_ms(span, now_ms) // 1000 - span.started_at_ms // 1000
     own = span.price_microusd_per_hour
     return billing.cost_microusd(price if own is None else own, used_s)
 
 
-def _end_ms(span: Interval, now_ms: int) -> int:
+def _end_ms(span: BilledInterval, now_ms: int) -> int:
     return now_ms if span.ended_at_ms is None else span.ended_at_ms
 
 

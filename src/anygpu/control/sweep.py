@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from anygpu.backends.contract import (
     Backend,
     Leftover,
-    ListsLeftovers,
-    ListsResources,
+    MachineState,
     Observation,
-    State,
+    SupportsInventory,
+    SupportsLeftovers,
 )
 from anygpu.control.clock import Clock
 from anygpu.control.policy import ControlPolicy
@@ -102,17 +102,17 @@ class Sweeper:
         if orphan.kind == MACHINE:
             self._ending.setdefault((backend.name, orphan.name), 0)
             await backend.terminate(Handle(name=orphan.name))
-        elif isinstance(backend, ListsLeftovers):
+        elif isinstance(backend, SupportsLeftovers):
             await backend.remove(
                 Leftover(kind=orphan.kind, id=orphan.id, name=orphan.name, region=orphan.region)
             )
 
     async def _probe_ended(self, backend: Backend, name: str, gone: list[EndedOrphan]) -> None:
         observation = await backend.probe(Handle(name=name))
-        if observation.state is State.GONE:
+        if observation.state is MachineState.GONE:
             gone.append(EndedOrphan(name=name, observation=observation))
         looks = self._ending.pop((backend.name, name)) + 1
-        if observation.state is not State.GONE and looks < MAX_PROBES:
+        if observation.state is not MachineState.GONE and looks < MAX_PROBES:
             self._ending[backend.name, name] = looks
 
     async def _report_errors(self, backend: Backend, what: str, work: Awaitable[None]) -> None:
@@ -126,7 +126,7 @@ MAX_PROBES = 20
 
 
 async def _list_machines(backend: Backend, now_ms: int) -> list[OrphanResource]:
-    if not isinstance(backend, ListsResources):
+    if not isinstance(backend, SupportsInventory):
         return []
     names = dict.fromkeys(handle.name for handle in await backend.inventory())
     return [OrphanResource(backend=backend.name, kind=MACHINE, name=name, since_ms=now_ms) for name in names]
@@ -134,7 +134,7 @@ async def _list_machines(backend: Backend, now_ms: int) -> list[OrphanResource]:
 
 async def _list_leftovers(backend: Backend, now_ms: int) -> list[OrphanResource]:
     """What carries no attempt's name is shared by all of them, and stays."""
-    if not isinstance(backend, ListsLeftovers):
+    if not isinstance(backend, SupportsLeftovers):
         return []
     return [
         OrphanResource(

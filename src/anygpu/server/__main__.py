@@ -77,12 +77,12 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 async def _serve(settings: Settings) -> None:
     from anygpu.server.process import log
-    from anygpu.wiring import running
+    from anygpu.wiring.server import run_server
 
     log.configure(settings.server.log_level, settings.server.log_format)
     stop = asyncio.Event()
     _install_signal_handlers(stop, settings.state / "server.json")
-    async with running(settings) as address:
+    async with run_server(settings) as address:
         sys.stdout.write(json.dumps(address) + "\n")
         sys.stdout.flush()
         await stop.wait()

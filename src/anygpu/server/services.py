@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from anygpu.backends.configured import Backends
+from anygpu.backends.manager import BackendManager
 from anygpu.control.agents.service import AgentService
 from anygpu.control.clock import Clock
 from anygpu.control.jobs import Jobs
@@ -46,7 +46,7 @@ class Services:
     metrics: ServerMetrics
     host_telemetry: HostTelemetry
     clock: Clock
-    backends: Backends
+    backends: BackendManager
     backend_profiles: BackendProfiles
     planner: JobPlanner
     plans: Plans

@@ -8,10 +8,10 @@ from typing import Any
 
 from anygpu.backends import options as reading
 from anygpu.backends import registry
-from anygpu.backends.configured import Backends, Entry, Source
-from anygpu.backends.contract import Account, Backend, ChecksAccount
-from anygpu.backends.options import Given
-from anygpu.backends.registry import Kind
+from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountCheck
+from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource
+from anygpu.backends.options import ParsedOptions
+from anygpu.backends.registry import BackendKind
 from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Offer
 from anygpu.events.view import JobView
@@ -47,7 +47,7 @@ class ProfileRequest:
 class BackendCheck:
     """Result of checking a backend: its account and its offers."""
 
-    account: Account
+    account: AccountStatus
     offers: Sequence[Offer] = ()
 
     @property
@@ -66,7 +66,7 @@ class BackendProfiles:
     def __init__(
         self,
         profiles: Profiles,
-        backends: Backends,
+        backends: BackendManager,
         live: LiveJobs,
         now_ms: Callable[[], int],
         rotate: Rotate,
@@ -77,23 +77,25 @@ class BackendProfiles:
         self._now_ms = now_ms
         self._rotate = rotate
 
-    def entries(self, caller: Caller) -> Sequence[Entry]:
+    def entries(self, caller: Caller) -> Sequence[BackendEntry]:
         return self._backends.entries(caller.scope.organisation)
 
-    async def add(self, caller: Caller, request: ProfileRequest) -> Entry:
+    async def add(self, caller: Caller, request: ProfileRequest) -> BackendEntry:
         """Store a profile and open its backend. The entry tells whether it is open yet."""
         caller.require(Role.ADMIN)
         self._require_name(request.name)
-        kind = await asyncio.to_thread(registry.find, request.kind)
+        kind = await asyncio.to_thread(registry.find_kind, request.kind)
         existing = await self._existing_profile(caller, request)
-        given = reading.read(kind.options, request.options, self._merged_credentials(request, existing))
+        given = reading.parse_options(
+            kind.options, request.options, self._merged_credentials(request, existing)
+        )
         _require_permission(caller, kind, given, existing)
         await self._require_same_machines(caller, request, existing)
         await self._profiles.put(
             caller.scope,
             request.name,
             kind=request.kind,
-            options=given.plain,
+            options=given.stored,
             credentials=given.credentials,
             at_ms=self._now_ms(),
             replace=request.replace,
@@ -105,7 +107,7 @@ class BackendProfiles:
         """Remove a backend. Return the jobs that still have machines there; without `force` they prevent it."""
         caller.require(Role.ADMIN)
         entry = self._require_entry(caller, name)
-        if entry.source is not Source.PROFILE:
+        if entry.source is not BackendSource.PROFILE:
             raise Conflict(
                 f"backend {name!r} is {SOURCE_DESCRIPTIONS[entry.source]}", hint=REMOVAL_HINTS[entry.source]
             )
@@ -126,16 +128,20 @@ class BackendProfiles:
         entry = await self._wait_until_open(name)
         if not entry.is_open:
             return BackendCheck(
-                account=Account(valid=False, why=entry.reason or "the backend is still opening")
+                account=AccountStatus(valid=False, message=entry.reason or "the backend is still opening")
             )
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 account = await _check_account(entry.backend)
                 offers = await _list_offers(entry.backend) if account.valid else ()
         except TimeoutError:
-            return BackendCheck(account=Account(valid=False, why=f"no answer within {CHECK_TIMEOUT_S:.0f} s"))
+            return BackendCheck(
+                account=AccountStatus(valid=False, message=f"no answer within {CHECK_TIMEOUT_S:.0f} s")
+            )
         except Exception as error:  # noqa: BLE001  any error of an adapter is the result of the check
-            return BackendCheck(account=Account(valid=False, why=str(error) or type(error).__name__))
+            return BackendCheck(
+                account=AccountStatus(valid=False, message=str(error) or type(error).__name__)
+            )
         return BackendCheck(account=account, offers=offers)
 
     async def rotate(self, caller: Caller, *, new_key: bool) -> RotationResult:
@@ -143,7 +149,7 @@ class BackendProfiles:
         caller.require(Role.OPERATOR)
         return await self._rotate(new_key)
 
-    def _require_entry(self, caller: Caller, name: str) -> Entry:
+    def _require_entry(self, caller: Caller, name: str) -> BackendEntry:
         existing = {entry.name: entry for entry in self.entries(caller)}
         if name not in existing:
             near = did_you_mean(name, existing)
@@ -162,7 +168,7 @@ class BackendProfiles:
     async def _existing_profile(self, caller: Caller, request: ProfileRequest) -> Profile | None:
         """The profile to change, if any. Conflict when the name belongs to a built-in or settings backend."""
         entry = self._backends.entry(request.name)
-        if entry is not None and entry.source is not Source.PROFILE:
+        if entry is not None and entry.source is not BackendSource.PROFILE:
             raise Conflict(
                 f"a backend {request.name!r} is {SOURCE_DESCRIPTIONS[entry.source]}",
                 hint="Choose another name.",
@@ -194,26 +200,28 @@ class BackendProfiles:
     async def _jobs_on(self, name: str) -> list[JobView]:
         return [view for view in await self._live_jobs() if _uses_backend(view, name)]
 
-    async def _wait_until_open(self, name: str) -> Entry:
+    async def _wait_until_open(self, name: str) -> BackendEntry:
         entry = self._backends.entry(name)
         if entry is None:
             raise NotFound(f"backend {name!r} was removed in the meantime")
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await self._backends.settled(entry)
+                await self._backends.wait_opened(entry)
         except TimeoutError:
             pass
         return entry
 
 
-SOURCE_DESCRIPTIONS = {Source.BUILT_IN: "built in", Source.SETTINGS: "in the settings file"}
+SOURCE_DESCRIPTIONS = {BackendSource.BUILT_IN: "built in", BackendSource.SETTINGS: "in the settings file"}
 REMOVAL_HINTS = {
-    Source.BUILT_IN: "`local.enabled = false` in the settings closes it.",
-    Source.SETTINGS: "Remove its table from the file and restart the server.",
+    BackendSource.BUILT_IN: "`local.enabled = false` in the settings closes it.",
+    BackendSource.SETTINGS: "Remove its table from the file and restart the server.",
 }
 
 
-def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Profile | None) -> None:
+def _require_permission(
+    caller: Caller, kind: BackendKind, given: ParsedOptions, existing: Profile | None
+) -> None:
     """Refuse the server's own credentials and a chosen endpoint to everyone but the operator."""
     if caller.role.includes(Role.OPERATOR):
         return
@@ -223,7 +231,7 @@ def _require_permission(caller: Caller, kind: Kind, given: Given, existing: Prof
             hint="Add credentials with --credential, or ask the operator.",
         )
     before = existing.options if existing else {}
-    changed = [name for name in OPERATOR_OPTIONS if given.plain.get(name, "") != before.get(name, "")]
+    changed = [name for name in OPERATOR_OPTIONS if given.stored.get(name, "") != before.get(name, "")]
     if changed:
         raise Forbidden(
             f"only the server's operator may set the option {changed[0]!r}",
@@ -237,10 +245,10 @@ async def _list_offers(backend: Backend) -> Sequence[Offer]:
     return [*{offer.key: offer for need in needs for offer in await backend.offers(need)}.values()]
 
 
-async def _check_account(backend: Backend) -> Account:
-    if isinstance(backend, ChecksAccount):
+async def _check_account(backend: Backend) -> AccountStatus:
+    if isinstance(backend, SupportsAccountCheck):
         return await backend.check()
-    return Account(valid=True, why="needs no credentials")
+    return AccountStatus(valid=True, message="needs no credentials")
 
 
 def _uses_backend(view: JobView, name: str) -> bool:

@@ -6,7 +6,7 @@ MODULE = '''
 """Plugged in (for tests). It runs jobs on this machine."""
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from anygpu.backends.contract import Account
+from anygpu.backends.contract import AccountStatus
 from anygpu.backends.local import LocalBackend
 from anygpu.errors import LaunchRefused
 from anygpu.events.facts import Offer
@@ -39,8 +39,8 @@ class Plugged(LocalBackend):
 
     async def check(self):
         valid = self._key in ("right", "ambient")
-        why = "hello" if valid else "the key is wrong"
-        return Account(valid=valid, why=why, balance_microusd=12_340_000, quota="8 GPUs")
+        message = "hello" if valid else "the key is wrong"
+        return AccountStatus(valid=valid, message=message, balance_microusd=12_340_000, quota="8 GPUs")
 
     async def close(self):
         super().close()

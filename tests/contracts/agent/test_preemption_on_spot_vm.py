@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from tests.contracts.backends import ec2_simulated
-from tests.contracts.vm.test_vm_on_ec2 import Ec2Place
+from tests.contracts.backends import simulated_ec2
+from tests.contracts.backends.vm.test_vm_on_ec2 import Ec2Place
 
 from anygpu.cloudsim import CloudSim
 from anygpu.testing.contracts.backend import wait_until
@@ -21,7 +21,7 @@ print("saved")
 
 async def test_a_script_on_a_spot_machine_is_asked_to_save_when_the_notice_comes(tmp_path: Path) -> None:
     with AgentListener({"code": SAVING}) as listener:
-        async with CloudSim(ec2_simulated.QUICK) as sim:
+        async with CloudSim(simulated_ec2.QUICK) as sim:
             place = Ec2Place(sim, listener, tmp_path)
             await place.open()
             handle = await place.training(spot=True)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import asyncssh
 import pytest
 
-from anygpu.backends.clouds.http import OutcomeUnknown
-from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.backends.vm.provider import CloudMachine, MachineOrder, OutcomeUnknown, PowerState, Provider
 from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.offers import Offer
@@ -60,7 +59,7 @@ class ProviderContract:
     ) -> None:
         made = await provider.create(order(await cheapest(provider)))
         assert made.name == NAME
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         assert await said(provider, machine, "echo $((6 * 7))") == "42"
         await provider.destroy(machine)
         await gone(provider, made.id)
@@ -69,7 +68,7 @@ class ProviderContract:
 
     async def test_only_the_ordered_key_logs_in(self, provider: Provider) -> None:
         made = await provider.create(order(await cheapest(provider)))
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         assert await said(provider, machine, "true") == ""
         with pytest.raises(asyncssh.PermissionDenied):
             await logged_in(provider, machine, asyncssh.generate_private_key("ssh-ed25519"))
@@ -77,7 +76,7 @@ class ProviderContract:
     async def test_the_offer_is_billed_as_it_says(self, sim: CloudSim, provider: Provider) -> None:
         offer = await cheapest(provider)
         made = await provider.create(order(offer))
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         sim.advance(4000)
         await provider.destroy(machine)
         await gone(provider, made.id)
@@ -92,7 +91,7 @@ class ProviderContract:
         assert (await (await connect()).check()).valid
         wrong = await (await connect(api_key="nobodys")).check()
         assert not wrong.valid
-        assert "API_KEY" in wrong.why
+        assert "API_KEY" in wrong.message
 
     async def test_a_launch_with_a_wrong_key_is_refused(self, sim: CloudSim, connect: Connects) -> None:
         offer = await cheapest(await connect())
@@ -139,9 +138,11 @@ class ProviderContract:
             await provider.create(order(strange))
 
 
-def order(offer: Offer, name: str = NAME) -> Order:
+def order(offer: Offer, name: str = NAME) -> MachineOrder:
     public_key = KEY.export_public_key().decode().strip()
-    return Order(name=name, offer=offer, public_key=public_key, startup=HALT_LATER, max_life_s=36_000)
+    return MachineOrder(
+        name=name, offer=offer, public_key=public_key, startup_script=HALT_LATER, max_life_s=36_000
+    )
 
 
 async def cheapest(provider: Provider) -> Offer:
@@ -149,7 +150,7 @@ async def cheapest(provider: Provider) -> Offer:
     return min(offers, key=lambda offer: (offer.price_microusd_per_hour, offer.name, offer.region))
 
 
-async def until(provider: Provider, machine_id: str, power: Power) -> Machine:
+async def until(provider: Provider, machine_id: str, power: PowerState) -> CloudMachine:
     """The machine, once it has this power and an address."""
     async with asyncio.timeout(10):
         while True:
@@ -161,11 +162,11 @@ async def until(provider: Provider, machine_id: str, power: Power) -> Machine:
 
 async def gone(provider: Provider, machine_id: str) -> None:
     async with asyncio.timeout(10):
-        while any(m.id == machine_id and m.power is not Power.ENDED for m in await provider.machines()):
+        while any(m.id == machine_id and m.power is not PowerState.ENDED for m in await provider.machines()):
             await asyncio.sleep(0.05)
 
 
-async def said(provider: Provider, machine: Machine, command: str) -> str:
+async def said(provider: Provider, machine: CloudMachine, command: str) -> str:
     """What a command prints there. Port and key may come a moment after the machine is called running."""
     async with asyncio.timeout(10):
         while True:
@@ -179,7 +180,7 @@ async def said(provider: Provider, machine: Machine, command: str) -> str:
 
 
 async def logged_in(
-    provider: Provider, machine: Machine, key: asyncssh.SSHKey
+    provider: Provider, machine: CloudMachine, key: asyncssh.SSHKey
 ) -> asyncssh.SSHClientConnection:
     return await asyncssh.connect(
         machine.address,

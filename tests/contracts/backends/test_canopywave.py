@@ -12,10 +12,10 @@ from tests.contracts.backends.provider_contract import (
     rented_beside,
     until,
 )
-from tests.contracts.backends.rented_place import RentedBackendContract
+from tests.contracts.backends.vm_backend_contract import RentedBackendContract
 
 from anygpu.backends.clouds import canopywave
-from anygpu.backends.vm.provider import Power, Provider
+from anygpu.backends.vm.provider import PowerState, Provider
 from anygpu.cloudsim import CloudSim
 
 
@@ -26,7 +26,7 @@ class TestCanopyWave(ProviderContract):
         self, sim: CloudSim, provider: Provider
     ) -> None:
         made = await provider.create(order(await cheapest(provider)))
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         assert {each.address for _ in range(3) for each in await provider.machines()} == {machine.address}
         assert rented_beside(sim) == [machine.address]
 
@@ -35,7 +35,7 @@ class TestCanopyWave(ProviderContract):
     ) -> None:
         sim.inject_fault("lost_answer", vendor="canopywave", operation="allocate", times=1)
         made = await provider.create(order(await cheapest(provider)))
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         assert rented_beside(sim) == [machine.address]
 
     async def test_an_address_at_a_machine_of_ours_is_a_leftover_that_can_be_removed(
@@ -43,7 +43,7 @@ class TestCanopyWave(ProviderContract):
     ) -> None:
         provider = await connect()
         made = await provider.create(order(await cheapest(provider)))
-        await until(provider, made.id, Power.RUNNING)
+        await until(provider, made.id, PowerState.RUNNING)
         found = {leftover.kind: leftover for leftover in await provider.leftovers()}
         assert {leftover.name for leftover in found.values()} == {NAME}
         for leftover in found.values():
@@ -56,7 +56,7 @@ class TestCanopyWave(ProviderContract):
     ) -> None:
         before = await connect()
         made = await before.create(order(await cheapest(before)))
-        await until(before, made.id, Power.RUNNING)
+        await until(before, made.id, PowerState.RUNNING)
         after = await connect()
         (machine,) = await after.machines()
         await after.destroy(machine)

@@ -7,25 +7,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.contracts.backends import ec2_simulated
+from tests.contracts.backends import simulated_ec2
 from tests.contracts.backends.provider_contract import NAME, gone, order, said, until
 
-from anygpu.backends.clouds import ec2
-from anygpu.backends.clouds.http import OutcomeUnknown
-from anygpu.backends.vm.errors import CredentialsRefused
-from anygpu.backends.vm.provider import Machine, Meters, Power
+from anygpu.backends.clouds.ec2 import adapter as ec2
+from anygpu.backends.vm.provider import (
+    CloudMachine,
+    CredentialsRefused,
+    MeteredProvider,
+    OutcomeUnknown,
+    PowerState,
+)
 from anygpu.cloudsim import CloudSim
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.offers import Billing, Offer
 from anygpu.spec.sections import Gpu, Resources
 
 ONE_GPU = Resources(gpu=Gpu(count=1))
-Connect = Callable[..., Awaitable[ec2.Ec2]]
+Connect = Callable[..., Awaitable[ec2.Ec2Provider]]
 
 
 @pytest.fixture
 async def sim() -> AsyncIterator[CloudSim]:
-    async with CloudSim(ec2_simulated.QUICK) as running:
+    async with CloudSim(simulated_ec2.QUICK) as running:
         yield running
 
 
@@ -33,9 +37,9 @@ async def sim() -> AsyncIterator[CloudSim]:
 async def connect(sim: CloudSim) -> AsyncIterator[Connect]:
     opened: list[Any] = []
 
-    async def connected(**told: Any) -> ec2.Ec2:
-        opened.append(await ec2.connect(ec2_simulated.options(sim, **told)))
-        found: ec2.Ec2 = opened[-1]
+    async def connected(**told: Any) -> ec2.Ec2Provider:
+        opened.append(await ec2.connect(simulated_ec2.options(sim, **told)))
+        found: ec2.Ec2Provider = opened[-1]
         return found
 
     yield connected
@@ -44,22 +48,22 @@ async def connect(sim: CloudSim) -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-async def provider(connect: Connect) -> ec2.Ec2:
+async def provider(connect: Connect) -> ec2.Ec2Provider:
     return await connect()
 
 
-async def offered(provider: ec2.Ec2, name: str, *, spot: bool = False) -> Offer:
+async def offered(provider: ec2.Ec2Provider, name: str, *, spot: bool = False) -> Offer:
     offers = await provider.offers(ONE_GPU)
     return next(o for o in offers if o.name == name and o.interruptible is spot and o.free != 0)
 
 
 async def test_a_machine_is_rented_once_logged_into_and_ended_with_all_it_had(
-    sim: CloudSim, provider: ec2.Ec2
+    sim: CloudSim, provider: ec2.Ec2Provider
 ) -> None:
     offer = await offered(provider, "g5.xlarge", spot=True)
     made, again = await provider.create(order(offer)), await provider.create(order(offer))
     assert (made.id, made.name) == (again.id, NAME)
-    machine = replace(await until(provider, made.id, Power.RUNNING), port=sim.options.ssh_port)
+    machine = replace(await until(provider, made.id, PowerState.RUNNING), port=sim.options.ssh_port)
     assert await said(provider, machine, "echo $((6 * 7))") == "42"
     assert [key.split()[0] for key in await provider.host_keys(machine)] == ["ssh-ed25519"]
     await provider.destroy(machine)
@@ -69,7 +73,7 @@ async def test_a_machine_is_rented_once_logged_into_and_ended_with_all_it_had(
 
 
 async def test_a_name_whose_request_changed_meanwhile_is_still_one_machine(
-    sim: CloudSim, provider: ec2.Ec2, connect: Connect
+    sim: CloudSim, provider: ec2.Ec2Provider, connect: Connect
 ) -> None:
     offer = await offered(provider, "g5.xlarge")
     made = await provider.create(order(offer))
@@ -78,20 +82,20 @@ async def test_a_name_whose_request_changed_meanwhile_is_still_one_machine(
     assert len(sim.live_instances()) == 1
 
 
-async def test_a_machine_that_is_not_ended_ends_by_itself(sim: CloudSim, provider: ec2.Ec2) -> None:
-    soon = replace(order(await offered(provider, "g5.xlarge")), startup="#!/bin/sh\nshutdown -h +1\n")
+async def test_a_machine_that_is_not_ended_ends_by_itself(sim: CloudSim, provider: ec2.Ec2Provider) -> None:
+    soon = replace(order(await offered(provider, "g5.xlarge")), startup_script="#!/bin/sh\nshutdown -h +1\n")
     made = await provider.create(soon)
-    await until(provider, made.id, Power.RUNNING)
+    await until(provider, made.id, PowerState.RUNNING)
     await asyncio.sleep(0.5)
     sim.advance(61)
     await gone(provider, made.id)
     (ended,) = await provider.machines()
-    assert (ended.power, ended.preempted) == (Power.ENDED, False)
+    assert (ended.power, ended.preempted) == (PowerState.ENDED, False)
 
 
-async def test_a_preempted_machine_says_so_and_when(sim: CloudSim, provider: ec2.Ec2) -> None:
+async def test_a_preempted_machine_says_so_and_when(sim: CloudSim, provider: ec2.Ec2Provider) -> None:
     made = await provider.create(order(await offered(provider, "g5.xlarge", spot=True)))
-    await until(provider, made.id, Power.RUNNING)
+    await until(provider, made.id, PowerState.RUNNING)
     sim.preempt(made.id, notice_s=0)
     await gone(provider, made.id)
     (ended,) = await provider.machines()
@@ -102,7 +106,7 @@ async def test_a_preempted_machine_says_so_and_when(sim: CloudSim, provider: ec2
     assert (ended.started_at_ms or 0) // 1000 == entry.started_at_ms // 1000
 
 
-async def test_offers_are_priced_on_demand_by_the_table_and_spot_by_zone(provider: ec2.Ec2) -> None:
+async def test_offers_are_priced_on_demand_by_the_table_and_spot_by_zone(provider: ec2.Ec2Provider) -> None:
     demand, spot = await offered(provider, "g5.xlarge"), await offered(provider, "g5.xlarge", spot=True)
     assert (demand.price_microusd_per_hour, demand.zone) == (1_006_000, "")
     assert (spot.price_microusd_per_hour, spot.zone) == (493_200, "us-west-2a")
@@ -111,7 +115,7 @@ async def test_offers_are_priced_on_demand_by_the_table_and_spot_by_zone(provide
     assert (demand.self_expires, demand.billing) == ("halt", Billing(step_s=1, minimum_s=60))
 
 
-async def test_a_job_without_a_gpu_is_offered_small_machines_and_no_gpu(provider: ec2.Ec2) -> None:
+async def test_a_job_without_a_gpu_is_offered_small_machines_and_no_gpu(provider: ec2.Ec2Provider) -> None:
     offers = await provider.offers(Resources())
     assert {offer.gpu_count for offer in offers} == {0}
     assert "t3.medium" in {offer.name for offer in offers}
@@ -126,7 +130,7 @@ async def test_only_the_types_and_markets_wanted_are_offered(connect: Connect) -
 async def test_a_check_says_who_we_are_and_how_much_we_may_run(connect: Connect) -> None:
     found = await (await connect()).check()
     assert found.valid
-    assert "user/simulated by access key AKIASIMULATED0000000" in found.why
+    assert "user/simulated by access key AKIASIMULATED0000000" in found.message
     assert "vCPUs G on demand" in found.quota
 
 
@@ -141,7 +145,7 @@ async def test_wrong_credentials_or_a_wrong_region_are_named_and_rent_nothing(
     provider = await connect(**wrong)
     found = await provider.check()
     assert not found.valid
-    assert "guessed" not in found.why
+    assert "guessed" not in found.message
     region = wrong.get("regions", ("us-west-2",))[0]
     offer = Offer(backend="", name="g5.xlarge", region=region, gpu_count=1, price_microusd_per_hour=1)
     with pytest.raises(CredentialsRefused, match=rf"Check the credentials .*access key .* region {region}"):
@@ -158,7 +162,7 @@ async def test_half_of_a_key_is_not_filled_up_with_somebody_elses(connect: Conne
     ("fault", "error"), [("no_capacity", NoCapacity), ("quota", NoQuota), ("throttle", RateLimited)]
 )
 async def test_a_refusal_is_told_apart(
-    sim: CloudSim, provider: ec2.Ec2, fault: str, error: type[Exception]
+    sim: CloudSim, provider: ec2.Ec2Provider, fault: str, error: type[Exception]
 ) -> None:
     offer = await offered(provider, "g5.xlarge")
     sim.inject_fault(fault, vendor="ec2", operation="launch")
@@ -169,7 +173,7 @@ async def test_a_refusal_is_told_apart(
 
 
 async def test_a_launch_without_an_answer_may_have_been_done_and_is_found_by_its_token(
-    sim: CloudSim, provider: ec2.Ec2
+    sim: CloudSim, provider: ec2.Ec2Provider
 ) -> None:
     offer = await offered(provider, "g5.xlarge")
     sim.inject_fault("lost_answer", vendor="ec2", operation="launch", times=1)
@@ -179,7 +183,9 @@ async def test_a_launch_without_an_answer_may_have_been_done_and_is_found_by_its
     assert [machine.id for machine in await provider.machines()] == [made.id]
 
 
-async def test_an_unknown_type_or_image_is_refused_in_ec2s_words(provider: ec2.Ec2, connect: Connect) -> None:
+async def test_an_unknown_type_or_image_is_refused_in_ec2s_words(
+    provider: ec2.Ec2Provider, connect: Connect
+) -> None:
     offer = await offered(provider, "g5.xlarge")
     with pytest.raises(LaunchRefused, match="z9000"):
         await provider.create(order(replace(offer, name="z9000")))
@@ -194,7 +200,7 @@ async def test_a_service_that_is_not_there_is_unavailable_and_nothing_was_sent(c
 
 
 async def test_reserved_capacity_is_an_offer_at_no_further_cost_and_is_launched_into(
-    provider: ec2.Ec2, connect: Connect
+    provider: ec2.Ec2Provider, connect: Connect
 ) -> None:
     reserved = await provider._aws.call(
         "us-west-2",
@@ -217,16 +223,16 @@ async def test_reserved_capacity_is_an_offer_at_no_further_cost_and_is_launched_
 async def test_the_meter_is_cost_explorers_when_it_is_asked_for(connect: Connect, sim: CloudSim) -> None:
     provider: Any = await connect(meter="cost-explorer", meter_after_h=0)
     made = await provider.create(order(await offered(provider, "g5.xlarge")))
-    await until(provider, made.id, Power.RUNNING)
+    await until(provider, made.id, PowerState.RUNNING)
     await provider.destroy(made)
     await gone(provider, made.id)
     (ended,) = await provider.machines()
     metered = await _metered(provider, ended)
     assert metered == sim.billing_entries("ec2")[0].billed_microusd
-    assert not isinstance(await connect(), Meters)
+    assert not isinstance(await connect(), MeteredProvider)
 
 
-async def _metered(provider: Meters, machine: Machine) -> int | None:
+async def _metered(provider: MeteredProvider, machine: CloudMachine) -> int | None:
     end = time.monotonic() + 5
     while time.monotonic() < end:
         found = await provider.metered_microusd(machine)

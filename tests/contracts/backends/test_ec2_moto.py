@@ -10,8 +10,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from tests.contracts.backends.provider_contract import NAME, order
 
-from anygpu.backends.clouds import ec2
-from anygpu.backends.vm.provider import Power
+from anygpu.backends.clouds.ec2 import adapter as ec2
+from anygpu.backends.vm.provider import PowerState
 from anygpu.errors import LaunchRefused
 from anygpu.spec.sections import Gpu, Resources
 
@@ -45,7 +45,7 @@ def image(endpoint: str) -> str:
 
 
 @pytest.fixture
-async def provider(endpoint: str, image: str) -> AsyncIterator[ec2.Ec2]:
+async def provider(endpoint: str, image: str) -> AsyncIterator[ec2.Ec2Provider]:
     made: Any = await ec2.connect(ec2.Options(endpoint=endpoint, regions=(REGION,), image=image))
     yield made
     for machine in await made.machines():
@@ -53,22 +53,22 @@ async def provider(endpoint: str, image: str) -> AsyncIterator[ec2.Ec2]:
     await made.close()
 
 
-async def test_a_machine_is_made_listed_and_ended_with_its_disk(provider: ec2.Ec2, aws: Any) -> None:
+async def test_a_machine_is_made_listed_and_ended_with_its_disk(provider: ec2.Ec2Provider, aws: Any) -> None:
     offer = next(o for o in await provider.offers(ONE_GPU) if o.name == "g5.xlarge" and not o.interruptible)
     made = await provider.create(order(offer))
     machine = next(m for m in await provider.machines() if m.id == made.id)
-    assert (machine.name, machine.power) == (NAME, Power.RUNNING)
+    assert (machine.name, machine.power) == (NAME, PowerState.RUNNING)
     assert machine.address
     assert machine.started_at_ms
     disks = aws.describe_volumes(Filters=[{"Name": "tag:anygpu-name", "Values": [NAME]}])["Volumes"]
     assert len(disks) == 1
     await provider.destroy(machine)
     ended = next(m for m in await provider.machines() if m.id == made.id)
-    assert ended.power is Power.ENDED
+    assert ended.power is PowerState.ENDED
     assert list(await provider.leftovers()) == []
 
 
-async def test_the_group_is_made_once_and_lets_in_ssh_alone(provider: ec2.Ec2, aws: Any) -> None:
+async def test_the_group_is_made_once_and_lets_in_ssh_alone(provider: ec2.Ec2Provider, aws: Any) -> None:
     offer = next(iter(await provider.offers(ONE_GPU)))
     for number in (1, 2):
         await provider.create(order(offer, name=f"{NAME}{number}"))
@@ -80,7 +80,7 @@ async def test_the_group_is_made_once_and_lets_in_ssh_alone(provider: ec2.Ec2, a
 
 
 async def test_disks_addresses_and_keys_that_carry_our_tag_are_found_and_removed(
-    provider: ec2.Ec2, aws: Any
+    provider: ec2.Ec2Provider, aws: Any
 ) -> None:
     tags = [{"Key": "anygpu-name", "Value": NAME}]
     zone = f"{REGION}a"
@@ -114,7 +114,7 @@ async def test_a_region_without_a_default_network_says_what_to_set(endpoint: str
 
 
 def test_a_spot_price_of_an_hour_ago_is_not_mixed_with_todays() -> None:
-    from anygpu.backends.clouds.ec2_goods import _newest
+    from anygpu.backends.clouds.ec2.offers import _newest_prices
 
     now = datetime.now(UTC)
     old = {
@@ -124,4 +124,4 @@ def test_a_spot_price_of_an_hour_ago_is_not_mixed_with_todays() -> None:
         "Timestamp": now - timedelta(1),
     }
     new = {**old, "SpotPrice": "0.5", "Timestamp": now}
-    assert _newest([new, old]) == {("g5.xlarge", "a"): 500_000}
+    assert _newest_prices([new, old]) == {("g5.xlarge", "a"): 500_000}

@@ -11,10 +11,10 @@ from tests.contracts.backends.provider_contract import (
     order,
     until,
 )
-from tests.contracts.backends.rented_place import RentedBackendContract
+from tests.contracts.backends.vm_backend_contract import RentedBackendContract
 
 from anygpu.backends.clouds import lambda_
-from anygpu.backends.vm.provider import Power, Provider
+from anygpu.backends.vm.provider import PowerState, Provider
 from anygpu.cloudsim import CloudSim
 from anygpu.errors import RateLimited
 
@@ -42,7 +42,7 @@ class TestLambda(ProviderContract):
         second = await provider.create(order(offer))
         assert {machine.id for machine in await provider.machines()} == {first.id, second.id}
         await provider.destroy(second)
-        assert (await until(provider, first.id, Power.RUNNING)).name == NAME
+        assert (await until(provider, first.id, PowerState.RUNNING)).name == NAME
 
     async def test_a_region_that_is_not_wanted_is_not_offered(self, connect: Connects) -> None:
         provider = await connect(regions=("us-west-1",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from anygpu.agent.host import processes
-from anygpu.backends.contract import State
+from anygpu.backends.contract import MachineState
 from anygpu.backends.local import LocalBackend
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.offers import Handle
@@ -75,7 +75,7 @@ class TestLocal(BackendContract):
         with pytest.raises(NoCapacity, match="0 of 2 CPU slots"):
             await place.backend.launch(new_launch(place, 3), offer)
         await place.backend.terminate(handles[0])
-        await wait_for_state(place, handles[0], State.GONE)
+        await wait_for_state(place, handles[0], MachineState.GONE)
         assert (await place.backend.launch(new_launch(place, 3), offer)).name.endswith("-3")
 
     async def test_an_agent_outlives_the_server_that_started_it(self, place: LocalPlace) -> None:
@@ -83,27 +83,27 @@ class TestLocal(BackendContract):
         handle = await place.backend.launch(launch, await first_free_offer(place))
         await wait_until(lambda: place.count_agents() == 1)
         restarted = place.fresh_backend()
-        assert (await restarted.probe(handle)).state is State.RUNNING
+        assert (await restarted.probe(handle)).state is MachineState.RUNNING
         assert (await restarted.offers(launch.resources))[0].free == 1
         await restarted.terminate(handle)
-        assert (await restarted.probe(handle)).state is State.GONE
+        assert (await restarted.probe(handle)).state is MachineState.GONE
 
     async def test_a_killed_agent_is_noticed_at_once_and_what_it_left_is_ended(
         self, place: LocalPlace
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
+        await wait_for_state(place, handle, MachineState.RUNNING)
         await wait_until((place.root / "attempts" / handle.name / "process.json").exists)
         await place.backend.probe(handle)
         agent = json.loads((place.root / "attempts" / handle.name / "agent.json").read_text())
         os.kill(agent["pid"], signal.SIGKILL)
         await wait_until(lambda: place.exits == [handle.name])
-        assert (await wait_for_state(place, handle, State.EXITED, State.GONE)).state in (
-            State.EXITED,
-            State.GONE,
+        assert (await wait_for_state(place, handle, MachineState.EXITED, MachineState.GONE)).state in (
+            MachineState.EXITED,
+            MachineState.GONE,
         )
         await place.backend.terminate(handle)
-        assert (await place.backend.probe(handle)).state is State.GONE
+        assert (await place.backend.probe(handle)).state is MachineState.GONE
 
     async def test_a_private_ticket_is_readable_by_its_owner_only(self, place: LocalPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
@@ -124,17 +124,17 @@ class TestSeveralServers:
         self, place: LocalPlace, tmp_path: Path
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
-        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
+        await wait_for_state(place, handle, MachineState.RUNNING)
+        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", single_server=False)
         with pytest.raises(BackendUnavailable, match="runs under another server"):
             await other.probe(handle)
         with pytest.raises(BackendUnavailable, match="runs under another server"):
             await other.terminate(handle)
-        assert (await place.backend.probe(handle)).state is State.RUNNING
+        assert (await place.backend.probe(handle)).state is MachineState.RUNNING
 
     async def test_what_it_never_launched_may_be_elsewhere(self, place: LocalPlace, tmp_path: Path) -> None:
-        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", alone=False)
-        assert (await other.probe(Handle(name=new_launch(place).name))).state is State.ABSENT
+        other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", single_server=False)
+        assert (await other.probe(Handle(name=new_launch(place).name))).state is MachineState.ABSENT
 
 
 class TestDaemons:
@@ -147,39 +147,39 @@ class TestDaemons:
         await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) >= 3)
         await place.backend.terminate(handle)
         assert handle.name not in processes.processes_by_attempt()
-        assert (await place.backend.probe(handle)).state is State.GONE
+        assert (await place.backend.probe(handle)).state is MachineState.GONE
 
 
 class TestLocalWithAnAgentStartedAhead(BackendContract):
     @pytest.fixture(autouse=True)
     async def spare(self, place: LocalPlace) -> None:
-        place.backend.start_ahead()
+        place.backend.prewarm()
 
     async def test_it_is_found_by_its_name_and_holds_its_slot_until_it_is_ended(
         self, place: LocalPlace
     ) -> None:
-        ahead = place.backend._spares._spare
+        ahead = place.backend._prewarmed._agent
         assert ahead is not None
         launch = new_launch(place)
         handle = await place.backend.launch(launch, await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
+        await wait_for_state(place, handle, MachineState.RUNNING)
         await wait_until(
             lambda: len(processes.processes_by_attempt()[launch.name]) == 2
         )  # the agent and the job
         assert ahead.process.pid in processes.processes_by_attempt()[launch.name]
         assert (await place.backend.offers(launch.resources))[0].free == 1
         await place.backend.terminate(handle)
-        await wait_for_state(place, handle, State.GONE)
+        await wait_for_state(place, handle, MachineState.GONE)
         assert (await place.backend.offers(launch.resources))[0].free == 2
 
     async def test_it_leaves_when_its_server_does(self, place: LocalPlace) -> None:
-        ahead = place.backend._spares._spare
+        ahead = place.backend._prewarmed._agent
         assert ahead is not None
         place.backend.close()
         assert ahead.process.returncode == 0
 
     async def test_one_that_died_costs_nothing(self, place: LocalPlace) -> None:
-        ahead = place.backend._spares._spare
+        ahead = place.backend._prewarmed._agent
         assert ahead is not None
         ahead.process.kill()
         ahead.process.wait()

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from tests.contracts.backends.provider_contract import ProviderContract, cheapest, order, until
-from tests.contracts.backends.rented_place import RentedBackendContract
+from tests.contracts.backends.vm_backend_contract import RentedBackendContract
 
 from anygpu.backends.clouds import paperspace
-from anygpu.backends.vm.provider import Power, Provider
+from anygpu.backends.vm.provider import PowerState, Provider
 from anygpu.cloudsim import CloudSim
 
 
@@ -17,9 +17,9 @@ class TestPaperspace(ProviderContract):
         self, sim: CloudSim, provider: Provider
     ) -> None:
         made = await provider.create(order(await cheapest(provider)))
-        await until(provider, made.id, Power.RUNNING)
+        await until(provider, made.id, PowerState.RUNNING)
         sim.advance(36_001)
-        assert (await until(provider, made.id, Power.STOPPED)).detail == "off"
+        assert (await until(provider, made.id, PowerState.STOPPED)).detail == "off"
 
 
 class TestPaperspaceBackend(RentedBackendContract):

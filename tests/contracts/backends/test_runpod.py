@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from tests.contracts.backends.provider_contract import ProviderContract, cheapest, gone, order, until
-from tests.contracts.backends.rented_place import RentedBackendContract
+from tests.contracts.backends.vm_backend_contract import RentedBackendContract
 
 from anygpu.backends.clouds import runpod
-from anygpu.backends.vm.provider import Meters, Power, Provider
+from anygpu.backends.vm.provider import MeteredProvider, PowerState, Provider
 from anygpu.cloudsim import CloudSim
 from anygpu.spec.sections import Gpu, Resources
 
@@ -17,9 +17,9 @@ class TestRunPod(ProviderContract):
     module: ClassVar = runpod
 
     async def test_the_meter_says_what_the_books_say(self, sim: CloudSim, provider: Provider) -> None:
-        assert isinstance(provider, Meters)
+        assert isinstance(provider, MeteredProvider)
         made = await provider.create(order(await cheapest(provider)))
-        machine = await until(provider, made.id, Power.RUNNING)
+        machine = await until(provider, made.id, PowerState.RUNNING)
         sim.advance(1234)
         await provider.destroy(machine)
         await gone(provider, made.id)

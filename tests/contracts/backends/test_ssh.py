@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from anygpu.agent.host import processes
-from anygpu.backends.contract import ChecksAccount, DeliversLeftovers, OpensShell, State
+from anygpu.backends.contract import MachineState, SupportsAccountCheck, SupportsDelivery, SupportsShell
 from anygpu.backends.ssh.backend import Options, SshBackend
+from anygpu.backends.ssh.connection import SshTiming
 from anygpu.backends.ssh.errors import HostKeyChanged, SshRefused
-from anygpu.backends.ssh.keys import KeyPair, attempt_key
-from anygpu.backends.ssh.login import SshTiming
-from anygpu.backends.ssh.pins import Pins
+from anygpu.backends.ssh.keys import HostKeyStore, KeyPair, attempt_key
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.offers import Handle
 from anygpu.testing.contracts.backend import (
@@ -29,7 +28,7 @@ from anygpu.testing.servers.agent_listener import AgentListener
 from anygpu.testing.servers.cuttable_proxy import CuttableProxy
 from anygpu.testing.servers.ssh_host import BEST_SERVER, SshTestHost, free_port, open_ssh_host
 
-QUICK = SshTiming(tries=2, between_s=0.1, connect_s=5, keepalive_s=1, again_most_s=0.4)
+QUICK = SshTiming(tries=2, retry_interval_s=0.1, connect_s=5, keepalive_s=1, max_retry_s=0.4)
 
 
 class SshPlace:
@@ -52,7 +51,7 @@ class SshPlace:
             options,
             secret=secret,
             agent_target=("127.0.0.1", int(self.agent_url.rpartition(":")[2])),
-            pins=Pins(self.root / "pins"),
+            pins=HostKeyStore(self.root / "pins"),
             on_change=self.changes.append,
             timing=QUICK,
         )
@@ -85,12 +84,12 @@ async def place(
 class TestSsh(BackendContract):
     async def test_it_has_what_boxes_can_have(self, place: SshPlace) -> None:
         backend = place.backend
-        assert isinstance(backend, ChecksAccount)
-        assert isinstance(backend, DeliversLeftovers)
-        assert isinstance(backend, OpensShell)
+        assert isinstance(backend, SupportsAccountCheck)
+        assert isinstance(backend, SupportsDelivery)
+        assert isinstance(backend, SupportsShell)
         account = await backend.check()
         assert account.valid
-        assert "GiB free disk, Python 3." in account.why
+        assert "GiB free disk, Python 3." in account.message
         shell = await backend.shell(Handle(name=new_launch(place).name))
         assert (shell.user, shell.host, len(shell.host_keys)) == (place.box.user, "127.0.0.1", 1)
 
@@ -102,7 +101,7 @@ class TestSsh(BackendContract):
         with pytest.raises(NoCapacity, match="0 of 2 CPU slots are free"):
             await place.backend.launch(new_launch(place, 3), offer)
         await place.backend.terminate(handles[0])
-        await wait_for_state(place, handles[0], State.GONE)
+        await wait_for_state(place, handles[0], MachineState.GONE)
         third = await place.backend.launch(new_launch(place, 3), offer)
         for handle in (handles[1], third):
             await place.backend.terminate(handle)
@@ -115,28 +114,28 @@ class TestSsh(BackendContract):
         restarted = place.fresh_backend()
         place.backend = restarted
         place.changes.clear()
-        restarted.begin()
+        restarted.start()
         await wait_until(lambda: place.changes == [launch.name])
-        await wait_for_state(place, Handle(name=launch.name), State.RUNNING)
+        await wait_for_state(place, Handle(name=launch.name), MachineState.RUNNING)
         await wait_until(lambda: restarted._links[launch.name].state == "up")
         assert place.count_agents() == 1
         await restarted.terminate(Handle(name=launch.name))
-        await wait_for_state(place, Handle(name=launch.name), State.GONE)
+        await wait_for_state(place, Handle(name=launch.name), MachineState.GONE)
 
     async def test_a_killed_agent_is_noticed_at_once(self, place: SshPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
+        await wait_for_state(place, handle, MachineState.RUNNING)
         await wait_until(lambda: place.count_agents() == 1)
         place.changes.clear()
         agent = processes.processes_by_attempt()[handle.name][0]
         os.kill(agent, signal.SIGKILL)
         await wait_until(lambda: handle.name in place.changes, within_s=2)
-        assert (await wait_for_state(place, handle, State.EXITED, State.GONE)).state in (
-            State.EXITED,
-            State.GONE,
+        assert (await wait_for_state(place, handle, MachineState.EXITED, MachineState.GONE)).state in (
+            MachineState.EXITED,
+            MachineState.GONE,
         )
         await place.backend.terminate(handle)
-        await wait_for_state(place, handle, State.GONE)
+        await wait_for_state(place, handle, MachineState.GONE)
 
     async def test_a_cut_network_is_no_verdict_and_the_same_agent_is_met_again(self, place: SshPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
@@ -148,7 +147,7 @@ class TestSsh(BackendContract):
             await place.backend.probe(handle)
         place.wire.bring_up()
         await wait_until(lambda: place.backend._links[handle.name].state == "up")
-        assert (await place.backend.probe(handle)).state is State.RUNNING
+        assert (await place.backend.probe(handle)).state is MachineState.RUNNING
         assert (place.count_agents(), processes.processes_by_attempt()[handle.name]) == (1, before)
         await place.backend.terminate(handle)
 
@@ -168,7 +167,7 @@ class TestSsh(BackendContract):
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) == 2)
         await place.backend.terminate(handle)
-        await wait_for_state(place, handle, State.GONE)
+        await wait_for_state(place, handle, MachineState.GONE)
         assert place.listener.ends == []
         await place.backend.deliver(Handle(name=handle.name))
         await wait_until(lambda: len(place.listener.ends) == 1)

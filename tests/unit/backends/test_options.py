@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from anygpu.backends.options import described, read, secrets_of
+from anygpu.backends.options import credential_fields, describe_options, parse_options
 from anygpu.errors import InvalidSpec
 
 
@@ -24,13 +24,13 @@ class Options(BaseModel):
 
 def problems(options: dict[str, Any], credentials: dict[str, Any] | None = None) -> str:
     with pytest.raises(InvalidSpec) as caught:
-        read(Options, options, credentials or {})
+        parse_options(Options, options, credentials or {})
     return str(caught.value)
 
 
 def test_texts_of_a_command_line_become_what_the_option_is() -> None:
     said = {"regions": "a, b", "max_machines": "3", "ceiling": "5", "unattended": "yes", "size": "x"}
-    given = read(Options, {**said, "hosts": '[{"host": "box"}]'}, {"api_key": "k"})
+    given = parse_options(Options, {**said, "hosts": '[{"host": "box"}]'}, {"api_key": "k"})
     assert given.options.model_dump(exclude={"api_key"}) == {
         "endpoint": "",
         "regions": ("a", "b"),
@@ -43,13 +43,13 @@ def test_texts_of_a_command_line_become_what_the_option_is() -> None:
 
 
 def test_only_what_was_said_is_stored_and_no_credential() -> None:
-    given = read(Options, {"size": "x", "regions": ["a"]}, {"api_key": "very-secret"})
-    assert given.plain == {"size": "x", "regions": ["a"]}
+    given = parse_options(Options, {"size": "x", "regions": ["a"]}, {"api_key": "very-secret"})
+    assert given.stored == {"size": "x", "regions": ["a"]}
     assert given.credentials == {"api_key": "very-secret"}
     assert isinstance(given.options, Options)
     assert given.options.api_key is not None
     assert given.options.api_key.get_secret_value() == "very-secret"
-    assert read(Options, given.plain, given.credentials).options == given.options
+    assert parse_options(Options, given.stored, given.credentials).options == given.options
 
 
 def test_a_wrong_option_names_the_nearest_valid_one() -> None:
@@ -87,9 +87,9 @@ def test_no_problem_repeats_a_credential() -> None:
         api_key: SecretStr = Field(SecretStr(""), min_length=20)
 
     with pytest.raises(InvalidSpec) as caught:
-        read(Strict, {"size": "x", "api_secret": "hush1"}, {"api_key": "hush2"})
+        parse_options(Strict, {"size": "x", "api_secret": "hush1"}, {"api_key": "hush2"})
     with pytest.raises(InvalidSpec) as later:
-        read(Strict, {"size": "x"}, {"api_key": "hush2"})
+        parse_options(Strict, {"size": "x"}, {"api_key": "hush2"})
     for error in (caught.value, later.value):
         assert "hush" not in str(error)
         assert "hush" not in repr(error.details)
@@ -97,7 +97,7 @@ def test_no_problem_repeats_a_credential() -> None:
 
 
 def test_people_are_told_every_option() -> None:
-    told = {each.pop("name"): each for each in described(Options)}
+    told = {each.pop("name"): each for each in describe_options(Options)}
     assert list(told) == list(Options.model_fields)
     assert told["max_machines"] == {
         "type": "a whole number",
@@ -114,4 +114,4 @@ def test_people_are_told_every_option() -> None:
     assert kinds["hosts"] == "a list"
     assert kinds["ceiling"] == "a whole number"
     assert kinds["unattended"] == "true or false"
-    assert secrets_of(Options) == ["api_key"]
+    assert credential_fields(Options) == ["api_key"]

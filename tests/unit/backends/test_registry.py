@@ -14,28 +14,28 @@ VENDORS = ("boto3", "botocore", "httpx", "asyncssh", "anygpu.backends.vm.backend
 
 
 def test_every_file_under_clouds_that_is_a_kind_is_one_and_no_other() -> None:
-    names = [kind.name for kind in registry.every()]
+    names = [kind.name for kind in registry.usable_kinds()]
     assert {"lambda", "canopywave", "paperspace", "runpod"} <= set(names)
     assert "http" not in names
     assert names == sorted(names)
-    assert all(kind.about for kind in registry.every())
+    assert all(kind.about for kind in registry.usable_kinds())
 
 
 def test_a_wrong_kind_names_the_nearest_valid_one() -> None:
     with pytest.raises(InvalidSpec, match="did you mean 'lambda'"):
-        registry.find("lamda")
+        registry.find_kind("lamda")
     with pytest.raises(InvalidSpec, match="there are: "):
-        registry.find("http")
+        registry.find_kind("http")
 
 
 def test_another_package_brings_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(install(tmp_path))
-    kind = registry.find("plugged")
+    kind = registry.find_kind("plugged")
     assert kind.about == "Plugged in"
     assert "api_key" in kind.options.model_fields
     with pytest.raises(KindUnusable, match="no_such_module"):
-        registry.find("broken")
-    assert "broken" not in [each.name for each in registry.every()]
+        registry.find_kind("broken")
+    assert "broken" not in [each.name for each in registry.usable_kinds()]
 
 
 def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
@@ -45,7 +45,7 @@ def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
 
 
 def test_a_kind_knows_when_it_would_use_what_is_the_servers() -> None:
-    ec2, cloud = registry.find("ec2"), registry.find("lambda")
+    ec2, cloud = registry.find_kind("ec2"), registry.find_kind("lambda")
     half = ec2.options.model_validate({"session_token": "t", "secret_access_key": "s"})
     with pytest.raises(AnygpuError, match="belong together"):
         ec2.ambient(half)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from anygpu.backends.contract import Launch, Observation, State
+from anygpu.backends.contract import LaunchRequest, MachineState, Observation
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
@@ -18,11 +18,11 @@ class Shelf:
     async def offers(self, need: Resources) -> Sequence[Offer]:
         return self._offers
 
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         return Handle(name=launch.name)
 
     async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.RUNNING)
+        return Observation(state=MachineState.RUNNING)
 
     async def terminate(self, handle: Handle) -> None:
         return None

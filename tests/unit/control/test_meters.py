@@ -5,7 +5,7 @@ import asyncio
 from tests.unit.control.jobs_in_states import ended, training
 from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Observation, State
+from anygpu.backends.contract import MachineState, Observation
 from anygpu.control.meters import MeterChecker
 from anygpu.control.policy import ControlPolicy
 from anygpu.events.facts import Usage
@@ -32,7 +32,7 @@ class Metered(Shelf):
         return self.says.pop(0) if len(self.says) > 1 else self.says[0]
 
     async def probe(self, handle: Handle) -> Observation:
-        return Observation(state=State.GONE)
+        return Observation(state=MachineState.GONE)
 
 
 def read(cloud: Metered, *pauses_s: float) -> tuple[list[MeterDiffered], list[str]]:

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.control.jobs_in_states import ended, launched, launching, lost, recovering, training, view
 
-from anygpu.backends.contract import Interval, Observation, State
+from anygpu.backends.contract import BilledInterval, MachineState, Observation
 from anygpu.control.money import (
     budget_failure,
     cost_at,
@@ -49,7 +49,7 @@ def attempt_of(job: JobView) -> AttemptView:
 
 
 def seen(start_ms: int | None, end_ms: int | None, **more: object) -> Observation:
-    return Observation(state=State.GONE, started_at_ms=start_ms, ended_at_ms=end_ms, **more)  # type: ignore[arg-type]
+    return Observation(state=MachineState.GONE, started_at_ms=start_ms, ended_at_ms=end_ms, **more)  # type: ignore[arg-type]
 
 
 def test_an_interval_by_the_providers_clock_is_exact_and_counts_whole_seconds() -> None:
@@ -81,8 +81,8 @@ def test_what_was_never_there_costs_nothing() -> None:
 
 
 def test_twins_are_charged_too_each_at_its_own_price() -> None:
-    twins = (Interval(started_at_ms=5_000, ended_at_ms=15_000, price_microusd_per_hour=7_200_000),)
-    usage = usage_of(attempt_of(view(*training())), seen(10_000, 20_000, twins=twins), 0)
+    twins = (BilledInterval(started_at_ms=5_000, ended_at_ms=15_000, price_microusd_per_hour=7_200_000),)
+    usage = usage_of(attempt_of(view(*training())), seen(10_000, 20_000, duplicates=twins), 0)
     assert usage is not None
     assert (usage.started_at_ms, usage.cost_microusd) == (5_000, 10_000 + 20_000)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tests.unit.control.jobs_in_states import launched, view
 from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Leftover, Observation, State
+from anygpu.backends.contract import Leftover, MachineState, Observation
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.sweep import EndedOrphan, OrphanResource, Sweeper
 from anygpu.events.offers import Handle
@@ -47,7 +47,7 @@ class Landlord(Inventory):
         self.removed.append(leftover.id)
 
     async def probe(self, handle: Handle) -> Observation:
-        state = State.GONE if handle.name in self.ended else State.RUNNING
+        state = MachineState.GONE if handle.name in self.ended else MachineState.RUNNING
         return Observation(state=state, started_at_ms=1000, ended_at_ms=2000)
 
 

@@ -20,16 +20,22 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.clouds.http import OURS, Http, OutcomeUnknown, Vendor, gpus, unix_ms
-from anygpu.backends.contract import Account, Leftover
-from anygpu.backends.vm.errors import NotThere
+from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, parse_gpus, unix_ms
 from anygpu.backends.vm.options import VmOptions
-from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.backends.vm.provider import (
+    CloudMachine,
+    MachineOrder,
+    OutcomeUnknown,
+    PowerState,
+    Provider,
+    ResourceNotFound,
+)
 from anygpu.errors import AnygpuError, LaunchRefused
 from anygpu.events.offers import Billing, Offer
 from anygpu.spec.sections import Resources
 
-VENDOR = Vendor(
+VENDOR = VendorInfo(
     name="CanopyWave",
     base_url="https://cloud-api.canopywave.io",
     variable="CANOPYWAVE_API_KEY",
@@ -38,17 +44,17 @@ VENDOR = Vendor(
 BY_THE_HOUR = Billing(step_s=3600)
 MICROUSD_PER_CENT = 10_000
 POWER = {
-    "build": Power.STARTING,
-    "active": Power.RUNNING,
-    "reboot": Power.RUNNING,
-    "shutoff": Power.STOPPED,
-    "stopped": Power.STOPPED,
-    "paused": Power.STOPPED,
-    "suspended": Power.STOPPED,
-    "error": Power.STOPPED,
-    "deleting": Power.ENDING,
-    "deleted": Power.ENDED,
-    "terminated": Power.ENDED,
+    "build": PowerState.STARTING,
+    "active": PowerState.RUNNING,
+    "reboot": PowerState.RUNNING,
+    "shutoff": PowerState.STOPPED,
+    "stopped": PowerState.STOPPED,
+    "paused": PowerState.STOPPED,
+    "suspended": PowerState.STOPPED,
+    "error": PowerState.STOPPED,
+    "deleting": PowerState.ENDING,
+    "deleted": PowerState.ENDED,
+    "terminated": PowerState.ENDED,
 }
 ADDRESS_FIELDS = ("publicIp", "ip", "floating_ip", "public_ip", "accessIPv4")
 SPECS = re.compile(r"(?P<cpus>[\d.]+) cores, (?P<memory>[\d.]+) GB RAM, (?P<disk>[\d.]+) (?P<unit>[GT])B")
@@ -71,7 +77,7 @@ class Options(VmOptions):
     )
 
 
-class CanopyWave:
+class CanopyWaveProvider:
     """Machines of CanopyWave, with the addresses they need."""
 
     self_expires = "none"
@@ -88,12 +94,14 @@ class CanopyWave:
     ) -> None:
         self._options, self._clock = options, clock
         self.user = options.user or "ubuntu"
-        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
-        self._settling = asyncio.Lock()
+        self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._address_lock = asyncio.Lock()
         self._allocated: dict[str, dict[str, Any]] = {}  # name of a machine -> the address made for it
-        self._before: dict[str, set[str]] = {}  # name of a machine -> addresses there were before its own
+        self._addresses_before: dict[
+            str, set[str]
+        ] = {}  # name of a machine -> addresses there were before its own
         self._ending: set[str] = set()  # machines that are to get no address any more
-        self._help_at: dict[str, float] = {}  # when a machine without an address is helped
+        self._assign_at: dict[str, float] = {}  # when a machine without an address is helped
         self._project = options.project
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -101,7 +109,7 @@ class CanopyWave:
         flavors = await self._list("/instance-types", project=project)
         return [_offer(flavor, region) for region in await self._regions() for flavor in flavors]
 
-    async def create(self, order: Order) -> Machine:
+    async def create(self, order: MachineOrder) -> CloudMachine:
         where = {"region": order.offer.region, "project": await self.project()}
         if all(key["name"] != order.name for key in await self._keys(where)):
             key = {**where, "name": order.name, "publicKey": order.public_key}
@@ -109,10 +117,10 @@ class CanopyWave:
         request = self.native_request(order, password=secrets.token_urlsafe(24))
         answer = await self._http.post("/api/v1/instance-operations/launch", request, patient=False)
         made_id = answer["data"]["id"]
-        self._help_at[made_id] = self._clock()
-        return Machine(id=made_id, name=order.name, power=Power.STARTING, region=order.offer.region)
+        self._assign_at[made_id] = self._clock()
+        return CloudMachine(id=made_id, name=order.name, power=PowerState.STARTING, region=order.offer.region)
 
-    def native_request(self, order: Order, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
+    def native_request(self, order: MachineOrder, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
         """Exactly what a launch sends, but for the password, which nobody needs."""
         ubuntu = "GPU-Ubuntu.22.04" if order.offer.gpu_count else "CPU-Ubuntu.22.04"
         return {
@@ -125,34 +133,34 @@ class CanopyWave:
             "keypair": order.name,
         }
 
-    async def machines(self) -> Sequence[Machine]:
-        machines = await self._listed()
-        async with self._settling:
+    async def machines(self) -> Sequence[CloudMachine]:
+        machines = await self._list_machines()
+        async with self._address_lock:
             waiting = {machine.id: machine for machine in self._without_address(machines)}
-            settled = await asyncio.gather(*(self._settled(machine) for machine in waiting.values()))
+            settled = await asyncio.gather(*(self._with_address(machine) for machine in waiting.values()))
         changed = {machine.id: machine for machine in settled}
         return [changed.get(machine.id, machine) for machine in machines]
 
-    async def destroy(self, machine: Machine) -> None:
+    async def destroy(self, machine: CloudMachine) -> None:
         self._ending.add(machine.id)
         where = {"region": machine.region, "project": await self.project()}
-        async with self._settling:
+        async with self._address_lock:
             await self._release_all(machine, where)
-        with suppress(NotThere):
+        with suppress(ResourceNotFound):
             await self._http.post("/api/v1/instance-operations/terminate", {**where, "id": machine.id})
         await self._http.delete(f"/api/v1/ssh-keys/{machine.name}", **where)
 
-    async def check(self) -> Account:
+    async def check(self) -> AccountStatus:
         try:
             projects = await self._list("/projects")
             project = await self.project()
         except LaunchRefused as error:
-            return Account(valid=False, why=str(error))
+            return AccountStatus(valid=False, message=str(error))
         if project not in projects:
-            return Account(valid=False, why=f"the key may use {', '.join(projects)}, not {project}")
+            return AccountStatus(valid=False, message=f"the key may use {', '.join(projects)}, not {project}")
         idle = [a["ip"] for r in await self._regions() for a in await self._addresses(r) if not a["server"]]
         billing = f"; at no machine, and billed: {', '.join(idle)}" if idle else ""
-        return Account(valid=True, why=f"the key works; project {project}{billing}")
+        return AccountStatus(valid=True, message=f"the key works; project {project}{billing}")
 
     async def leftovers(self) -> Sequence[Leftover]:
         found: list[Leftover] = []
@@ -162,7 +170,7 @@ class CanopyWave:
                 Leftover(kind="key", id=k["name"], name=k["name"], region=region)
                 for k in await self._keys(where)
             ]
-            found += self._left_addresses(await self._addresses(region), region)
+            found += self._leftover_addresses(await self._addresses(region), region)
         return found
 
     async def remove(self, leftover: Leftover) -> None:
@@ -172,7 +180,7 @@ class CanopyWave:
         else:
             await self._http.delete(f"/api/v1/ssh-keys/{leftover.id}", **where)
 
-    async def host_keys(self, machine: Machine) -> Sequence[str]:
+    async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()
 
     async def close(self) -> None:
@@ -190,59 +198,59 @@ class CanopyWave:
             self._project = projects[0]
         return self._project
 
-    async def _listed(self) -> list[Machine]:
+    async def _list_machines(self) -> list[CloudMachine]:
         listed = await self._list("/instances", project=await self.project())
-        return [self._machine(one) for one in listed if (one.get("name") or "").startswith(OURS)]
+        return [self._machine(one) for one in listed if (one.get("name") or "").startswith(NAME_PREFIX)]
 
-    def _without_address(self, machines: Sequence[Machine]) -> Iterable[Machine]:
+    def _without_address(self, machines: Sequence[CloudMachine]) -> Iterable[CloudMachine]:
         """At most one of each name: a twin will be ended, and must not take its brother's address."""
-        alive = [m for m in machines if m.power is Power.RUNNING and m.id not in self._ending]
+        alive = [m for m in machines if m.power is PowerState.RUNNING and m.id not in self._ending]
         first = {
             m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
         }
         bare = [machine for machine in first.values() if not machine.address]
         return [
-            m for m in bare if self._help_at.setdefault(m.id, self._clock() + TAKE_OVER_S) <= self._clock()
+            m for m in bare if self._assign_at.setdefault(m.id, self._clock() + TAKE_OVER_S) <= self._clock()
         ]
 
-    async def _settled(self, machine: Machine) -> Machine:
+    async def _with_address(self, machine: CloudMachine) -> CloudMachine:
         """With a public address. What fails is tried again at the next look."""
         try:
-            return replace(machine, address=await self._settle(machine))
+            return replace(machine, address=await self._assign_address(machine))
         except FAILURES as error:
             return replace(machine, detail=f"no public address yet: {error}")
 
-    async def _settle(self, machine: Machine) -> str:
+    async def _assign_address(self, machine: CloudMachine) -> str:
         where = {"region": machine.region, "project": await self.project()}
         addresses = await self._addresses(machine.region)
         known = next((a for a in addresses if a["server"] == machine.name), None)
         if known:
             return str(known["ip"])
-        address = self._allocated.get(machine.name) or self._unclaimed(machine.name, addresses)
+        address = self._allocated.get(machine.name) or self._find_unclaimed(machine.name, addresses)
         if not address:
-            self._before[machine.name] = {a["id"] for a in addresses}
+            self._addresses_before[machine.name] = {a["id"] for a in addresses}
             address = (await self._http.post("/api/v1/ips", where))["data"]
         self._allocated[machine.name] = address
         body = {**where, "instanceId": machine.id}
         await self._http.post(f"/api/v1/ips/{address['id']}/associate", body)
         return str(address["ip"])
 
-    def _unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    def _find_unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
         """The address whose allocation was never answered; in a project of our own, any that is at no machine."""
         taken = {address["id"] for address in self._allocated.values()}
-        before, own = self._before.get(name), self._options.own_project
+        before, own = self._addresses_before.get(name), self._options.own_project
         free = (a for a in addresses if not a["server"] and a["id"] not in taken)
         return next((a for a in free if own or (before is not None and a["id"] not in before)), None)
 
-    async def _release_all(self, machine: Machine, where: dict[str, str]) -> None:
-        twins = any(m.name == machine.name and m.id != machine.id for m in await self._listed())
+    async def _release_all(self, machine: CloudMachine, where: dict[str, str]) -> None:
+        twins = any(m.name == machine.name and m.id != machine.id for m in await self._list_machines())
         addresses = await self._addresses(machine.region)
         mine = [
             a for a in addresses if (a["ip"] == machine.address if twins else a["server"] == machine.name)
         ]
         made = self._allocated.get(machine.name)
-        if not made and machine.name in self._before:
-            made = self._unclaimed(machine.name, addresses)
+        if not made and machine.name in self._addresses_before:
+            made = self._find_unclaimed(machine.name, addresses)
         for address_id in {a["id"] for a in [*mine, *([made] if made and not twins else [])]}:
             await self._release(address_id, where)
         self._allocated.pop(machine.name, None)
@@ -255,21 +263,21 @@ class CanopyWave:
             await self._http.delete(f"/api/v1/ips/{address_id}/disassociate", **where)
             await self._http.delete(f"/api/v1/ips/{address_id}", **where)
 
-    def _left_addresses(self, addresses: Iterable[dict[str, Any]], region: str) -> list[Leftover]:
+    def _leftover_addresses(self, addresses: Iterable[dict[str, Any]], region: str) -> list[Leftover]:
         known = {address["id"]: name for name, address in self._allocated.items()}
         named = [(a["id"], a["server"] or known.get(a["id"], "")) for a in addresses]
         return [
             Leftover(kind="address", id=address_id, name=name, region=region)
             for address_id, name in named
-            if name.startswith(OURS) or (not name and self._options.own_project)
+            if name.startswith(NAME_PREFIX) or (not name and self._options.own_project)
         ]
 
-    def _machine(self, one: dict[str, Any]) -> Machine:
+    def _machine(self, one: dict[str, Any]) -> CloudMachine:
         status = one["status"].lower()
-        return Machine(
+        return CloudMachine(
             id=one["id"],
             name=one["name"],
-            power=POWER.get(status, Power.STARTING),
+            power=POWER.get(status, PowerState.STARTING),
             region=one["region"],
             address=public_address(one),
             port=self._options.ssh_port,
@@ -282,7 +290,7 @@ class CanopyWave:
 
     async def _keys(self, where: dict[str, str]) -> list[dict[str, Any]]:
         listed = [one.get("keypair", one) for one in await self._list("/ssh-keys", **where)]
-        return [key for key in listed if key["name"].startswith(OURS)]
+        return [key for key in listed if key["name"].startswith(NAME_PREFIX)]
 
     async def _regions(self) -> Sequence[str]:
         if self._options.regions:
@@ -305,7 +313,7 @@ def public_address(one: dict[str, Any]) -> str:
 
 
 def _offer(flavor: dict[str, Any], region: str) -> Offer:
-    gpu_count, gpu_kind, gpu_memory_gib = gpus(flavor["name"])
+    gpu_count, gpu_kind, gpu_memory_gib = parse_gpus(flavor["name"])
     specs = SPECS.match(flavor["specs"])
     return Offer(
         backend="",
@@ -318,10 +326,10 @@ def _offer(flavor: dict[str, Any], region: str) -> Offer:
         memory_gib=float(specs["memory"]) if specs else 0,
         disk_gib=float(specs["disk"]) * (1000 if specs["unit"] == "T" else 1) if specs else 0,
         price_microusd_per_hour=round(flavor["price"] * MICROUSD_PER_CENT),
-        self_expires=CanopyWave.self_expires,
+        self_expires=CanopyWaveProvider.self_expires,
         billing=BY_THE_HOUR,
     )
 
 
 async def connect(options: Options) -> Provider:
-    return CanopyWave(options)
+    return CanopyWaveProvider(options)

@@ -14,16 +14,15 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.clouds.http import OURS, Http, Vendor, gpus
-from anygpu.backends.contract import Account, Leftover
-from anygpu.backends.vm.errors import NotThere
+from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, parse_gpus
 from anygpu.backends.vm.options import VmOptions
-from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider, ResourceNotFound
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Billing, Offer
 from anygpu.spec.sections import Resources
 
-VENDOR = Vendor(
+VENDOR = VendorInfo(
     name="Lambda",
     base_url="https://cloud.lambda.ai",
     variable="LAMBDA_API_KEY",
@@ -32,12 +31,12 @@ VENDOR = Vendor(
 BY_THE_MINUTE = Billing(step_s=60)
 MICROUSD_PER_CENT = 10_000
 POWER = {
-    "booting": Power.STARTING,
-    "active": Power.RUNNING,
-    "unhealthy": Power.RUNNING,  # it bills, and may answer: SSH will tell
-    "terminating": Power.ENDING,
-    "terminated": Power.ENDED,
-    "preempted": Power.ENDED,
+    "booting": PowerState.STARTING,
+    "active": PowerState.RUNNING,
+    "unhealthy": PowerState.RUNNING,  # it bills, and may answer: SSH will tell
+    "terminating": PowerState.ENDING,
+    "terminated": PowerState.ENDED,
+    "preempted": PowerState.ENDED,
 }
 
 
@@ -48,7 +47,7 @@ class Options(VmOptions):
     launch_every_s: float = Field(12, ge=0, description="seconds between two launches, as Lambda allows them")
 
 
-class Lambda:
+class LambdaProvider:
     """Machines of Lambda's on-demand cloud."""
 
     self_expires = "none"
@@ -66,7 +65,7 @@ class Lambda:
     ) -> None:
         self._options, self._clock, self._sleep = options, clock, sleep
         self.user = options.user or "ubuntu"
-        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
         self._launching = asyncio.Lock()
         self._next_launch = 0.0
 
@@ -74,7 +73,7 @@ class Lambda:
         kinds = (await self._http.get("/api/v1/instance-types"))["data"]
         return [offer for kind in kinds.values() for offer in self._offers(kind)]
 
-    async def create(self, order: Order) -> Machine:
+    async def create(self, order: MachineOrder) -> CloudMachine:
         await self._add_key(order)
         async with self._launching:
             await self._sleep(max(0, self._next_launch - self._clock()))
@@ -83,35 +82,37 @@ class Lambda:
                 "/api/v1/instance-operations/launch", self.native_request(order), patient=False
             )
         (machine_id,) = answer["data"]["instance_ids"]
-        return Machine(id=machine_id, name=order.name, power=Power.STARTING, region=order.offer.region)
+        return CloudMachine(
+            id=machine_id, name=order.name, power=PowerState.STARTING, region=order.offer.region
+        )
 
-    def native_request(self, order: Order) -> dict[str, Any]:
+    def native_request(self, order: MachineOrder) -> dict[str, Any]:
         """Exactly what a launch sends."""
         return {
             "region_name": order.offer.region,
             "instance_type_name": order.offer.name,
             "ssh_key_names": [order.name],
             "name": order.name,
-            "user_data": order.startup,
+            "user_data": order.startup_script,
         }
 
-    async def machines(self) -> Sequence[Machine]:
+    async def machines(self) -> Sequence[CloudMachine]:
         listed = (await self._http.get("/api/v1/instances"))["data"]
-        return [self._machine(one) for one in listed if _ours(one)]
+        return [self._machine(one) for one in listed if _is_ours(one)]
 
-    async def destroy(self, machine: Machine) -> None:
-        with suppress(NotThere):  # it may be gone already, and its key not
+    async def destroy(self, machine: CloudMachine) -> None:
+        with suppress(ResourceNotFound):  # it may be gone already, and its key not
             await self._http.post("/api/v1/instance-operations/terminate", {"instance_ids": [machine.id]})
         for key in await self._keys():
             if key["name"] == machine.name:
                 await self._delete_key(key["id"])
 
-    async def check(self) -> Account:
+    async def check(self) -> AccountStatus:
         try:
             listed = (await self._http.get("/api/v1/instances"))["data"]
         except LaunchRefused as error:
-            return Account(valid=False, why=str(error))
-        return Account(valid=True, why=f"the key works; {len(listed)} machines in the account")
+            return AccountStatus(valid=False, message=str(error))
+        return AccountStatus(valid=True, message=f"the key works; {len(listed)} machines in the account")
 
     async def leftovers(self) -> Sequence[Leftover]:
         return [Leftover(kind="key", id=key["id"], name=key["name"]) for key in await self._keys()]
@@ -119,7 +120,7 @@ class Lambda:
     async def remove(self, leftover: Leftover) -> None:
         await self._delete_key(leftover.id)
 
-    async def host_keys(self, machine: Machine) -> Sequence[str]:
+    async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()
 
     async def close(self) -> None:
@@ -134,12 +135,12 @@ class Lambda:
             return [_offer(kind, region=wanted[0] if wanted else "", free=0, wait_reason=closed)]
         return [_offer(kind, region=place) for place in open_now]
 
-    def _machine(self, one: dict[str, Any]) -> Machine:
+    def _machine(self, one: dict[str, Any]) -> CloudMachine:
         status = one["status"]
-        return Machine(
+        return CloudMachine(
             id=one["id"],
             name=one["name"],
-            power=POWER.get(status, Power.STARTING),
+            power=POWER.get(status, PowerState.STARTING),
             region=one["region"]["name"],
             address=one.get("ip") or "",
             port=self._options.ssh_port,
@@ -148,9 +149,9 @@ class Lambda:
         )
 
     async def _keys(self) -> list[dict[str, Any]]:
-        return [key for key in (await self._http.get("/api/v1/ssh-keys"))["data"] if _ours(key)]
+        return [key for key in (await self._http.get("/api/v1/ssh-keys"))["data"] if _is_ours(key)]
 
-    async def _add_key(self, order: Order) -> None:
+    async def _add_key(self, order: MachineOrder) -> None:
         if all(key["name"] != order.name for key in await self._keys()):
             await self._http.post("/api/v1/ssh-keys", {"name": order.name, "public_key": order.public_key})
 
@@ -162,12 +163,12 @@ class Lambda:
                 raise
 
 
-def _ours(resource: dict[str, Any]) -> bool:
-    return (resource.get("name") or "").startswith(OURS)
+def _is_ours(resource: dict[str, Any]) -> bool:
+    return (resource.get("name") or "").startswith(NAME_PREFIX)
 
 
 def _offer(kind: dict[str, Any], *, region: str, free: int | None = None, wait_reason: str = "") -> Offer:
-    _, gpu_kind, gpu_memory_gib = gpus(kind.get("gpu_description") or kind["description"])
+    _, gpu_kind, gpu_memory_gib = parse_gpus(kind.get("gpu_description") or kind["description"])
     specs = kind["specs"]
     return Offer(
         backend="",
@@ -182,10 +183,10 @@ def _offer(kind: dict[str, Any], *, region: str, free: int | None = None, wait_r
         price_microusd_per_hour=kind["price_cents_per_hour"] * MICROUSD_PER_CENT,
         free=free,
         wait_reason=wait_reason,
-        self_expires=Lambda.self_expires,
+        self_expires=LambdaProvider.self_expires,
         billing=BY_THE_MINUTE,
     )
 
 
 async def connect(options: Options) -> Provider:
-    return Lambda(options)
+    return LambdaProvider(options)

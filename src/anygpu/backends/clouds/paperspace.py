@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.clouds.http import OURS, Http, Vendor, unix_ms
-from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, unix_ms
 from anygpu.backends.vm.options import VmOptions
-from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Billing, Offer
 from anygpu.spec.sections import Resources
 
-VENDOR = Vendor(
+VENDOR = VendorInfo(
     name="Paperspace",
     base_url="https://api.paperspace.com",
     variable="PAPERSPACE_API_KEY",
@@ -31,15 +31,15 @@ REGIONS = ("ny2", "ca1", "ams1")
 BY_THE_HOUR = Billing(step_s=3600)
 HOUR_S, WEEK_H = 3600, 168
 POWER = {
-    "provisioning": Power.STARTING,
-    "starting": Power.STARTING,
-    "restarting": Power.STARTING,
-    "upgrading": Power.STARTING,
-    "ready": Power.RUNNING,
-    "serviceready": Power.RUNNING,
-    "stopping": Power.ENDING,
-    "off": Power.STOPPED,
-    "failed": Power.STOPPED,
+    "provisioning": PowerState.STARTING,
+    "starting": PowerState.STARTING,
+    "restarting": PowerState.STARTING,
+    "upgrading": PowerState.STARTING,
+    "ready": PowerState.RUNNING,
+    "serviceready": PowerState.RUNNING,
+    "stopping": PowerState.ENDING,
+    "off": PowerState.STOPPED,
+    "failed": PowerState.STOPPED,
 }
 SCRIPT = """#!/bin/sh
 home=$(getent passwd paperspace | cut -d: -f6)
@@ -52,7 +52,7 @@ chown -R paperspace "$home/.ssh" 2>/dev/null
 """
 
 
-class Type(NamedTuple):
+class PaperspaceType(NamedTuple):
     """A machine type that is not in any list of the API."""
 
     name: str
@@ -66,20 +66,20 @@ class Type(NamedTuple):
 
 # Prices of 2025-09-11, from the skypilot-catalog list of Paperspace's own price page.
 TYPES = (
-    Type("GPU+", "M4000", 1, 8, 8, 30, 450_000),
-    Type("P4000", "P4000", 1, 8, 8, 30, 510_000),
-    Type("P4000x2", "P4000", 2, 8, 16, 60, 1_020_000),
-    Type("A4000", "A4000", 1, 16, 8, 45, 760_000),
-    Type("A4000x2", "A4000", 2, 16, 16, 90, 1_520_000),
-    Type("A4000x4", "A4000", 4, 16, 32, 180, 3_040_000),
-    Type("V100", "V100", 1, 16, 8, 30, 2_290_000),
-    Type("V100-32G", "V100", 1, 32, 8, 30, 2_300_000),
-    Type("V100-32Gx2", "V100", 2, 32, 16, 60, 4_600_000),
-    Type("V100-32Gx4", "V100", 4, 32, 32, 120, 9_200_000),
-    Type("A100-80G", "A100", 1, 80, 12, 90, 3_180_000),
-    Type("A100-80Gx8", "A100", 8, 80, 96, 640, 25_440_000),
-    Type("H100", "H100", 1, 80, 15, 80, 5_950_000),
-    Type("H100x8", "H100", 8, 80, 128, 640, 47_600_000),
+    PaperspaceType("GPU+", "M4000", 1, 8, 8, 30, 450_000),
+    PaperspaceType("P4000", "P4000", 1, 8, 8, 30, 510_000),
+    PaperspaceType("P4000x2", "P4000", 2, 8, 16, 60, 1_020_000),
+    PaperspaceType("A4000", "A4000", 1, 16, 8, 45, 760_000),
+    PaperspaceType("A4000x2", "A4000", 2, 16, 16, 90, 1_520_000),
+    PaperspaceType("A4000x4", "A4000", 4, 16, 32, 180, 3_040_000),
+    PaperspaceType("V100", "V100", 1, 16, 8, 30, 2_290_000),
+    PaperspaceType("V100-32G", "V100", 1, 32, 8, 30, 2_300_000),
+    PaperspaceType("V100-32Gx2", "V100", 2, 32, 16, 60, 4_600_000),
+    PaperspaceType("V100-32Gx4", "V100", 4, 32, 32, 120, 9_200_000),
+    PaperspaceType("A100-80G", "A100", 1, 80, 12, 90, 3_180_000),
+    PaperspaceType("A100-80Gx8", "A100", 8, 80, 96, 640, 25_440_000),
+    PaperspaceType("H100", "H100", 1, 80, 15, 80, 5_950_000),
+    PaperspaceType("H100x8", "H100", 8, 80, 128, 640, 47_600_000),
 )
 
 
@@ -94,7 +94,7 @@ class Options(VmOptions):
     disk_gib: int = Field(100, ge=50, description="disk of a machine; it bills until the machine is deleted")
 
 
-class Paperspace:
+class PaperspaceProvider:
     """Machines of Paperspace."""
 
     self_expires = "max_duration"
@@ -105,21 +105,21 @@ class Paperspace:
     def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._options = options
         self.user = options.user or "paperspace"
-        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        available = {label for template in await self._templates() for label in _available(template)}
+        available = {label for template in await self._templates() for label in _available_types(template)}
         regions = self._options.regions or REGIONS
         return [self._offer(kind, region, kind.name in available) for kind in TYPES for region in regions]
 
-    async def create(self, order: Order) -> Machine:
-        script = await self._script(order)
-        template = self._options.template or await self._template(order.offer.name)
+    async def create(self, order: MachineOrder) -> CloudMachine:
+        script = await self._startup_script_id(order)
+        template = self._options.template or await self._template_id(order.offer.name)
         request = self.native_request(order, template=template, script=script)
         return self._machine((await self._http.post("/v1/machines", request, patient=False))["data"])
 
     def native_request(
-        self, order: Order, *, template: str = "(one that fits)", script: str = "(made before)"
+        self, order: MachineOrder, *, template: str = "(one that fits)", script: str = "(made before)"
     ) -> dict[str, Any]:
         """Exactly what a launch sends; template and startup script have ids only the API knows."""
         request = {
@@ -136,54 +136,56 @@ class Paperspace:
             "takeInitialSnapshot": False,
             "autoShutdownEnabled": True,
             "autoShutdownForce": True,
-            "autoShutdownTimeout": hours(order.max_life_s),
+            "autoShutdownTimeout": shutdown_hours(order.max_life_s),
         }
         return request | ({"networkId": self._options.network} if self._options.network else {})
 
-    async def machines(self) -> Sequence[Machine]:
-        return [self._machine(one) for one in await self._list("/v1/machines") if _ours(one)]
+    async def machines(self) -> Sequence[CloudMachine]:
+        return [self._machine(one) for one in await self._list("/v1/machines") if _is_ours(one)]
 
-    async def destroy(self, machine: Machine) -> None:
+    async def destroy(self, machine: CloudMachine) -> None:
         await self._http.delete(f"/v1/machines/{machine.id}")
         for script in await self._list("/v1/startup-scripts", name=machine.name):
             if script["name"] == machine.name and set(script["assignedMachineIds"]) <= {machine.id}:
                 await self._http.delete(f"/v1/startup-scripts/{script['id']}")
 
-    async def check(self) -> Account:
+    async def check(self) -> AccountStatus:
         try:
             session = await self._http.get("/v1/auth/session")
         except LaunchRefused as error:
-            return Account(valid=False, why=str(error))
+            return AccountStatus(valid=False, message=str(error))
         if not session or not session.get("user"):
-            return Account(valid=False, why="Paperspace knows nobody by this key; check PAPERSPACE_API_KEY")
-        return Account(valid=True, why=f"the key of {session['user']['email']} works")
+            return AccountStatus(
+                valid=False, message="Paperspace knows nobody by this key; check PAPERSPACE_API_KEY"
+            )
+        return AccountStatus(valid=True, message=f"the key of {session['user']['email']} works")
 
     async def leftovers(self) -> Sequence[Leftover]:
         listed = await self._list("/v1/startup-scripts")
-        return [Leftover(kind="script", id=s["id"], name=s["name"]) for s in listed if _ours(s)]
+        return [Leftover(kind="script", id=s["id"], name=s["name"]) for s in listed if _is_ours(s)]
 
     async def remove(self, leftover: Leftover) -> None:
         await self._http.delete(f"/v1/startup-scripts/{leftover.id}")
 
-    async def host_keys(self, machine: Machine) -> Sequence[str]:
+    async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()
 
     async def close(self) -> None:
         await self._http.close()
 
-    async def _script(self, order: Order) -> str:
+    async def _startup_script_id(self, order: MachineOrder) -> str:
         for script in await self._list("/v1/startup-scripts", name=order.name):
             if script["name"] == order.name:
                 return str(script["id"])
-        text = SCRIPT.format(public_key=order.public_key, startup=order.startup)
+        text = SCRIPT.format(public_key=order.public_key, startup=order.startup_script)
         body = {"name": order.name, "script": text, "isRunOnce": True}
         return str((await self._http.post("/v1/startup-scripts", body))["id"])
 
     async def _templates(self) -> list[dict[str, Any]]:
         return [t for t in await self._list("/v1/os-templates") if "Ubuntu" in t["operatingSystemLabel"]]
 
-    async def _template(self, kind: str) -> str:
-        fitting = [t for t in await self._templates() if kind in _available(t)]
+    async def _template_id(self, kind: str) -> str:
+        fitting = [t for t in await self._templates() if kind in _available_types(t)]
         if not fitting:
             raise LaunchRefused(f"No Ubuntu template of Paperspace fits {kind}", hint="Name a `template`.")
         return str(max(fitting, key=lambda template: template["operatingSystemLabel"])["id"])
@@ -196,11 +198,11 @@ class Paperspace:
             items += page["items"]
         return items
 
-    def _machine(self, one: dict[str, Any]) -> Machine:
-        return Machine(
+    def _machine(self, one: dict[str, Any]) -> CloudMachine:
+        return CloudMachine(
             id=one["id"],
             name=one["name"],
-            power=Power.ENDED if one.get("dtDeleted") else POWER.get(one["state"], Power.STARTING),
+            power=PowerState.ENDED if one.get("dtDeleted") else POWER.get(one["state"], PowerState.STARTING),
             region=one["region"],
             address=one.get("publicIp") or "",
             port=self._options.ssh_port,
@@ -209,7 +211,7 @@ class Paperspace:
             ended_at_ms=unix_ms(one.get("dtDeleted")),
         )
 
-    def _offer(self, kind: Type, region: str, available: bool) -> Offer:
+    def _offer(self, kind: PaperspaceType, region: str, available: bool) -> Offer:
         return Offer(
             backend="",
             name=kind.name,
@@ -229,18 +231,18 @@ class Paperspace:
         )
 
 
-def hours(max_life_s: float | None) -> int:
+def shutdown_hours(max_life_s: float | None) -> int:
     """Rounded up: a machine must outlive its work, and never live without an end."""
     return min(max(math.ceil((max_life_s or WEEK_H * HOUR_S) / HOUR_S), 1), WEEK_H)
 
 
-def _ours(resource: dict[str, Any]) -> bool:
-    return (resource.get("name") or "").startswith(OURS)
+def _is_ours(resource: dict[str, Any]) -> bool:
+    return (resource.get("name") or "").startswith(NAME_PREFIX)
 
 
-def _available(template: dict[str, Any]) -> Iterable[str]:
+def _available_types(template: dict[str, Any]) -> Iterable[str]:
     return [t["machineTypeLabel"] for t in template["availableMachineTypes"] if t["isAvailable"]]
 
 
 async def connect(options: Options) -> Provider:
-    return Paperspace(options)
+    return PaperspaceProvider(options)

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 from pydantic import Field, SecretStr
 
-from anygpu.backends.clouds.http import OURS, Http, Vendor, unix_ms
-from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.backends.vm.http import NAME_PREFIX, VendorClient, VendorInfo, unix_ms
 from anygpu.backends.vm.options import VmOptions
-from anygpu.backends.vm.provider import Machine, Order, Power, Provider
+from anygpu.backends.vm.provider import CloudMachine, MachineOrder, PowerState, Provider
 from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Billing, Offer
 from anygpu.spec.sections import Resources
 
-VENDOR = Vendor(
+VENDOR = VendorInfo(
     name="RunPod",
     base_url="https://api.runpod.io",
     variable="RUNPOD_API_KEY",
@@ -31,12 +31,12 @@ IMAGE = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 BALANCE = "query { myself { email clientBalance } }"
 BY_THE_SECOND = Billing(step_s=1)
 POWER = {
-    "PROVISIONING": Power.STARTING,
-    "STARTING": Power.STARTING,
-    "RUNNING": Power.RUNNING,
-    "EXITED": Power.STOPPED,
-    "ERROR": Power.STOPPED,
-    "TERMINATED": Power.ENDED,
+    "PROVISIONING": PowerState.STARTING,
+    "STARTING": PowerState.STARTING,
+    "RUNNING": PowerState.RUNNING,
+    "EXITED": PowerState.STOPPED,
+    "ERROR": PowerState.STOPPED,
+    "TERMINATED": PowerState.ENDED,
 }
 
 
@@ -51,7 +51,7 @@ class Options(VmOptions):
     disk_gib: int = Field(50, ge=1, description="disk of a pod; it goes with the pod")
 
 
-class RunPod:
+class RunPodProvider:
     """Pods of RunPod."""
 
     self_expires = "none"
@@ -62,18 +62,18 @@ class RunPod:
     def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._options = options
         self.user = options.user or "root"
-        self._http = Http(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
+        self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         count = max(need.gpu.count, 1) if need.gpu else 1
-        asked = {"include": "AVAILABILITY", "product": "POD", "count": count, "cloud": self._options.cloud}
-        kinds = (await self._http.get("/v2/catalog/gpus", **asked))["gpus"]
+        params = {"include": "AVAILABILITY", "product": "POD", "count": count, "cloud": self._options.cloud}
+        kinds = (await self._http.get("/v2/catalog/gpus", **params))["gpus"]
         return [offer for kind in kinds for offer in self._offers(kind, count)]
 
-    async def create(self, order: Order) -> Machine:
+    async def create(self, order: MachineOrder) -> CloudMachine:
         return self._machine(await self._http.post("/v2/pods", self.native_request(order), patient=False))
 
-    def native_request(self, order: Order) -> dict[str, Any]:
+    def native_request(self, order: MachineOrder) -> dict[str, Any]:
         """Exactly what a launch sends."""
         request = {
             "name": order.name,
@@ -86,25 +86,25 @@ class RunPod:
         }
         return request | ({"dataCenterIds": [order.offer.region]} if order.offer.region else {})
 
-    async def machines(self) -> Sequence[Machine]:
+    async def machines(self) -> Sequence[CloudMachine]:
         listed = (await self._http.get("/v2/pods"))["pods"]
-        return [self._machine(pod) for pod in listed if pod["name"].startswith(OURS)]
+        return [self._machine(pod) for pod in listed if pod["name"].startswith(NAME_PREFIX)]
 
-    async def destroy(self, machine: Machine) -> None:
+    async def destroy(self, machine: CloudMachine) -> None:
         await self._http.delete(f"/v2/pods/{machine.id}")
 
-    async def check(self) -> Account:
+    async def check(self) -> AccountStatus:
         try:
             pods = (await self._http.get("/v2/pods"))["pods"]
             myself = ((await self._http.post("/graphql", {"query": BALANCE})).get("data") or {}).get("myself")
         except LaunchRefused as error:
-            return Account(valid=False, why=str(error))
+            return AccountStatus(valid=False, message=str(error))
         balance = round(myself["clientBalance"] * 1_000_000) if myself else None
-        return Account(
-            valid=True, why=f"the key works; {len(pods)} pods in the account", balance_microusd=balance
+        return AccountStatus(
+            valid=True, message=f"the key works; {len(pods)} pods in the account", balance_microusd=balance
         )
 
-    async def metered_microusd(self, machine: Machine) -> int | None:
+    async def metered_microusd(self, machine: CloudMachine) -> int | None:
         records = (await self._http.get("/v2/billing/pods", podId=machine.id, bucketSize="hour"))["records"]
         return round(sum(record["totalAmount"] for record in records) * 1_000_000) if records else None
 
@@ -114,7 +114,7 @@ class RunPod:
     async def remove(self, leftover: Leftover) -> None:
         """A pod leaves nothing: its key is in its environment, its disk goes with it."""
 
-    async def host_keys(self, machine: Machine) -> Sequence[str]:
+    async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()
 
     async def close(self) -> None:
@@ -147,12 +147,12 @@ class RunPod:
             billing=BY_THE_SECOND,
         )
 
-    def _machine(self, pod: dict[str, Any]) -> Machine:
+    def _machine(self, pod: dict[str, Any]) -> CloudMachine:
         direct = (pod.get("ssh") or {}).get("direct") or {}
-        return Machine(
+        return CloudMachine(
             id=pod["id"],
             name=pod["name"],
-            power=POWER.get(pod["status"], Power.STARTING),
+            power=POWER.get(pod["status"], PowerState.STARTING),
             region=pod.get("dataCenterId") or "",
             address=direct.get("host", ""),
             port=direct.get("port", self._options.ssh_port),
@@ -162,4 +162,4 @@ class RunPod:
 
 
 async def connect(options: Options) -> Provider:
-    return RunPod(options)
+    return RunPodProvider(options)

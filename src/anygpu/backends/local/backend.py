@@ -15,18 +15,18 @@ from pathlib import Path
 import anygpu.agent
 from anygpu.agent import attempt_dir
 from anygpu.agent.host import processes, slots
-from anygpu.backends.contract import Launch, Observation, State
+from anygpu.backends.contract import LaunchRequest, MachineState, Observation
 from anygpu.backends.local import host
-from anygpu.backends.local.spares import Spare, Spares, placeholder
-from anygpu.backends.local.watching import ExitWatch
+from anygpu.backends.local.exits import ExitWatcher
+from anygpu.backends.local.prewarmed import PrewarmedAgent, PrewarmedPool, placeholder_env
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
-AFTER_LAUNCH_S = 0.5  # the next spare must not slow the job that has just taken this one
-PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
-PASSED_FAMILIES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
+PREWARM_DELAY_S = 0.5  # the next spare must not slow the job that has just taken this one
+PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
+PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
 class LocalBackend:
@@ -41,26 +41,26 @@ class LocalBackend:
         *,
         gpu_locks: Path,
         cpus: int | None = None,
-        alone: bool = True,
+        single_server: bool = True,
         on_exit: Callable[[str], None] = lambda name: None,
     ) -> None:
         """`alone`: no other server shares our journal, so an attempt that is not here is nowhere."""
         self._attempts = attempts
-        self._alone = alone
+        self._single_server = single_server
         self._gpu_locks = gpu_locks
         self._cpu_count = cpus or os.cpu_count() or 1
         self._cpu_slots = slots.cpu_slots(str(attempts), self._cpu_count)
         self._cards: tuple[host.GpuCard, ...] | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._couriers: list[subprocess.Popen[bytes]] = []
-        self._exits = ExitWatch(on_exit)
-        self._spares = Spares(self._start_spare)
+        self._deliveries: list[subprocess.Popen[bytes]] = []
+        self._exit_watcher = ExitWatcher(on_exit)
+        self._prewarmed = PrewarmedPool(self._start_prewarmed)
         self._closed = False
         attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        cards = await self._gpus()
-        free, reason = self._free(need, cards)
+        cards = await self._get_gpus()
+        free, reason = self._free_slots(need, cards)
         return [
             Offer(
                 backend=self.name,
@@ -77,38 +77,38 @@ class LocalBackend:
             )
         ]
 
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         directory = self._directory(launch.name)
-        handle = Handle(name=launch.name, native=self._here(directory))
-        if self._agent_lives(directory) or (directory / "process.json").exists():
+        handle = Handle(name=launch.name, native=self._native_handle(directory))
+        if self._is_agent_alive(directory) or (directory / "process.json").exists():
             return handle
-        held = self._hold(launch.resources, await self._gpus())
+        held_slots = self._hold_slots(launch.resources, await self._get_gpus())
         try:
             self._write_ticket(directory, launch)
-            self._spawn(directory, launch, held)
+            self._start_agent(directory, launch, held_slots)
         except OSError as error:
             raise LaunchRefused(f"this machine could not start the agent: {error}") from error
         finally:
-            held.close()
+            held_slots.close()
         return handle
 
     async def probe(self, handle: Handle) -> Observation:
         self._reap(handle.name)
-        directory = self._mine(handle)
-        if not self._alone and not directory.exists():
-            return Observation(state=State.ABSENT, detail="never launched by this server")
-        if self._agent_lives(directory):
-            self._exits.watch(handle.name, directory)
-            return Observation(state=State.RUNNING, detail="the agent runs")
+        directory = self._own_directory(handle)
+        if not self._single_server and not directory.exists():
+            return Observation(state=MachineState.ABSENT, detail="never launched by this server")
+        if self._is_agent_alive(directory):
+            self._exit_watcher.watch(handle.name, directory)
+            return Observation(state=MachineState.RUNNING, detail="the agent runs")
         if handle.name in self._children:
-            return Observation(state=State.PENDING, detail="the agent starts")
+            return Observation(state=MachineState.PENDING, detail="the agent starts")
         left = (await asyncio.to_thread(processes.processes_by_attempt)).get(handle.name, [])
         if left:
-            return Observation(state=State.EXITED, detail=f"the agent died; processes {left} are left")
-        return Observation(state=State.GONE, detail="no process is left")
+            return Observation(state=MachineState.EXITED, detail=f"the agent died; processes {left} are left")
+        return Observation(state=MachineState.GONE, detail="no process is left")
 
     async def terminate(self, handle: Handle) -> None:
-        self._mine(handle)
+        self._own_directory(handle)
         if handle.name in self._children:
             self._children[handle.name].kill()  # one that was started ahead may not carry its name yet
         gone = await asyncio.to_thread(processes.kill_attempt, handle.name)
@@ -126,31 +126,31 @@ class LocalBackend:
         """Send what a dead agent left behind."""
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
-            self._couriers.append(self._start(["--deliver", str(directory)], directory, {}, ()))
+            self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))
 
-    def start_ahead(self) -> None:
+    def prewarm(self) -> None:
         """Have an agent ready for the next job, where the kernel lets one be found that was started ahead."""
         if sys.platform == "linux":
-            self._spares.prepare()
+            self._prewarmed.prepare()
 
     def close(self) -> None:
         """Let go of the agents, which go on without us."""
         self._closed = True
-        self._exits.close()
-        self._spares.close()
-        for child in (*self._children.values(), *self._couriers):
+        self._exit_watcher.close()
+        self._prewarmed.close()
+        for child in (*self._children.values(), *self._deliveries):
             if child.poll() is None:
                 child.returncode = 0  # not ours to wait for any more
 
     # -- starting ---------------------------------------------------------------------------------------------
 
-    def _here(self, directory: Path) -> dict[str, str]:
+    def _native_handle(self, directory: Path) -> dict[str, str]:
         return {"directory": str(directory), "host": os.uname().nodename}
 
-    def _mine(self, handle: Handle) -> Path:
+    def _own_directory(self, handle: Handle) -> Path:
         """Servers that share a journal each have a machine called local; one must not speak for another's."""
         directory = self._directory(handle.name)
-        if handle.native and handle.native != self._here(directory):
+        if handle.native and handle.native != self._native_handle(directory):
             host = handle.native.get("host", "another machine")
             raise BackendUnavailable(f"{handle.name} runs under another server, on {host}")
         return directory
@@ -160,7 +160,7 @@ class LocalBackend:
             raise LaunchRefused(f"{name!r} is not an attempt's name")
         return self._attempts / name
 
-    def _write_ticket(self, directory: Path, launch: Launch) -> None:
+    def _write_ticket(self, directory: Path, launch: LaunchRequest) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         ticket = {"protocol": 1, "url": launch.agent_url, "name": launch.name, "ticket": launch.ticket}
         draft = directory / "ticket.json.tmp"
@@ -168,41 +168,45 @@ class LocalBackend:
         draft.write_text(json.dumps(ticket))
         draft.replace(directory / "ticket.json")
 
-    def _spawn(self, directory: Path, launch: Launch, held: slots.HeldSlots) -> None:
-        env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
-        spare = self._spares.take()
+    def _start_agent(self, directory: Path, launch: LaunchRequest, held_slots: slots.HeldSlots) -> None:
+        env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held_slots.fds))}
+        prewarmed = self._prewarmed.take()
         if launch.resources.gpu and launch.resources.gpu.count:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels)
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(held_slots.labels)
         else:
             env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no GPU must not sit on somebody else's
-        if spare is not None and self._handed_over(spare, launch.name, directory, env, held.fds):
-            self._children[launch.name] = spare.process
+        if prewarmed is not None and self._assign_prewarmed(
+            prewarmed, launch.name, directory, env, held_slots.fds
+        ):
+            self._children[launch.name] = prewarmed.process
         else:
-            self._children[launch.name] = self._start([str(directory)], directory, env, held.fds)
-        asyncio.get_running_loop().call_later(AFTER_LAUNCH_S, self._refill)
+            self._children[launch.name] = self._start_process(
+                [str(directory)], directory, env, held_slots.fds
+            )
+        asyncio.get_running_loop().call_later(PREWARM_DELAY_S, self._prewarm_next)
 
-    def _refill(self) -> None:
+    def _prewarm_next(self) -> None:
         if not self._closed:
-            self.start_ahead()
+            self.prewarm()
 
-    def _handed_over(
-        self, spare: Spare, name: str, directory: Path, env: dict[str, str], fds: tuple[int, ...]
+    def _assign_prewarmed(
+        self, prewarmed: PrewarmedAgent, name: str, directory: Path, env: dict[str, str], fds: tuple[int, ...]
     ) -> bool:
         with (directory / "agent.log").open("ab") as log:
-            return spare.hand_over(name, directory, env, (log.fileno(), *fds))
+            return prewarmed.assign(name, directory, env, (log.fileno(), *fds))
 
-    def _start_spare(self, channel: socket.socket) -> subprocess.Popen[bytes]:
+    def _start_prewarmed(self, channel: socket.socket) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(AGENT), "--spare"],
             stdin=channel.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**_surroundings(), **placeholder()},
+            env={**_agent_environment(), **placeholder_env()},
             cwd=self._attempts,
             start_new_session=True,
         )
 
-    def _start(
+    def _start_process(
         self, arguments: list[str], directory: Path, env: dict[str, str], fds: tuple[int, ...]
     ) -> subprocess.Popen[bytes]:
         with (directory / "agent.log").open("ab") as log:
@@ -211,22 +215,22 @@ class LocalBackend:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**_surroundings(), **env},
+                env={**_agent_environment(), **env},
                 cwd=directory,
                 pass_fds=fds,
                 start_new_session=True,
             )
 
-    def _hold(self, need: Resources, cards: Sequence[host.GpuCard]) -> slots.HeldSlots:
-        pool, count = self._pool(need, cards)
-        held = slots.hold_slots(pool, count)
-        if held is None:
-            raise NoCapacity(self._free(need, cards)[1])
-        return held
+    def _hold_slots(self, need: Resources, cards: Sequence[host.GpuCard]) -> slots.HeldSlots:
+        pool, count = self._slot_pool(need, cards)
+        held_slots = slots.hold_slots(pool, count)
+        if held_slots is None:
+            raise NoCapacity(self._free_slots(need, cards)[1])
+        return held_slots
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    def _agent_lives(self, directory: Path) -> bool:
+    def _is_agent_alive(self, directory: Path) -> bool:
         """The agent holds a lock for as long as it lives."""
         lock = directory / "agent.lock"
         return lock.exists() and not slots.free_labels([slots.Slot("agent", str(lock))])
@@ -235,9 +239,9 @@ class LocalBackend:
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
             del self._children[name]
-        self._couriers = [courier for courier in self._couriers if courier.poll() is None]
+        self._deliveries = [courier for courier in self._deliveries if courier.poll() is None]
 
-    async def _gpus(self) -> tuple[host.GpuCard, ...]:
+    async def _get_gpus(self) -> tuple[host.GpuCard, ...]:
         if self._cards is None:
             self._cards = await asyncio.to_thread(host.gpu_cards)
             if self._cards:
@@ -245,20 +249,20 @@ class LocalBackend:
                     self._gpu_locks.mkdir(parents=True, mode=0o777)
         return self._cards
 
-    def _pool(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[Sequence[slots.Slot], int]:
+    def _slot_pool(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[Sequence[slots.Slot], int]:
         if need.gpu and need.gpu.count:
             return slots.gpu_slots([card.uuid for card in cards], str(self._gpu_locks)), need.gpu.count
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
-    def _free(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[int, str]:
+    def _free_slots(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[int, str]:
         """How many such attempts could start now, and what a job would wait for if none."""
-        pool, count = self._pool(need, cards)
+        pool, count = self._slot_pool(need, cards)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
         reason = f"{free} of {len(pool)} {what}s here are free, the job needs {count}"
         return free // count, "" if free >= count else reason
 
 
-def _surroundings() -> dict[str, str]:
+def _agent_environment() -> dict[str, str]:
     """The agent's environment holds none of the server's secrets, since the job could read it."""
-    return {k: v for k, v in os.environ.items() if k in PASSED_ON or k.startswith(PASSED_FAMILIES)}
+    return {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}

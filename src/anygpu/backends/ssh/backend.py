@@ -9,38 +9,37 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.contract import Account, Launch, Observation, Shell, State
-from anygpu.backends.ssh.boxes import Box, Look
-from anygpu.backends.ssh.connection import Dialer
-from anygpu.backends.ssh.link import Link, LinkState, Share, known_by_name
-from anygpu.backends.ssh.login import Login, SshTiming
-from anygpu.backends.ssh.offering import account, cpus_of, gpus_of, offer_of
-from anygpu.backends.ssh.options import Options, parted
-from anygpu.backends.ssh.pins import Pins
+from anygpu.backends.contract import AccountStatus, LaunchRequest, MachineState, Observation, ShellAccess
+from anygpu.backends.ssh.connection import SshConnector, SshLogin, SshTiming
+from anygpu.backends.ssh.hosts import HostStatus, SshHost
+from anygpu.backends.ssh.keys import HostKeyStore
+from anygpu.backends.ssh.link import LinkState, SlotRequest, SshLink, reattach_request
+from anygpu.backends.ssh.offers import account_status, build_offer, cpu_slot_count, gpu_count
+from anygpu.backends.ssh.options import Options, split_address
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 if TYPE_CHECKING:
-    from anygpu.backends.registry import Around
+    from anygpu.backends.registry import BackendContext
 
 __all__ = ["Options", "SshBackend", "open_backend"]
 
-LAUNCH_S = 120.0
-DELIVER_S = 3_600.0
-COMING = (LinkState.CONNECTING, LinkState.BOOTSTRAPPING, LinkState.STARTING)
+LAUNCH_TIMEOUT_S = 120.0
+DELIVERY_TIMEOUT_S = 3_600.0
+STARTING_STATES = (LinkState.CONNECTING, LinkState.BOOTSTRAPPING, LinkState.STARTING)
 
 
-async def open_backend(name: str, options: Options, around: "Around") -> "SshBackend":
+async def open_backend(name: str, options: Options, context: "BackendContext") -> "SshBackend":
     opened = SshBackend(
         name,
         options,
-        secret=around.secret,
-        agent_target=around.agent_target,
-        pins=Pins(around.pins),
-        on_change=around.on_change,
+        secret=context.secret,
+        agent_target=context.agent_target,
+        pins=HostKeyStore(context.pins),
+        on_change=context.on_change,
     )
-    opened.begin()
+    opened.start()
     return opened
 
 
@@ -56,7 +55,7 @@ class SshBackend:
         *,
         secret: bytes,
         agent_target: tuple[str, int],
-        pins: Pins,
+        pins: HostKeyStore,
         on_change: Callable[[str], None] = lambda name: None,
         timing: SshTiming | None = None,
     ) -> None:
@@ -64,81 +63,81 @@ class SshBackend:
         self._options = options
         self._agent_target = agent_target
         self._on_change = on_change
-        self._dialer = Dialer(pins, timing)
+        self._connector = SshConnector(pins, timing)
         self._owner = hmac.new(secret, b"owner of attempts on boxes", hashlib.sha256).hexdigest()[:12]
-        self._boxes = {box.name: box for box in self._opened(options)}
-        self._links: dict[str, Link] = {}
-        self._touched: dict[str, float] = {}
+        self._hosts = {box.name: box for box in self._make_hosts(options)}
+        self._links: dict[str, SshLink] = {}
+        self._changed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """After a restart: what still runs on the boxes is looked at now, not when its turn comes."""
-        self._beside(self._remind())
+        self._start_task(self._report_running())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         """A box that does not answer is offered as it was, with the reason why it must wait."""
-        boxes = list(self._boxes.values())
-        looks = await asyncio.gather(*(box.known() for box in boxes))
+        hosts = list(self._hosts.values())
+        statuses = await asyncio.gather(*(box.recent_status() for box in hosts))
         return [
-            offer_of(box, look, need, backend=self.name, options=self._options)
-            for box, look in zip(boxes, looks, strict=True)
+            build_offer(box, status, need, backend=self.name, options=self._options)
+            for box, status in zip(hosts, statuses, strict=True)
         ]
 
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         """Returns when the agent runs on the box, so that what is needed to find it again lies there."""
-        box = self._boxes.get(offer.name)
+        box = self._hosts.get(offer.name)
         if box is None:
             raise LaunchRefused(f"{self.name} has no box {offer.name!r}", hint="Plan the job again.")
         link = self._links.get(launch.name)
         if link is None or link.state is LinkState.FAILED:
-            link = self._linked(box, launch)
-        await self._settled(link, launch.name, box)
-        self._touched[launch.name] = time.monotonic()
+            link = self._start_link(box, launch)
+        await self._wait_ready(link, launch.name, box)
+        self._changed_at[launch.name] = time.monotonic()
         return Handle(name=launch.name, native={"box": box.name})
 
     async def probe(self, handle: Handle) -> Observation:
         link = self._links.get(handle.name)
         if link is not None and link.state is LinkState.UP:
-            return Observation(state=State.RUNNING, detail=link.detail)
+            return Observation(state=MachineState.RUNNING, detail=link.detail)
         if link is not None and link.state is LinkState.FAILED:
-            return Observation(state=State.EXITED, detail=link.detail, failure=link.failure)
-        if link is not None and link.state in COMING:
-            return Observation(state=State.PENDING, detail=link.detail)
-        return await self._looked_for(handle, link)
+            return Observation(state=MachineState.EXITED, detail=link.detail, failure=link.failure)
+        if link is not None and link.state in STARTING_STATES:
+            return Observation(state=MachineState.PENDING, detail=link.detail)
+        return await self._find_attempt(handle, link)
 
     async def terminate(self, handle: Handle) -> None:
         link = self._links.pop(handle.name, None)
         if link is not None:
             await link.stop()
-        self._touched[handle.name] = time.monotonic()
-        boxes = self._where(handle)
+        self._changed_at[handle.name] = time.monotonic()
+        hosts = self._hosts_of(handle)
         request = {"do": "kill", "target": handle.name}
-        answers = await asyncio.gather(*(box.ask(request) for box in boxes), return_exceptions=True)
-        self._touched[handle.name] = time.monotonic()
-        _confirmed(handle.name, answers)
+        answers = await asyncio.gather(*(box.request(request) for box in hosts), return_exceptions=True)
+        self._changed_at[handle.name] = time.monotonic()
+        _require_terminated(handle.name, answers)
 
     async def inventory(self) -> Sequence[Handle]:
-        looks = await self._looks(list(self._boxes.values()), newer_than=time.monotonic())
+        statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
         return [
             Handle(name=name, native={"box": box})
-            for box, look in looks.items()
-            if isinstance(look, Look)
-            for name in look.names
+            for box, status in statuses.items()
+            if isinstance(status, HostStatus)
+            for name in status.attempt_names
         ]
 
     async def deliver(self, handle: Handle) -> None:
         """Send what a dead agent left on its box; goes on after we return."""
-        for box in self._where(handle):
-            link = self._made(box, known_by_name(handle.name), lambda: None, deliver=True)
-            self._beside(_delivered(link))
+        for box in self._hosts_of(handle):
+            link = self._make_link(box, reattach_request(handle.name), lambda: None, deliver=True)
+            self._start_task(_run_delivery(link))
 
-    async def check(self) -> Account:
-        looks = await self._looks(list(self._boxes.values()), newer_than=time.monotonic())
-        return account({name: _words(look) for name, look in looks.items()})
+    async def check(self) -> AccountStatus:
+        statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
+        return account_status({name: _status_or_error(status) for name, status in statuses.items()})
 
-    async def shell(self, handle: Handle) -> Shell:
-        for box in self._where(handle):
-            if len(self._boxes) == 1 or handle.name in (await box.look()).names:
+    async def shell(self, handle: Handle) -> ShellAccess:
+        for box in self._hosts_of(handle):
+            if len(self._hosts) == 1 or handle.name in (await box.check()).attempt_names:
                 return self._shell(box.login)
         raise BackendUnavailable(f"no box of {self.name} runs {handle.name}")
 
@@ -149,28 +148,28 @@ class SshBackend:
         await asyncio.gather(
             *self._tasks, *(link.stop() for link in self._links.values()), return_exceptions=True
         )
-        await asyncio.gather(*(box.close() for box in self._boxes.values()))
+        await asyncio.gather(*(box.close() for box in self._hosts.values()))
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _remind(self) -> None:
+    async def _report_running(self) -> None:
         for handle in await self.inventory():
             self._on_change(handle.name)
 
     # -- boxes ------------------------------------------------------------------------------------------------
 
-    def _opened(self, options: Options) -> Sequence[Box]:
+    def _make_hosts(self, options: Options) -> Sequence[SshHost]:
         how: dict[str, Any] = {"owner": self._owner, "cpu_count": options.cpus, "python": options.python}
         logins = [self._login(address) for address in options.addresses]
-        return [Box(login, self._dialer, **how) for login in logins]
+        return [SshHost(login, self._connector, **how) for login in logins]
 
-    def _login(self, address: str) -> Login:
-        user, host, port = parted(address)
+    def _login(self, address: str) -> SshLogin:
+        user, host, port = split_address(address)
         alone = len(self._options.addresses) == 1
-        return Login(
+        return SshLogin(
             machine=self.name if alone else address,
             host=host,
             port=port,
@@ -180,118 +179,122 @@ class SshBackend:
             host_keys=self._options.host_keys,
         )
 
-    def _shell(self, login: Login) -> Shell:
-        return Shell(
+    def _shell(self, login: SshLogin) -> ShellAccess:
+        return ShellAccess(
             host=login.host,
             port=login.port,
             user=login.user or getpass.getuser(),  # as ssh itself would
             private_key="",  # the server's key is a credential; whoever may log in has a key of their own
-            host_keys=login.host_keys or self._dialer.pins.known(login.pin_name),
+            host_keys=login.host_keys or self._connector.pins.get(login.pin_name),
         )
 
-    def _where(self, handle: Handle) -> Sequence[Box]:
+    def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
         """The box an attempt was launched on, or all of them when only its name is known."""
         chosen = handle.native.get("box")
         if chosen is None:
-            return list(self._boxes.values())
-        if chosen not in self._boxes:
+            return list(self._hosts.values())
+        if chosen not in self._hosts:
             raise BackendUnavailable(f"{handle.name} runs on {chosen}, which {self.name} no longer has")
-        return [self._boxes[chosen]]
+        return [self._hosts[chosen]]
 
-    async def _looks(self, boxes: Sequence[Box], newer_than: float) -> dict[str, Look | BaseException]:
-        looks = await asyncio.gather(*(box.look(newer_than) for box in boxes), return_exceptions=True)
-        return {box.name: look for box, look in zip(boxes, looks, strict=True)}
+    async def _check_hosts(
+        self, hosts: Sequence[SshHost], newer_than: float
+    ) -> dict[str, HostStatus | BaseException]:
+        statuses = await asyncio.gather(*(box.check(newer_than) for box in hosts), return_exceptions=True)
+        return {box.name: status for box, status in zip(hosts, statuses, strict=True)}
 
-    async def _looked_for(self, handle: Handle, link: Link | None) -> Observation:
+    async def _find_attempt(self, handle: Handle, link: SshLink | None) -> Observation:
         """The box's own word: what of the attempt runs there. A broken connection is only a reason to ask."""
-        newer_than = max(self._touched.get(handle.name, 0.0), time.monotonic() - 1)
-        looks = await self._looks(self._where(handle), newer_than)
-        for name, look in looks.items():
-            if isinstance(look, Look) and handle.name in look.names:
-                return self._found(handle.name, self._boxes[name], link)
-        silent = [look for look in looks.values() if not isinstance(look, Look)]
+        newer_than = max(self._changed_at.get(handle.name, 0.0), time.monotonic() - 1)
+        statuses = await self._check_hosts(self._hosts_of(handle), newer_than)
+        for name, status in statuses.items():
+            if isinstance(status, HostStatus) and handle.name in status.attempt_names:
+                return self._observe_running(handle.name, self._hosts[name], link)
+        silent = [status for status in statuses.values() if not isinstance(status, HostStatus)]
         if silent:
             raise silent[0]
-        await self._forget(handle.name)
-        return Observation(state=State.GONE, detail="no process is left on the box")
+        await self._drop_link(handle.name)
+        return Observation(state=MachineState.GONE, detail="no process is left on the box")
 
-    def _found(self, name: str, box: Box, link: Link | None) -> Observation:
+    def _observe_running(self, name: str, box: SshHost, link: SshLink | None) -> Observation:
         if link is not None and link.state is LinkState.EXITED:
-            return Observation(state=State.EXITED, detail=f"{link.detail}; some of its processes are left")
+            return Observation(
+                state=MachineState.EXITED, detail=f"{link.detail}; some of its processes are left"
+            )
         if link is None:
-            self._linked(box, known_by_name(name))
+            self._start_link(box, reattach_request(name))
         return Observation(
-            state=State.RUNNING, detail=f"the agent runs on {box.name}; it is being reached again"
+            state=MachineState.RUNNING, detail=f"the agent runs on {box.name}; it is being reached again"
         )
 
     # -- links ------------------------------------------------------------------------------------------------
 
-    def _linked(self, box: Box, launch: Launch) -> Link:
-        link = self._made(box, launch, lambda: self._changed(launch.name))
+    def _start_link(self, box: SshHost, launch: LaunchRequest) -> SshLink:
+        link = self._make_link(box, launch, lambda: self._link_changed(launch.name))
         self._links[launch.name] = link
         link.start()
         return link
 
-    def _changed(self, name: str) -> None:
+    def _link_changed(self, name: str) -> None:
         """What was seen of it before proves nothing now."""
-        self._touched[name] = time.monotonic()
+        self._changed_at[name] = time.monotonic()
         self._on_change(name)
 
-    def _made(
-        self, box: Box, launch: Launch, on_change: Callable[[], None], *, deliver: bool = False
-    ) -> Link:
-        async def login() -> Login:
+    def _make_link(
+        self, box: SshHost, launch: LaunchRequest, on_change: Callable[[], None], *, deliver: bool = False
+    ) -> SshLink:
+        async def login() -> SshLogin:
             return box.login
 
-        share = Share(
-            gpus=gpus_of(launch.resources),
-            cpus=cpus_of(launch.resources),
+        slots = SlotRequest(
+            gpus=gpu_count(launch.resources),
+            cpus=cpu_slot_count(launch.resources),
             cpu_count=box.cpu_count,
             owner=self._owner,
         )
-        return Link(
+        return SshLink(
             login,
             launch,
-            dialer=self._dialer,
+            connector=self._connector,
             agent_target=self._agent_target,
             on_change=on_change,
-            share=share,
+            share=slots,
             python=box.python,
             booting=False,
             deliver=deliver,
         )
 
-    async def _settled(self, link: Link, name: str, box: Box) -> None:
+    async def _wait_ready(self, link: SshLink, name: str, box: SshHost) -> None:
         try:
-            async with asyncio.timeout(LAUNCH_S):
-                state = await link.settled()
+            async with asyncio.timeout(LAUNCH_TIMEOUT_S):
+                state = await link.wait_ready()
         except TimeoutError as error:
-            await self._forget(name)
-            words = f"{box.name} did not start the agent in {LAUNCH_S:g} s: {link.detail}"
-            raise BackendUnavailable(words) from error
+            await self._drop_link(name)
+            text = f"{box.name} did not start the agent in {LAUNCH_TIMEOUT_S:g} s: {link.detail}"
+            raise BackendUnavailable(text) from error
         if state is LinkState.FAILED and link.error is not None:
-            await self._forget(name)
+            await self._drop_link(name)
             raise link.error
         if state is LinkState.STOPPED:
             raise BackendUnavailable(f"{name} was ended while it was being started on {box.name}")
 
-    async def _forget(self, name: str) -> None:
+    async def _drop_link(self, name: str) -> None:
         link = self._links.pop(name, None)
         if link is not None:
             await link.stop()
 
 
-async def _delivered(link: Link) -> None:
+async def _run_delivery(link: SshLink) -> None:
     link.start()
     try:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DELIVER_S):
-                await link.ended()
+            async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+                await link.wait_ended()
     finally:
         await link.stop()
 
 
-def _confirmed(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
+def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
     """Ended only when a box that knows it says so, or every box says that it does not."""
     known = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in known):
@@ -301,7 +304,7 @@ def _confirmed(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> 
         raise silent[0]
 
 
-def _words(look: Look | BaseException) -> Look | str:
-    if isinstance(look, Look):
-        return look
-    return str(look) if isinstance(look, AnygpuError) else repr(look)
+def _status_or_error(status: HostStatus | BaseException) -> HostStatus | str:
+    if isinstance(status, HostStatus):
+        return status
+    return str(status) if isinstance(status, AnygpuError) else repr(status)

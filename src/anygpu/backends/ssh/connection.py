@@ -1,6 +1,6 @@
-"""One login over SSH: the host key checked, vendor errors turned into ours, a dead peer noticed.
+"""Connect to a machine over SSH: login, host key check, keep-alive, reverse tunnel. Translates asyncssh's errors.
 
-asyncssh takes half a second to import, so it is imported when the first machine is dialled.
+asyncssh takes half a second to import, so it is imported when the first machine is contacted.
 """
 
 import asyncio
@@ -8,16 +8,68 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.ssh.errors import HostKeyChanged, SshRefused, SshUnreachable
-from anygpu.backends.ssh.login import Login, SshTiming
-from anygpu.backends.ssh.pins import Pins
+from anygpu.backends.ssh.errors import HostKeyChanged, SshRefused, SshUnreachable, TunnelRefused
+from anygpu.backends.ssh.keys import HostKeyStore
 
 if TYPE_CHECKING:
     import asyncssh
 
     Connection = asyncssh.SSHClientConnection
+if TYPE_CHECKING:
+    import asyncssh
+    from asyncssh.forward import SSHForwarder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshLogin:
+    """Where to knock, as whom, and how the machine proves itself."""
+
+    machine: str  # what people call it: the name in every message
+    host: str
+    port: int = 22
+    user: str = ""
+    private_key: str = field(
+        default="", repr=False
+    )  # OpenSSH format; empty: a file, or the person's own keys
+    identity: str = ""  # a private key file of the person who runs the server
+    host_keys: tuple[str, ...] = ()  # known beforehand; empty: pinned at first sight
+    pin: str = ""  # under which name a key seen first is kept; empty: the address
+
+    @property
+    def pin_name(self) -> str:
+        """Rented machines take over each other's addresses: they are pinned by attempt, boxes by address."""
+        return self.pin or f"{self.host}-{self.port}"
+
+    @property
+    def uses_ssh_config(self) -> bool:
+        """A box of the person's own, reached as their `ssh` would: their keys, agent and ~/.ssh/config."""
+        return not self.private_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshTiming:
+    """Timeouts of SSH, in seconds. A machine is given up after `tries` tries and `patience_s`, whichever is later."""
+
+    tries: int = 5
+    retry_interval_s: float = 10
+    connect_s: float = 15  # one try, from the first packet to the login
+    command_s: float = 300
+    bootstrap_s: float = 300  # from the first login to the agent
+    keepalive_s: float = 5
+    keepalive_misses: int = 3
+    first_retry_s: float = 0.2
+    first_reconnect_s: float = (
+        0.8  # after a break: by then a provider has told which machines are gone for good
+    )
+    max_retry_s: float = 10
+    max_handshakes: int = 16  # at one time: each is a few milliseconds of computing in the server's only loop
+
+    @property
+    def patience_s(self) -> float:
+        return self.tries * self.retry_interval_s
 
 
 DEFAULT_PORT = 22
@@ -25,63 +77,63 @@ DEFAULT_PORT = 22
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
-class Dialer:
+class SshConnector:
     """Logs in to machines. One for many links: it bounds how many handshakes are computed at one time."""
 
-    def __init__(self, pins: Pins, timing: SshTiming | None = None) -> None:
+    def __init__(self, pins: HostKeyStore, timing: SshTiming | None = None) -> None:
         self.pins = pins
         self.timing = timing or SshTiming()
-        self._handshakes = asyncio.Semaphore(self.timing.handshakes)
+        self._handshakes = asyncio.Semaphore(self.timing.max_handshakes)
 
-    async def dial(self, login: Login) -> "Connection":
+    async def connect(self, login: SshLogin) -> "Connection":
         """A verified connection, or SshUnreachable, SshRefused or HostKeyChanged. Tries once."""
         import asyncssh
 
-        expected = login.host_keys or self.pins.known(login.pin_name)
+        expected = login.host_keys or self.pins.get(login.pin_name)
         check = HostKeyCheck(expected)
         try:
-            connection = await self._connected(login, check)
+            connection = await self._open(login, check)
         except asyncssh.HostKeyNotVerifiable as error:
-            raise _changed(login, check) from error
+            raise _host_key_changed(login, check) from error
         except asyncssh.PermissionDenied as error:
-            raise _refused(login, error) from error
+            raise _login_refused(login, error) from error
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
             raise SshRefused(f"{login.machine}: the private key cannot be used: {error}") from error
         except (OSError, TimeoutError, asyncssh.Error) as error:
             raise _unreachable(login, error) from error
-        if not expected and check.seen not in self.pins.keep(login.pin_name, check.seen):
+        if not expected and check.shown not in self.pins.pin(login.pin_name, check.shown):
             connection.abort()
-            raise _changed(login, check)
+            raise _host_key_changed(login, check)
         return connection
 
-    async def _connected(self, login: Login, check: "HostKeyCheck") -> "Connection":
+    async def _open(self, login: SshLogin, check: "HostKeyCheck") -> "Connection":
         async with asyncio.timeout(self.timing.connect_s):
-            if login.own:  # the person's ~/.ssh/config may lead through another machine
-                return await self._shake_hands(login, check)
-            reached = await _reached(login.host, login.port)
+            if login.uses_ssh_config:  # the person's ~/.ssh/config may lead through another machine
+                return await self._handshake(login, check)
+            reached = await _connect_socket(login.host, login.port)
             try:
                 async with self._handshakes:
-                    return await self._shake_hands(login, check, sock=reached)
+                    return await self._handshake(login, check, sock=reached)
             except BaseException:
                 reached.close()
                 raise
 
-    async def _shake_hands(self, login: Login, check: "HostKeyCheck", **how: Any) -> "Connection":
+    async def _handshake(self, login: SshLogin, check: "HostKeyCheck", **how: Any) -> "Connection":
         import asyncssh
 
         return await asyncssh.connect(
             login.host,
             # The usual port is left out for boxes of one's own: ~/.ssh/config may name another.
-            login.port if login.port != DEFAULT_PORT or not login.own else (),
-            client_factory=lambda: _client(check),
+            login.port if login.port != DEFAULT_PORT or not login.uses_ssh_config else (),
+            client_factory=lambda: _make_client(check),
             known_hosts=([], [], []),  # so that every key is put to our own check
-            server_host_key_algs=_preferred(check.expected),
+            server_host_key_algs=_key_algorithms(check.expected),
             keepalive_interval=self.timing.keepalive_s,
             keepalive_count_max=self.timing.keepalive_misses,
             compression_algs=["none"],
             preferred_auth="publickey",
             login_timeout=self.timing.connect_s,
-            **_identity(login),
+            **_login_options(login),
             **how,
         )
 
@@ -91,14 +143,14 @@ class HostKeyCheck:
 
     def __init__(self, expected: Sequence[str]) -> None:
         self.expected = tuple(expected)
-        self.seen = ""
+        self.shown = ""
 
     def accepts(self, key: "asyncssh.SSHKey") -> bool:
-        self.seen = _plain(key)
-        return not self.expected or self.seen in {" ".join(known.split()[:2]) for known in self.expected}
+        self.shown = _key_text(key)
+        return not self.expected or self.shown in {" ".join(known.split()[:2]) for known in self.expected}
 
 
-async def shown_key(login: Login, timeout_s: float = 15) -> str:
+async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
     """The host key a machine shows to whoever asks, without logging in."""
     import asyncssh
 
@@ -110,7 +162,7 @@ async def shown_key(login: Login, timeout_s: float = 15) -> str:
         raise _unreachable(login, error) from error
     if key is None:
         raise SshUnreachable(f"{login.machine} ({login.host}:{login.port}) shows no host key")
-    return _plain(key)
+    return _key_text(key)
 
 
 def fingerprint(key: str) -> str:
@@ -120,11 +172,11 @@ def fingerprint(key: str) -> str:
     return f"{key.split()[0]} {asyncssh.import_public_key(key).get_fingerprint()}"
 
 
-def _plain(key: "asyncssh.SSHKey") -> str:
+def _key_text(key: "asyncssh.SSHKey") -> str:
     return " ".join(key.export_public_key().decode().split()[:2])
 
 
-def _client(check: HostKeyCheck) -> "asyncssh.SSHClient":
+def _make_client(check: HostKeyCheck) -> "asyncssh.SSHClient":
     import asyncssh
 
     class Client(asyncssh.SSHClient):
@@ -134,7 +186,7 @@ def _client(check: HostKeyCheck) -> "asyncssh.SSHClient":
     return Client()
 
 
-def _identity(login: Login) -> dict[str, Any]:
+def _login_options(login: SshLogin) -> dict[str, Any]:
     import asyncssh
 
     user: dict[str, Any] = {"username": login.user} if login.user else {}
@@ -146,7 +198,7 @@ def _identity(login: Login) -> dict[str, Any]:
     return {**user, "client_keys": [login.identity]} if login.identity else user
 
 
-def _preferred(expected: Sequence[str]) -> Sequence[str]:
+def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
     """Ask for the kind of key we know first: a machine has several, and shows the one asked for."""
     from asyncssh.public_key import get_default_public_key_algs
 
@@ -155,10 +207,10 @@ def _preferred(expected: Sequence[str]) -> Sequence[str]:
     return sorted(every, key=lambda name: name not in kinds and not ("ssh-rsa" in kinds and "rsa" in name))
 
 
-async def _reached(host: str, port: int) -> socket.socket:
+async def _connect_socket(host: str, port: int) -> socket.socket:
     """A connected socket. A machine that boots refuses at once and may answer a moment later."""
     loop = asyncio.get_running_loop()
-    family, address = _numeric(host, port) or await _resolved(host, port)
+    family, address = _parse_address(host, port) or await _resolve(host, port)
     reached = socket.socket(family, socket.SOCK_STREAM)
     reached.setblocking(False)
     try:
@@ -170,7 +222,7 @@ async def _reached(host: str, port: int) -> socket.socket:
     return reached
 
 
-def _numeric(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
+def _parse_address(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
     """Providers give addresses, not names: no thread is needed to look one up."""
     try:
         version = ipaddress.ip_address(host).version
@@ -179,13 +231,13 @@ def _numeric(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
     return (socket.AF_INET if version == 4 else socket.AF_INET6), (host, port)
 
 
-async def _resolved(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
+async def _resolve(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, _, _, _, address = found[0]
     return family, address
 
 
-async def hang_up(connection: "Connection", within_s: float = 1) -> None:
+async def disconnect(connection: "Connection", within_s: float = 1) -> None:
     """At once, without asking the peer, and with everything that went through it closed."""
     connection.abort()
     with contextlib.suppress(TimeoutError):
@@ -193,10 +245,10 @@ async def hang_up(connection: "Connection", within_s: float = 1) -> None:
             await connection.wait_closed()
 
 
-def _changed(login: Login, check: HostKeyCheck) -> HostKeyChanged:
+def _host_key_changed(login: SshLogin, check: HostKeyCheck) -> HostKeyChanged:
     known = ", ".join(fingerprint(key) for key in check.expected)
     return HostKeyChanged(
-        f"{login.machine} ({login.host}:{login.port}) shows the host key {fingerprint(check.seen)}, "
+        f"{login.machine} ({login.host}:{login.port}) shows the host key {fingerprint(check.shown)}, "
         f"but {known or 'another'} is known",
         hint="Somebody may be in between. If the machine was reinstalled, remove it and add it again.",
         machine=login.machine,
@@ -204,24 +256,57 @@ def _changed(login: Login, check: HostKeyCheck) -> HostKeyChanged:
     )
 
 
-def _refused(login: Login, error: Exception) -> SshRefused:
+def _login_refused(login: SshLogin, error: Exception) -> SshRefused:
     who = f"{login.user}@{login.host}" if login.user else login.host
     return SshRefused(
-        f"{login.machine} refused the login as {who}: {_said(error)}",
+        f"{login.machine} refused the login as {who}: {_error_text(error)}",
         hint="Check the user name, and that the key is in ~/.ssh/authorized_keys there.",
         machine=login.machine,
         step="ssh",
     )
 
 
-def _unreachable(login: Login, error: Exception) -> SshUnreachable:
+def _unreachable(login: SshLogin, error: Exception) -> SshUnreachable:
     return SshUnreachable(
-        f"{login.machine} ({login.host}:{login.port}) does not answer over SSH: {_said(error)}",
+        f"{login.machine} ({login.host}:{login.port}) does not answer over SSH: {_error_text(error)}",
         hint="Check that it is on, its address and port, and the network.",
         machine=login.machine,
         step="ssh",
     )
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+
+
+async def open_tunnel(
+    connection: "asyncssh.SSHClientConnection", target: tuple[str, int], machine: str
+) -> int:
+    """Port 0: the machine chooses a free one, so that a stale connection's cannot be in the way."""
+    import asyncssh
+
+    try:
+        listener = await connection.create_server(
+            lambda host, port: _forward(connection, target),
+            "127.0.0.1",
+            0,
+        )
+    except asyncssh.ChannelListenError as error:
+        raise TunnelRefused(
+            f"{machine}: its SSH server allows no reverse tunnel: {error}",
+            hint="Set AllowTcpForwarding yes (and no `restrict` in authorized_keys) there.",
+            machine=machine,
+            step="tunnel",
+        ) from error
+    return listener.get_port()
+
+
+async def _forward(connection: "asyncssh.SSHClientConnection", target: tuple[str, int]) -> "SSHForwarder":
+    """asyncssh would leave the near end open if the connection is lost while that end is being made."""
+    import asyncssh
+
+    forwarder = await connection.forward_connection(*target)
+    if connection.is_closed():
+        forwarder.close()
+        raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "the connection is lost")
+    return forwarder

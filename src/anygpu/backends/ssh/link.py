@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.contract import Launch
-from anygpu.backends.ssh.connection import Dialer, hang_up
-from anygpu.backends.ssh.door import Door
+from anygpu.backends.contract import LaunchRequest
+from anygpu.backends.ssh.bootstrap import BootstrapSession
+from anygpu.backends.ssh.connection import SshConnector, SshLogin, disconnect, open_tunnel
 from anygpu.backends.ssh.errors import (
     AttemptUnknown,
     BootstrapFailed,
@@ -22,8 +22,6 @@ from anygpu.backends.ssh.errors import (
     SshRefused,
     SshUnreachable,
 )
-from anygpu.backends.ssh.login import Login
-from anygpu.backends.ssh.tunnel import opened
 from anygpu.errors import LaunchError, NoCapacity
 from anygpu.events.facts import Blame, Failure
 from anygpu.spec.sections import Resources
@@ -46,7 +44,7 @@ class LinkState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class SlotRequest:
     """What the attempt may take of a machine it shares with others. GPUs and CPUs are held by locks there."""
 
     gpus: int = 0
@@ -58,23 +56,23 @@ class Share:
         return {"gpus": self.gpus, "cpus": self.cpus, "cpu_count": self.cpu_count, "owner": self.owner}
 
 
-def known_by_name(name: str) -> Launch:
+def reattach_request(name: str) -> LaunchRequest:
     """An attempt an earlier server launched: its agent is found again, and started by nobody."""
-    return Launch(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
+    return LaunchRequest(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
 
 
-class Link:
+class SshLink:
     """One attempt's machine. `state`, `failure` and `detail` say how it stands; `on_change` when that changes."""
 
     def __init__(
         self,
-        login: Callable[[], Awaitable[Login]],
-        launch: Launch,
+        login: Callable[[], Awaitable[SshLogin]],
+        launch: LaunchRequest,
         *,
-        dialer: Dialer,
+        connector: SshConnector,
         agent_target: tuple[str, int],
         on_change: Callable[[], None],
-        share: Share | None = None,
+        share: SlotRequest | None = None,
         notices: str = "",
         python: str = "",
         booting: bool = True,
@@ -88,23 +86,23 @@ class Link:
         """
         self._login = login
         self._launch = launch
-        self._dialer = dialer
+        self._connector = connector
         self._agent_target = agent_target
         self._on_change = on_change
-        self._share = share
+        self._slots = share
         self._notices = notices
         self._python = python
         self._booting = booting
         self._deliver = deliver
         self._inherited = patience_s is not None
-        self._patience_s = dialer.timing.patience_s if patience_s is None else patience_s
-        self._timing = dialer.timing
+        self._patience_s = connector.timing.patience_s if patience_s is None else patience_s
+        self._timing = connector.timing
         self._task: asyncio.Task[None] | None = None
         self._tries = self._logins = 0
-        self._waited_s = self._timing.again_first_s
+        self._retry_pause_s = self._timing.first_retry_s
         self._give_up_at = float("inf")
         self._was_up = not launch.ticket
-        self._settled, self._over = asyncio.Event(), asyncio.Event()
+        self._ready, self._ended = asyncio.Event(), asyncio.Event()
         self.state = LinkState.CONNECTING
         self.failure: Failure | None = None
         self.error: LaunchError | None = None
@@ -114,7 +112,7 @@ class Link:
     def start(self) -> None:
         if self._task is None:
             self._give_up_at = time.monotonic() + self._patience_s
-            self._task = asyncio.create_task(self._keep(), name=f"link {self._launch.name}")
+            self._task = asyncio.create_task(self._run(), name=f"link {self._launch.name}")
 
     async def stop(self) -> None:
         """Let go of the machine. The agent goes on without us."""
@@ -123,86 +121,86 @@ class Link:
             await asyncio.gather(self._task, return_exceptions=True)
         if self.state not in (LinkState.FAILED, LinkState.EXITED):
             self.state = LinkState.STOPPED
-        self._settled.set()
+        self._ready.set()
 
-    async def settled(self) -> LinkState:
+    async def wait_ready(self) -> LinkState:
         """Waits until it is up, or will never be."""
-        await self._settled.wait()
+        await self._ready.wait()
         return self.state
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Waits until the agent has ended, or it is certain that none will run."""
-        await self._over.wait()
+        await self._ended.wait()
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         while not self._is_over():
             self._tries += 1
             try:
                 await self._session()
             except LaunchError as error:
-                self._stumbled(error)
+                self._record_error(error)
             except Exception as error:  # noqa: BLE001  an address that cannot be had now may be had later
-                self._stumbled(SshUnreachable(f"{self._launch.name}: {error or type(error).__name__}"))
+                self._record_error(SshUnreachable(f"{self._launch.name}: {error or type(error).__name__}"))
             if not self._is_over():
-                await asyncio.sleep(self._pause_s())
+                await asyncio.sleep(self._next_pause_s())
 
     async def _session(self) -> None:
         """From the login to the loss of the connection, or to the end of the agent."""
         import asyncssh
 
         login = await self._login()
-        connection = await self._dialer.dial(login)
+        connection = await self._connector.connect(login)
         try:
             self._logins += 1
             if not self._was_up:
-                self._bootstrap_begins()
-                self._become(LinkState.BOOTSTRAPPING, f"logged in to {login.machine}")
-            await self._through(connection, login)
+                self._start_bootstrap_timer()
+                self._set_state(LinkState.BOOTSTRAPPING, f"logged in to {login.machine}")
+            await self._serve(connection, login)
         except (OSError, TimeoutError, asyncssh.Error) as error:
-            raise _cut(login, error) from error
+            raise _connection_lost(login, error) from error
         finally:
-            await hang_up(connection)
+            await disconnect(connection)
 
-    async def _through(self, connection: "asyncssh.SSHClientConnection", login: Login) -> None:
+    async def _serve(self, connection: "asyncssh.SSHClientConnection", login: SshLogin) -> None:
         async with asyncio.timeout(self._timing.bootstrap_s):
-            port, door = await asyncio.gather(
-                opened(connection, self._agent_target, login.machine),
-                Door.open(connection, machine=login.machine, python=self._python),
+            port, session = await asyncio.gather(
+                open_tunnel(connection, self._agent_target, login.machine),
+                BootstrapSession.open(connection, machine=login.machine, python=self._python),
             )
             if not self._was_up:
-                self._become(LinkState.STARTING, f"the agent is brought to {login.machine}")
-            await door.request(self._request(f"http://127.0.0.1:{port}"))
-            self._judge(await door.ask(), login)
+                self._set_state(LinkState.STARTING, f"the agent is brought to {login.machine}")
+            await session.send_request(self._start_request(f"http://127.0.0.1:{port}"))
+            self._handle_answer(await session.single_answer(), login)
         if self.state is LinkState.UP:
-            ended = await door.answer()
+            ended = await session.next_answer()
             if ended is None:
-                raise _cut(login, ConnectionError("the connection was lost"))
-            self._exited(ended, login)
-        await self._stay(connection)
+                raise _connection_lost(login, ConnectionError("the connection was lost"))
+            self._record_exit(ended, login)
+        await self._keep_tunnel(connection)
 
-    async def _stay(self, connection: "asyncssh.SSHClientConnection") -> None:
+    async def _keep_tunnel(self, connection: "asyncssh.SSHClientConnection") -> None:
         """The tunnel is kept for who delivers what a dead agent left, until we are stopped."""
         await connection.wait_closed()
 
-    def _request(self, url: str) -> dict[str, Any]:
-        asked: dict[str, Any] = {"do": "start", "target": self._launch.name, "tunnel": {"url": url}}
+    def _start_request(self, url: str) -> dict[str, Any]:
+        full_request: dict[str, Any] = {"do": "start", "target": self._launch.name, "tunnel": {"url": url}}
         if self._launch.ticket:
-            asked["ticket"] = {
+            full_request["ticket"] = {
                 "protocol": 1,
                 "rendezvous": "tunnel.json",
                 "name": self._launch.name,
                 "ticket": self._launch.ticket,
                 "notices": self._notices,
             }
-        return {**asked, "deliver": self._deliver, **(self._share.as_request() if self._share else {})}
+        return {**full_request, "deliver": self._deliver, **(self._slots.as_request() if self._slots else {})}
 
-    def _judge(self, answer: dict[str, Any], login: Login) -> None:
+    def _handle_answer(self, answer: dict[str, Any], login: SshLogin) -> None:
         agent = answer["agent"]
         if agent in ("started", "alive"):
-            self._was_up, self._waited_s = True, self._timing.broken_first_s
-            self._become(LinkState.UP, f"the agent runs on {login.machine}")
+            self._was_up, self._retry_pause_s = True, self._timing.first_reconnect_s
+            self._set_state(LinkState.UP, f"the agent runs on {login.machine}")
         elif agent in ("dead", "ended"):
-            self._exited(answer, login)
+            self._record_exit(answer, login)
         elif agent == "full":
             free = f"{answer['free']} of {answer['of']} {answer['what']}s are free"
             raise NoCapacity(f"{login.machine}: {free}", hint="The job waits for a free one.")
@@ -214,22 +212,22 @@ class Link:
     def _is_over(self) -> bool:
         return self.state in (LinkState.FAILED, LinkState.EXITED)
 
-    def _exited(self, answer: dict[str, Any], login: Login) -> None:
+    def _record_exit(self, answer: dict[str, Any], login: SshLogin) -> None:
         code = answer.get("exited")
         self.exit_code = 0 if code is None and answer.get("told") else code
         how = "" if code is None else f" with code {code}"
-        self._become(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
+        self._set_state(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
-    def _stumbled(self, error: LaunchError) -> None:
+    def _record_error(self, error: LaunchError) -> None:
         """A connection that breaks says nothing of the agent: once it was up, we try for ever."""
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error
-            self.failure = Failure(code=error.code, message=self._step_and(error), blame=Blame.LAUNCH)
-            self._become(LinkState.FAILED, str(error))
+            self.failure = Failure(code=error.code, message=self._failure_message(error), blame=Blame.LAUNCH)
+            self._set_state(LinkState.FAILED, str(error))
         else:
-            self._become(LinkState.BROKEN if self._was_up else LinkState.CONNECTING, str(error))
+            self._set_state(LinkState.BROKEN if self._was_up else LinkState.CONNECTING, str(error))
 
-    def _step_and(self, error: LaunchError) -> str:
+    def _failure_message(self, error: LaunchError) -> str:
         if isinstance(error, AttemptUnknown | NoCapacity):
             return str(error)
         step = (
@@ -239,7 +237,7 @@ class Link:
         )
         return f"{step}: {error}"
 
-    def _bootstrap_begins(self) -> None:
+    def _start_bootstrap_timer(self) -> None:
         if self._logins == 1 and not self._inherited:
             self._give_up_at = time.monotonic() + self._timing.bootstrap_s
 
@@ -253,28 +251,28 @@ class Link:
             return self._logins >= self._timing.tries or time_is_up
         return True
 
-    def _pause_s(self) -> float:
+    def _next_pause_s(self) -> float:
         """Short at first: a machine that boots is met soon after its SSH server is up."""
-        pause_s, most_s = self._waited_s, self._timing.again_most_s
-        self._waited_s = min(self._waited_s * 2, most_s if self._was_up else min(most_s, 1.0))
+        pause_s, most_s = self._retry_pause_s, self._timing.max_retry_s
+        self._retry_pause_s = min(self._retry_pause_s * 2, most_s if self._was_up else min(most_s, 1.0))
         return pause_s
 
-    def _become(self, state: LinkState, detail: str) -> None:
+    def _set_state(self, state: LinkState, detail: str) -> None:
         changed = (state, detail) != (self.state, self.detail)
         self.state, self.detail = state, detail
         if state in (LinkState.UP, LinkState.FAILED, LinkState.EXITED):
-            self._settled.set()
+            self._ready.set()
         if self._is_over():
-            self._over.set()
+            self._ended.set()
         if changed:
             self._on_change()
 
 
-def _cut(login: Login, error: Exception) -> LaunchError:
+def _connection_lost(login: SshLogin, error: Exception) -> LaunchError:
     """The connection broke in the middle of a step; the next try goes on from what is there."""
     if isinstance(error, TimeoutError):
         return BootstrapFailed(f"{login.machine}: the agent was not started in time", step="bootstrap")
-    words = str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
     return SshUnreachable(
-        f"the connection to {login.machine} broke: {words}", machine=login.machine, step="ssh"
+        f"the connection to {login.machine} broke: {text}", machine=login.machine, step="ssh"
     )

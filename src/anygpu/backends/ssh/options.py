@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 DAY_S = 86_400.0
-Address = Annotated[
+HostAddress = Annotated[
     str, StringConstraints(pattern=r"^([^@\s]+@)?(\[[0-9a-fA-F:]+\]|[^@\s:\[\]]+)(:\d{1,5})?$")
 ]
 
@@ -15,10 +15,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: Address | None = Field(
+    host: HostAddress | None = Field(
         None, description="the box: [user@]name[:port], also a name from ~/.ssh/config"
     )
-    hosts: tuple[Address, ...] = Field((), description="several boxes, each as in `host`")
+    hosts: tuple[HostAddress, ...] = Field((), description="several boxes, each as in `host`")
     identity: str = Field(
         "", description="private key file on the server; empty: the server's own keys and agent"
     )
@@ -32,7 +32,7 @@ class Options(BaseModel):
     lease_s: float = Field(DAY_S, ge=60, description="how long an agent goes on without reaching the server")
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> "Options":
+    def _check_addresses(self) -> "Options":
         if not self.addresses:
             raise ValueError("no box is named; set host (or hosts)")
         if self.host_keys and len(self.addresses) > 1:
@@ -44,7 +44,7 @@ class Options(BaseModel):
         return (*((self.host,) if self.host else ()), *self.hosts)
 
 
-def parted(address: str) -> tuple[str, str, int]:
+def split_address(address: str) -> tuple[str, str, int]:
     """`me@box:2222` -> user, host, port; an address without them has an empty user and port 22."""
     user, _, place = address.rpartition("@")
     host, colon, port = place.rpartition(":")

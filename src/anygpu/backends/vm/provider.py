@@ -1,7 +1,7 @@
-"""What a provider of machines must be able to do. One file under `backends/clouds/` per provider implements this.
+"""The interface of a VM provider, and the errors it raises. Each file in `backends/clouds/` implements it.
 
-Adapters translate their vendor's errors at their own edge: `NoCapacity`, `LaunchRefused` (quota, wrong region, wrong
-credentials, unknown type: say which), `RateLimited`, `BackendUnavailable`. Any other error leaves the outcome unknown.
+Adapters translate their vendor's errors: `NoCapacity`, `LaunchRefused` (quota, wrong region, wrong credentials, unknown
+type: say which), `RateLimited`, `BackendUnavailable`. Any other error leaves the outcome unknown.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,29 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from anygpu.backends.contract import Account, Leftover
+from anygpu.backends.contract import AccountStatus, Leftover
+from anygpu.errors import LaunchRefused
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
 
-class Power(StrEnum):
+class CredentialsRefused(LaunchRefused):
+    """The provider does not accept the credentials. Check them with `anygpu backend check`, and what they may do."""
+
+    code = "credentials_refused"
+
+
+class ResourceNotFound(LaunchRefused):
+    """The provider does not know this resource. Nothing to do when it was to be removed."""
+
+    code = "resource_gone"
+
+
+class OutcomeUnknown(Exception):
+    """The provider may or may not have done what was asked: look at its list before asking again."""
+
+
+class PowerState(StrEnum):
     """What the provider says a machine does."""
 
     STARTING = "starting"
@@ -25,12 +42,12 @@ class Power(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class CloudMachine:
     """One machine as its provider lists it."""
 
     id: str
     name: str  # the attempt's name, which every resource of it carries
-    power: Power
+    power: PowerState
     region: str = ""
     address: str = ""  # empty until there is one
     port: int = 22
@@ -41,13 +58,13 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class MachineOrder:
     """A machine to be created. Two orders of one name are one machine where the provider knows idempotency keys."""
 
     name: str
     offer: Offer
     public_key: str  # OpenSSH format, one line; only this key may log in
-    startup: str  # a shell script that runs as root at boot: ends the machine when its life is over
+    startup_script: str  # a shell script that runs as root at boot: ends the machine when its life is over
     max_life_s: float | None = None  # for providers that can end a machine by themselves
 
 
@@ -64,23 +81,23 @@ class Provider(Protocol):
         """Everything that could hold `need`, priced. `backend` is filled in by the caller."""
         ...
 
-    async def create(self, order: Order) -> Machine: ...
+    async def create(self, order: MachineOrder) -> CloudMachine: ...
 
-    async def machines(self) -> Sequence[Machine]:
+    async def machines(self) -> Sequence[CloudMachine]:
         """Every machine that carries our name, ended ones too while the provider still shows them."""
         ...
 
-    async def destroy(self, machine: Machine) -> None:
+    async def destroy(self, machine: CloudMachine) -> None:
         """End it, with its address, disk and key. Twice is the same as once."""
         ...
 
-    async def check(self) -> Account: ...
+    async def check(self) -> AccountStatus: ...
 
     async def leftovers(self) -> Sequence[Leftover]: ...
 
     async def remove(self, leftover: Leftover) -> None: ...
 
-    async def host_keys(self, machine: Machine) -> Sequence[str]:
+    async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         """The machine's SSH host keys as the provider knows them; empty when it never knows. An error: not yet."""
         ...
 
@@ -88,7 +105,7 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class Meters(Protocol):
+class MeteredProvider(Protocol):
     """A provider that says what a machine cost. None while it does not say yet; asked after the machine has ended."""
 
-    async def metered_microusd(self, machine: Machine) -> int | None: ...
+    async def metered_microusd(self, machine: CloudMachine) -> int | None: ...

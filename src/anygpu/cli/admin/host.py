@@ -18,7 +18,7 @@ from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import NotFound
 
 if TYPE_CHECKING:
-    from anygpu.backends.ssh.login import Login
+    from anygpu.backends.ssh.connection import SshLogin
 
 KIND = "ssh"
 
@@ -133,28 +133,28 @@ def remove_host(name: str, force: bool, as_json: bool, context_name: str) -> Non
     emit_json(removed) if as_json else emit([f"Removed host {name}."])
 
 
-def _parse_login(address: str, name: str, identity: str) -> "Login":
+def _parse_login(address: str, name: str, identity: str) -> "SshLogin":
     from pydantic import TypeAdapter, ValidationError
 
-    from anygpu.backends.ssh.login import Login
-    from anygpu.backends.ssh.options import Address, parted
+    from anygpu.backends.ssh.connection import SshLogin
+    from anygpu.backends.ssh.options import HostAddress, split_address
 
     try:
-        user, host, port = parted(TypeAdapter(Address).validate_python(address))
+        user, host, port = split_address(TypeAdapter(HostAddress).validate_python(address))
     except (ValidationError, ValueError) as error:
         raise click.UsageError(f"{address!r} is not of the form [user@]host[:port].") from error
     if identity and not Path(identity).expanduser().is_file():
         raise click.UsageError(f"There is no key file {identity}.")
     machine = name or re.sub(r"[^a-z0-9-]+", "-", host.lower()).strip("-")
     file = str(Path(identity).expanduser().absolute()) if identity else ""
-    return Login(machine=machine, host=host, port=port, user=user, identity=file)
+    return SshLogin(machine=machine, host=host, port=port, user=user, identity=file)
 
 
-def _confirm_host_key(login: "Login", *, yes: bool) -> str:
+def _confirm_host_key(login: "SshLogin", *, yes: bool) -> str:
     """Return the host's key after the user has confirmed it, as `ssh` does at the first login."""
-    from anygpu.backends.ssh.connection import fingerprint, shown_key
+    from anygpu.backends.ssh.connection import fetch_host_key, fingerprint
 
-    key = asyncio.run(shown_key(login))
+    key = asyncio.run(fetch_host_key(login))
     print_message(f"The host key of {login.host} is {fingerprint(key)}.")
     if not yes and not (sys.stdin.isatty() and click.confirm("Is this the right key?", err=True)):
         raise click.UsageError(
@@ -163,24 +163,24 @@ def _confirm_host_key(login: "Login", *, yes: bool) -> str:
     return key
 
 
-def _inspect_host(login: "Login", key: str, python: str) -> dict[str, Any]:
+def _inspect_host(login: "SshLogin", key: str, python: str) -> dict[str, Any]:
     """Ask the host what it has. This also installs the agent, so that the first job starts faster."""
     from dataclasses import replace
 
-    from anygpu.backends.ssh.boxes import asked_once
+    from anygpu.backends.ssh.hosts import request_once
 
-    return asyncio.run(asked_once(replace(login, host_keys=(key,)), {"do": "check"}, python=python))
+    return asyncio.run(request_once(replace(login, host_keys=(key,)), {"do": "check"}, python=python))
 
 
 def _print_added(made: dict[str, Any], facts: dict[str, Any], seen: dict[str, Any], *, as_json: bool) -> None:
-    from anygpu.backends.ssh.findings import lacking, summary
+    from anygpu.backends.ssh.offers import describe_host, missing_requirements
 
     if as_json:
-        emit_json({**made, "facts": facts, "lacking": lacking(facts), "check": seen})
+        emit_json({**made, "facts": facts, "lacking": missing_requirements(facts), "check": seen})
         return
     name, colour = made["name"], output.use_colour()
-    emit([f"{name}: {summary(facts)}"])
-    emit(f"{output.paint_status('warn', on=colour)}  {sentence}" for sentence in lacking(facts))
+    emit([f"{name}: {describe_host(facts)}"])
+    emit(f"{output.paint_status('warn', on=colour)}  {sentence}" for sentence in missing_requirements(facts))
     if seen["valid"]:
         emit([f"Added host {name}. Run a job there with `anygpu run --on {name} train.py`."])
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from anygpu.backends.contract import Backend, DeliversLeftovers, Launch, Observation, State
+from anygpu.backends.contract import Backend, LaunchRequest, MachineState, Observation, SupportsDelivery
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.clock import Clock, Randomness
 from anygpu.control.forecasts import Forecasts
@@ -106,7 +106,7 @@ class AttemptReconciler:
     async def _launch(
         self, backend: Backend, view: JobView, attempt: AttemptView, tracker: AttemptTracker, guard: Guard
     ) -> None:
-        request = Launch(
+        request = LaunchRequest(
             name=attempt.name,
             job_id=view.id,
             attempt=attempt.number,
@@ -144,11 +144,11 @@ class AttemptReconciler:
         except Exception as error:  # noqa: BLE001
             tracker.record_probe(None, _error_text(error), self._clock.monotonic())
             return
-        if attempt.lost and isinstance(backend, DeliversLeftovers):
+        if attempt.lost and isinstance(backend, SupportsDelivery):
             await self._deliver(backend, handle, tracker)
         await self._probe(backend, attempt, tracker)
 
-    async def _deliver(self, backend: DeliversLeftovers, handle: Handle, tracker: AttemptTracker) -> None:
+    async def _deliver(self, backend: SupportsDelivery, handle: Handle, tracker: AttemptTracker) -> None:
         """Evidence that cannot be had must not keep the job from ending."""
         if tracker.delivery_tries >= DELIVERY_TRIES:
             return
@@ -214,7 +214,7 @@ class AttemptReconciler:
 
 DELIVERY_TRIES = 3
 SLOW_CALL_S = 0.02
-STILL_THERE = (State.PENDING, State.RUNNING, State.EXITED)
+STILL_THERE = (MachineState.PENDING, MachineState.RUNNING, MachineState.EXITED)
 
 
 def _unreleased(view: JobView) -> list[AttemptView]:

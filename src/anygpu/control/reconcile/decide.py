@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from anygpu.backends.contract import State
+from anygpu.backends.contract import MachineState
 from anygpu.control.money import budget_failure, cost_so_far, is_over_budget, usage_of
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.liveness import detect_loss, is_absent, is_unreachable, must_migrate
@@ -119,7 +119,7 @@ def _hold_events(
     observation = look.observation
     if newest.held_until_ms is None:
         yield HoldStarted(attempt=newest.number, until_ms=now_ms + round(hold_s(view) * 1000))
-    elif observation is not None and observation.state is State.GONE:
+    elif observation is not None and observation.state is MachineState.GONE:
         yield HoldEnded(attempt=newest.number, reason="gone")
     elif is_over_budget(view, billed_seconds(observed), policy.end_allowance_s):
         yield HoldEnded(attempt=newest.number, reason="budget")
@@ -194,7 +194,7 @@ def _is_gone(observed: AttemptObservation, policy: ControlPolicy) -> bool:
     observation = observed.observation
     if observation is None or not observed.terminated:
         return False
-    return observation.state is State.GONE or is_absent(observed, policy)
+    return observation.state is MachineState.GONE or is_absent(observed, policy)
 
 
 def _release(attempt: AttemptView, observed: AttemptObservation, now_ms: int) -> AttemptReleased:

@@ -1,6 +1,6 @@
 """Whether an attempt is over without its agent's word: the provider's word, or time and a number of looks. Pure."""
 
-from anygpu.backends.contract import State
+from anygpu.backends.contract import MachineState
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.observation import AttemptObservation
 from anygpu.control.reconcile.verdict import blame_for_stop
@@ -39,7 +39,7 @@ def _loss_by_provider(
         return observation.failure
     # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
     absent = is_absent(observed, policy) and observed.silent_s >= policy.absence_s
-    if observation.state not in (State.GONE, State.EXITED) and not absent:
+    if observation.state not in (MachineState.GONE, MachineState.EXITED) and not absent:
         return None
     blame = Blame.PREEMPTION if observation.preempted else Blame.INFRASTRUCTURE
     code = "preempted" if observation.preempted else "machine_lost"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from anygpu.backends.contract import Observation, State
+from anygpu.backends.contract import MachineState, Observation
 from anygpu.events.facts import Failure, Marks
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.reports import ReportState
@@ -135,7 +135,7 @@ class AttemptTracker:
         self.silent_probes += 1
         if observation is not None and observation.started_at_ms is not None:
             self.billing_observation = observation
-        if observation is None or observation.state is not State.ABSENT:
+        if observation is None or observation.state is not MachineState.ABSENT:
             self.absent_since, self.absent_probes = None, 0
         else:
             self.absent_since = now if self.absent_since is None else self.absent_since

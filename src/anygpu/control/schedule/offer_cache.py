@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from anygpu.backends.contract import Account, Backend, ChecksAccount
+from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountCheck
 from anygpu.control.clock import Clock
 from anygpu.control.money import format_dollars
 from anygpu.control.policy import ControlPolicy
@@ -95,7 +95,9 @@ class OfferCache:
         self._backends = backends
         self._policy = policy
         self._offers = RequestCache[Sequence[Offer]](clock, policy.offers_wait_s, policy.offers_age_s)
-        self._accounts = RequestCache[Account | None](clock, policy.offers_wait_s, 2 * policy.account_age_s)
+        self._accounts = RequestCache[AccountStatus | None](
+            clock, policy.offers_wait_s, 2 * policy.account_age_s
+        )
 
     async def offers(self, need: Resources) -> list[Offer]:
         backends = dict(self._backends)
@@ -125,7 +127,7 @@ class OfferCache:
         return ask
 
     async def _check_accounts(self, backends: Mapping[str, Backend]) -> None:
-        checks = {name: each for name, each in backends.items() if isinstance(each, ChecksAccount)}
+        checks = {name: each for name, each in backends.items() if isinstance(each, SupportsAccountCheck)}
         questions = {_account_key(name, each): _account_request(each) for name, each in checks.items()}
         await self._accounts.refresh(questions, age_s=self._policy.account_age_s)
 
@@ -135,7 +137,7 @@ class OfferCache:
         if account is None or not offer.is_paid or offer.refused:
             return offer
         if not account.valid:
-            return replace(offer, refused=f"its account does not work: {account.why}")
+            return replace(offer, refused=f"its account does not work: {account.message}")
         least = max(
             offer.price_microusd_per_hour, offer.billing.cost_microusd(offer.price_microusd_per_hour, 0)
         )
@@ -150,8 +152,8 @@ def _account_key(name: str, backend: object) -> Hashable:
     return name, id(backend)
 
 
-def _account_request(backend: ChecksAccount) -> Callable[[], Awaitable[Account | None]]:
-    async def ask() -> Account | None:
+def _account_request(backend: SupportsAccountCheck) -> Callable[[], Awaitable[AccountStatus | None]]:
+    async def ask() -> AccountStatus | None:
         try:
             return await backend.check()
         except Exception:  # noqa: BLE001  what cannot be asked is not held against it

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anygpu.backends.contract import Backend, Leftover, ListsLeftovers, ListsResources
+from anygpu.backends.contract import Backend, Leftover, SupportsInventory, SupportsLeftovers
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
 from anygpu.store.journal import Journal
@@ -88,8 +88,8 @@ BackendListing = tuple[Sequence[Handle], Sequence[Leftover]] | str
 async def _list_backend(backend: Backend) -> BackendListing:
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            handles = await backend.inventory() if isinstance(backend, ListsResources) else ()
-            leftovers = await backend.leftovers() if isinstance(backend, ListsLeftovers) else ()
+            handles = await backend.inventory() if isinstance(backend, SupportsInventory) else ()
+            leftovers = await backend.leftovers() if isinstance(backend, SupportsLeftovers) else ()
     except Exception as error:  # noqa: BLE001  one failing adapter must not hide the rest
         return str(error) or type(error).__name__
     return handles, leftovers

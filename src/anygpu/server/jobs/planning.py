@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anygpu.backends.configured import Backends
+from anygpu.backends.manager import BackendManager
 from anygpu.control.clock import Clock
 from anygpu.control.schedule.compare import ConditionsAt, ReadPastRuns, as_candidate
 from anygpu.control.schedule.offer_cache import OfferCache
@@ -134,7 +134,7 @@ class JobPlanner:
 
     def __init__(
         self,
-        backends: Backends,
+        backends: BackendManager,
         offer_cache: OfferCache,
         catalog: CatalogCandidates,
         analyses: AnalysisReader,

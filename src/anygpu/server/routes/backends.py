@@ -17,7 +17,7 @@ from anygpu.api.backends import (
     RotationReport,
 )
 from anygpu.backends import options, registry
-from anygpu.backends.configured import Entry, Source
+from anygpu.backends.manager import BackendEntry, BackendSource
 from anygpu.events.offers import Offer
 from anygpu.server.encoding import format_time
 from anygpu.server.http.route import JsonBody, api_router
@@ -45,9 +45,9 @@ def list_backend_kinds(caller: CallerDep) -> BackendKindList:  # in a thread, be
         BackendKind(
             name=kind.name,
             about=kind.about,
-            options=[BackendOption(**option) for option in options.described(kind.options)],
+            options=[BackendOption(**option) for option in options.describe_options(kind.options)],
         )
-        for kind in registry.every()
+        for kind in registry.usable_kinds()
     ]
     return BackendKindList(kinds=kinds)
 
@@ -89,13 +89,13 @@ async def remove_backend(
     return RemovedBackend(name=name, removed=True, jobs=[view.id for view in left])
 
 
-def _render_backend(entry: Entry) -> BackendDetails:
+def _render_backend(entry: BackendEntry) -> BackendDetails:
     profile = entry.profile
     return BackendDetails(
         name=entry.name,
         kind=entry.kind,
         source=str(entry.source),
-        options=dict(entry.plain),
+        options=dict(entry.options),
         credentials=_credential_source(entry),
         credential_names=list(entry.credential_names),
         state="open" if entry.is_open else "opening" if entry.opening else "failed",
@@ -105,10 +105,10 @@ def _render_backend(entry: Entry) -> BackendDetails:
     )
 
 
-def _credential_source(entry: Entry) -> str:
+def _credential_source(entry: BackendEntry) -> str:
     if entry.credential_names:
-        return "vault" if entry.source is Source.PROFILE else "settings"
-    return "none" if entry.source is Source.BUILT_IN else "ambient"
+        return "vault" if entry.source is BackendSource.PROFILE else "settings"
+    return "none" if entry.source is BackendSource.BUILT_IN else "ambient"
 
 
 def _render_check(name: str, check: BackendCheck) -> BackendCheckReport:
@@ -116,7 +116,7 @@ def _render_check(name: str, check: BackendCheck) -> BackendCheckReport:
     return BackendCheckReport(
         name=name,
         valid=account.valid,
-        why=account.why,
+        why=account.message,
         quota=account.quota,
         balance_microusd=account.balance_microusd,
         offers=len(check.offers) - len(refused),

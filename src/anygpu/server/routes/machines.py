@@ -9,7 +9,7 @@ from starlette.responses import Response
 from anygpu.api.base import MACHINE
 from anygpu.api.jobs import JobDetails, MigrationRequest
 from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, ShellAccess, SweepReport
-from anygpu.backends.contract import Leftover, ListsLeftovers, OpensShell
+from anygpu.backends.contract import Leftover, SupportsLeftovers, SupportsShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView
@@ -75,7 +75,7 @@ async def sweep_machines(services: ServicesDep, caller: CallerDep) -> SweepRepor
         await _collect_failure(termination, orphan.handle.name, failures)
     for name, leftover in inventory.leftovers:
         backend = services.backends[name]
-        if isinstance(backend, ListsLeftovers):
+        if isinstance(backend, SupportsLeftovers):
             await _collect_failure(backend.remove(leftover), leftover.id, failures)
     return SweepReport(
         machines=[_render_orphan(each) for each in inventory.orphans],
@@ -144,11 +144,11 @@ async def get_shell(view: JobDep, services: ServicesDep) -> ShellAccess:
     )
 
 
-def _shell_backend(services: Services, attempt: AttemptView) -> OpensShell:
+def _shell_backend(services: Services, attempt: AttemptView) -> SupportsShell:
     backend = services.backends.get(attempt.offer.backend)
     if backend is None:
         raise Conflict(f"the backend {attempt.offer.backend!r} is not configured any more")
-    if not isinstance(backend, OpensShell):
+    if not isinstance(backend, SupportsShell):
         raise Conflict(f"{attempt.offer.backend} opens no shell; the job runs on the server's own machine")
     return backend
 

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import pytest
 
-from anygpu.backends.contract import Backend, Launch, ListsResources, Observation, State
+from anygpu.backends.contract import Backend, LaunchRequest, MachineState, Observation, SupportsInventory
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 NEED = Resources()
-BUSY = (State.PENDING, State.RUNNING)
+BUSY = (MachineState.PENDING, MachineState.RUNNING)
 
 
 class BackendUnderTest(Protocol):
@@ -29,10 +29,10 @@ class BackendUnderTest(Protocol):
         ...
 
 
-def new_launch(place: BackendUnderTest, number: int = 1) -> Launch:
+def new_launch(place: BackendUnderTest, number: int = 1) -> LaunchRequest:
     """Make a launch with a name that is unique to this backend, since suites run in parallel on one machine."""
     name = f"anygpu-{sha256(place.agent_url.encode()).hexdigest()[:32]}-{number}"
-    return Launch(
+    return LaunchRequest(
         name=name,
         job_id="abababab-abab-7bab-abab-abababababab",
         attempt=number,
@@ -48,7 +48,7 @@ async def first_free_offer(place: BackendUnderTest) -> Offer:
 
 
 async def wait_for_state(
-    place: BackendUnderTest, handle: Handle, *states: State, within_s: float = 20
+    place: BackendUnderTest, handle: Handle, *states: MachineState, within_s: float = 20
 ) -> Observation:
     end = time.monotonic() + within_s
     observed = await place.backend.probe(handle)
@@ -80,10 +80,10 @@ class BackendContract:
 
     async def test_a_launched_attempt_runs_until_it_is_terminated(self, place: BackendUnderTest) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
+        await wait_for_state(place, handle, MachineState.RUNNING)
         await wait_until(lambda: place.count_agents() == 1)
         await place.backend.terminate(handle)
-        assert (await wait_for_state(place, handle, State.GONE, State.ABSENT)).state not in BUSY
+        assert (await wait_for_state(place, handle, MachineState.GONE, MachineState.ABSENT)).state not in BUSY
 
     async def test_launching_a_name_twice_starts_one(self, place: BackendUnderTest) -> None:
         offer = await first_free_offer(place)
@@ -91,36 +91,36 @@ class BackendContract:
         await wait_until(lambda: place.count_agents() == 1)
         again = await place.backend.launch(new_launch(place), offer)
         assert again.name == first.name
-        await wait_for_state(place, again, State.RUNNING)
+        await wait_for_state(place, again, MachineState.RUNNING)
         assert place.count_agents() == 1
         await place.backend.terminate(again)
-        await wait_for_state(place, first, State.GONE, State.ABSENT)
+        await wait_for_state(place, first, MachineState.GONE, MachineState.ABSENT)
 
     async def test_terminating_twice_is_the_same_as_once(self, place: BackendUnderTest) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await place.backend.terminate(handle)
         await place.backend.terminate(handle)
-        await wait_for_state(place, handle, State.GONE, State.ABSENT)
+        await wait_for_state(place, handle, MachineState.GONE, MachineState.ABSENT)
 
     async def test_terminating_what_never_was_is_no_error(self, place: BackendUnderTest) -> None:
         nothing = Handle(name=f"anygpu-{'cd' * 16}-9")
         await place.backend.terminate(nothing)
-        assert (await place.backend.probe(nothing)).state in (State.GONE, State.ABSENT)
+        assert (await place.backend.probe(nothing)).state in (MachineState.GONE, MachineState.ABSENT)
 
     async def test_a_handle_that_holds_only_the_name_is_enough(self, place: BackendUnderTest) -> None:
         launch = new_launch(place)
         await place.backend.launch(launch, await first_free_offer(place))
         only_name = Handle(name=launch.name)
-        await wait_for_state(place, only_name, State.RUNNING)
+        await wait_for_state(place, only_name, MachineState.RUNNING)
         await place.backend.terminate(only_name)
-        await wait_for_state(place, only_name, State.GONE, State.ABSENT)
+        await wait_for_state(place, only_name, MachineState.GONE, MachineState.ABSENT)
 
     async def test_the_inventory_lists_what_runs_and_nothing_else(self, place: BackendUnderTest) -> None:
-        if not isinstance(place.backend, ListsResources):
+        if not isinstance(place.backend, SupportsInventory):
             pytest.fail("a backend that cannot list its resources needs another way to be swept")
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
-        await wait_for_state(place, handle, State.RUNNING)
+        await wait_for_state(place, handle, MachineState.RUNNING)
         assert handle.name in {h.name for h in await place.backend.inventory()}
         await place.backend.terminate(handle)
-        await wait_for_state(place, handle, State.GONE, State.ABSENT)
+        await wait_for_state(place, handle, MachineState.GONE, MachineState.ABSENT)
         assert handle.name not in {h.name for h in await place.backend.inventory()}

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from anygpu.backends.ssh.connection import SshLogin
 from anygpu.backends.ssh.keys import KeyPair, attempt_key
-from anygpu.backends.ssh.login import Login
 from anygpu.cloudsim.machine.directory import MachineDirectory
 from anygpu.cloudsim.machine.network import MachineNetwork
 from anygpu.cloudsim.machine.openssh import OpenSshServer
@@ -45,7 +45,7 @@ class SshTestHost:
         self.allows_forwarding = True
         self._directory.create((self.key.public_openssh,))
 
-    def login(self, **instead: Any) -> Login:
+    def login(self, **instead: Any) -> SshLogin:
         fields = {
             "machine": "box",
             "host": HOST,
@@ -53,7 +53,7 @@ class SshTestHost:
             "user": self.user,
             "private_key": self.key.private_openssh,
         }
-        return Login(**{**fields, **instead})
+        return SshLogin(**{**fields, **instead})
 
     async def open(self) -> None:
         self.port = self.port or free_port()

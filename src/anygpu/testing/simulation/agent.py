@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from anygpu.backends.contract import Launch
+from anygpu.backends.contract import LaunchRequest
 from anygpu.errors import (
     AlreadyClaimed,
     AnygpuError,
@@ -34,7 +34,7 @@ class SimAgent:
     """A simulated agent: claims, trains, reports, saves, ends. Stops itself when its lease expires."""
 
     def __init__(
-        self, machine: SimMachine, launch: Launch, environment: AgentEnvironment, provider: SimProvider
+        self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider
     ) -> None:
         self.machine = machine
         self.provider = provider

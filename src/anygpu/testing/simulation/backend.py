@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from anygpu.backends.contract import Interval, Launch, Leftover, Observation, State
+from anygpu.backends.contract import BilledInterval, LaunchRequest, Leftover, MachineState, Observation
 from anygpu.errors import LaunchRefused, NoCapacity, NoQuota, RateLimited
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Billing, Handle, Offer
@@ -65,7 +65,7 @@ class SimBackend:
             )
         ]
 
-    async def launch(self, launch: Launch, offer: Offer) -> Handle:
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
         await self._send_request()
         self._maybe_reject()
         if self._faults.occurs(Fault.LAUNCH_LOST):
@@ -88,7 +88,7 @@ class SimBackend:
         if self._faults.occurs(Fault.OUT_OF_QUOTA):
             raise NoQuota()
 
-    def _create_late(self, launch: Launch) -> None:
+    def _create_late(self, launch: LaunchRequest) -> None:
         self._provider.pending_launches -= 1
         with contextlib.suppress(NoCapacity, NoQuota):
             self._provider.create(launch, check_first=False)
@@ -99,7 +99,7 @@ class SimBackend:
             await self._time_out()
         listed = self._provider.listed_machines(handle.name)
         if not listed or self._faults.occurs(Fault.LISTING_LAG, 0.2):
-            return Observation(state=State.ABSENT)
+            return Observation(state=MachineState.ABSENT)
         return observe(self._provider, listed)
 
     async def terminate(self, handle: Handle) -> None:
@@ -193,30 +193,30 @@ def observe(provider: SimProvider, machines: Sequence[SimMachine]) -> Observatio
     running = [machine for machine in there if not machine.exited]
     taken = any(machine.noticed if there else machine.preempted for machine in there or machines)
     return Observation(
-        state=State.RUNNING
+        state=MachineState.RUNNING
         if running
-        else State.EXITED
+        else MachineState.EXITED
         if there
-        else State.GONE
+        else MachineState.GONE
         if certain
-        else State.ABSENT,
+        else MachineState.ABSENT,
         detail="" if there else "taken back" if taken else "ended",
         preempted=taken,
         started_at_ms=first.started_at_ms,
         ended_at_ms=first.ended_at_ms,
         price_microusd_per_hour=first.price_microusd_per_hour,
         failure=BROKEN if any(_is_broken(provider, machine) for machine in there) else None,
-        twins=tuple(twins),
+        duplicates=tuple(twins),
     )
 
 
-def _interval(provider: SimProvider, machine: SimMachine) -> Interval:
+def _interval(provider: SimProvider, machine: SimMachine) -> BilledInterval:
     ended = (
         None
         if provider.is_listed(machine) or machine.ended_at is None
         else provider_time_ms(machine.ended_at)
     )
-    return Interval(
+    return BilledInterval(
         started_at_ms=provider_time_ms(machine.launched_at),
         ended_at_ms=ended,
         price_microusd_per_hour=machine.price,

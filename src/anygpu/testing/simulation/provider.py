@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Protocol
 
-from anygpu.backends.contract import Launch
+from anygpu.backends.contract import LaunchRequest
 from anygpu.errors import NoCapacity, NoQuota
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.virtual_time import START_MS, VirtualLoop
@@ -108,7 +108,7 @@ class SimProvider:
     loop: VirtualLoop
     faults: FaultInjector
     trace: Callable[[str], None]
-    new_guest: Callable[[SimMachine, Launch], SimGuest]
+    new_guest: Callable[[SimMachine, LaunchRequest], SimGuest]
     tariff: SimTariff
     capacity: int | None = None
     idempotent: bool = True  # by name; if not, a launch that timed out may leave a second machine
@@ -146,7 +146,7 @@ class SimProvider:
             return None
         return self.capacity - sum(machine.units for machine in self.active_machines())
 
-    def create(self, launch: Launch, *, check_first: bool = True) -> SimMachine:
+    def create(self, launch: LaunchRequest, *, check_first: bool = True) -> SimMachine:
         """Create a machine unless one of this name exists. Without idempotency, only listed machines are seen."""
         listed = not_ended(self.listed_machines(launch.name)) if check_first else []
         existing = self.machines_named(launch.name) if self.idempotent else listed
@@ -166,7 +166,7 @@ class SimProvider:
             self.faults.record(Fault.OUT_OF_QUOTA, self.name)
             raise NoQuota()
 
-    def _add_machine(self, launch: Launch, units: int) -> SimMachine:
+    def _add_machine(self, launch: LaunchRequest, units: int) -> SimMachine:
         lag_s = self.faults.uniform(5, LAG_S) if self.faults.occurs(Fault.LISTING_LAG) else 0.0
         now = self.loop.time()
         machine = SimMachine(

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Literal
 
-from anygpu.backends.contract import Launch
+from anygpu.backends.contract import LaunchRequest
 from anygpu.errors import AnygpuError, Conflict, Internal
 from anygpu.events.types import AttemptLaunching, CheckpointSaved
 from anygpu.store.journal import Journal
@@ -200,7 +200,7 @@ class SimWorld:
     def _new_provider(self, number: int) -> SimProvider:
         backend = self.scenario.backends[number]
 
-        def guest(machine: SimMachine, launch: Launch) -> SimAgent:
+        def guest(machine: SimMachine, launch: LaunchRequest) -> SimAgent:
             return SimAgent(machine, launch, self.environment, provider)
 
         provider = SimProvider(

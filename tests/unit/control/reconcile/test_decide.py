@@ -19,7 +19,7 @@ from tests.unit.control.jobs_in_states import (
     view,
 )
 
-from anygpu.backends.contract import Observation, State
+from anygpu.backends.contract import MachineState, Observation
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.decide import events_due
 from anygpu.control.reconcile.observation import AttemptObservation, Probe
@@ -46,7 +46,7 @@ MOVE = MigrateRequested(to="elsewhere")
 REFUSED = Failure(code="no_capacity", message="full", blame=Blame.LAUNCH)
 
 
-def observed(state: State, *, preempted: bool = False, **seen: Any) -> AttemptObservation:
+def observed(state: MachineState, *, preempted: bool = False, **seen: Any) -> AttemptObservation:
     return AttemptObservation(probe=Probe(observation=Observation(state=state, preempted=preempted)), **seen)
 
 
@@ -62,9 +62,9 @@ LIVE = [
     ("intent, refused", [launching()], AttemptObservation(refusal=REFUSED), ["AttemptLost"]),
     ("intent, four unknown launches", [launching()], AttemptObservation(launch_failures=4), []),
     ("intent, five unknown launches", [launching()], AttemptObservation(launch_failures=5), ["AttemptLost"]),
-    ("intent, list lags", [launching()], observed(State.ABSENT, absent_s=999, silent_s=999), []),
+    ("intent, list lags", [launching()], observed(MachineState.ABSENT, absent_s=999, silent_s=999), []),
     ("intent, cancelled", [launching(), CANCEL], AttemptObservation(), ["AttemptLost"]),
-    ("launched, booting", launched(), observed(State.PENDING, state_s=599, silent_probes=50), []),
+    ("launched, booting", launched(), observed(MachineState.PENDING, state_s=599, silent_probes=50), []),
     ("launched, never heard", launched(), AttemptObservation(state_s=601, silent_probes=3), ["AttemptLost"]),
     (
         "launched, never heard, hardly probed",
@@ -72,9 +72,9 @@ LIVE = [
         AttemptObservation(state_s=601, silent_probes=2),
         [],
     ),
-    ("launched, gone", launched(), observed(State.GONE), ["AttemptLost"]),
-    ("training", training(), observed(State.RUNNING), []),
-    ("training, exited", training(), observed(State.EXITED), ["AttemptLost"]),
+    ("launched, gone", launched(), observed(MachineState.GONE), ["AttemptLost"]),
+    ("training", training(), observed(MachineState.RUNNING), []),
+    ("training, exited", training(), observed(MachineState.EXITED), ["AttemptLost"]),
     ("training, silent for a while", training(), AttemptObservation(silent_s=69, silent_probes=9), []),
     (
         "training, silent too long",
@@ -92,20 +92,20 @@ LIVE = [
     (
         "unlisted and silent",
         training(),
-        observed(State.ABSENT, absent_s=60, absent_probes=3, silent_s=60),
+        observed(MachineState.ABSENT, absent_s=60, absent_probes=3, silent_s=60),
         ["AttemptLost"],
     ),
     (
         "unlisted and speaking",
         training(),
-        observed(State.ABSENT, absent_s=999, absent_probes=99, silent_s=1),
+        observed(MachineState.ABSENT, absent_s=999, absent_probes=99, silent_s=1),
         [],
     ),
-    ("notice of preemption", training(), observed(State.RUNNING, preempted=True), ["StopRequested"]),
+    ("notice of preemption", training(), observed(MachineState.RUNNING, preempted=True), ["StopRequested"]),
     (
         "notice of preemption, asked already",
         [*training(), stopping("preempt")],
-        observed(State.RUNNING, preempted=True),
+        observed(MachineState.RUNNING, preempted=True),
         [],
     ),
     ("cancelled, ending", [*training(), CANCEL], AttemptObservation(stop_requested_s=59), []),
@@ -118,19 +118,19 @@ LIVE = [
     (
         "a step of its start failed for good",
         launched(),
-        AttemptObservation(probe=Probe(observation=Observation(state=State.RUNNING, failure=REFUSED))),
+        AttemptObservation(probe=Probe(observation=Observation(state=MachineState.RUNNING, failure=REFUSED))),
         ["AttemptLost"],
     ),
     (
         "a step failed, but its agent speaks",
         training(),
-        AttemptObservation(probe=Probe(observation=Observation(state=State.RUNNING, failure=REFUSED))),
+        AttemptObservation(probe=Probe(observation=Observation(state=MachineState.RUNNING, failure=REFUSED))),
         [],
     ),
     (
         "the provider says since when it bills",
         training(),
-        AttemptObservation(billing_observation=Observation(state=State.RUNNING, started_at_ms=7)),
+        AttemptObservation(billing_observation=Observation(state=MachineState.RUNNING, started_at_ms=7)),
         ["MachineStarted"],
     ),
     ("its backend is gone", training(), GONE_BACKEND, ["AttemptStranded"]),
@@ -169,7 +169,7 @@ def test_a_live_attempt_goes_on_until_its_end_is_certain(
 
 
 def test_a_preempted_machine_is_lost_to_preemption_not_to_us() -> None:
-    (event,) = events_due(view(*training()), {1: observed(State.GONE, preempted=True)}, POLICY, 0.5)
+    (event,) = events_due(view(*training()), {1: observed(MachineState.GONE, preempted=True)}, POLICY, 0.5)
     assert isinstance(event, AttemptLost)
     assert event.failure.blame is Blame.PREEMPTION
 
@@ -199,16 +199,16 @@ def test_a_job_that_names_no_time_limit_has_the_platforms_on_machines_that_cost(
     assert POLICY.time_limit_s(limited, free) == POLICY.time_limit_s(limited, paid) == 100
 
 
-GONE = observed(State.GONE, terminated=True)
+GONE = observed(MachineState.GONE, terminated=True)
 OVER = [
     ("not terminated yet", [*training(), ended(exit_code=0)], AttemptObservation(), []),
     (
         "gone but never terminated: it may come back",
         [*training(), ended(exit_code=0)],
-        observed(State.GONE),
+        observed(MachineState.GONE),
         [],
     ),
-    ("still running", [*training(), ended(exit_code=0)], observed(State.RUNNING, terminated=True), []),
+    ("still running", [*training(), ended(exit_code=0)], observed(MachineState.RUNNING, terminated=True), []),
     ("success", [*training(), ended(exit_code=0)], GONE, ["AttemptReleased", "JobCompleted"]),
     ("user error", [*training(), ended(exit_code=1)], GONE, ["AttemptReleased", "JobFailed"]),
     ("killed", [*training(), ended(signal=9)], AttemptObservation(), ["RecoveryStarted"]),
@@ -223,19 +223,19 @@ OVER = [
     (
         "unlisted for a while",
         [*training(), lost()],
-        observed(State.ABSENT, terminated=True, absent_s=59, absent_probes=99),
+        observed(MachineState.ABSENT, terminated=True, absent_s=59, absent_probes=99),
         ["RecoveryStarted"],
     ),
     (
         "unlisted long enough, in two looks only",
         [*training(), lost()],
-        observed(State.ABSENT, terminated=True, absent_s=60, absent_probes=2),
+        observed(MachineState.ABSENT, terminated=True, absent_s=60, absent_probes=2),
         ["RecoveryStarted"],
     ),
     (
         "unlisted long enough",
         [*training(), lost()],
-        observed(State.ABSENT, terminated=True, absent_s=60, absent_probes=3),
+        observed(MachineState.ABSENT, terminated=True, absent_s=60, absent_probes=3),
         ["AttemptReleased", "RecoveryStarted"],
     ),
     (
@@ -258,7 +258,7 @@ def test_after_an_attempt_the_job_ends_when_nothing_is_left(
 
 def test_an_old_attempt_is_released_while_the_next_one_trains() -> None:
     job = view(*training(), lost(), recovering(), *training(2))
-    (event,) = events_due(job, {1: GONE, 2: observed(State.RUNNING)}, POLICY, 0.5)
+    (event,) = events_due(job, {1: GONE, 2: observed(MachineState.RUNNING)}, POLICY, 0.5)
     assert isinstance(event, AttemptReleased)
     assert (event.attempt, event.evidence) == (1, "the provider says gone")
 
@@ -302,7 +302,7 @@ def test_a_budget_is_kept_by_saving_first_and_ending_at_the_latest(
 
 def test_a_job_that_used_up_its_budget_fails_and_says_so() -> None:
     job = view(*training(), stopping("budget"), ended(outcome="stopped"), **BUDGET)
-    gone = Observation(state=State.GONE, started_at_ms=0, ended_at_ms=290_000)
+    gone = Observation(state=MachineState.GONE, started_at_ms=0, ended_at_ms=290_000)
     seen = AttemptObservation(probe=Probe(observation=gone), billing_observation=gone, terminated=True)
     released, failed = events_due(job, {1: seen}, POLICY, 0.5)
     assert isinstance(released, AttemptReleased)
@@ -334,7 +334,7 @@ HOLDING = [
     ("the machine failed", [*training(), lost()], AttemptObservation(), ["RecoveryStarted"]),
     ("kept", KEPT, AttemptObservation(held_s=59), []),
     ("kept long enough", KEPT, AttemptObservation(held_s=60), ["HoldEnded"]),
-    ("it went away by itself", KEPT, observed(State.GONE), ["HoldEnded"]),
+    ("it went away by itself", KEPT, observed(MachineState.GONE), ["HoldEnded"]),
     ("cancelled", [*KEPT, CANCEL], AttemptObservation(held_s=1), []),
     ("let go", [*KEPT, HoldEnded(attempt=1, reason="release")], GONE, ["AttemptReleased", "JobFailed"]),
 ]
@@ -361,6 +361,6 @@ def test_a_machine_of_ones_own_is_not_kept() -> None:
 
 
 def test_a_price_that_is_not_the_offers_is_remembered() -> None:
-    books = Observation(state=State.RUNNING, started_at_ms=7, price_microusd_per_hour=9)
+    books = Observation(state=MachineState.RUNNING, started_at_ms=7, price_microusd_per_hour=9)
     (event,) = events_due(view(*training()), {1: AttemptObservation(billing_observation=books)}, POLICY, 0.5)
     assert event == MachineStarted(attempt=1, started_at_ms=7, price_microusd_per_hour=9)

@@ -2,11 +2,11 @@
 
 from tests.unit.control.jobs_in_states import launching, view
 
-from anygpu.backends.contract import Observation, State
+from anygpu.backends.contract import MachineState, Observation
 from anygpu.control.reconcile.observation import AttemptTracker
 from anygpu.store.reports import ReportState
 
-ABSENT = Observation(state=State.ABSENT)
+ABSENT = Observation(state=MachineState.ABSENT)
 
 
 def memory(at: float) -> AttemptTracker:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tests.unit.control.shelf import Shelf
 
-from anygpu.backends.contract import Account
+from anygpu.backends.contract import AccountStatus
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.errors import RateLimited
@@ -38,11 +38,11 @@ class Bank(Shop):
 
     checked = 0
 
-    def __init__(self, name: str, account: Account) -> None:
+    def __init__(self, name: str, account: AccountStatus) -> None:
         super().__init__(name, price=1_000_000)
         self.account = account
 
-    async def check(self) -> Account:
+    async def check(self) -> AccountStatus:
         self.checked += 1
         return self.account
 
@@ -84,9 +84,9 @@ def test_a_place_that_fails_now_and_then_keeps_its_last_answer_for_a_while() -> 
 
 def test_an_account_that_cannot_pay_for_an_hour_is_refused_and_says_so() -> None:
     async def story(loop: VirtualLoop) -> dict[str, str]:
-        poor = Bank("poor", Account(valid=True, balance_microusd=900_000))
-        rich = Bank("rich", Account(valid=True, balance_microusd=1_000_000))
-        void = Bank("void", Account(valid=False, why="the key was revoked"))
+        poor = Bank("poor", AccountStatus(valid=True, balance_microusd=900_000))
+        rich = Bank("rich", AccountStatus(valid=True, balance_microusd=1_000_000))
+        void = Bank("void", AccountStatus(valid=False, message="the key was revoked"))
         return said(await quotes(loop, poor, rich, void).offers(NEED))
 
     assert run(story) == {
@@ -98,7 +98,7 @@ def test_an_account_that_cannot_pay_for_an_hour_is_refused_and_says_so() -> None
 
 def test_an_account_is_asked_once_in_a_while() -> None:
     async def story(loop: VirtualLoop) -> list[int]:
-        bank = Bank("bank", Account(valid=True))
+        bank = Bank("bank", AccountStatus(valid=True))
         asked, times = quotes(loop, bank), []
         for pause_s in (0, 299, 2):
             await asyncio.sleep(pause_s)

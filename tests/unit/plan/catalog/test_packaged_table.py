@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.backends.clouds.ec2_prices import on_demand_microusd
+from anygpu.backends.clouds.ec2.offers import on_demand_microusd
 from anygpu.backends.clouds.paperspace import TYPES
 from anygpu.plan.catalog import CatalogLayers, PriceRow, find_clouds, terms
 from anygpu.plan.hardware import gpus

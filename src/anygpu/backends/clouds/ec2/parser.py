@@ -1,0 +1,118 @@
+"""Parse DescribeInstances answers many times faster than botocore: only the fields we use, only what changed.
+
+botocore walks all seventy members of every instance, which is a second of computing for a thousand machines. Names are
+those of botocore's ec2 model (`locationName`). Error answers are left to botocore.
+"""
+
+import gc
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
+
+TEXT_FIELDS = {
+    "instanceId": "InstanceId",
+    "instanceType": "InstanceType",
+    "ipAddress": "PublicIpAddress",
+    "privateIpAddress": "PrivateIpAddress",
+    "reason": "StateTransitionReason",
+    "instanceLifecycle": "InstanceLifecycle",
+    "spotInstanceRequestId": "SpotInstanceRequestId",
+}
+EMPTY_RESPONSE = b"<DescribeInstancesResponse/>"
+MAX_CACHED = 10_000  # reservations remembered as they were read
+RESERVATION = re.compile(rb"<item>\s*<reservationId>")
+RESERVATIONS_END = b"</reservationSet>"
+Parsed = dict[str, Any]
+
+
+class InstanceParser:
+    """Of one region's answers. A reservation that is written as it was before is not read again."""
+
+    def __init__(self) -> None:
+        self._cache: dict[bytes, list[Parsed]] = {}
+
+    def before_parse(self, response_dict: Parsed, customized_response_dict: Parsed, **_: Any) -> None:
+        """For botocore's event `before-parse`: what is read here is not read again by botocore."""
+        if response_dict["status_code"] != 200:
+            return
+        with _gc_paused(), suppress(ET.ParseError):  # that one is botocore's to tell
+            customized_response_dict.update(self.parse(response_dict["body"]))
+            response_dict["body"] = EMPTY_RESPONSE
+
+    def parse(self, body: bytes) -> Parsed:
+        """As botocore would give it, without the fields nobody asks for. What it holds is not to be changed."""
+        rest, reservations = _split_reservations(body)
+        if len(self._cache) > MAX_CACHED:
+            self._cache = {}
+        known = self._cache  # another thread may begin anew
+        new = [each for each in dict.fromkeys(reservations) if each not in known]
+        read = ET.fromstring(b"<new>%s</new>" % b"".join(new))  # noqa: S314 - as botocore reads it
+        if len(read) != len(new):  # there is more between them than we know of
+            return _parse_all(body)
+        known.update({text: _parse_instances(item) for text, item in zip(new, read, strict=True)})
+        found = _parse_all(rest)
+        found["Reservations"] += [{"Instances": known[each]} for each in reservations]
+        return found
+
+
+def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
+    """The answer without its reservations, and each of them; all of it and none, where tags may stand unescaped."""
+    starts = [match.start() for match in RESERVATION.finditer(body)]
+    end = body.rfind(RESERVATIONS_END)
+    if not starts or end < starts[-1] or b"<!" in body:
+        return body, []
+    pieces = [body[start:stop] for start, stop in zip(starts, [*starts[1:], end], strict=True)]
+    return body[: starts[0]] + body[end:], pieces
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """A tree of a hundred thousand nodes that goes as a whole is no reason to look through all the server's memory."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _parse_all(body: bytes) -> Parsed:
+    root = ET.fromstring(body)  # noqa: S314 - botocore reads the same answer the same way
+    space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    items = root.iterfind(_path(space, "reservationSet/item"))
+    token = root.findtext(f"{space}nextToken")
+    groups = [{"Instances": _parse_instances(item, space)} for item in items]
+    return {"Reservations": groups, **({"NextToken": token} if token else {})}
+
+
+def _parse_instances(reservation: ET.Element, space: str = "") -> list[Parsed]:
+    return [_parse_instance(item, space) for item in reservation.iterfind(_path(space, "instancesSet/item"))]
+
+
+def _parse_instance(item: ET.Element, space: str) -> Parsed:
+    found: Parsed = {}
+    for child in item:
+        name = child.tag[len(space) :]
+        if name in TEXT_FIELDS and child.text:
+            found[TEXT_FIELDS[name]] = child.text
+        elif name == "instanceState":
+            found["State"] = {"Name": child.findtext(f"{space}name")}
+        elif name == "stateReason":
+            found["StateReason"] = _child_texts(child, space, code="Code", message="Message")
+        elif name == "tagSet":
+            found["Tags"] = [_child_texts(tag, space, key="Key", value="Value") for tag in child]
+        elif name == "launchTime" and child.text:
+            found["LaunchTime"] = datetime.fromisoformat(child.text)
+    return found
+
+
+def _child_texts(element: ET.Element, space: str, **names: str) -> dict[str, str]:
+    return {ours: element.findtext(f"{space}{theirs}") or "" for theirs, ours in names.items()}
+
+
+def _path(space: str, path: str) -> str:
+    return "/".join(f"{space}{step}" for step in path.split("/"))

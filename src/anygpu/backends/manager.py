@@ -1,0 +1,259 @@
+"""Keep the configured backends open: built-in ones, those of the settings file, and profiles of organisations."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from anygpu.backends import options as reading
+from anygpu.backends import registry
+from anygpu.backends.contract import Backend, LaunchRequest, Observation
+from anygpu.backends.registry import BackendContext, BackendKind
+from anygpu.errors import BackendNotOpen
+from anygpu.events.offers import Handle, Offer
+from anygpu.spec.sections import Resources
+from anygpu.store.vault.profiles import Profile, Profiles
+
+ALL_ORGANISATIONS = "*"
+ReportFailure = Callable[[str, Exception], None]
+
+
+class BackendSource(StrEnum):
+    """Who says that a backend is there."""
+
+    BUILT_IN = "built-in"
+    SETTINGS = "settings"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsBackend:
+    """A backend of the settings file, read and found valid."""
+
+    name: str
+    organisation: str
+    kind: str
+    parsed: reading.ParsedOptions
+
+
+@dataclass(slots=True, kw_only=True)
+class BackendEntry:
+    """One backend as it is now. What it runs on changes; what it was configured as does not."""
+
+    name: str
+    kind: str
+    organisation: str
+    source: BackendSource
+    options: dict[str, Any] = field(default_factory=dict)
+    credential_names: tuple[str, ...] = ()
+    profile: Profile | None = None
+    backend: Backend
+    reason: str = ""  # why it is not open
+    opening: asyncio.Task[None] | None = None
+    predecessor_closing: asyncio.Task[None] | None = (
+        None  # what it was before closes first: two must not hold one machine
+    )
+
+    @property
+    def is_open(self) -> bool:
+        return not isinstance(self.backend, UnavailableBackend)
+
+
+class UnavailableBackend:
+    """Stands where a backend could not be opened, and says why to whoever asks.
+
+    It raises nothing that would mean "certainly not launched": a machine may run from before.
+    """
+
+    probe_every_s = 0.0
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        self._reason = why
+
+    async def offers(self, need: Resources) -> Sequence[Offer]:
+        raise self._error()
+
+    async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
+        raise self._error()
+
+    async def probe(self, handle: Handle) -> Observation:
+        raise self._error()
+
+    async def terminate(self, handle: Handle) -> None:
+        raise self._error()
+
+    def _error(self) -> BackendNotOpen:
+        return BackendNotOpen(f"backend {self.name!r} is not open: {self._reason}")
+
+
+class BackendManager(Mapping[str, Backend]):
+    """Follows the profiles: one that is added, changed or removed here or by another server is so at once here.
+
+    Opening goes on beside everything else. Until it is done, and when it fails, `NotOpen` stands in.
+    """
+
+    def __init__(
+        self,
+        built_in: Mapping[str, Backend],
+        tables: Sequence[SettingsBackend],
+        profiles: Profiles,
+        context: BackendContext,
+        *,
+        on_open: Callable[[], None],
+        report: ReportFailure,
+    ) -> None:
+        self._profiles = profiles
+        self._context = context
+        self._on_open = on_open
+        self._report = report
+        self._closing: set[asyncio.Task[None]] = set()
+        self._refresh_lock = asyncio.Lock()  # what was read first is taken in first
+        self._entries = {name: _built_in_entry(name, backend) for name, backend in built_in.items()}
+        self._entries |= {
+            backend_settings.name: _settings_entry(backend_settings) for backend_settings in tables
+        }
+        self._settings = {backend_settings.name: backend_settings for backend_settings in tables}
+
+    def __getitem__(self, name: str) -> Backend:
+        return self._entries[name].backend
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._entries])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def visible(self, name: str, organisation: str) -> bool:
+        """Whether jobs of this organisation may run there."""
+        entry = self._entries.get(name)
+        return entry is not None and entry.organisation in (ALL_ORGANISATIONS, organisation)
+
+    def entry(self, name: str) -> BackendEntry | None:
+        return self._entries.get(name)
+
+    def entries(self, organisation: str) -> list[BackendEntry]:
+        return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
+
+    async def follow(self, every_s: float) -> None:
+        """Never returns; cancel it to stop."""
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await self.refresh()
+            except Exception as error:  # noqa: BLE001  a database that does not answer now will answer later
+                self._report("backends could not be read and will be tried again", error)
+
+    async def refresh(self) -> None:
+        """Take in the profiles as they are now; what changed is opened beside, what failed is tried again."""
+        async with self._refresh_lock:
+            self._apply_profiles({profile.name: profile for profile in await self._profiles.all()})
+
+    async def wait_opened(self, entry: BackendEntry) -> None:
+        """Returns once it is open or has failed to open."""
+        if entry.opening is not None:
+            await asyncio.wait([entry.opening])
+
+    async def close(self) -> None:
+        entries, self._entries = self._entries, {}
+        for entry in entries.values():
+            self._remove(entry)
+        while self._closing:
+            await asyncio.wait(self._closing)
+
+    def _apply_profiles(self, wanted: Mapping[str, Profile]) -> None:
+        for name, entry in [*self._entries.items()]:
+            if entry.source is BackendSource.PROFILE and name not in wanted:
+                self._remove(entry)
+        for profile in wanted.values():
+            self._apply_profile(profile)
+        for entry in [*self._entries.values()]:
+            if not entry.is_open and entry.opening is None:
+                entry.opening = asyncio.create_task(self._open(entry))
+
+    def _apply_profile(self, profile: Profile) -> None:
+        existing = self._entries.get(profile.name)
+        if existing is None or (existing.source is BackendSource.PROFILE and existing.profile != profile):
+            entry = _profile_entry(profile)
+            entry.predecessor_closing = self._remove(existing) if existing is not None else None
+            self._entries[profile.name] = entry
+        elif existing.source is not BackendSource.PROFILE:
+            existing.reason = existing.reason or "a profile has this name too and is not used"
+
+    def _remove(self, entry: BackendEntry) -> asyncio.Task[None]:
+        self._entries.pop(entry.name, None)
+        if entry.opening is not None:
+            entry.opening.cancel()
+        task = asyncio.create_task(self._close_entry(entry))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+    async def _open(self, entry: BackendEntry) -> None:
+        try:
+            if entry.predecessor_closing is not None:
+                await asyncio.wait([entry.predecessor_closing])
+            kind = await asyncio.to_thread(
+                registry.find_kind, entry.kind
+            )  # a vendor's library takes its time
+            context = replace(self._context, pins=self._context.pins / entry.name)
+            entry.backend = await kind.open(entry.name, self._options(entry, kind), context)
+            entry.reason = ""
+            self._on_open()
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises must not close the others
+            self._record_failure(entry, error)
+        finally:
+            entry.opening = None
+
+    def _options(self, entry: BackendEntry, kind: BackendKind) -> Any:
+        if entry.profile is None:
+            return self._settings[entry.name].parsed.options
+        credentials = self._profiles.credentials(entry.profile)
+        return reading.parse_options(kind.options, entry.options, credentials).options
+
+    def _record_failure(self, entry: BackendEntry, error: Exception) -> None:
+        why = str(error) or type(error).__name__
+        if why != entry.reason:
+            self._report(f"backend {entry.name!r} cannot be opened and will be tried again", error)
+        entry.reason, entry.backend = why, UnavailableBackend(entry.name, why)
+
+    async def _close_entry(self, entry: BackendEntry) -> None:
+        close = getattr(entry.backend, "close", None)
+        if close is None or entry.source is BackendSource.BUILT_IN:
+            return  # built in: whoever made it closes it
+        try:
+            await close()
+        except Exception as error:  # noqa: BLE001
+            self._report(f"backend {entry.name!r} did not close well", error)
+
+
+def _built_in_entry(name: str, backend: Backend) -> BackendEntry:
+    return BackendEntry(
+        name=name, kind=name, organisation=ALL_ORGANISATIONS, source=BackendSource.BUILT_IN, backend=backend
+    )
+
+
+def _settings_entry(backend_settings: SettingsBackend) -> BackendEntry:
+    return BackendEntry(
+        name=backend_settings.name,
+        kind=backend_settings.kind,
+        organisation=backend_settings.organisation,
+        source=BackendSource.SETTINGS,
+        options=backend_settings.parsed.stored,
+        credential_names=tuple(sorted(backend_settings.parsed.credentials)),
+        backend=UnavailableBackend(backend_settings.name, "it is being opened"),
+    )
+
+
+def _profile_entry(profile: Profile) -> BackendEntry:
+    return BackendEntry(
+        name=profile.name,
+        kind=profile.kind,
+        organisation=profile.organisation,
+        source=BackendSource.PROFILE,
+        options=profile.options,
+        credential_names=profile.credential_names,
+        profile=profile,
+        backend=UnavailableBackend(profile.name, "it is being opened"),
+    )

@@ -1,0 +1,206 @@
+"""Run a request on a machine: one SSH command that finds a Python, uploads the agent if it is missing, and asks it.
+
+Everything goes over that command's standard input and output, so it takes few round trips, needs no SFTP server on the
+machine, and its errors are the machine's own.
+"""
+
+import asyncio
+import contextlib
+import json
+import shlex
+import tempfile
+import threading
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from anygpu.agent.build import build_pyz
+from anygpu.backends.ssh.errors import BootstrapFailed, DiskFull, NoPython
+from anygpu.errors import LaunchError
+
+if TYPE_CHECKING:
+    import asyncssh
+
+
+@dataclass(frozen=True, slots=True)
+class AgentArchive:
+    data: bytes
+    sha256: str
+
+
+@cache
+def build_archive() -> AgentArchive:
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory) / "anygpu-agent.pyz"
+        sha256 = build_pyz(target)
+        return AgentArchive(target.read_bytes(), sha256)
+
+
+_build_lock = threading.Lock()
+
+
+async def agent_archive() -> AgentArchive:
+    """A thousand links that begin at once build it once, and not in the loop."""
+    return build_archive() if build_archive.cache_info().currsize else await asyncio.to_thread(_build_once)
+
+
+def _build_once() -> AgentArchive:
+    with _build_lock:
+        return build_archive()
+
+
+@cache
+def bootstrap_program() -> bytes:
+    """The program that lets the agent in; run by the machine's own Python before anything of ours is there."""
+    import anygpu.agent.host
+
+    return Path(anygpu.agent.host.__file__).with_name("bootstrap.py").read_bytes()
+
+
+PREFIX = b"anygpu:"
+NO_PYTHON = b"anygpu-no-python"
+CHUNK_BYTES = 1 << 17
+PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "python")
+PYTHON_PATHS = (
+    "/usr/bin/python3",
+    "/usr/local/bin/python3",
+    "~/miniconda3/bin/python3",
+    "~/anaconda3/bin/python3",
+)
+
+# Neither single quotes, backslashes nor exclamation marks: the person's login shell, whichever it is, reads this first.
+# A Python that is too old leaves with 97, one that does not know -I with 2; neither has touched standard input.
+FIND_PYTHON = (
+    'n="$1"; shift; seen=""; for p in "$@"; do command -v "$p" >/dev/null 2>&1 || continue; '
+    '"$p" -I -S -c "import sys; sys.version_info < (3, 9) and sys.exit(97); '
+    'exec(sys.stdin.buffer.read($n))"; code=$?; '
+    'case $code in 97|2) seen="$seen $p";; *) exit $code;; esac; '
+    'done; echo "anygpu-no-python$seen"; exit 127'
+)
+
+
+class BootstrapSession:
+    """An open conversation. `answer()` gives the machine's answers one by one; None when it has no more to say."""
+
+    def __init__(
+        self, process: "asyncssh.SSHClientProcess[bytes]", machine: str, archive: AgentArchive
+    ) -> None:
+        self._process = process
+        self._archive = archive
+        self._machine = machine
+        self._output: deque[str] = deque(maxlen=8)  # what was printed besides our own lines: for messages
+
+    @classmethod
+    async def open(
+        cls, connection: "asyncssh.SSHClientConnection", *, machine: str, python: str = ""
+    ) -> "BootstrapSession":
+        """The machine's Python starts while we may still be finding out what to ask."""
+        import asyncssh
+
+        archive = await agent_archive()
+        process: asyncssh.SSHClientProcess[bytes] = await connection.create_process(
+            bootstrap_command(python), encoding=None, stderr=asyncssh.STDOUT
+        )
+        session = cls(process, machine, archive)
+        await session._send(bootstrap_program())
+        return session
+
+    async def send_request(self, request: dict[str, Any]) -> None:
+        """Asked of the agent on the machine, which is brought there first if need be. Once for each door."""
+        draft = str(request.get("target") or request["do"])
+        agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
+        await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
+
+    async def next_answer(self) -> dict[str, Any] | None:
+        """Sends the agent when the machine asks for it, and raises the machine's errors as ours."""
+        while (line := await self._process.stdout.readline()) != b"":
+            if line.startswith(NO_PYTHON):
+                raise self._no_python(line)
+            if not line.startswith(PREFIX):
+                self._output.append(line.decode("utf-8", "replace").rstrip())
+                continue
+            facts: dict[str, Any] = json.loads(line[len(PREFIX) :])
+            if "error" in facts:
+                raise self._bootstrap_error(facts)
+            if "send_from" not in facts:
+                return facts
+            await self._send(self._archive.data[facts["send_from"] :])
+        return None
+
+    async def single_answer(self) -> dict[str, Any]:
+        """The one answer of a request that has exactly one."""
+        facts = await self.next_answer()
+        if facts is None:
+            raise self._no_answer()
+        return facts
+
+    def _no_answer(self) -> LaunchError:
+        """The command ended without an answer: what it printed is all there is to say."""
+        text = "; ".join(line for line in self._output if line) or "it printed nothing"
+        return BootstrapFailed(
+            f"{self._machine}: the agent's first command ended without an answer: {text}",
+            hint="Log in with ssh and look at what the login shell prints and allows.",
+            machine=self._machine,
+            step="bootstrap",
+        )
+
+    def close(self) -> None:
+        self._process.close()
+
+    async def __aenter__(self) -> "BootstrapSession":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _send(self, data: bytes) -> None:
+        """A machine that stops listening has said why; its words are read next."""
+        view = memoryview(data)
+        with contextlib.suppress(BrokenPipeError):
+            for start in range(0, len(view), CHUNK_BYTES):
+                self._process.stdin.write(bytes(view[start : start + CHUNK_BYTES]))
+                await self._process.stdin.drain()
+
+    def _no_python(self, line: bytes) -> LaunchError:
+        seen = line.decode("utf-8", "replace").split()[1:]
+        found = f"only {', '.join(seen)}, which is older" if seen else "none"
+        return NoPython(
+            f"{self._machine}: Python 3.9 or newer is needed and there is {found}",
+            hint="Install one: apt install python3, or without root: "
+            "curl -LsSf https://astral.sh/uv/install.sh | sh; uv python install --default 3.12",
+            machine=self._machine,
+            step="bootstrap",
+        )
+
+    def _bootstrap_error(self, facts: dict[str, Any]) -> LaunchError:
+        full = facts["error"] == "disk_full"
+        kind = DiskFull if full else BootstrapFailed
+        hint = f"Free some space in the home directory on {self._machine}." if full else "Try there with ssh."
+        text = f"{self._machine}: the agent could not be brought there: {facts['detail']}"
+        return kind(text, hint=hint, machine=self._machine, step="bootstrap")
+
+
+def bootstrap_command(python: str = "") -> str:
+    """What the machine's login shell is asked to run."""
+    chosen = (shlex.quote(python),) if python else (*PYTHONS, *PYTHON_PATHS)
+    return f"sh -c '{FIND_PYTHON}' anygpu {len(bootstrap_program())} {' '.join(chosen)}"
+
+
+async def run_request(
+    connection: "asyncssh.SSHClientConnection",
+    request: dict[str, Any],
+    *,
+    machine: str,
+    python: str = "",
+    timeout_s: float = 300,
+) -> dict[str, Any]:
+    """One request, one answer."""
+    async with asyncio.timeout(timeout_s):
+        async with await BootstrapSession.open(connection, machine=machine, python=python) as session:
+            await session.send_request(request)
+            return await session.single_answer()

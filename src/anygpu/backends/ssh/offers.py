@@ -1,0 +1,115 @@
+"""Turn the status of an SSH host into an offer, a summary, and a list of what it lacks."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from anygpu.backends.contract import AccountStatus
+from anygpu.backends.ssh.hosts import HostStatus, SshHost
+from anygpu.backends.ssh.options import Options
+from anygpu.events.offers import Offer
+from anygpu.spec.sections import Resources
+
+MIN_DISK_GIB = 5.0
+GET_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh"
+
+
+def missing_requirements(facts: Mapping[str, Any]) -> list[str]:
+    """One sentence each; empty when nothing is missing."""
+    found = [_missing_gpu(facts), _missing_disk(facts), _missing_installer(facts)]
+    return [sentence for sentence in found if sentence]
+
+
+def _missing_gpu(facts: Mapping[str, Any]) -> str:
+    if facts["gpus"]:
+        return ""
+    why = facts["gpu_problem"] or "nvidia-smi lists none"
+    return f"no GPU: {why}. If it has an NVIDIA card, install the driver; other jobs can run all the same"
+
+
+def _missing_disk(facts: Mapping[str, Any]) -> str:
+    free_gib = facts["disk_free_gib"]
+    if free_gib >= MIN_DISK_GIB:
+        return ""
+    return f"only {free_gib:g} GiB free in the home directory: environments and checkpoints need {MIN_DISK_GIB:g} GiB"
+
+
+def _missing_installer(facts: Mapping[str, Any]) -> str:
+    if facts["tools"]["uv"] or facts["venv"]:
+        return ""
+    return f"requirements cannot be installed: install uv ({GET_UV}), or apt install python3-venv"
+
+
+def describe_host(facts: Mapping[str, Any]) -> str:
+    """What it has, in one line."""
+    kinds = [f"{card['kind']} {card['memory_gib']:g} GiB" for card in facts["gpus"]]
+    cards = ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
+    drivers = ", ".join(dict.fromkeys(card["driver"] for card in facts["gpus"]))
+    parts = [
+        f"{cards} (driver {drivers})" if cards else "no GPU",
+        f"{facts['cpus']} CPUs",
+        f"{facts['memory_gib']:g} GiB memory",
+        f"{facts['disk_free_gib']:g} GiB free disk",
+        f"Python {facts['python']}",
+    ]
+    return ", ".join(parts)
+
+
+def gpu_count(need: Resources) -> int:
+    return need.gpu.count if need.gpu else 0
+
+
+def cpu_slot_count(need: Resources) -> int:
+    """A job with GPUs takes them alone; one without takes CPU slots."""
+    return 0 if gpu_count(need) else max(1, math.ceil(need.cpus or 1))
+
+
+def build_offer(
+    host: SshHost, status: HostStatus | None, need: Resources, *, backend: str, options: Options
+) -> Offer:
+    facts = status.facts if status else {}
+    cards = facts.get("gpus", [])
+    free, reason = free_slots(host, status, need)
+    return Offer(
+        backend=backend,
+        name=host.name,
+        gpu_kind=cards[0]["kind"] if cards else "",
+        gpu_count=len(cards),
+        gpu_memory_gib=min((card["memory_gib"] for card in cards), default=0),
+        cpus=facts.get("cpus", 0),
+        memory_gib=facts.get("memory_gib", 0),
+        disk_gib=math.floor(facts.get("disk_free_gib", 0)),
+        price_microusd_per_hour=options.price_microusd_per_hour,
+        free=free,
+        wait_reason=reason,
+        containers=any(facts.get("tools", {}).get(tool) for tool in ("docker", "podman")),
+        lease_s=options.lease_s,
+        driver=cards[0].get("driver", "") if cards else "",
+    )
+
+
+def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
+    """How many such attempts could start now, and what a job would wait for if none."""
+    if status is None or host.problem:
+        return 0, host.problem or f"{host.name} has not answered yet"
+    gpus = gpu_count(need)
+    what, count = ("GPU", gpus) if gpus else ("CPU slot", cpu_slot_count(need))
+    free = len(status.facts["free_gpus"]) if gpus else status.facts["free_cpus"]
+    of = len(status.facts["gpus"]) if gpus else status.facts["cpus"]
+    reason = f"{free} of {of} {what}s of {host.name} are free, the job needs {count}"
+    return free // count, "" if free >= count else reason
+
+
+def account_status(statuses: Mapping[str, HostStatus | str]) -> AccountStatus:
+    """Valid when every box answers; the words are for whoever has to repair one that does not."""
+    lines = [
+        f"{name}: {status if isinstance(status, str) else _describe_status(status)}"
+        for name, status in statuses.items()
+    ]
+    return AccountStatus(
+        valid=all(isinstance(status, HostStatus) for status in statuses.values()), message="\n".join(lines)
+    )
+
+
+def _describe_status(status: HostStatus) -> str:
+    return "; ".join((describe_host(status.facts), *missing_requirements(status.facts)))

@@ -1,0 +1,189 @@
+"""An HTTP client for providers with a REST API: API key, timeouts, retries of reads, translated errors.
+
+A read is retried. A write is retried only when it was rate limited, because a write without an answer may have been
+done. Such a write raises `OutcomeUnknown`, which is not a `LaunchError`, so no caller takes it for a refusal. The key
+is sent only to the configured address and appears in no message.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from anygpu.backends.vm.provider import CredentialsRefused, OutcomeUnknown, ResourceNotFound
+from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
+
+NAME_PREFIX = "anygpu-"  # what the name of every resource of an attempt begins with
+TRIES = 3
+BACKOFF_S = 0.5
+MAX_BACKOFF_S = 10.0
+QUOTA = ("quota", "reached its limit", "limit reached", "limit exceeded", "spend limit")
+GPUS = re.compile(r"(?:(?P<count>\d+)x )?(?P<kind>.+?) \((?P<memory_gib>\d+) GB")
+
+
+RETRIED_READS = (BackendUnavailable, OutcomeUnknown, RateLimited)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorInfo:
+    """What the edge must know of a provider."""
+
+    name: str
+    base_url: str
+    variable: str  # the environment variable that may hold the key
+    no_capacity: tuple[str, ...]  # how it says that it has no such machine now; lower case
+
+
+class VendorClient:
+    """Requests to one provider. Answers are the JSON of the body; None when there is none."""
+
+    def __init__(
+        self,
+        vendor: VendorInfo,
+        *,
+        key: SecretStr | None = None,
+        endpoint: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+        timeout_s: float = 30,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._vendor, self._sleep = vendor, sleep
+        # An empty key is somebody's mistake or trick, not a wish for the server's own.
+        self._key = os.environ.get(vendor.variable, "") if key is None else key.get_secret_value()
+        # The environment's proxies are for the provider; another address is given as it is to be reached.
+        self._client = httpx.AsyncClient(
+            base_url=endpoint or vendor.base_url,
+            timeout=timeout_s,
+            transport=transport,
+            trust_env=not endpoint,
+        )
+
+    async def get(self, path: str, **params: Any) -> Any:
+        try:
+            return await self._retry(RETRIED_READS, lambda: self._send("GET", path, params=params))
+        except OutcomeUnknown as error:  # reading changes nothing: it is only out of reach
+            raise BackendUnavailable(str(error)) from error
+
+    async def post(self, path: str, body: Mapping[str, Any], *, patient: bool = True) -> Any:
+        """A call that was turned away because there were too many was not done: a patient one is made again."""
+        when = (RateLimited,) if patient else ()
+        return await self._retry(when, lambda: self._send("POST", path, body=body))
+
+    async def delete(self, path: str, **params: Any) -> None:
+        """What is not there is deleted."""
+        with suppress(ResourceNotFound):
+            await self._retry((RateLimited,), lambda: self._send("DELETE", path, params=params))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _retry(self, when: tuple[type[Exception], ...], ask: Callable[[], Awaitable[Any]]) -> Any:
+        for tried in range(1, TRIES):
+            try:
+                return await ask()
+            except when as error:
+                await self._sleep(_backoff_s(error, tried))
+        return await ask()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        what = f"{method} {path}"
+        try:
+            answer = await self._client.request(
+                method, path, params=params or None, json=body, headers=self._headers()
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise BackendUnavailable(f"{self._vendor.name} cannot be reached: {error}") from error
+        except httpx.TransportError as error:
+            raise OutcomeUnknown(f"{self._vendor.name} did not answer {what}: {error!r}") from error
+        return self._parse_response(answer, what)
+
+    def _headers(self) -> dict[str, str]:
+        if not self._key:
+            raise LaunchRefused(
+                f"{self._vendor.name} needs an API key, and none is configured",
+                hint=f"Set {self._vendor.variable}, or give the backend its `api_key`.",
+            )
+        return {"Authorization": f"Bearer {self._key}"}
+
+    def _parse_response(self, answer: httpx.Response, what: str) -> Any:
+        if answer.is_success:
+            return answer.json() if answer.content else None
+        code, words = _error_fields(answer)
+        words = words.replace(self._key, "(the key)")
+        raise self._error(
+            answer, f"{self._vendor.name} answered {what} with {answer.status_code}", code, words
+        )
+
+    def _error(self, answer: httpx.Response, said: str, code: str, words: str) -> Exception:
+        full = f"{said}: {words}"
+        match answer.status_code:
+            case status if any(sign in f"{code} {words}".lower() for sign in self._vendor.no_capacity):
+                return NoCapacity(f"{self._vendor.name} has no such machine now: {words}", status=status)
+            case status if status != 429 and any(sign in f"{code} {words}".lower() for sign in QUOTA):
+                hint = f"Ask {self._vendor.name} for more, or end some machines."
+                return NoQuota(full, hint=hint, vendor_code=code)
+            case 401 | 403:
+                hint = f"Check {self._vendor.variable} or the backend's `api_key`, and what that key may do."
+                return CredentialsRefused(full, hint=hint, vendor_code=code)
+            case 404:
+                return ResourceNotFound(full, hint="Check the region and the type.", vendor_code=code)
+            case 429:
+                return RateLimited(full, retry_after_s=_seconds(answer.headers.get("Retry-After", "")))
+            case status if status >= 500:
+                return OutcomeUnknown(full)
+            case _:
+                hint = "Correct the region, the type or the quota of the backend."
+                return LaunchRefused(full, hint=hint, vendor_code=code)
+
+
+def _backoff_s(error: Exception, tried: int) -> float:
+    asked = error.details.get("retry_after_s", 0) if isinstance(error, AnygpuError) else 0
+    return min(max(asked, BACKOFF_S * tried), MAX_BACKOFF_S)
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.replace(".", "", 1).isdigit() else 0
+
+
+def _error_fields(answer: httpx.Response) -> tuple[str, str]:
+    """The vendor's code and words, in whichever of the usual shapes they came."""
+    try:
+        body = answer.json()
+    except ValueError:
+        return "", answer.text[:300] or answer.reason_phrase
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(inner, dict):
+        return "", str(inner)
+    words = [inner.get("message") or inner.get("detail") or inner.get("title") or str(inner)]
+    more = [inner["suggestion"]] if inner.get("suggestion") else [str(e) for e in inner.get("errors", ())]
+    return str(inner.get("code", "")), " ".join(words + more)
+
+
+def parse_gpus(text: str) -> tuple[int, str, float]:
+    """'8x A100 (80 GB SXM4)' -> 8, 'A100', 80; a text without a GPU gives no GPU."""
+    found = GPUS.match(text)
+    if not found:
+        return 0, "", 0
+    return int(found["count"] or 1), found["kind"], float(found["memory_gib"])
+
+
+def unix_ms(text: str | None) -> int | None:
+    """A vendor's ISO time, UTC when it does not say."""
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

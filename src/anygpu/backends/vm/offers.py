@@ -1,0 +1,87 @@
+"""The provider's offers: cached for a minute, and limited by the backend's configuration."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from anygpu.backends.vm.options import VmOptions, VmTiming
+from anygpu.events.offers import MICROUSD, Offer
+from anygpu.spec.sections import Resources
+
+
+def apply_limits(
+    offer: Offer, *, backend: str, options: VmOptions, timing: VmTiming, machines: int, attended: bool
+) -> Offer:
+    """The offer under the name of its backend, with the limits of its configuration.
+
+    `machines` counts those of this backend that exist or are being made; `attended`: the server is always on.
+    """
+    left = max(0, options.max_machines - machines)
+    free = left if offer.free is None else min(offer.free, left)
+    return replace(
+        offer,
+        backend=backend,
+        lease_s=offer.lease_s or timing.lease_s,
+        free=free,
+        containers=offer.containers or options.containers,
+        wait_reason=offer.wait_reason if left else full_reason(machines, options.max_machines),
+        refused=offer.refused or refusal_reason(offer, options, attended=attended),
+    )
+
+
+def refusal_reason(offer: Offer, options: VmOptions, *, attended: bool) -> str:
+    """Why the configuration does not allow it; empty when it does."""
+    dearest = options.max_price_microusd_per_hour
+    if dearest is not None and offer.price_microusd_per_hour > dearest:
+        return (
+            f"costs {format_dollars(offer.price_microusd_per_hour)} an hour, more than the"
+            f" {format_dollars(dearest)} this backend may pay (max_price_microusd_per_hour)"
+        )
+    if offer.self_expires == "none" and not (options.unattended or attended):
+        at_stake = format_dollars(24 * offer.price_microusd_per_hour)
+        return (
+            "its machines do not end by themselves: if this server stops, each goes on costing"
+            f" {at_stake} a day; set unattended=true on this backend to allow that"
+        )
+    return ""
+
+
+def full_reason(machines: int, most: int) -> str:
+    return f"{machines} of {most} machines of this backend are in use (max_machines)"
+
+
+def format_dollars(microusd: int) -> str:
+    return f"${microusd / MICROUSD:,.2f}"
+
+
+FetchOffers = Callable[[Resources], Awaitable[Sequence[Offer]]]
+
+
+class CachedOffers:
+    """The provider's offers for each need, shared by those who ask at the same time and kept for a while."""
+
+    def __init__(self, ask: FetchOffers, *, keep_s: float) -> None:
+        self._fetch = ask
+        self._max_age_s = keep_s
+        self._answers: dict[Resources, tuple[float, asyncio.Task[Sequence[Offer]]]] = {}
+
+    async def get(self, need: Resources) -> Sequence[Offer]:
+        now = asyncio.get_running_loop().time()
+        self._answers = {n: a for n, a in self._answers.items() if now - a[0] < self._max_age_s}
+        if need not in self._answers:
+            self._answers[need] = now, asyncio.create_task(self._fetch_or_forget(need))
+        # Shielded: a planner that stops waiting must not take the answer away from the next.
+        return await asyncio.shield(self._answers[need][1])
+
+    async def _fetch_or_forget(self, need: Resources) -> Sequence[Offer]:
+        try:
+            return tuple(await self._fetch(need))
+        except Exception:
+            self._answers.pop(need, None)  # an error is not an answer: ask again next time
+            raise
+
+    async def close(self) -> None:
+        tasks = [task for _, task in self._answers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

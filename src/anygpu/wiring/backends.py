@@ -1,0 +1,105 @@
+"""Build the backends from the settings file and the stored profiles."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from anygpu.backends import options as reading
+from anygpu.backends import registry
+from anygpu.backends.contract import Backend
+from anygpu.backends.local import LocalBackend
+from anygpu.backends.manager import BackendManager, SettingsBackend
+from anygpu.backends.registry import BackendContext
+from anygpu.control.clock import Wake
+from anygpu.errors import AnygpuError
+from anygpu.server.jobs.resolve import uuid_prefix
+from anygpu.server.process import log
+from anygpu.settings import InvalidSettings, Settings
+from anygpu.store.vault.profiles import Profiles
+
+GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
+PREWARM_DELAY_S = 0.5  # being ready comes first
+REFRESH_EVERY_S = 10.0  # profiles that other servers changed
+NO_JOB = ""  # wakes the control loop without naming a job
+_NOT_OPTIONS = ("kind", "organisation")
+
+
+async def open_backends(
+    settings: Settings,
+    profiles: Profiles,
+    *,
+    secret: bytes,
+    agent_url: str,
+    organisation: str,
+    wake: Wake,
+    stack: AsyncExitStack,
+) -> BackendManager:
+    """Returns with every backend known; those that need opening are opened beside."""
+    context = BackendContext(
+        secret=secret,
+        agent_target=_agent_target(agent_url),
+        pins=settings.state / "pins",
+        on_change=lambda name: _wake_job(wake, name),
+        attended=not settings.embedded,
+    )
+    backends = BackendManager(
+        _local_backend(settings, wake, stack),
+        [_settings_backend(name, table, organisation) for name, table in settings.backends.items()],
+        profiles,
+        context,
+        on_open=lambda: wake.set(NO_JOB),
+        report=log.failure,
+    )
+    stack.push_async_callback(backends.close)
+    await backends.refresh()
+    return backends
+
+
+def _local_backend(settings: Settings, wake: Wake, stack: AsyncExitStack) -> dict[str, Backend]:
+    if not settings.local.enabled:
+        return {}
+    local = LocalBackend(
+        Path(settings.local.attempts) if settings.local.attempts else settings.state / "attempts",
+        gpu_locks=Path(settings.local.gpu_locks) if settings.local.gpu_locks else GPU_LOCKS,
+        cpus=settings.local.cpus or None,
+        single_server=settings.embedded,
+        on_exit=lambda name: _wake_job(wake, name),
+    )
+    stack.callback(local.close)
+    if settings.server.control:
+        asyncio.get_running_loop().call_later(PREWARM_DELAY_S, local.prewarm)
+    return {local.name: local}
+
+
+def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:
+    """A backend of the settings file. Its credentials may stand among its options: the file is the operator's own."""
+    place = f"backends.{name}"
+    try:
+        if name == "local":
+            raise InvalidSettings("`local` is built in", hint="`[local]` configures it; choose another name.")
+        kind = registry.find_kind(table["kind"], place=f"{place}.kind", source="settings")
+        secret = reading.credential_fields(kind.options)
+        options = {key: value for key, value in table.items() if key not in (*_NOT_OPTIONS, *secret)}
+        credentials = {key: value for key, value in table.items() if key in secret}
+        parsed = reading.parse_options(kind.options, options, credentials, source="settings", place=place)
+    except AnygpuError as error:
+        raise InvalidSettings(str(error)) from error
+    owner = str(table.get("organisation", organisation))
+    return SettingsBackend(name=name, organisation=owner, kind=kind.name, parsed=parsed)
+
+
+def _agent_target(agent_url: str) -> tuple[str, int]:
+    """Where tunnels end: the agent listener itself, as this machine reaches it."""
+    parts = urlsplit(agent_url)
+    host = parts.hostname or "127.0.0.1"
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), parts.port or 80  # noqa: S104 - not to listen
+
+
+def _wake_job(wake: Wake, attempt_name: str) -> None:
+    """anygpu-<32 hex digits>-<number> -> the job's id; a name that is not ours wakes nobody."""
+    parts = attempt_name.split("-")
+    if len(parts) == 3 and len(parts[1]) == 32:
+        wake.set(uuid_prefix(parts[1]))

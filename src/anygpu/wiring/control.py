@@ -1,0 +1,150 @@
+"""Build the control loop, the agent service and the price catalog from the settings."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import get_args
+
+from anygpu.backends.manager import BackendManager
+from anygpu.control.agents.service import AgentService
+from anygpu.control.agents.tickets import Tickets
+from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
+from anygpu.control.reconcile.attempt import AttemptReconciler
+from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer
+from anygpu.control.schedule.scheduler import Scheduler
+from anygpu.control.supervisor import Supervisor
+from anygpu.control.sweep import Sweeper
+from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
+from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
+from anygpu.server.jobs.planning import CatalogCandidates
+from anygpu.server.process import log
+from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
+from anygpu.settings import InvalidSettings, QueueSettings, Settings, config_path
+from anygpu.tenancy.secrets import JobSecrets
+from anygpu.wiring.stores import Stores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """Time, chance and wake-ups."""
+
+    clock: SystemClock
+    chance: SystemRandomness
+    wake: LoopWake
+
+
+def build_agent_service(
+    stores: Stores, tickets: Tickets, runtime: Runtime, policy: ControlPolicy
+) -> AgentService:
+    return AgentService(
+        stores.journal,
+        stores.evidence,
+        stores.checkpoints,
+        stores.uploads,
+        JobSecrets(stores.secrets),
+        tickets,
+        runtime.clock,
+        runtime.wake,
+        policy,
+    )
+
+
+def build_supervisor(
+    stores: Stores,
+    backends: BackendManager,
+    comparer: OfferComparer,
+    tickets: Tickets,
+    runtime: Runtime,
+    policy: ControlPolicy,
+    agent_url: str,
+    leader: str,
+) -> Supervisor:
+    journal, clock = stores.journal, runtime.clock
+
+    def new_keeper() -> AttemptReconciler:
+        return AttemptReconciler(
+            journal, stores.evidence, backends, tickets, clock, runtime.chance, policy, lambda: agent_url
+        )
+
+    return Supervisor(
+        journal,
+        new_keeper,
+        Scheduler(journal, backends, stores.checkpoints, comparer, tickets, clock, policy, backends.visible),
+        Sweeper(backends, clock, policy, log.failure),
+        clock,
+        runtime.wake,
+        policy,
+        leader,
+        log.failure,
+    )
+
+
+def build_market(settings: Settings) -> CatalogCandidates:
+    wanted = settings.catalog
+    return CatalogCandidates(
+        CatalogLayers(folder=settings.state / "catalog", edits=config_path().with_name("catalog.csv")),
+        CatalogPolicy.from_settings(
+            discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
+        ),
+        wanted.stale_days,
+        lambda: datetime.now(UTC).date(),
+    )
+
+
+def conditions_by_backend(policy: CatalogPolicy, backends: BackendManager) -> ConditionsAt:
+    """Of the cloud a backend rents in: its kind has the cloud's name."""
+
+    def conditions_at(backend: str) -> Conditions:
+        entry = backends.entry(backend)
+        if entry is None:
+            return Conditions()
+        place = terms().get(entry.kind)
+        return Conditions(
+            credit_microusd=policy.credit_microusd(entry.kind),
+            egress_microusd_per_gib=(place.egress_microusd_per_gib or 0) if place is not None else 0,
+        )
+
+    return conditions_at
+
+
+def control_policy(settings: Settings) -> ControlPolicy:
+    agent, control = settings.agent, settings.control
+    # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
+    poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
+    return ControlPolicy(
+        lease_s=agent.lease_s,
+        grace_s=agent.cancel_grace_s,
+        heartbeat_s=agent.heartbeat_s,
+        report_every_s=agent.report_every_s,
+        telemetry_every_s=agent.telemetry_every_s,
+        probe_every_s=control.safety_net_s,
+        leader_ttl_s=control.leader_ttl_s,
+        paid_timeout_s=control.paid_timeout_s,
+        max_paid_attempts=control.paid_attempts,
+        claim_limit_s=control.claim_limit_s,
+        spot_check_every_s=control.spot_tick_s,
+        min_useful_s=control.useful_s,
+        stop_allowance_s=control.stop_allowance_s,
+        end_allowance_s=control.end_allowance_s,
+        poll_s=poll_s,
+        sweep_every_s=control.sweep_every_s,
+        sharing=_sharing_policy(settings.queue),
+        migration=_migration_policy(control.move),
+    )
+
+
+def _migration_policy(wanted: str) -> MigrationPolicy:
+    modes: dict[str, MigrationMode] = {mode: mode for mode in get_args(MigrationMode)}
+    if wanted not in modes:
+        raise InvalidSettings(f"control.move = {wanted!r} is not one of {', '.join(modes)}")
+    return MigrationPolicy(mode=modes[wanted])
+
+
+def _sharing_policy(queue: QueueSettings) -> SharingPolicy:
+    return SharingPolicy(
+        quotas=parse_quotas(queue.quotas),
+        may_borrow=queue.may_borrow,
+        preempt=queue.preempt,
+        bands_slot_s=(queue.short_gpu_hours * 3600, queue.long_gpu_hours * 3600),
+        min_run_s=queue.runs_at_least_s,
+        starvation_s=queue.starved_s,
+    )

@@ -1,0 +1,298 @@
+"""Assemble and run a whole server: stores, backends, control loop, listeners."""
+
+import asyncio
+import getpass
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu import __version__
+from anygpu.backends.manager import BackendManager
+from anygpu.control.agents.tickets import Tickets
+from anygpu.control.jobs import Jobs
+from anygpu.control.outcomes import OutcomeRecorder, PastRuns
+from anygpu.control.schedule.compare import OfferComparer
+from anygpu.control.schedule.offer_cache import OfferCache
+from anygpu.control.supervisor import Supervisor
+from anygpu.errors import Unauthorized
+from anygpu.events.fold import Recorded
+from anygpu.server.agent_app import build_agent_app
+from anygpu.server.app import build_api, with_access_checks
+from anygpu.server.encoding import format_time
+from anygpu.server.http.middleware import AccessRules, accepted_hosts
+from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
+from anygpu.server.jobs.queue import QueueSnapshot
+from anygpu.server.live.hub import Hub
+from anygpu.server.live.stream import StreamSources
+from anygpu.server.process import listeners as http_listeners
+from anygpu.server.process import log, state
+from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
+from anygpu.server.process.listeners import UvicornListener, local_url
+from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
+from anygpu.server.process.periodic import OutcomeWriter, Retention
+from anygpu.server.services import Services
+from anygpu.settings import Settings
+from anygpu.store.blobs.uploads import Plans
+from anygpu.store.journal import OnCommit
+from anygpu.store.scope import Scope
+from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.tokens import Tokens
+from anygpu.tenancy.auth import Authenticator, Role
+from anygpu.tenancy.backend_profiles import BackendProfiles
+from anygpu.wiring.backends import REFRESH_EVERY_S, open_backends
+from anygpu.wiring.control import (
+    Runtime,
+    build_agent_service,
+    build_market,
+    build_supervisor,
+    conditions_by_backend,
+    control_policy,
+)
+from anygpu.wiring.stores import build_retention, key_file, key_rotation, open_stores
+
+ORGANISATION, PROJECT = "local", "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerKeys:
+    """Secrets of this server, all made from one file, none usable for another's purpose."""
+
+    blobs: bytes
+    tickets: bytes
+    machines: bytes
+
+    @classmethod
+    def from_file(cls, path: Path) -> "ServerKeys":
+        root = state.load_or_create_secret(path)
+        made = {name: hmac.new(root, name.encode(), hashlib.sha256).digest() for name in cls.__slots__}
+        return cls(**made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What runs, besides the listeners."""
+
+    services: Services
+    supervisor: Supervisor
+    retention: Retention
+    backends: BackendManager
+    recording: OutcomeWriter
+    recorder: OutcomeRecorder
+
+
+@asynccontextmanager
+async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
+    """A whole server, from the first lock to the announced address; everything is let go in reverse."""
+    state.prepare_directory(settings.state)
+    async with AsyncExitStack() as stack:
+        if settings.embedded:
+            stack.enter_context(state.lock_state(settings.state))
+        api_socket = state.bind_api(settings.server.host, settings.server.port)
+        agent_socket = state.bind_agents(
+            settings.state, settings.server.agent_host, settings.server.agent_port
+        )
+        parts = await _assemble(settings, local_url(agent_socket), stack)
+        services = parts.services
+        await _start_listeners(settings, services, api_socket, agent_socket, stack)
+        await stack.enter_async_context(_background(parts.backends.follow(REFRESH_EVERY_S)))
+        if settings.server.control:
+            await stack.enter_async_context(_background(parts.supervisor.run()))
+            await stack.enter_async_context(_background(parts.retention.run_every(settings.store.gc_every_s)))
+            await stack.enter_async_context(_background(parts.recording.run(parts.recorder)))
+        address = _address(settings, api_socket, services)
+        stack.enter_context(state.publish_address(settings.state, address))
+        http_listeners.freeze_gc()
+        yield address
+        services.stream_sources.hub.close()
+
+
+async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -> ServerParts:
+    keys = ServerKeys.from_file(key_file(settings))
+    runtime = Runtime(clock=SystemClock(), chance=SystemRandomness(), wake=LoopWake())
+    hub = _hub(settings)
+    recording = OutcomeWriter()
+    stores = await open_stores(settings, keys.blobs, _notify_all(hub.on_commit, recording.on_commit), stack)
+    policy, tickets = control_policy(settings), Tickets(keys.tickets)
+    backends = await open_backends(
+        settings,
+        stores.profiles,
+        secret=keys.machines,
+        agent_url=agent_url,
+        organisation=ORGANISATION,
+        wake=runtime.wake,
+        stack=stack,
+    )
+    retention = build_retention(settings, stores, runtime.clock)
+    agents_go_to = settings.server.agent_url or agent_url
+    reader, plans = AnalysisReader(stores.blobs, stores.uploads), Plans(stores.blobs)
+    past_runs = PastRuns(stores.outcomes)
+    prices = build_market(settings)
+    conditions_at = conditions_by_backend(prices.policy, backends)
+    access = Authenticator(Tokens(stores.database), runtime.clock.wall_ms)
+    await _ensure_own_token(settings, access)
+    services = Services(
+        journal=stores.journal,
+        reports=stores.evidence,
+        jobs=Jobs(stores.journal, runtime.clock, runtime.chance, runtime.wake),
+        agents=build_agent_service(stores, tickets, runtime, policy),
+        blobs=stores.blobs,
+        checkpoints=stores.checkpoints,
+        uploads=stores.uploads,
+        secrets=stores.secrets,
+        authenticator=access,
+        outcomes=stores.outcomes,
+        stream_sources=StreamSources(
+            journal=stores.journal, reports=stores.evidence, hub=hub, poll_s=_poll_s(settings)
+        ),
+        queue=QueueSnapshot(stores.journal, runtime.clock, policy),
+        metrics=ServerMetrics(),
+        host_telemetry=HostTelemetry(str(settings.state)),
+        clock=runtime.clock,
+        backends=backends,
+        backend_profiles=BackendProfiles(
+            stores.profiles,
+            backends,
+            stores.journal.live,
+            runtime.clock.wall_ms,
+            key_rotation(settings, stores),
+        ),
+        planner=JobPlanner(
+            backends,
+            OfferCache(backends, runtime.clock, policy),
+            prices,
+            reader,
+            past_runs,
+            runtime.clock,
+            conditions_at,
+        ),
+        plans=plans,
+        limits=settings.limits,
+        blob_secret=keys.blobs,
+        public_url=settings.server.public_url,
+        agent_url=agents_go_to,
+        version=__version__,
+        apply_retention=retention.apply,
+        check_ready=_readiness_check(stores.journal),
+    )
+    leader = state.leader_name(settings.state, alone=settings.embedded)
+    comparing = OfferComparer(reader, plans, runtime.clock, past_runs, conditions_at)
+    leading = build_supervisor(stores, backends, comparing, tickets, runtime, policy, agents_go_to, leader)
+    return ServerParts(
+        services=services,
+        supervisor=leading,
+        retention=retention,
+        backends=backends,
+        recording=recording,
+        recorder=OutcomeRecorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
+    )
+
+
+def _notify_all(*listeners: OnCommit) -> OnCommit:
+    def committed(recorded: Sequence[Recorded]) -> None:
+        for each in listeners:
+            each(recorded)
+
+    return committed
+
+
+def _hub(settings: Settings) -> Hub:
+    poll_s = _poll_s(settings)
+    age_s = float("inf") if poll_s is None else poll_s / 2
+    return Hub(max_followers=settings.limits.followers, max_read_age_s=age_s)
+
+
+def _poll_s(settings: Settings) -> float | None:
+    """How often to look for what other processes wrote; None where there are none."""
+    return None if settings.embedded else settings.control.poll_events_s
+
+
+async def _start_listeners(
+    settings: Settings,
+    services: Services,
+    api_socket: socket.socket,
+    agent_socket: socket.socket,
+    stack: AsyncExitStack,
+) -> None:
+    grace_s = settings.server.shutdown_grace_s
+    listeners = [
+        UvicornListener(
+            with_access_checks(build_api(services), services, _gate_rules(settings)),
+            api_socket,
+            grace_s=grace_s,
+        ),
+        UvicornListener(build_agent_app(services), agent_socket, grace_s=grace_s),
+    ]
+    stack.push_async_callback(_stop_together, listeners)
+    for listener in listeners:
+        await listener.start()
+
+
+async def _stop_together(listeners: list[UvicornListener]) -> None:
+    await asyncio.gather(*(listener.stop() for listener in listeners))
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _gate_rules(settings: Settings) -> AccessRules:
+    server, limits = settings.server, settings.limits
+    names = [*server.allowed_hosts, server.host, socket.gethostname()]
+    return AccessRules(
+        hosts=accepted_hosts(names, [server.public_url]),
+        origins=frozenset((*server.allowed_origins, server.public_url.rstrip("/"))) - {""},
+        body_bytes=limits.spec_bytes,
+        streamed_bytes=max(limits.upload_bytes, limits.blob_bytes),
+    )
+
+
+async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:
+    """The state directory's token belongs to whoever runs the server."""
+    token = state.load_or_create_secret(settings.state / "token", _new_token).decode().strip()
+    try:
+        await access.caller_for_token(token)
+    except Unauthorized:
+        scope = Scope(organisation=ORGANISATION, project=PROJECT, person=_user_name())
+        await access.create_token(scope, Role.OPERATOR, label="this machine", token=token)
+
+
+def _new_token() -> bytes:
+    return f"anygpu_{secrets.token_urlsafe(32)}\n".encode()
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in containers
+        return str(os.getuid())
+
+
+def _address(settings: Settings, api_socket: socket.socket, services: Services) -> dict[str, Any]:
+    return {
+        "url": local_url(api_socket),
+        "agent_url": services.agent_url,
+        "pid": os.getpid(),
+        "started": format_time(services.clock.wall_ms()),
+        "version": services.version,
+        "state": str(settings.state),
+    }
+
+
+def _readiness_check(journal: SqlJournal) -> Callable[[], Awaitable[None]]:
+    async def ready() -> None:
+        await journal.head(Scope(organisation=ORGANISATION, project=PROJECT))
+
+    return ready

@@ -1,0 +1,104 @@
+"""Open the database and the blob store, and build everything that is stored in them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from anygpu.events.view import JobView
+from anygpu.server.process.clock import SystemClock
+from anygpu.server.process.periodic import Retention
+from anygpu.settings import Settings
+from anygpu.store.blobs.checkpoints import Checkpoints
+from anygpu.store.blobs.contract import Blobs
+from anygpu.store.blobs.factory import open_blobs
+from anygpu.store.blobs.uploads import Uploads
+from anygpu.store.journal import OnCommit
+from anygpu.store.outcomes import Outcomes
+from anygpu.store.scope import SYSTEM
+from anygpu.store.sql.database import Database, open_database
+from anygpu.store.sql.journal import SqlJournal
+from anygpu.store.sql.reports import SqlReports
+from anygpu.store.sql.retention import prune
+from anygpu.store.sql.statements import fetch_all
+from anygpu.store.vault.profiles import Profiles
+from anygpu.store.vault.rotation import RotationResult, rotate_keys
+from anygpu.store.vault.secrets import Secrets
+from anygpu.store.vault.vault import Vault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """Where facts and bytes live."""
+
+    database: Database
+    journal: SqlJournal
+    evidence: SqlReports
+    blobs: Blobs
+    checkpoints: Checkpoints
+    uploads: Uploads
+    secrets: Secrets
+    profiles: Profiles
+    outcomes: Outcomes
+
+
+async def open_stores(
+    settings: Settings, secret: bytes, on_commit: OnCommit, stack: AsyncExitStack
+) -> Stores:
+    database = await open_database(settings.database_url)
+    stack.push_async_callback(database.close)
+    blobs = open_blobs(settings.blobs_url, secret=secret, options=_blob_options(settings))
+    return Stores(
+        database=database,
+        journal=SqlJournal(database, on_commit=on_commit, alone=settings.embedded),
+        evidence=SqlReports(database, log_quota_bytes=settings.store.log_quota_bytes),
+        blobs=blobs,
+        checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
+        uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),
+        secrets=Secrets(database, _vault_file(settings)),
+        profiles=Profiles(database, _vault_file(settings)),
+        outcomes=Outcomes(database),
+    )
+
+
+def build_retention(settings: Settings, stores: Stores, clock: SystemClock) -> Retention:
+    database, journal = stores.database, stores.journal
+
+    async def kept_jobs(since_ms: int) -> AsyncIterator[JobView]:
+        sql = "SELECT id FROM jobs WHERE ended_at_ms IS NULL OR ended_at_ms >= ?"
+        for (job_id,) in await database.read(lambda connection: fetch_all(connection, sql, (since_ms,))):
+            yield await journal.view(SYSTEM, job_id)
+
+    async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
+        return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
+
+    keep_days = settings.store.retention_days
+    return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
+
+
+def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[RotationResult]]:
+    vault = Vault(_vault_file(settings))
+    return lambda new_key: rotate_keys(stores.database, vault, new_key=new_key)
+
+
+def _blob_options(settings: Settings) -> dict[str, Any]:
+    """`endpoint=http://…` is the provider's; `client.allow_http=true` its HTTP client's."""
+    options: dict[str, Any] = {}
+    for text in settings.store.blob_options:
+        name, _, value = text.partition("=")
+        part, dot, key = name.strip().partition(".")
+        if dot:
+            options.setdefault(part, {})[key] = value.strip()
+        else:
+            options[part] = value.strip()
+    return options
+
+
+def key_file(settings: Settings) -> Path:
+    chosen = settings.server.signing_key
+    return Path(chosen).expanduser() if chosen else settings.state / "signing.key"
+
+
+def _vault_file(settings: Settings) -> Path:
+    return key_file(settings).with_name("secrets.key")

@@ -1,0 +1,160 @@
+"""What can be wrong with a machine: each has its own error, which names the step, the machine and what to do."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.contracts.backends.ssh.connection_rig import Line, eventually
+
+from anygpu.backends.ssh.bootstrap import build_archive
+from anygpu.backends.ssh.keys import attempt_key
+from anygpu.backends.ssh.link import LinkState, SshLink
+from anygpu.events.facts import Blame
+from anygpu.testing.servers.ssh_host import free_port
+
+
+async def failure_of(line: Line, link: SshLink) -> tuple[str, str]:
+    assert await line.settled(link) is LinkState.FAILED
+    assert link.failure is not None
+    assert link.failure.blame is Blame.LAUNCH
+    assert "box" in link.failure.message
+    return link.failure.code, link.failure.message
+
+
+async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_said(line: Line) -> None:
+    other = attempt_key(b"other", "key").private_openssh
+    code, message = await failure_of(line, line.link(login={"private_key": other}))
+    assert code == "ssh_refused"
+    assert "authorized_keys" in message
+    assert line.wire.connections >= 3
+
+
+async def test_a_wrong_key_to_a_box_of_ones_own_is_said_at_once(line: Line) -> None:
+    other = attempt_key(b"other", "key").private_openssh
+    code, _ = await failure_of(line, line.link(login={"private_key": other}, booting=False))
+    assert (code, line.wire.connections) == ("ssh_refused", 1)
+
+
+async def test_a_key_that_cannot_be_read_is_said(line: Line) -> None:
+    code, message = await failure_of(line, line.link(login={"private_key": "nonsense"}, booting=False))
+    assert code == "ssh_refused"
+    assert "the private key cannot be used" in message
+
+
+async def test_a_machine_that_never_answers_is_given_up_after_the_tries(line: Line) -> None:
+    code, message = await failure_of(line, line.link(login={"port": free_port()}))
+    assert code == "ssh_unreachable"
+    assert "does not answer over SSH" in message
+
+
+async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_lease(line: Line) -> None:
+    line.wire.take_down()
+    link = line.link(patience_s=1.5)
+    await asyncio.sleep(1)
+    assert (link.state, link.failure) == (LinkState.CONNECTING, None)
+    code, _ = await failure_of(line, link)
+    assert code == "ssh_unreachable"
+
+
+async def test_a_machine_that_boots_is_met_soon_after_its_ssh_server_is_up(line: Line) -> None:
+    line.wire.take_down()
+    link = line.link(dialer=line.dialer(tries=5, retry_interval_s=2))
+    await asyncio.sleep(0.5)
+    assert link.state is LinkState.CONNECTING
+    line.wire.bring_up()
+    assert await line.settled(link) is LinkState.UP
+
+
+async def test_a_host_key_that_is_not_the_providers_is_never_accepted(line: Line) -> None:
+    expected = attempt_key(b"the provider says", "host").public_openssh
+    code, message = await failure_of(line, line.link(login={"host_keys": (expected,)}))
+    assert code == "host_key_changed"
+    assert "Somebody may be in between" in message
+    assert message.count("SHA256:") == 2
+    assert line.wire.connections == 1
+
+
+async def test_a_host_key_known_from_the_provider_is_accepted(line: Line) -> None:
+    known = line.box.host_key.public_openssh
+    assert await line.settled(line.link(login={"host_keys": (known,)})) is LinkState.UP
+
+
+async def test_a_host_key_that_changed_under_a_running_attempt_is_a_broken_link_not_a_verdict(
+    line: Line,
+) -> None:
+    link = line.link()
+    await line.settled(link)
+    await line.box.close()
+    line.box.host_key = attempt_key(b"another machine", "host")
+    await line.box.open()
+    line.wire.cut()
+    await eventually(lambda: "shows the host key" in link.detail)
+    assert (link.state, link.failure) == (LinkState.BROKEN, None)
+
+
+async def test_a_machine_without_python_is_told_how_to_get_one(line: Line) -> None:
+    code, message = await failure_of(line, line.link(python="no-such-python"))
+    assert code == "no_python"
+    assert "there is none" in message
+    assert "apt install python3" in message
+
+
+async def test_a_python_that_is_too_old_is_named(line: Line) -> None:
+    old = line.box.home / "python3.6"
+    old.write_text("#!/bin/sh\nexit 97\n")
+    old.chmod(0o755)
+    code, message = await failure_of(line, line.link(python=str(old)))
+    assert code == "no_python"
+    assert f"only {old}, which is older" in message
+
+
+async def test_a_disk_that_fills_up_during_the_upload_is_said(line: Line) -> None:
+    line.agents.mkdir(parents=True)
+    (line.agents / f"{build_archive().sha256}.pyz.{line.name}.part").symlink_to("/dev/full")
+    code, message = await failure_of(line, line.link())
+    assert code == "disk_full"
+    assert "No space left on device" in message
+    assert "Free some space in the home directory on box" in message
+
+
+async def test_a_home_that_cannot_be_written_is_said_after_the_tries(line: Line) -> None:
+    (line.box.home / ".anygpu").write_text("a file where a directory should be")
+    code, message = await failure_of(line, line.link())
+    assert code == "bootstrap_failed"
+    assert "the agent could not be brought there" in message
+
+
+async def test_a_login_shell_that_runs_nothing_is_quoted(line: Line) -> None:
+    code, message = await failure_of(line, line.link(python="echo"))
+    assert code == "bootstrap_failed"
+    assert "ended without an answer: -I -S -c import sys" in message
+
+
+async def test_a_machine_that_forgot_the_attempt_says_so(line: Line) -> None:
+    code, _ = await failure_of(line, line.link(again=True))
+    assert code == "attempt_unknown"
+
+
+class TestNoTunnel:
+    @pytest.fixture
+    def kind(self) -> str:
+        return "asyncssh"
+
+    async def test_a_server_that_allows_no_tunnel_is_told_which_setting(self, line: Line) -> None:
+        line.box.allows_forwarding = False
+        code, message = await failure_of(line, line.link())
+        assert code == "tunnel_refused"
+        assert "AllowTcpForwarding" in message
+
+
+async def test_pins_are_kept_by_attempt_so_that_a_reused_address_is_no_alarm(
+    line: Line, tmp_path: Path
+) -> None:
+    dialer = line.dialer()
+    for name in ("first", "second"):
+        line.box.host_key = attempt_key(name.encode(), "host")
+        await line.box.close()
+        await line.box.open()
+        connection = await dialer.connect(line.box.login(port=line.wire.port, pin=name))
+        connection.abort()
+    assert dialer.pins.get("first") != dialer.pins.get("second")
