@@ -1,4 +1,4 @@
-"""A kind of backend that another package brings: it runs jobs here and asks for a key."""
+"""A backend kind from another package. It runs jobs on this machine and requires a key."""
 
 from pathlib import Path
 

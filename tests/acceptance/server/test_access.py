@@ -1,4 +1,4 @@
-"""Who may come in: tokens, hosts, origins, login links; and what a bad request gets."""
+"""Tokens, hosts, origins and login links; and the errors for bad requests."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ from tests.acceptance.server.real_server import Server
 TRAINING = "/api/v1/training"
 
 
-def test_without_a_token_nothing_is_told(server: Server) -> None:
+def test_a_request_without_a_token_is_refused(server: Server) -> None:
     answer = server.ask("GET", TRAINING, token=None)
     assert answer.status == 401
     assert answer.headers["content-type"] == "application/problem+json"
@@ -21,19 +21,19 @@ def test_without_a_token_nothing_is_told(server: Server) -> None:
     assert server.ask("GET", "/readyz", token=None).status == 200
 
 
-def test_a_rebound_host_is_refused(server: Server) -> None:
+def test_another_host_name_is_refused(server: Server) -> None:
     for path in (TRAINING, "/healthz"):
         assert server.ask("GET", path, headers={"Host": "evil.example"}).status == 421
 
 
-def test_a_page_of_another_origin_runs_nothing(server: Server) -> None:
+def test_a_page_of_another_origin_is_refused(server: Server) -> None:
     spec = {"command": ["true"]}
     refused = server.ask("POST", TRAINING, spec, headers={"Origin": "https://evil.example"})
     assert (refused.status, refused.json["code"]) == (403, "origin_not_allowed")
     assert server.ask("POST", TRAINING, spec, headers={"Origin": server.url}).status == 201
 
 
-def test_a_login_link_becomes_a_cookie_once(server: Server) -> None:
+def test_a_login_link_sets_a_cookie_once(server: Server) -> None:
     link = server.ask("POST", "/api/v1/login/links").json["url"]
     path = link.removeprefix(server.url)
     answer = server.ask("GET", path, token=None)
@@ -57,7 +57,7 @@ def test_a_login_link_becomes_a_cookie_once(server: Server) -> None:
     assert server.ask("GET", "/api/v1/whoami", token=None, headers=session).status == 401
 
 
-def test_tokens_are_made_listed_and_revoked(server: Server) -> None:
+def test_tokens_are_created_listed_and_revoked(server: Server) -> None:
     made = server.ask("POST", "/api/v1/tokens", {"name": "laptop", "role": "viewer"}).json
     assert server.ask("GET", TRAINING, token=made["token"]).status == 200
     assert server.ask("POST", TRAINING, {"command": ["true"]}, token=made["token"]).status == 403
@@ -69,7 +69,7 @@ def test_tokens_are_made_listed_and_revoked(server: Server) -> None:
     assert server.ask("DELETE", f"/api/v1/tokens/{made['id']}").status == 404
 
 
-def test_secrets_are_named_and_never_shown(server: Server) -> None:
+def test_secrets_are_listed_without_their_values(server: Server) -> None:
     assert server.ask("PUT", "/api/v1/secrets/HF_TOKEN", {"value": "hush"}).status == 204
     answer = server.ask("GET", "/api/v1/secrets")
     assert [secret["name"] for secret in answer.json["secrets"]] == ["HF_TOKEN"]
@@ -103,7 +103,7 @@ def test_a_bad_body_gets_a_problem(server: Server, body: bytes, status: int, cod
     assert b"Traceback" not in answer.data
 
 
-def test_a_wrong_key_names_its_place_and_the_nearest(server: Server) -> None:
+def test_an_unknown_key_is_named_with_the_nearest_known_key(server: Server) -> None:
     answer = server.ask("POST", TRAINING, {"command": ["true"], "resources": {"gpus": 2}})
     assert answer.json["problems"][0]["place"] == "resources.gpus"
     assert "gpu" in answer.json["problems"][0]["suggestion"]
@@ -135,7 +135,7 @@ def _head(server: Server, headers: dict[str, str]) -> bytes:
     return f"POST {TRAINING} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
-def test_what_is_not_there_and_what_is_not_allowed_are_problems(server: Server) -> None:
+def test_unknown_paths_and_methods_are_problems(server: Server) -> None:
     for method, path, status in (
         ("GET", "/nothing", 404),
         ("GET", "/api/v1/training/no-such-job", 404),
@@ -156,7 +156,7 @@ def test_an_archive_with_another_hash_is_refused(server: Server) -> None:
     assert server.ask("HEAD", f"/api/v1/uploads/{'0' * 64}").status == 404
 
 
-def test_the_same_key_is_the_same_job(server: Server) -> None:
+def test_the_same_idempotency_key_is_the_same_job(server: Server) -> None:
     headers = {"Idempotency-Key": "once"}
     first = server.ask("POST", TRAINING, {"command": ["true"]}, headers=headers)
     second = server.ask("POST", TRAINING, {"command": ["true"]}, headers=headers)
@@ -165,7 +165,7 @@ def test_the_same_key_is_the_same_job(server: Server) -> None:
     assert (first.json["created"], second.json["created"]) == (True, False)
 
 
-def test_too_many_requests_are_told_to_wait(new_server: Callable[..., Server]) -> None:
+def test_too_many_requests_get_retry_after(new_server: Callable[..., Server]) -> None:
     server = new_server(ANYGPU_LIMITS__REQUESTS_PER_S="1", ANYGPU_LIMITS__REQUESTS_BURST="5")
     answers = [server.ask("GET", TRAINING) for _ in range(8)]
     limited = [answer for answer in answers if answer.status == 429]
@@ -173,7 +173,7 @@ def test_too_many_requests_are_told_to_wait(new_server: Callable[..., Server]) -
     assert int(limited[0].headers["retry-after"]) >= 1
 
 
-def test_the_doors_answer_in_their_documents_shapes(server: Server) -> None:
+def test_compat_routes_answer_in_their_own_shapes(server: Server) -> None:
     body = {
         "tenant_id": "local",
         "training_params": {"epochs": 10, "batch_size": 16},
@@ -192,13 +192,13 @@ def test_the_doors_answer_in_their_documents_shapes(server: Server) -> None:
     assert {"job_id", "execution_id"} <= set(s1.json)
 
 
-def test_the_server_tells_prometheus_about_itself(server: Server) -> None:
+def test_metrics_are_prometheus_text(server: Server) -> None:
     text = server.ask("GET", "/metrics").data.decode()
     assert "anygpu_live_attempts " in text
     assert 'anygpu_report_commit_seconds_bucket{le="+Inf"}' in text
 
 
-def test_retention_tells_what_it_would_remove(server: Server) -> None:
+def test_a_dry_run_of_retention_reports_what_it_would_remove(server: Server) -> None:
     told = server.ask("POST", "/api/v1/gc?dry_run=true").json
     assert told["dry_run"] is True
     assert {"jobs", "attempts", "log_bytes", "metric_points", "files", "bytes"} <= set(told)

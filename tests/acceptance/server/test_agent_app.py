@@ -1,4 +1,4 @@
-"""An old token commits nothing, on any agent route there is."""
+"""The agent listener: the token of a superseded attempt commits nothing on any route."""
 
 import hashlib
 import json
@@ -108,7 +108,7 @@ def test_an_old_ticket_claims_nothing(server: Server, superseded: tuple[str, dic
     assert answer.status == 409
 
 
-def test_a_second_claimant_is_a_twin(server: Server, superseded: tuple[str, dict[str, Any]]) -> None:
+def test_a_second_claimant_is_refused(server: Server, superseded: tuple[str, dict[str, Any]]) -> None:
     job_id, _ = superseded
     ticket = json.loads((attempt_directory(server, job_id, 2) / "ticket.json").read_text())["ticket"]
     body = {"protocol": 1, "ticket": ticket, "claimant": "abc", "host": {}, "agent_version": "0.1.0"}
@@ -117,13 +117,13 @@ def test_a_second_claimant_is_a_twin(server: Server, superseded: tuple[str, dict
 
 
 @pytest.mark.parametrize(("method", "path"), [r for r in ADDRESSES if r[1] != OPEN])
-def test_only_an_attempts_token_opens_the_agent_listener(server: Server, method: str, path: str) -> None:
+def test_agent_routes_accept_only_the_token_of_an_attempt(server: Server, method: str, path: str) -> None:
     where = path.replace("{id}", SHA)
     for token in (None, server.token, "a.1.b.c", "x"):
         assert server.ask(method, where, {}, token=token, base=server.agent_url).status == 401
 
 
-def test_an_attempts_token_opens_no_other_door(
+def test_the_token_of_an_attempt_is_refused_by_the_api(
     server: Server, superseded: tuple[str, dict[str, Any]]
 ) -> None:
     assert server.ask("GET", "/api/v1/training", token=superseded[1]["token"]).status == 401
@@ -131,7 +131,9 @@ def test_an_attempts_token_opens_no_other_door(
     assert server.ask("POST", "/agent/v1/heartbeat").status == 404
 
 
-def test_links_to_blobs_do_just_what_they_say(server: Server, superseded: tuple[str, dict[str, Any]]) -> None:
+def test_a_signed_url_allows_only_its_own_method_and_key(
+    server: Server, superseded: tuple[str, dict[str, Any]]
+) -> None:
     job_id, _ = superseded
     live = work_of(server, job_id, 2)
     begun = server.ask(
@@ -170,7 +172,7 @@ def test_links_to_blobs_do_just_what_they_say(server: Server, superseded: tuple[
         ("?first=1&last=1", b'{"seq": 1, "kind": "log", "n": 99}\nshort', None),
     ],
 )
-def test_a_report_that_cannot_be_read_is_refused(
+def test_a_malformed_report_is_refused(
     server: Server, superseded: tuple[str, dict[str, Any]], query: str, body: bytes, status: int | None
 ) -> None:
     token = _token_of_nobody(superseded)

@@ -40,7 +40,7 @@ def listed(server: Server, *, token: str = "") -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in found}
 
 
-def test_a_job_runs_on_a_backend_that_was_added_a_moment_ago(server: Server) -> None:
+def test_a_job_runs_on_a_backend_that_was_just_added(server: Server) -> None:
     assert add(server, "fresh").status == 201
     job_id = server.submit(command=["python", "-c", "print('there')"], placement={"allowed": ["fresh"]})
     job = server.wait_ended(job_id)
@@ -49,7 +49,7 @@ def test_a_job_runs_on_a_backend_that_was_added_a_moment_ago(server: Server) -> 
     assert "fresh" not in listed(server)
 
 
-def test_credentials_are_nowhere_to_be_seen(server: Server) -> None:
+def test_credentials_are_never_shown(server: Server) -> None:
     said = add(server, "hush", credentials={"api_key": "very-secret-key"})
     everything = [said.data, server.ask("GET", "/api/v1/backends").data]
     everything.append(server.ask("POST", "/api/v1/backends/hush/check").data)
@@ -60,7 +60,7 @@ def test_credentials_are_nowhere_to_be_seen(server: Server) -> None:
     assert listed(server)["hush"]["credential_names"] == ["api_key"]
 
 
-def test_a_check_says_what_the_provider_says(server: Server) -> None:
+def test_a_check_reports_what_the_provider_answers(server: Server) -> None:
     add(server, "checked")
     found = server.ask("POST", "/api/v1/backends/checked/check").json
     assert (found["valid"], found["why"], found["quota"]) == (True, "hello", "8 GPUs")
@@ -71,14 +71,14 @@ def test_a_check_says_what_the_provider_says(server: Server) -> None:
     assert (found["valid"], found["why"]) == (False, "the key is wrong")
 
 
-def test_what_has_a_price_is_one_row_of_the_queue_however_many_offers_there_are(server: Server) -> None:
+def test_all_offers_of_a_cloud_are_one_slot_of_the_queue(server: Server) -> None:
     add(server, "wide")
     slots = server.ask("GET", "/api/v1/queue").json["slots"]
     names = [slot["name"] for slot in slots if slot["backend"] == "wide"]
     assert names == ["vm", "huge", "1 offer from $2.50/h"]
 
 
-def test_the_settings_file_configures_one_that_the_api_does_not_remove(server: Server) -> None:
+def test_the_api_does_not_remove_a_backend_of_the_settings_file(server: Server) -> None:
     lab = listed(server)["lab"]
     assert (lab["source"], lab["credentials"], lab["state"]) == ("settings", "settings", "open")
     assert lab["options"] == {"cpus": 1}
@@ -114,7 +114,7 @@ def waiting(server: Server, job_id: str, token: str) -> dict[str, Any]:
     raise AssertionError(job)
 
 
-def test_roles_are_kept(server: Server) -> None:
+def test_only_administrators_change_backends(server: Server) -> None:
     member = server.new_token(role="member", name="member")
     assert add(server, "mine", token=member).status == 403
     assert "lab" in listed(server, token=member)
@@ -125,7 +125,7 @@ def test_roles_are_kept(server: Server) -> None:
     assert server.ask("DELETE", "/api/v1/backends/mine", token=admin).status == 200
 
 
-def test_one_with_a_running_job_is_removed_only_by_force_and_the_job_says_what_is_missing(
+def test_a_backend_with_a_running_job_is_removed_only_by_force(
     server: Server,
 ) -> None:
     add(server, "busy")
@@ -142,7 +142,7 @@ def test_one_with_a_running_job_is_removed_only_by_force_and_the_job_says_what_i
     assert server.wait_ended(job_id)["status"] == "cancelled"
 
 
-def test_a_restarted_server_knows_them_all(server: Server) -> None:
+def test_a_restarted_server_has_all_backends(server: Server) -> None:
     add(server, "kept", options={"cpus": 3})
     server.stop()
     server.start()
@@ -154,7 +154,7 @@ def test_a_restarted_server_knows_them_all(server: Server) -> None:
     assert server.ask("POST", "/api/v1/backends/kept/check").json["valid"]
 
 
-def test_kinds_say_what_each_can_be_told(server: Server) -> None:
+def test_kinds_list_their_options(server: Server) -> None:
     kinds = {kind["name"]: kind for kind in server.ask("GET", "/api/v1/backends/kinds").json["kinds"]}
     assert {"plugged", "lambda", "runpod"} <= set(kinds)
     options = {option["name"]: option for option in kinds["plugged"]["options"]}
@@ -169,7 +169,7 @@ def test_kinds_say_what_each_can_be_told(server: Server) -> None:
     }
 
 
-def test_a_wrong_table_in_the_settings_file_keeps_the_server_from_starting(tmp_path: Path) -> None:
+def test_an_invalid_backend_in_the_settings_file_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / "plugin").mkdir()
     config = tmp_path / "config.toml"
     config.write_text("[backends.lab]\nkind = 'plugged'\ncpu = 1")

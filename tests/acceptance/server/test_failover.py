@@ -1,4 +1,4 @@
-"""Two control processes on one PostgreSQL and one box: when the leader is killed, the other goes on with its jobs."""
+"""Two servers on one PostgreSQL: when the leader is killed, the other continues its jobs."""
 
 import time
 from collections.abc import Iterator
@@ -44,7 +44,9 @@ def folders(tmp_path: Path) -> list[str]:
     return ["first", "second"]
 
 
-def test_the_other_goes_on_with_what_runs_and_what_waits(pair: tuple[Server, Server, FailoverProxy]) -> None:
+def test_the_other_server_continues_running_and_waiting_jobs(
+    pair: tuple[Server, Server, FailoverProxy],
+) -> None:
     first, second, board = pair
     running = first.submit(code=COUNTING)
     first.wait(running, lambda job: job["phase"] == "training")

@@ -1,4 +1,4 @@
-"""Two projects share one processor: real jobs make room for each other, and nothing of their work is lost."""
+"""Two projects share one processor: jobs are preempted for each other and lose no work."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,9 +47,7 @@ def shared(new_server: Callable[..., Server]) -> Server:
     return new_server(**QUICK_BANDS)
 
 
-def test_a_long_job_makes_room_for_another_projects_and_goes_on_where_it_was(
-    shared: Server, tmp_path: Path
-) -> None:
+def test_a_long_job_is_preempted_for_another_project_and_resumes(shared: Server, tmp_path: Path) -> None:
     books = tmp_path / "books"
     long = long_job(shared, books, 240, checkpoint={"paths": ["never/*"]})
     speech = shared.new_token(role="member", name="speech", project="speech")
@@ -70,7 +68,7 @@ def test_a_long_job_makes_room_for_another_projects_and_goes_on_where_it_was(
     assert shared.ask("GET", f"/api/v1/training/{short}", token=speech).json["status"] == "completed"
 
 
-def test_one_projects_jobs_wait_for_each_other_as_they_were_submitted(shared: Server, tmp_path: Path) -> None:
+def test_jobs_of_one_project_run_in_order_of_submission(shared: Server, tmp_path: Path) -> None:
     long = long_job(shared, tmp_path / "books", 60, checkpoint={"paths": ["never/*"]})
     names = ["second", "third"]
     others = [shared.submit(name=name, command=["python", "-c", "print('hello')"]) for name in names]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: every route, with examples; and the server keeps its word when it is fuzzed."""
+"""The OpenAPI document is complete, and the server conforms to it."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Nothing that is sent at random here may run on this machine."""
+    """A server without the local backend, so that no random request runs anything on this machine."""
     made = Server(tmp_path_factory.mktemp("server"), ANYGPU_LOCAL__ENABLED="no")
     made.submit(command=["true"], name="waits")
     yield made
@@ -43,7 +43,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"{method.upper()} {path}", operation
 
 
-def test_the_routes_of_the_page_are_there(document: dict[str, Any]) -> None:
+def test_documented_routes_are_in_the_document(document: dict[str, Any]) -> None:
     there = {name for name, _ in operations(document)}
     assert {
         "POST /api/v1/training",
@@ -56,7 +56,7 @@ def test_the_routes_of_the_page_are_there(document: dict[str, Any]) -> None:
     } <= there
 
 
-def test_every_answer_and_every_body_has_an_example(document: dict[str, Any]) -> None:
+def test_every_response_and_body_has_an_example(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
         assert operation["summary"], name
         for status, answer in operation["responses"].items():
@@ -82,12 +82,12 @@ def test_operations_are_named_by_their_handlers(document: dict[str, Any]) -> Non
     assert {"submit_job", "list_jobs", "get_job", "list_backends"} <= {*names}
 
 
-def test_every_route_tells_its_problems(document: dict[str, Any]) -> None:
+def test_every_route_documents_its_errors(document: dict[str, Any]) -> None:
     for name, operation in operations(document):
         assert "application/problem+json" in operation["responses"]["default"]["content"], name
 
 
-def test_what_is_sent_at_random_gets_what_the_document_says(
+def test_responses_to_random_requests_conform_to_the_document(
     server: Server, document: dict[str, Any], tmp_path: Path
 ) -> None:
     """Schemathesis over every route that ends by itself."""

@@ -1,4 +1,4 @@
-"""A second organisation's token finds nothing, on every route there is and will be."""
+"""The token of another organisation finds nothing, on every route of a job."""
 
 import http.client
 import re
@@ -56,7 +56,7 @@ def status_of(server: Server, method: str, path: str, token: str) -> int:
         connection.close()
 
 
-def test_there_are_routes_to_try() -> None:
+def test_the_routes_of_a_job_are_found() -> None:
     assert len(ROUTES) >= 11
     assert ("WS", "/api/v1/training/{ref}/stream") in ROUTES
 
@@ -70,7 +70,7 @@ def test_a_stranger_gets_404(server: Server, job_id: str, stranger: str, method:
 @pytest.mark.parametrize(
     ("method", "path"), [r for r in ROUTES if r[0] in ("GET", "WS")], ids=lambda v: str(v)
 )
-def test_the_owner_does_not(server: Server, job_id: str, method: str, path: str) -> None:
+def test_the_owner_gets_an_answer(server: Server, job_id: str, method: str, path: str) -> None:
     wanted = (409,) if path.endswith("/shell") else (101, 200)  # an ended job has no machine to enter
     assert status_of(server, method, path.replace("{ref}", job_id), server.token) in wanted
 
@@ -89,7 +89,9 @@ def test_lists_of_a_stranger_are_empty(server: Server, job_id: str, stranger: st
     )
 
 
-def test_a_stranger_sees_no_event_of_ours(server: Server, job_id: str, stranger: str) -> None:
+def test_a_stranger_gets_no_events_of_another_organisation(
+    server: Server, job_id: str, stranger: str
+) -> None:
     theirs = server.ask("POST", "/api/v1/training", {"command": ["true"]}, token=stranger).json["id"]
     parts = urlsplit(server.url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
@@ -99,7 +101,7 @@ def test_a_stranger_sees_no_event_of_ours(server: Server, job_id: str, stranger:
     assert re.search(r'"job_id": ?"([^"]+)"', line).group(1) == theirs  # type: ignore[union-attr]
 
 
-def test_an_archive_of_one_organisation_is_not_known_to_another(server: Server, stranger: str) -> None:
+def test_an_archive_is_not_visible_to_another_organisation(server: Server, stranger: str) -> None:
     import hashlib
 
     archive = b"not really a tar, but some bytes"
@@ -110,7 +112,7 @@ def test_an_archive_of_one_organisation_is_not_known_to_another(server: Server, 
     assert server.ask("HEAD", path, token=stranger).status == 404
 
 
-def test_only_the_operator_makes_tokens_for_others(server: Server, stranger: str) -> None:
+def test_only_the_operator_creates_tokens_for_other_organisations(server: Server, stranger: str) -> None:
     wanted = {"organisation": "local", "role": "admin"}
     assert server.ask("POST", "/api/v1/tokens", wanted, token=stranger).status == 403
     assert server.ask("POST", "/api/v1/tokens", {"role": "operator"}, token=stranger).status == 403

@@ -1,4 +1,4 @@
-"""The process: its files, its lock, its start and its end."""
+"""The server process: files, lock, start and end."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_what_it_keeps_is_its_owners_alone(new_server: Callable[..., Server]) -> None:
+def test_files_are_readable_by_their_owner_only(new_server: Callable[..., Server]) -> None:
     server = new_server()
     assert mode(server.state) == 0o700
     for name in ("token", "signing.key", "server.json"):
@@ -30,7 +30,7 @@ def test_what_it_keeps_is_its_owners_alone(new_server: Callable[..., Server]) ->
     assert not (server.state / "server.json").exists()
 
 
-def test_a_second_server_is_told_who_owns_the_state(new_server: Callable[..., Server]) -> None:
+def test_a_second_server_names_the_one_that_uses_the_state(new_server: Callable[..., Server]) -> None:
     server = new_server()
     command = [sys.executable, "-m", "anygpu.server", "--state", str(server.state), "--port", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -41,7 +41,7 @@ def test_a_second_server_is_told_who_owns_the_state(new_server: Callable[..., Se
     assert server.ask("GET", "/readyz").status == 200
 
 
-def test_a_taken_port_is_named(new_server: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_port_in_use_is_named(new_server: Callable[..., Server], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "anygpu.server", "--state", str(tmp_path / "x"), "--port", port]
@@ -51,7 +51,7 @@ def test_a_taken_port_is_named(new_server: Callable[..., Server], tmp_path: Path
     assert "Traceback" not in failed.stderr
 
 
-def test_after_a_kill_it_starts_again_where_agents_look_for_it(new_server: Callable[..., Server]) -> None:
+def test_after_a_kill_the_agent_listener_has_the_same_port(new_server: Callable[..., Server]) -> None:
     server = new_server()
     token, agent_url = server.token, server.agent_url
     server.process.kill()
@@ -61,7 +61,7 @@ def test_after_a_kill_it_starts_again_where_agents_look_for_it(new_server: Calla
     assert (server.token, server.agent_url) == (token, agent_url)
 
 
-def test_sigterm_with_abandoned_watchers_ends_in_time(new_server: Callable[..., Server]) -> None:
+def test_sigterm_with_open_streams_ends_in_time(new_server: Callable[..., Server]) -> None:
     server = new_server()
     job_id = server.submit(code="while True: print('x' * 5000)")
     server.wait(job_id, lambda job: job["phase"] == "training")
@@ -92,7 +92,7 @@ def _abandon(server: Server, path: str) -> socket.socket:
     return raw
 
 
-def test_a_second_interrupt_ends_it_at_once(new_server: Callable[..., Server]) -> None:
+def test_a_second_signal_ends_the_server_at_once(new_server: Callable[..., Server]) -> None:
     server = new_server(ANYGPU_SERVER__SHUTDOWN_GRACE_S="30")
     held = _abandon(server, "/api/v1/stream")
     raw = http.client.HTTPConnection(urlsplit(server.url).netloc)
@@ -112,7 +112,7 @@ def test_a_second_interrupt_ends_it_at_once(new_server: Callable[..., Server]) -
     raw.close()
 
 
-def test_an_idle_server_is_small(new_server: Callable[..., Server]) -> None:
+def test_an_idle_server_uses_little_memory(new_server: Callable[..., Server]) -> None:
     server = new_server()
     server.ask("GET", "/api/v1/training")
     status = Path(f"/proc/{server.process.pid}/status").read_text()

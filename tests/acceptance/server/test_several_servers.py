@@ -1,4 +1,4 @@
-"""Two server processes on one PostgreSQL: what one does, the other shows."""
+"""Two servers on one PostgreSQL: each shows what happens at the other."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ def servers(
     second.stop()
 
 
-def test_a_stream_of_one_server_has_what_agents_tell_the_other(servers: tuple[Server, Server]) -> None:
+def test_a_stream_has_what_agents_report_to_another_server(servers: tuple[Server, Server]) -> None:
     first, second = servers
     code = "for i in range(50): print(f'step={i} loss={1 / (i + 1):.4f}', flush=True)"
     job_id = first.submit(code=code)

@@ -1,4 +1,4 @@
-"""Clients that drop and reconnect at random see everything once, in order, over both doors."""
+"""Clients that reconnect at random get everything once and in order, by NDJSON and WebSocket."""
 
 import base64
 import http.client
@@ -117,7 +117,7 @@ def test_a_stream_of_the_project_has_every_event_in_order(server: Server) -> Non
     assert [message["after"] for message in client.of("event")] == list(range(1, client.query["after"] + 1))
 
 
-def test_only_what_was_asked_for_is_sent(server: Server) -> None:
+def test_only_included_kinds_are_sent(server: Server) -> None:
     job_id = server.submit(command=["python", "-c", "print('loss=1')"])
     client = Client(server, f"/api/v1/training/{job_id}/stream")
     client.query["include"] = "logs"  # type: ignore[assignment]

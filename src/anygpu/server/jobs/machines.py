@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from anygpu.backends.contract import Backend, Leftover, SupportsInventory, SupportsLeftovers
 from anygpu.events.offers import Handle
 from anygpu.events.view import AttemptView, JobView
+from anygpu.server.jobs.queue import is_visible
 from anygpu.store.journal import Journal
 from anygpu.store.scope import Scope
 
@@ -75,11 +76,7 @@ async def load_inventory(backends: Mapping[str, Backend], journal: Journal) -> M
 
 def visible_machines(inventory: MachineInventory, scope: Scope) -> tuple[OwnedMachine, ...]:
     """The machines of one project."""
-    return tuple(
-        each
-        for each in inventory.owned
-        if (each.view.organisation, each.view.project) == (scope.organisation, scope.project)
-    )
+    return tuple(machine for machine in inventory.owned if is_visible(machine.view, scope))
 
 
 BackendListing = tuple[Sequence[Handle], Sequence[Leftover]] | str

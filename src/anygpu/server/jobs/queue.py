@@ -9,6 +9,7 @@ from anygpu.control.schedule.queue import PoolJobCache, in_queue_order, is_waiti
 from anygpu.events.view import JobView
 from anygpu.plan.fair_share import FairShareRules, PoolJob
 from anygpu.store.journal import Journal
+from anygpu.store.scope import Scope
 
 MAX_AGE_S = 0.5
 BANDS = ("short", "medium", "long")
@@ -22,6 +23,11 @@ class QueuePosition:
     job: PoolJob
     band: str
     used_slot_s: float  # by its project recently
+
+
+def is_visible(view: JobView, scope: Scope) -> bool:
+    """Whether a job belongs to the project of the scope."""
+    return (view.organisation, view.project) == (scope.organisation, scope.project)
 
 
 class QueueSnapshot:

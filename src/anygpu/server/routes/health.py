@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from anygpu.api.server import AttemptTelemetry, Health, Readiness, RetentionReport, TelemetrySamples
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
+from anygpu.server.jobs.queue import is_visible
 from anygpu.server.process.metrics import prometheus_text
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.tenancy.auth import Role
@@ -46,13 +47,8 @@ async def get_server_metrics(services: ServicesDep, caller: CallerDep) -> Respon
 @router.get("/api/v1/monitoring/gpu", response_description="Newest samples.")
 async def get_gpu_samples(services: ServicesDep, caller: CallerDep) -> TelemetrySamples:
     """Show the newest telemetry of the server's host and of the project's running attempts."""
-    scope = caller.scope
-    running = [
-        view
-        for view in await services.queue.live()
-        if view.live_attempt is not None
-        and (view.organisation, view.project) == (scope.organisation, scope.project)
-    ]
+    live = await services.queue.live()
+    running = [view for view in live if view.live_attempt is not None and is_visible(view, caller.scope)]
     keys = [(view.id, len(view.attempts)) for view in running]
     rows = await services.reports.states(keys) if keys else {}
     attempts = [

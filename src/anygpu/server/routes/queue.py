@@ -7,7 +7,7 @@ from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.view import JobView
 from anygpu.server.encoding import format_time
 from anygpu.server.http.route import api_router
-from anygpu.server.jobs.queue import QueuePosition
+from anygpu.server.jobs.queue import QueuePosition, is_visible
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.spec.sections import Resources
 from anygpu.store.scope import Scope
@@ -18,7 +18,7 @@ router = api_router("/api/v1/queue", tag="queue")
 @router.get("", response_description="The queue now.")
 async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueState:
     """Show the waiting and running jobs of the project. Positions count the jobs of all projects."""
-    live = [view for view in await services.queue.live() if _is_visible(view, caller.scope)]
+    live = [view for view in await services.queue.live() if is_visible(view, caller.scope)]
     positions = await services.queue.positions()
     now_ms = services.clock.wall_ms()
     waiting = [_render_waiting(view, positions[view.id], now_ms) for view in live if view.id in positions]
@@ -27,10 +27,6 @@ async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueState:
         running=[_render_running(view) for view in live if view.id not in positions],
         slots=await _list_slots(services, caller.scope),
     )
-
-
-def _is_visible(view: JobView, scope: Scope) -> bool:
-    return (view.organisation, view.project) == (scope.organisation, scope.project)
 
 
 def _render_waiting(view: JobView, place: QueuePosition, now_ms: int) -> QueuedJob:

@@ -1,4 +1,4 @@
-"""Every error has a status, and no answer shows more than its problem."""
+"""Errors and their HTTP statuses."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_every_status_belongs_to_an_error_that_exists() -> None:
     assert set(STATUS) <= {kind.code for kind in every_error()}
 
 
-def test_a_kind_without_a_line_of_its_own_has_its_parents_status() -> None:
+def test_an_error_without_a_status_has_that_of_its_parent() -> None:
     class Odd(errors.Superseded):
         """Odd. Do something."""
 
@@ -46,7 +46,7 @@ def test_a_kind_without_a_line_of_its_own_has_its_parents_status() -> None:
     assert status_of(Odd()) == 409
 
 
-def test_a_problem_says_what_where_and_what_to_do() -> None:
+def test_a_problem_has_place_message_and_suggestion() -> None:
     error = InvalidSpec([Problem("resources.gpus", 2, "unknown key", "did you mean 'gpu'?")])
     answer = problem_response(error)
     body = json.loads(bytes(answer.body))
@@ -59,7 +59,7 @@ def test_details_of_an_error_are_members_of_its_problem() -> None:
     assert json.loads(bytes(problem_response(ReportGap(expected=5)).body))["expected"] == 5
 
 
-def test_values_json_lacks_do_not_break_the_answer() -> None:
+def test_values_that_json_lacks_do_not_break_the_response() -> None:
     error = InvalidSpec([Problem("config.x", float("nan"), "not a number")])
     assert json.loads(bytes(problem_response(error).body))["problems"][0]["value"] == "NaN"
     assert problem_response(NotFound("no \ud800 here")).status_code == 404

@@ -1,4 +1,4 @@
-"""An id, a unique beginning of one, a name, or `last`."""
+"""Find a job by id, unique prefix, name, or `last`."""
 
 import pytest
 
@@ -18,23 +18,23 @@ async def journal() -> MemoryJournal:
     return journal
 
 
-async def test_a_job_is_found_by_every_name_people_have_for_it(journal: MemoryJournal) -> None:
+async def test_a_job_is_found_by_id_prefix_and_name(journal: MemoryJournal) -> None:
     second = histories.job_id(2)
     for reference in (second, second.replace("-", ""), second.upper(), second[:20], "beta"):
         assert (await resolve_job(journal, LAB, reference)).id == second
 
 
-async def test_the_newest_of_a_name_wins_and_last_is_the_newest_of_all(journal: MemoryJournal) -> None:
+async def test_a_name_finds_its_newest_job_and_last_the_newest_of_all(journal: MemoryJournal) -> None:
     assert (await resolve_job(journal, LAB, "alpha")).id == histories.job_id(3)
     assert (await resolve_job(journal, LAB, "last")).id == histories.job_id(3)
 
 
-async def test_a_beginning_of_several_ids_is_refused(journal: MemoryJournal) -> None:
+async def test_a_prefix_of_several_ids_is_refused(journal: MemoryJournal) -> None:
     with pytest.raises(Conflict, match="several jobs"):
         await resolve_job(journal, LAB, histories.job_id(1)[:8])
 
 
-async def test_a_beginning_too_short_to_look_for_is_said_to_be_one(journal: MemoryJournal) -> None:
+async def test_a_prefix_that_is_too_short_is_named_as_such(journal: MemoryJournal) -> None:
     with pytest.raises(NotFound, match="at least 8 digits"):
         await resolve_job(journal, LAB, histories.job_id(1)[:4])
 
@@ -48,6 +48,6 @@ async def test_another_organisation_finds_nothing(journal: MemoryJournal, refere
             await resolve_job(journal, STRANGER, each)
 
 
-def test_a_beginning_is_written_as_the_id_is() -> None:
+def test_a_prefix_gets_the_dashes_of_an_id() -> None:
     assert uuid_prefix("0123456789abcdef") == "01234567-89ab-cdef"
     assert uuid_prefix("012345678") == "01234567-8"
