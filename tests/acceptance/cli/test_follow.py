@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-ASKED = "detach (d) and let the job run, or cancel (c) it?"
+ASKED = "Detach (d) and let the job run, or cancel it (c)?"
 COUNTING = (
     "import sys, time",
     "for n in range(1, 201):",
@@ -83,7 +83,7 @@ def test_ctrl_c_then_d_detaches_and_the_job_goes_on(long_run: Any) -> None:
     os.write(terminal, b"\x03")
     shown_until(terminal, ASKED)
     os.write(terminal, b"d")
-    shown_until(terminal, "the job goes on")
+    shown_until(terminal, "the job keeps running")
     assert exit_code(pid, terminal) == 130
     assert anygpu.json("show", name)["status"] == "running"
 
@@ -93,7 +93,7 @@ def test_ctrl_c_then_c_cancels_and_waits_for_the_end(long_run: Any) -> None:
     os.write(terminal, b"\x03")
     shown_until(terminal, ASKED)
     os.write(terminal, b"c")
-    shown_until(terminal, "cancelled")
+    shown_until(terminal, "Cancelled")
     assert exit_code(pid, terminal) == 130
     assert anygpu.json("show", name)["status"] == "cancelled"
 
@@ -103,7 +103,7 @@ def test_a_second_ctrl_c_detaches(long_run: Any) -> None:
     os.write(terminal, b"\x03")
     shown_until(terminal, ASKED)
     os.write(terminal, b"\x03")
-    shown_until(terminal, "the job goes on")
+    shown_until(terminal, "the job keeps running")
     assert exit_code(pid, terminal) == 130
     assert anygpu.json("show", name)["status"] == "running"
 

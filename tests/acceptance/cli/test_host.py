@@ -70,7 +70,7 @@ async def test_training_on_a_box_goes_on_while_the_server_is_dead(
     where = f"{box.user}@127.0.0.1:{box.port}"
     await said(alone, "host", "add", where, "--name", "lab", "-i", str(tmp_path / "id"), "--yes")
     alone.write("train.py", "import time", "for n in range(1, 41):", "    print('step', n); time.sleep(0.1)")
-    job = (await said(alone, "run", "--detach", "--on", "lab", "train.py")).split()[-1]
+    job = (await said(alone, "run", "--detach", "--on", "lab", "train.py")).split()[0]
     await until_printed(alone, job, "step 3")
     os.kill(alone.server_pid(), signal.SIGKILL)
     await asyncio.sleep(1)

@@ -18,7 +18,7 @@ def test_a_job_is_found_by_id_beginning_name_and_last(anygpu: Shell) -> None:
     ids = {anygpu.json("show", word)["id"] for word in (made["id"], made["id"][:13], "findme", "last")}
     assert ids == {made["id"]}
     anygpu("show", "nothing-like-it", code=66)
-    assert anygpu("cancel", "findme").stdout == f"already completed {made['id']}\n".encode()
+    assert anygpu("cancel", "findme").stdout == f"Already completed: {made['id']}.\n".encode()
 
 
 def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu: Shell) -> None:
@@ -27,7 +27,7 @@ def test_resuming_what_left_no_checkpoint_says_that_it_begins_again(anygpu: Shel
     anygpu("logs", "-f", made["id"])
     again = anygpu("resume", made["id"])
     assert again.stdout == b"once more\n"
-    assert b"no checkpoint; it starts from the beginning" in again.stderr
+    assert b"saved no checkpoint. The new job starts from the beginning" in again.stderr
 
 
 def test_lists_are_filtered_by_status_tag_name_and_text(anygpu: Shell) -> None:
@@ -202,7 +202,7 @@ def test_a_server_that_does_not_answer_is_told_in_one_line(anygpu: Shell) -> Non
 def test_the_server_in_the_foreground_ends_with_its_command(alone: Shell, number: signal.Signals) -> None:
     with alone.start("up", stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
-        assert running.stdout.readline().startswith(b"anygpu server at http://127.0.0.1:")
+        assert running.stdout.readline().startswith(b"Server running at http://127.0.0.1:")
         assert b"/login/" in running.stdout.readline()
         alone("up", code=73)
         running.send_signal(number)

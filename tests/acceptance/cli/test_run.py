@@ -112,7 +112,7 @@ def test_killing_the_server_loses_nothing_of_a_followed_run(alone: Shell) -> Non
         rest, said = running.communicate(timeout=60)
     assert rest.decode().splitlines() == [f"line {n}" for n in range(1, 30)]
     assert running.returncode == 0
-    assert b"connecting again" in said
+    assert b"reconnecting" in said
 
 
 def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu: Shell) -> None:
@@ -158,7 +158,7 @@ def test_interrupted_without_a_terminal_it_detaches_and_the_job_goes_on(anygpu: 
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert b"detached; the job goes on" in said
+    assert b"Detached; the job keeps running" in said
     assert anygpu("logs", "-f", "left").stdout.endswith(b"line 19\n")
 
 

@@ -26,7 +26,7 @@ class PredictionErrors:
     jobs: int
     median_error: float
     p90_error: float
-    hits: int  # intervals that contained the actual value
+    held: int  # intervals that contained the actual value; the name is part of the API
     median_width: float
 
 
@@ -74,7 +74,7 @@ def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> Predic
         jobs=len(cases),
         median_error=median(sizes),
         p90_error=sizes[min(len(sizes) - 1, -(-len(sizes) * 9 // 10) - 1)],
-        hits=sum(low <= truth <= high for _, low, high, truth in cases),
+        held=sum(low <= truth <= high for _, low, high, truth in cases),
         median_width=median(high / max(low, 1e-9) for _, low, high, _ in cases),
     )
 

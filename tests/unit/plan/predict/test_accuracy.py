@@ -24,7 +24,7 @@ def test_errors_are_shares_of_the_truth_and_intervals_are_counted() -> None:
     assert found.time is not None
     assert found.time.median_error == pytest.approx(0.1)
     assert found.time.p90_error == pytest.approx(1.0)
-    assert (found.time.jobs, found.time.hits) == (3, 2)
+    assert (found.time.jobs, found.time.held) == (3, 2)
     assert found.time.median_width == pytest.approx(1.5625)
 
 
