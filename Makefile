@@ -42,8 +42,9 @@ format: $(VENV)/.installed  ## put the code in order
 	@$(BIN)/ruff format src tests bench scripts
 	@$(BIN)/ruff check --fix src tests bench scripts
 
-simulate: $(VENV)/.installed  ## N simulated histories (make simulate N=10000)
+simulate: $(VENV)/.installed  ## N simulated histories, and a tenth as many on SQL (make simulate N=10000)
 	@$(BIN)/python -m anygpu.testing.simulate --histories $(N)
+	@$(BIN)/python -m anygpu.testing.simulate --histories $$(( $(N) / 10 )) --seed 50000 --journal sql
 
 bench: $(VENV)/.installed $(TRAINERS)/.installed  ## measure against peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench

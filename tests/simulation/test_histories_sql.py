@@ -5,8 +5,8 @@ import pytest
 from anygpu.testing.simulate import HistoriesSummary, play_seeds
 from anygpu.testing.simulation.faults import Fault
 
-HISTORIES = 200
-AT_LEAST = 20  # of each kind
+HISTORIES = 60  # `make simulate` plays 200 in CI
+AT_LEAST = 5  # of each kind
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -4,10 +4,12 @@ A failing seed is printed with the invariants it violated; `--replay SEED` print
 """
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from anygpu.control.schedule.migration import MIGRATION_REASON
@@ -18,6 +20,8 @@ from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.scenario import Scenario, scenario_for_seed
 from anygpu.testing.simulation.virtual_time import Deadlock, VirtualLoop
 from anygpu.testing.simulation.world import SimWorld, Store
+
+CHUNK = 25  # seeds that a worker plays before it reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,14 @@ class HistoriesSummary:
         if history.failed:
             self.failed.append(history)
 
+    def merge(self, other: "HistoriesSummary") -> None:
+        self.histories += other.histories
+        self.steps += other.steps
+        self.faults.update(other.faults)
+        self.preemptions += other.preemptions
+        self.migrations += other.migrations
+        self.failed += other.failed
+
 
 def play_seeds(seeds: Iterable[int], store: Store = "memory") -> HistoriesSummary:
     summary = HistoriesSummary()
@@ -110,13 +122,20 @@ def main(arguments: list[str] | None = None) -> int:
         return _replay(options.replay, options.journal)
     started = time.monotonic()
     summary = HistoriesSummary()
-    for seed in range(options.seed, options.seed + options.histories):
-        history = play(scenario_for_seed(seed), options.journal)
-        summary.add(history)
-        if history.failed:
-            _print(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {seed}")
+    seeds = range(options.seed, options.seed + options.histories)
+    for part in _play_in_parallel(seeds, options.journal, options.workers):
+        summary.merge(part)
+        for history in part.failed:
+            _print(f"{history}\n  replay with: python -m anygpu.testing.simulate --replay {history.seed}")
     _print_summary(summary, time.monotonic() - started)
     return 1 if summary.failed else 0
+
+
+def _play_in_parallel(seeds: range, store: Store, workers: int) -> Iterator[HistoriesSummary]:
+    """Play the seeds in chunks, each in one of `workers` processes."""
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(play_seeds, chunks, [store] * len(chunks))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -124,6 +143,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--histories", type=int, default=1000, help="number of histories (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--journal", choices=("memory", "sql"), default="memory")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: cores)")
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the trace of one seed")
     return parser.parse_args(arguments)
 
