@@ -1,4 +1,4 @@
-"""Progress bars: which one is the run itself, and which step of the run a bar's count is."""
+"""Progress bars: find the bar that counts the steps of the run, and convert its count to a step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ POINTS_PER_PASS = 1000
 
 
 class ProgressBar:
-    """One bar, over all the times it went from its start to its end."""
+    """A progress bar that may run from start to end several times."""
 
     def __init__(self, total: int | None) -> None:
         self.total = total
         self.count = 0
-        self.passes_count = 0  # the counts of the passes before this one
+        self.passes_count = 0  # the sum of the counts of earlier passes
         self.passes = 0
         self.reported_count = -1
 
@@ -36,7 +36,7 @@ class ProgressBar:
         return bool(self.total) and self.count < (self.total or 0)
 
     def should_report(self) -> bool:
-        """Values a bar shows while its count stays the same belong between two steps: they are left out."""
+        """Whether to report the bar's values: its count has changed enough since the last report, or it is full."""
         if self.count == self.total:
             return True
         news = self.count not in (0, self.reported_count)
@@ -47,7 +47,7 @@ class ProgressBar:
 
 
 class ProgressBars:
-    """All the bars of a run. The one that carries metrics is its axis; without one, any bar is."""
+    """All bars of a run. A bar with metrics counts the steps; if there is none, any bar does."""
 
     def __init__(self, position: RunPosition) -> None:
         self._position = position
@@ -86,7 +86,7 @@ class ProgressBars:
                 and bar.passes
                 and position.completed_epochs == position.running_epoch
             ):
-                position.running_epoch += 1  # the outer bar is redrawn late
+                position.running_epoch += 1  # the outer bar is updated late
             position.advance_in_epoch(position.running_epoch, bar.count, bar.total)
         elif bar.passes or self._outer_bar(bar):
             position.set_step(bar.passes_count + bar.count, None, self._run_fraction(bar))
@@ -96,7 +96,7 @@ class ProgressBars:
             position.set_step(bar.count, bar.total, bar.fraction if bar.total else None)
 
     def _outer_bar(self, bar: ProgressBar) -> ProgressBar | None:
-        """The bar drawn first that is still under way: the loop around this one."""
+        """Return the bar of the loop around this one: the first bar that is not finished."""
         for other in self._bars.values():
             if other is bar:
                 return None

@@ -1,6 +1,6 @@
-"""Hugging Face's Trainer: `{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 1.0}`.
+"""Parser for Hugging Face's Trainer: `{'loss': 0.5, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 1.0}`.
 
-Newer versions print the values as strings. The line does not name its step; the bar drawn after it does.
+Newer versions print the values as strings. The line does not contain its step, but the bar after it does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anygpu.agent.parsers.state import RunState
 
 _ITEM = re.compile(r"'([^'\s]{1,100})': ('?)(%s)\2(?=[,}])" % NUMBER)
-# With these the line is the Trainer's; any dictionary can have an 'epoch'.
+# One of these keys shows that the line is the Trainer's; any dictionary can have an 'epoch'.
 _TRAINER_KEYS = ("loss", "eval_loss", "train_loss", "train_runtime", "eval_runtime", "learning_rate")
 
 

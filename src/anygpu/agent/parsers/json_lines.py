@@ -1,4 +1,4 @@
-"""JSON lines: {"type": "progress", "data": {"epoch": 5, "total_epochs": 10, "metrics": {...}}}."""
+"""Parser for JSON lines: {"type": "progress", "data": {"epoch": 5, "total_epochs": 10, "metrics": {...}}}."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _update_position(data: dict[str, Any], state: RunState) -> None:
 
 
 def _number(value: object) -> float | None:
-    """Numbers, and the strings that stand for numbers JSON cannot write."""
+    """Return a number. Strings are accepted, because JSON cannot write NaN and infinity."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Keras: `Epoch 3/10`, then `1563/1563 ━━━━ 10s 6ms/step - accuracy: 0.9 - loss: 0.2 - val_loss: 0.3`."""
+"""Parser for Keras: `Epoch 3/10`, then `1563/1563 ━━━━ 10s 6ms/step - accuracy: 0.9 - loss: 0.2 - val_loss: 0.3`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse_keras(text: str, state: RunState) -> bool:
 
 
 def _is_training(done: int, of: int | None, state: RunState) -> bool:
-    """`evaluate` and `predict` draw the same bar, but no `Epoch` line opens it."""
+    """Whether the bar belongs to `fit`. `evaluate` and `predict` print the same bar, but without an `Epoch` line."""
     ordinal = state.position.running_epoch
     finished = state.memory.get("keras finished")
     return ordinal is not None and (

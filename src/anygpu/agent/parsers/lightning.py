@@ -1,4 +1,4 @@
-"""Lightning beside its tqdm bar: the rich bar, the table of a test, and the line that ends a fit."""
+"""Parser for Lightning: its rich bar, its table of test results, and the end of `fit`. `tqdm` parses its tqdm bar."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _parse_rich_bar(text: str, state: RunState) -> bool | str:
 
 
 def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> None:
-    """The rich bar counts from 0 and shows the last epoch's number, or -2 where there is no last one."""
+    """Update the position. The rich bar counts from 0 and shows the last epoch's number, or -2 if there is no limit."""
     state.position.zero_based = True
     if last.isdigit():
         state.position.set_epoch_count(int(last) + 1)
@@ -50,7 +50,7 @@ def _advance(epoch: int, last: str, done: int, total: int, state: RunState) -> N
 
 
 def _is_continuation(text: str, state: RunState) -> bool:
-    """Values that did not fit beside a rich bar stand under it, indented, on lines of their own."""
+    """Whether the line contains values that did not fit beside a rich bar; they follow it on indented lines."""
     if not (state.memory.get("rich bar") and text.startswith("  ")):
         return False
     rest = text
@@ -81,7 +81,7 @@ def _parse_stop(text: str, state: RunState) -> bool:
 
 
 def _parse_table(text: str, state: RunState) -> bool:
-    """`│ test_loss │ 0.086 │` under a head that says `Test metric` or `Validate metric`."""
+    """Parse `│ test_loss │ 0.086 │` below a header with `Test metric` or `Validate metric`."""
     if "DataLoader" in text and " metric " in text:
         state.memory["metric table"] = True
         return True

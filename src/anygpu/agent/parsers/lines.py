@@ -1,4 +1,4 @@
-"""Bytes, cut anywhere, to the few lines of text worth a closer look."""
+"""Split output into lines, and select the few that a parser may know."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 LINE_LIMIT = 16384
 
-# Every shape we read has one of these in it, in any case. Looking for them in a whole block of output
-# runs at the speed of memory, so output that has nothing for us costs next to nothing.
+# Every line that a parser knows contains one of these, in upper or lower case. Searching a whole block of output for
+# them is very fast, so output without metrics costs almost nothing.
 MARKERS = (
     b"epoch",
     b"loss",
@@ -37,12 +37,10 @@ _ESCAPE = re.compile(
 
 
 class LineSplitter:
-    """Cuts output into lines at every \\r and \\n, and gives those that may hold something to read."""
+    """Splits output at every \\r and \\n, and returns the lines that a parser may know."""
 
     def __init__(self) -> None:
-        self._partial_line = (
-            bytearray()
-        )  # the start of a line whose end has not come, at most LINE_LIMIT of it
+        self._partial_line = bytearray()  # at most LINE_LIMIT bytes of it
         self._after_gap = False
 
     def feed(self, data: bytes) -> list[str]:
@@ -62,12 +60,12 @@ class LineSplitter:
         return _candidate_lines(block)
 
     def complete_bar(self) -> list[str]:
-        """A bar's line ends only when the bar is drawn again; one that is complete may be read before that."""
+        """Return the incomplete line if it is a complete progress bar, whose line ends only with its next update."""
         line = bytes(self._partial_line)
         return _candidate_lines(line + b"\n") if b"%|" in line and line.rstrip().endswith(b"]") else []
 
     def mark_gap(self) -> None:
-        """Bytes are missing here: half a line on either side is no line."""
+        """Bytes are missing here: drop the incomplete lines before and after the gap."""
         self._partial_line.clear()
         self._after_gap = True
 
@@ -102,7 +100,7 @@ def _find_lines(block: bytes, needle: bytes, ends: dict[int, int]) -> None:
 
 
 def _clean_texts(line: bytes) -> list[str]:
-    """The line as text without escapes; where the cursor jumps, another text begins."""
+    """Return the line as text without escape sequences, split where the cursor moves."""
     text = line.decode("utf-8", "replace")
     if "\x1b" in text:
         text = _CURSOR_MOVE.sub("\n", text)

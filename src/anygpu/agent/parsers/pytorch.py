@@ -1,4 +1,4 @@
-"""The lines of PyTorch's own examples and tutorials: MNIST, ImageNet, the quickstart, the classifier."""
+"""Parser for PyTorch's examples and tutorials: MNIST, ImageNet, the quickstart, the classifier."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _CLOCKS = ("Time", "Data")
 
 
 def parse_pytorch(text: str, state: RunState) -> bool:
-    return any(reads(text, state) for reads in (_test_set, _meters, _summary, _quickstart, _classifier))
+    return any(
+        parse(text, state)
+        for parse in (_parse_test_set, _parse_meters, _parse_summary, _parse_quickstart, _parse_classifier)
+    )
 
 
-def _test_set(text: str, state: RunState) -> bool:
+def _parse_test_set(text: str, state: RunState) -> bool:
     line = _TEST_SET.match(text)
     if line:
         right, total = int(line[2]), int(line[3])
@@ -33,8 +36,8 @@ def _test_set(text: str, state: RunState) -> bool:
     return bool(line)
 
 
-def _meters(text: str, state: RunState) -> bool:
-    """`Epoch: [0][  10/5005]	Time 0.5 (0.6)	Loss 6.9e+00 (7.0e+00)	Acc@1   0.00 (  0.10)`."""
+def _parse_meters(text: str, state: RunState) -> bool:
+    """Parse `Epoch: [0][  10/5005]	Time 0.5 (0.6)	Loss 6.9e+00 (7.0e+00)	Acc@1   0.00 (  0.10)`."""
     line = _METERS.match(text)
     if not line:
         return False
@@ -45,8 +48,8 @@ def _meters(text: str, state: RunState) -> bool:
     return True
 
 
-def _summary(text: str, state: RunState) -> bool:
-    """` *   Acc@1 30.1 Acc@5 55.2` after the validation of an epoch."""
+def _parse_summary(text: str, state: RunState) -> bool:
+    """Parse ` *   Acc@1 30.1 Acc@5 55.2` after the validation of an epoch."""
     line = _SUMMARY.match(text)
     if line:
         state.add_points(
@@ -56,8 +59,8 @@ def _summary(text: str, state: RunState) -> bool:
     return bool(line)
 
 
-def _quickstart(text: str, state: RunState) -> bool:
-    """`loss: 2.303494  [   64/60000]` under a line `Epoch 1`."""
+def _parse_quickstart(text: str, state: RunState) -> bool:
+    """Parse `loss: 2.303494  [   64/60000]` below a line `Epoch 1`."""
     line = _QUICKSTART.match(text)
     ordinal = state.position.running_epoch
     if not line or ordinal is None:
@@ -68,8 +71,8 @@ def _quickstart(text: str, state: RunState) -> bool:
     return True
 
 
-def _classifier(text: str, state: RunState) -> bool:
-    """`[1,  2000] loss: 2.201`: the epoch and the batch."""
+def _parse_classifier(text: str, state: RunState) -> bool:
+    """Parse `[1,  2000] loss: 2.201`: epoch and batch."""
     line = _CLASSIFIER.match(text)
     if line:
         state.position.start_epoch(state.position.epoch_number(int(line[1])))

@@ -5,20 +5,22 @@ from __future__ import annotations
 from anygpu.agent.parsers.lines import LineSplitter
 from anygpu.agent.parsers.state import RunState
 
-TYPE_CHECKING = False
-TYPE_CHECKING = False  # importing typing would cost more than this whole package
+TYPE_CHECKING = False  # importing typing takes longer than importing this package
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from anygpu.agent.parsers.state import RunState
-
-    # False: not mine. True: read. Text: read up to this, which something else printed onto the same line.
+    # Returns False if it does not know the line, and True if it has parsed it. If other text was printed onto the same
+    # line, it returns that text.
     Parser = Callable[[str, RunState], "bool | str"]
     Reading = tuple[str, Any]
 
+IDLE_S = 1.0
+
+# All parsers, in the order in which they are tried: module, function, and strings of which a line must contain one. A
+# module is imported at the first line with such a string: most runs need two or three parsers, and compiling the
+# patterns of all takes longer than starting the agent.
 _PARSERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    # module, function, and strings of which a line must contain one
     ("json_lines", "parse_json_line", ('"progress"',)),
     ("huggingface", "parse_huggingface", ("{'",)),
     (
@@ -38,6 +40,7 @@ _loaded: dict[str, Parser] = {}
 
 
 def parsers_for_line(text: str) -> Iterator[Parser]:
+    """Yield the parsers that may know a line. The first that does is used."""
     for module, function, marks in _PARSERS:
         for mark in marks:
             if mark in text:
@@ -53,20 +56,17 @@ def _load(module: str, function: str) -> Parser:
     return parser
 
 
-IDLE_S = 1.0
-
-
 class OutputReader:
-    """Reads one run's merged stdout and stderr, in whatever pieces it comes.
+    """Reads the merged stdout and stderr of one run.
 
-    What is read does not depend on how the bytes were cut. A progress reading is the whole of what is known:
-    a key it leaves out is not known. `feed(b"", now)` gives progress that was held back to keep its rate low, and
-    reads a bar that has stood still for RESTING_S; call it now and then while nothing is printed.
+    The result does not depend on how the bytes are split over calls. A progress reading contains everything that is
+    known; a missing key is unknown. Call `feed(b"", now)` from time to time while nothing is printed: it returns
+    progress that was held back to limit its rate, and reads a progress bar that has not changed for IDLE_S.
     """
 
     def __init__(self) -> None:
         self._lines = LineSplitter()
-        self._run = RunState()
+        self._state = RunState()
         self._moved_at: float | None = None
 
     def feed(self, data: bytes, now: float) -> list[Reading]:
@@ -76,19 +76,19 @@ class OutputReader:
         return self._read(self._idle_lines(now), now)
 
     def skip_bytes(self) -> None:
-        """Bytes were left out here. The line they tore is not read, so that no half number becomes a value."""
+        """Tell the reader that bytes are missing. It skips the incomplete line, so that no half number is read."""
         self._lines.mark_gap()
 
     def close(self, now: float) -> list[Reading]:
-        """What the last, unfinished line and everything held back give. Nothing may be fed afterwards."""
+        """Return the readings of the last, incomplete line and everything held back. Call it last."""
         self._read_lines(self._lines.close(), now)
-        self._run.finish()
-        return self._run.take_readings()
+        self._state.finish()
+        return self._state.take_readings()
 
     def _read(self, lines: list[str], now: float) -> list[Reading]:
         self._read_lines(lines, now)
-        self._run.emit_progress()
-        return self._run.take_readings()
+        self._state.emit_progress()
+        return self._state.take_readings()
 
     def _idle_lines(self, now: float) -> list[str]:
         if self._moved_at is None or now - self._moved_at < IDLE_S:
@@ -97,20 +97,20 @@ class OutputReader:
         return self._lines.complete_bar()
 
     def _read_lines(self, lines: list[str], now: float) -> None:
-        self._run.now = now
+        self._state.now = now
         for line in lines:
             rest: bool | str = line
             while isinstance(rest, str):
                 rest = self._read_line(rest)
 
     def _read_line(self, line: str) -> bool | str:
-        for family in parsers_for_line(line):
+        for parse in parsers_for_line(line):
             try:
-                read = family(line, self._run)
+                result = parse(line, self._state)
             except Exception:
-                # A line no one foresaw must cost its own reading, never the job's output.
+                # An unexpected line must not stop the reading of the output.
                 continue
-            if read:
-                self._run.emit_progress()
-                return read
+            if result:
+                self._state.emit_progress()
+                return result
         return False

@@ -11,7 +11,7 @@ MAX_COUNT = 10**15
 
 
 class RunPosition:
-    """Epochs are counted from 1 whatever the script counts from; `step` is the axis its points lie on."""
+    """The epoch and step a run has reached. Epochs count from 1, whatever the script counts from."""
 
     def __init__(self) -> None:
         self.epoch_count: int | None = None
@@ -21,20 +21,18 @@ class RunPosition:
         self.step: int | None = None
         self.step_count: int | None = None
         self.message: str | None = None
-        self.run_fraction: float | None = (
-            None  # the fraction of the whole run, where the output says it outright
-        )
+        self.run_fraction: float | None = None  # the fraction of the whole run, if the output contains it
         self._unrolled = (0, 0)
-        self._epoch_fraction = 0.0  # of the epoch after the completed ones
+        self._epoch_fraction = 0.0  # of the running epoch
 
     def epoch_number(self, printed: int) -> int:
-        """The epoch's number from 1. One printed 0 shows that the script counts from 0."""
+        """Return the epoch's number from 1. A printed 0 shows that the script counts from 0."""
         if printed == 0:
             self.zero_based = True
         return min(printed, MAX_COUNT) + (1 if self.zero_based else 0)
 
     def set_epoch_count(self, total: int | None, ordinal: int = 0) -> None:
-        """Scripts that count from 0 may print the last number as the total: `Epoch 24/24` is the 25th."""
+        """Set the number of epochs. A script that counts from 0 may print `Epoch 24/24` for the 25th."""
         if total:
             self.epoch_count = max(min(total, MAX_COUNT), ordinal if self.zero_based else 0)
 
@@ -57,7 +55,7 @@ class RunPosition:
         )
 
     def advance_in_epoch(self, ordinal: int, done: int, of: int | None) -> int:
-        """The running epoch has done so many of its batches; gives the step that makes in the whole run."""
+        """Set how many batches of the epoch are done, and return the step in the whole run."""
         self.running_epoch, self.completed_epochs, self._epoch_fraction, self.run_fraction = (
             ordinal,
             max(0, ordinal - 1),
@@ -71,7 +69,7 @@ class RunPosition:
         return self._batch_step(ordinal, done, of)
 
     def set_epoch_fraction(self, part: float) -> None:
-        """Epochs are counted by something else; this much of the next one is done."""
+        """Set the fraction of the running epoch, when another line counts the epochs."""
         self._epoch_fraction, self.run_fraction = (part, None) if part < 1 else (0.0, None)
 
     def set_step(self, step: int, steps: int | None = None, whole: float | None = None) -> int:
@@ -79,18 +77,18 @@ class RunPosition:
         return self.step
 
     def unroll_step(self, printed: int) -> int:
-        """The step of a count that may start again with each epoch: the passes are laid end to end."""
+        """Return the step for a count that may start again in each epoch."""
         last, passed = self._unrolled
         passed += last if printed < last else 0
         self._unrolled = (printed, passed)
         return passed + printed
 
     def current_step(self) -> int | None:
-        """The step for a point whose line names none."""
+        """Return the step for a point whose line names none."""
         return self.step if self.step is not None else self.completed_epochs
 
     def step_for_epoch(self, ordinal: int) -> int:
-        """The step for an epoch's own points: batches where they are counted, else the epoch."""
+        """Return the step for the values of an epoch: the batches if they are counted, else the epoch."""
         return self.step if self.step is not None else ordinal
 
     def as_progress(self) -> dict[str, object]:
@@ -130,7 +128,7 @@ MIN_GAP_S = 0.25
 
 
 class ProgressThrottle:
-    """Gives the latest known progress when it changed, at most every MIN_GAP_S, and the last one always."""
+    """Limits progress to one reading per MIN_GAP_S. The last one is never dropped."""
 
     def __init__(self) -> None:
         self._emitted: dict[str, object] = {}
@@ -147,7 +145,7 @@ class ProgressThrottle:
 
     def _may_emit(self, now: float) -> bool:
         told_at = self._emitted_at
-        # A clock set back must not silence us until it has caught up.
+        # If the clock was set back, continue at once.
         return told_at is None or now < told_at or now - told_at >= MIN_GAP_S
 
 
@@ -156,12 +154,12 @@ MAX_NAME_LENGTH = 100
 
 
 class RunState:
-    """Where the run is, which points were told, and what waits to be told."""
+    """The position of the run, and the readings that were not returned yet."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.position = RunPosition()
-        self.memory: dict[str, Any] = {}  # a family's own, under its own name
+        self.memory: dict[str, Any] = {}  # values that a parser keeps between lines
         self._progress = ProgressThrottle()
         self._last_points: dict[str, tuple[int, float]] = {}
         self._counts: dict[str, int] = {}
@@ -175,7 +173,7 @@ class RunState:
         changed_only: bool = False,
         at: float | None = None,
     ) -> bool:
-        """Tells the points that are news. `changed_only` is for displays, which repeat themselves."""
+        """Add points that are new. `changed_only` is for progress bars, which repeat their values."""
         when = self.now if at is None else at
         points = []
         for name, value in pairs:
@@ -189,7 +187,7 @@ class RunState:
         return bool(points)
 
     def hold_points(self, tell: Callable[[int | None], object]) -> None:
-        """Keeps points back until the next line shows their step."""
+        """Hold points back until a later line shows their step."""
         self.release_points(None)
         self._held = tell
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from anygpu.agent.parsers.state import RunState
 
 _ROUND = re.compile(r"(?:\[\d\d:\d\d:\d\d\]\s{1,4})?\[(\d{1,12})\]\t(.*)")
-# In cross-validation a deviation follows the mean; the mean is the point.
+# In cross-validation the mean is followed by its deviation, which is ignored.
 _SCORE = re.compile(r"([^\t:]{1,120}):\s?(%s)(?:\s?\+\s?%s)?$" % (NUMBER, NUMBER))
 
 
@@ -28,7 +28,7 @@ def parse_boosting(text: str, state: RunState) -> bool:
 
 
 def _metric_name(printed: str) -> str:
-    """`valid_0's l2` becomes `valid_0-l2`, joined as XGBoost joins its names."""
+    """Convert LightGBM's `valid_0's l2` to `valid_0-l2`, the form of XGBoost."""
     return "-".join(part.strip().replace(" ", "_") for part in printed.split("'s ", 1))
 
 
@@ -51,7 +51,7 @@ def _parse_kmeans(text: str, state: RunState) -> bool:
 
 
 def _parse_sgd(text: str, state: RunState) -> bool:
-    """`-- Epoch 3` stands before; this line closes that epoch."""
+    """Parse the line that ends an epoch, after `-- Epoch 3`."""
     line = _SGD.match(text)
     if not line or state.position.running_epoch is None:
         return False

@@ -1,4 +1,4 @@
-"""tqdm's bars, Lightning's among them: `Epoch 3: 50%|████ | 8/16 [00:01<00:01, 9.2it/s, loss=0.2]`."""
+"""Parser for tqdm bars, also Lightning's: `Epoch 3: 50%|████ | 8/16 [00:01<00:01, 9.2it/s, loss=0.2]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_TOTAL = re.compile(r"(?:^|: )(\d{1,15})it \[([\d:]{1,12}), {1,2}([^,\]]{1,32
 _ITEM = re.compile(r"\s{0,4}([A-Za-z_][\w@./() -]{0,79})=\s{0,4}(%s)%%?\s{0,8}$" % NUMBER)
 _EPOCH = re.compile(r"\bepoch\W{0,3}(\d{1,9})(?:\s?(?:/|of)\s?(\d{1,9}))?", re.IGNORECASE)
 _EPOCHS = re.compile(r"\bepochs?\b", re.IGNORECASE)
-# Work around the training, by the words people and libraries give its bars.
+# Labels of bars that are not training, such as downloads.
 _PREPARATION = re.compile(
     r"\b(?:(?:down|up)load|extract|unzip|unpack|fetch|load|cach|tokeniz|map\b|filter|scan|generating|resolv|prepar|"
     r"preprocess|convert|copy|copi|reading|writing|saving|import|verify|hash|decod|encod|install|index|flatten|"
@@ -46,7 +46,7 @@ def _parse_bar(text: str, state: RunState) -> bool | str:
     label = head.rstrip("0123456789. ").strip(" :\t")
     postfix, closed, rest = after[counts.end() :].partition("]")
     if _is_training(label, counts[7]):
-        values = _values(postfix) if closed else []  # a narrow terminal cuts the line, and a number in it
+        values = _values(postfix) if closed else []  # a narrow terminal may cut a number
         _update(label, _count(counts[1], counts[2]), _count(counts[3], counts[4]), values, state)
     return rest.strip() or True
 
@@ -109,7 +109,7 @@ def _update_steps(label: str, count: int, total: int | None, postfix: Values, st
 
 
 def _add_evaluation(split: str, done: bool, postfix: Values, state: RunState) -> None:
-    """A bar over validation data says nothing of the training's progress; where it ends, its values count."""
+    """Add the last values of a bar over validation data. It does not count as progress of the training."""
     if done:
         named = [(name if _EVALUATION.search(name) else f"{split}_{name}", value) for name, value in postfix]
         state.add_points(

@@ -1,4 +1,4 @@
-"""Ultralytics: a row of losses for each epoch, an `all` row for each validation, under heads that name them."""
+"""Parser for Ultralytics: a row of losses per epoch and an `all` row per validation, below headers that name them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _losses(head: list[str], values: list[str]) -> list[tuple[str, float]]:
 def _parse_scores(text: str, state: RunState) -> bool:
     head, marker, tail = text.partition(" Instances ")
     if marker and head.split() == ["Class", "Images"]:
-        if "…" not in tail:  # a narrow terminal cuts the head
+        if "…" not in tail:  # a narrow terminal cuts the header
             state.memory["ultralytics scores"] = _score_names(tail.partition(":")[0])
         return True
     if head.split()[:2] == ["classes", "top1_acc"]:
@@ -65,7 +65,7 @@ def _parse_scores(text: str, state: RunState) -> bool:
 
 
 def _score_names(columns: str) -> list[tuple[str, str]]:
-    """`Box(P R mAP50 mAP50-95) Mask(P ...)`: each name with the kind of thing it scores."""
+    """Parse `Box(P R mAP50 mAP50-95) Mask(P ...)` into pairs of name and kind."""
     names, kind = [], "(B)"
     for word in columns.replace("(", "( ").replace(")", " ").split():
         if word.endswith("("):
@@ -77,7 +77,7 @@ def _score_names(columns: str) -> list[tuple[str, str]]:
 
 def _add_scores(values: list[str], state: RunState) -> None:
     names = state.memory.get("ultralytics scores", _DETECTION)
-    values = values[-len(names) :]  # how many images and instances there were stands first
+    values = values[-len(names) :]  # the first values are the numbers of images and instances
     under = "best" if state.memory.get("ultralytics best") else "metrics"
     if len(values) == len(names):
         found = [
@@ -87,7 +87,7 @@ def _add_scores(values: list[str], state: RunState) -> None:
 
 
 def _parse_end(text: str, state: RunState) -> bool:
-    """After the last epoch the best weights are validated once more: those scores have names of their own."""
+    """Note the end of training. The best weights are then validated once more, under names of their own."""
     ended = _COMPLETED.match(text)
     if ended:
         state.memory["ultralytics best"] = True

@@ -89,7 +89,7 @@ class Pair:
 
     @property
     def is_surely_metric(self) -> bool:
-        """`val_loss` is one wherever it stands; `loss_weight` and `score_threshold` are settings."""
+        """Whether the name is always a metric: `val_loss` is, but `loss_weight` is a setting."""
         words = [word for word in _LETTERS.findall(self.name.lower()) if len(word) > 1] or [""]
         return not self.is_whole_number and any(
             word in _METRIC_WORDS for word in (words[-1], self.name.lower().rpartition("_")[2])
@@ -97,15 +97,15 @@ class Pair:
 
 
 def pairs(text: str) -> list[Pair]:
-    """`name=value` and `name: value` pairs, without those that are times, sizes and counters.
+    """Return `name=value` and `name: value` pairs, without times, sizes and counters.
 
-    In `train loss: 0.2 acc: 0.9 | val loss: 0.3 acc: 0.8` the second name of each half belongs to its half.
+    In `train loss: 0.2 acc: 0.9 | val loss: 0.3 acc: 0.8` each `acc` belongs to the split before it.
     """
     return list(_inherit_split(_find_pairs(text)))
 
 
 def spaced_pairs(text: str) -> list[Pair]:
-    """`loss 2.4` counts as a pair too where the name is a well-known one: `iter 10: loss 2.4, time 30ms`."""
+    """Return pairs like `loss 2.4` with a well-known name, as in `iter 10: loss 2.4, time 30ms`."""
     return list(_inherit_split(_find_spaced_pairs(text)))
 
 
@@ -129,7 +129,7 @@ def is_noise(name: str) -> bool:
 
 
 def normalize_name(name: str) -> str:
-    """One spelling for `Loss`, `Train Loss` and `LR`; a name with capitals inside (`mAP50`) stays."""
+    """Convert names like `Loss`, `Train Loss` and `LR` to lower case; keep mixed case such as `mAP50`."""
     name = "_".join(name.split())
     plain = all(word.islower() or word.isupper() or word.istitle() for word in re.findall(r"[A-Za-z]+", name))
     return name.lower() if plain else name
