@@ -1,10 +1,13 @@
-"""The agent as one file: `build_pyz` makes anygpu-agent.pyz, the same bytes from the same sources."""
+"""Build the agent as one file, anygpu-agent.pyz. The same sources give the same bytes."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import zipfile
+
+from anygpu.agent.files import write_atomic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +17,8 @@ SHEBANG = b"#!/usr/bin/env python3\n"
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Importing from a zip compiles every module at every start. Unpacked once into the user's cache, under a name that is
-# the hash of its contents, it starts as fast as an installed program; where that fails it runs from the zip.
+# Python compiles every module at each import from a zip file. The launcher therefore unpacks the archive once into the
+# user's cache, in a directory named after the hash of its contents. Where that fails, the agent runs from the zip file.
 LAUNCHER = """\
 import os
 import sys
@@ -23,33 +26,33 @@ import sys
 KEY = "{key}"
 
 
-def unpacked():
+def unpacked_directory():
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    place = os.path.join(base, "anygpu", "agent", KEY)
-    if not os.path.isdir(place):
-        unpack(place)
-    about = os.stat(place)
-    if about.st_uid != os.getuid() or about.st_mode & 0o022:
-        raise OSError(place + " could have been written by someone else")
-    return place
+    directory = os.path.join(base, "anygpu", "agent", KEY)
+    if not os.path.isdir(directory):
+        unpack(directory)
+    status = os.stat(directory)
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise OSError("another user may have written to " + directory)
+    return directory
 
 
-def unpack(place):
+def unpack(directory):
     import zipfile
 
-    draft = place + "." + str(os.getpid())
+    draft = directory + "." + str(os.getpid())
     os.makedirs(draft, mode=0o700)
     with zipfile.ZipFile(sys.path[0]) as archive:
         archive.extractall(draft, [name for name in archive.namelist() if name.startswith("anygpu/")])
     try:
-        os.rename(draft, place)
+        os.rename(draft, directory)
     except OSError:
-        if not os.path.isdir(place):
+        if not os.path.isdir(directory):
             raise
 
 
 try:
-    sys.path.insert(0, unpacked())
+    sys.path.insert(0, unpacked_directory())
 except OSError:
     pass
 
@@ -60,25 +63,22 @@ sys.exit(main(sys.argv[1:]))
 
 
 def build_pyz(target: str | os.PathLike[str]) -> str:
-    """Write the archive to `target`, whole or not at all, and answer with its sha256."""
+    """Write the archive to `target` and return its SHA-256."""
     members = dict(_source_files())
     key = hashlib.sha256(repr(sorted(members.items())).encode()).hexdigest()[:32]
-    draft = f"{os.fspath(target)}.{os.getpid()}.tmp"
-    with open(draft, "wb") as file:
-        file.write(SHEBANG)
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in [("__main__.py", LAUNCHER.format(key=key).encode()), *sorted(members.items())]:
-                archive.writestr(_zip_entry(name), data)
-    os.chmod(draft, 0o755)
-    os.replace(draft, target)
-    with open(target, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    buffer = io.BytesIO()
+    buffer.write(SHEBANG)
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in [("__main__.py", LAUNCHER.format(key=key).encode()), *sorted(members.items())]:
+            archive.writestr(_zip_entry(name), data)
+    write_atomic(os.fspath(target), buffer.getvalue(), mode=0o755)
+    return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
 def source_command(python: str) -> list[str]:
-    """How a backend on this machine starts the agent without a .pyz.
+    """Return the command that starts the agent from the installed package, without a .pyz file.
 
-    Nothing is imported but what it needs.
+    `-I -S` keep everything that the agent does not need off the import path.
     """
     return [python, "-I", "-S", os.path.join(PACKAGE, "agent", "__main__.py")]
 
@@ -86,8 +86,9 @@ def source_command(python: str) -> list[str]:
 def _source_files() -> Iterator[tuple[str, bytes]]:
     for name in ("__init__.py", "job.py"):
         yield _read_source(name)
-    for room in ("agent", "trainers"):  # the second is not the agent's: any machine can run a trainer's job
-        for folder, _, names in os.walk(os.path.join(PACKAGE, room)):
+    # The trainers are no part of the agent, but with them every machine can run a trainer's job.
+    for package in ("agent", "trainers"):
+        for folder, _, names in os.walk(os.path.join(PACKAGE, package)):
             for name in names:
                 if name.endswith(".py") and name != "build.py":
                     yield _read_source(os.path.relpath(os.path.join(folder, name), PACKAGE))

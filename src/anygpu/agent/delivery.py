@@ -1,12 +1,10 @@
-"""The end of an attempt, told to the server.
-
-By the agent that ran it, or by one that finds what a dead one left.
-"""
+"""Report the end of an attempt to the server, also for an agent that died."""
 
 from __future__ import annotations
 
 import time
 
+from anygpu.agent import exit_codes
 from anygpu.agent.assignment import Assignment
 from anygpu.agent.link.client import RequestRefused, ServerClient, retry_until
 from anygpu.agent.link.orders import AttemptLease, ServerOrders, boot_clock
@@ -20,32 +18,30 @@ if TYPE_CHECKING:
     from anygpu.agent.attempt_dir import AttemptDir
     from anygpu.agent.link.client import ServerAddress
 
-EXIT_DELIVERED, EXIT_UNDELIVERED, EXIT_REJECTED = 0, 1, 77
-
 
 def deliver_for_dead_agent(attempt_dir: AttemptDir, address: ServerAddress) -> int:
-    """Send what lies in the spool, then say that its agent was lost. Never starts the user's process."""
+    """Send the spool of an agent that died, and report it as lost. Never starts the user's process."""
     response = attempt_dir.read_json("work.json")
     if response is None:
-        return EXIT_DELIVERED  # it was never claimed, so there is nothing to tell
+        return exit_codes.DELIVERED  # never claimed, or already delivered
     assignment = Assignment(response)
     kill_leftovers(attempt_dir, assignment)
     spool = Spool(attempt_dir.spool_dir, assignment.job.spool_limit_bytes)
     deadline = time.monotonic() + assignment.deliver_s
     orders = ServerOrders(wake=lambda: None)
     lease = AttemptLease(boot_clock(), assignment.deliver_s)
-    sender = ReportSender(
-        ServerClient(address, assignment.token), spool, lease, orders, assignment.heartbeat_s
-    )
+    server = ServerClient(address, assignment.token)
+    sender = ReportSender(server, spool, lease, orders, assignment.heartbeat_s)
     sender.start()
     if not sender.deliver_all(deadline):
-        return EXIT_UNDELIVERED if orders.rejection is None else EXIT_REJECTED
-    message = "the agent on the machine ended without a word; this is what it had written down"
+        return exit_codes.UNDELIVERED if orders.rejection is None else exit_codes.REJECTED
+    message = "the agent on the machine died; the reports it had stored were delivered"
     end = end_message("agent_lost", spool, message=message)
     return send_end(ServerClient(address, assignment.token), end, deadline, attempt_dir)
 
 
 def kill_leftovers(attempt_dir: AttemptDir, assignment: Assignment) -> None:
+    """Kill what still runs of the job that the dead agent had started."""
     started = attempt_dir.read_json("process.json")
     if started is None:
         return
@@ -56,8 +52,8 @@ def kill_leftovers(attempt_dir: AttemptDir, assignment: Assignment) -> None:
 
     run_kill_command(started.get("ends_with") or [])
     pid = started["pid"]
-    same = pid is not None and process_identity(pid)["start_ticks"] == started["start_ticks"]
-    processes.kill_tree(pid if same else None, assignment.name)
+    is_same_process = pid is not None and process_identity(pid)["start_ticks"] == started["start_ticks"]
+    processes.kill_tree(pid if is_same_process else None, assignment.name)
 
 
 def end_message(
@@ -76,12 +72,12 @@ def end_message(
 
 
 def send_end(server: ServerClient, end: dict[str, Any], deadline: float, attempt_dir: AttemptDir) -> int:
-    """Once it is told nothing here is needed any more, secrets and token least of all."""
+    """Report the end, then remove the files that are no longer needed, among them the token and the secrets."""
     try:
         retry_until(lambda: server.call("POST", "/agent/v1/end", end), deadline, server.address.wait)
     except RequestRefused as refusal:
         if refusal.is_rejection:
-            return EXIT_REJECTED
+            return exit_codes.REJECTED
         raise
     attempt_dir.remove("work.json", "spool", "snapshots", "dataset")
-    return EXIT_DELIVERED
+    return exit_codes.DELIVERED

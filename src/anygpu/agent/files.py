@@ -13,6 +13,21 @@ BLOCK_BYTES = 2**20
 SMALL_BYTES = 2**20
 
 
+def write_atomic(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace the file at `path`. Readers see the old content or the new, never a part of it."""
+    draft = f"{path}.{os.getpid()}.tmp"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with open(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
+    os.replace(draft, path)
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Replace a JSON file. Only the owner can read it: it may hold tokens and secrets."""
+    write_atomic(path, json.dumps(value).encode())
+
+
 def file_sha256(path: str) -> str:
     sha = new_sha256(os.path.getsize(path))
     with open(path, "rb") as file:
@@ -22,7 +37,10 @@ def file_sha256(path: str) -> str:
 
 
 def new_sha256(size: int = BLOCK_BYTES * 2) -> Any:
-    """OpenSSL's is four times as fast and costs 3 ms to load, which a small archive at the start should not pay."""
+    """Return a hash object that suits `size` bytes of input.
+
+    OpenSSL's is four times as fast, but loading it takes 3 ms, which does not pay for a small file at the start.
+    """
     if size <= SMALL_BYTES:
         try:
             from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
@@ -39,12 +57,3 @@ def new_sha256(size: int = BLOCK_BYTES * 2) -> Any:
     import hashlib
 
     return hashlib.sha256()
-
-
-def write_json_atomic(path: str, value: dict[str, Any]) -> None:
-    """Whole or not at all, and readable by nobody else: tokens and secrets pass through here."""
-    draft = f"{path}.{os.getpid()}.tmp"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(value, file)
-    os.replace(draft, path)

@@ -1,8 +1,4 @@
-"""The agent's story: hold the directory, claim the attempt, run it, deliver all of it, leave.
-
-Leaves with 0 when the server has been told the end, 1 when it could not be told (the spool stays for `--deliver`),
-2 when called wrongly, 75 when another agent has this attempt, 77 when the server does not know us.
-"""
+"""The agent's entry point: lock the directory, claim the attempt, run it, deliver its reports, exit."""
 
 from __future__ import annotations
 
@@ -10,23 +6,26 @@ import os
 import sys
 import time
 
+from anygpu.agent import exit_codes
 from anygpu.agent.assignment import Assignment
 from anygpu.agent.attempt_dir import AttemptDir, process_identity
-from anygpu.agent.link.client import RequestRefused, ServerAddress, ServerClient, retry_until
+from anygpu.agent.link.client import RequestRefused, ServerAddress, ServerClient, TunnelAddress, retry_until
 from anygpu.agent.link.http11 import Unreachable
 from anygpu.agent.link.orders import boot_clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    Ticket = dict[str, Any]
+
 PROTOCOL = 1
-EXIT_DELIVERED, EXIT_UNDELIVERED, EXIT_USAGE, EXIT_DUPLICATE, EXIT_REJECTED = 0, 1, 2, 75, 77
 CLAIM_FOR_S = 900.0
 
 
 def main(argv: list[str]) -> int:
-    # Threads hand over quickly: the first line of output must not wait for an import to finish.
+    # Switch threads quickly: the first line of output must not wait until an import has finished.
     sys.setswitchinterval(0.0005)
     if len(argv) == 2 and argv[0] == "--deliver":
         return _with_lock(AttemptDir(argv[1]), deliver)
@@ -39,19 +38,19 @@ def main(argv: list[str]) -> int:
     if argv == ["--spare"]:
         return _run_prewarmed()
     _print_error("usage: anygpu-agent <directory> | anygpu-agent --deliver <directory>")
-    return EXIT_USAGE
+    return exit_codes.USAGE
 
 
 def _run_prewarmed() -> int:
     from anygpu.agent.host.prewarmed import wait_for_attempt
 
     directory = wait_for_attempt()
-    return EXIT_DELIVERED if directory is None else _with_lock(AttemptDir(directory), run)
+    return exit_codes.DELIVERED if directory is None else _with_lock(AttemptDir(directory), run)
 
 
-def run(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> int:
+def run(attempt_dir: AttemptDir, ticket: Ticket) -> int:
     if attempt_dir.read_json("process.json") is not None:
-        # An agent was here before us and started the job: a second start would run it twice.
+        # An earlier agent has started the job. Starting it again would run it twice.
         return deliver(attempt_dir, ticket)
     attempt_dir.write_json("agent.json", process_identity(os.getpid()))
     address = server_address(attempt_dir, ticket)
@@ -59,32 +58,36 @@ def run(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> int:
 
     from anygpu.agent.attempt import AttemptRunner
 
-    notices = str(ticket.get("notices") or "")
-    return AttemptRunner(
-        attempt_dir, address, assignment, sent_at, notices, lambda: claim(attempt_dir, ticket, address)[1]
-    ).run()
+    notice_source = str(ticket.get("notices") or "")
+    runner = AttemptRunner(
+        attempt_dir,
+        address,
+        assignment,
+        sent_at,
+        notice_source,
+        lambda: claim(attempt_dir, ticket, address)[1],
+    )
+    return runner.run()
 
 
-def deliver(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> int:
+def deliver(attempt_dir: AttemptDir, ticket: Ticket) -> int:
     from anygpu.agent.delivery import deliver_for_dead_agent
 
     return deliver_for_dead_agent(attempt_dir, server_address(attempt_dir, ticket))
 
 
-def server_address(attempt_dir: AttemptDir, ticket: dict[str, Any]) -> ServerAddress:
-    """Where the server is: the ticket knows, or it names a file beside it that does."""
-    if not ticket.get("rendezvous"):
-        return ServerAddress(ticket["url"])
-
-    from anygpu.agent.link.client import TunnelAddress
-
-    return TunnelAddress(attempt_dir.join(ticket["rendezvous"]))
+def server_address(attempt_dir: AttemptDir, ticket: Ticket) -> ServerAddress:
+    """Return where the server is: a fixed URL, or a file that contains the URL of the current tunnel."""
+    if ticket.get("rendezvous"):
+        return TunnelAddress(attempt_dir.join(ticket["rendezvous"]))
+    return ServerAddress(ticket["url"])
 
 
-def claim(
-    attempt_dir: AttemptDir, ticket: dict[str, Any], address: ServerAddress
-) -> tuple[float, Assignment]:
-    """Ours, or an error that says whose. Asking again with the same claimant is asking once."""
+def claim(attempt_dir: AttemptDir, ticket: Ticket, address: ServerAddress) -> tuple[float, Assignment]:
+    """Claim the attempt; return when the request was sent, and the assignment.
+
+    A repeated claim by the same claimant gets the same answer. If another agent has the attempt, the server refuses.
+    """
     server = ServerClient(address)
     request = {
         "protocol": PROTOCOL,
@@ -93,17 +96,18 @@ def claim(
         "host": describe_host(),
         "agent_version": sys.modules["anygpu"].__version__,
     }
-    sent = [0.0]
+    sent_at = 0.0
 
-    def ask() -> dict[str, Any]:
-        sent[0] = boot_clock()
+    def send() -> dict[str, Any]:
+        nonlocal sent_at
+        sent_at = boot_clock()
         return server.call("POST", "/agent/v1/claim", request)
 
-    until = time.monotonic() + float(ticket.get("claim_for_s", CLAIM_FOR_S))
-    response = retry_until(ask, until, address.wait)
+    deadline = time.monotonic() + float(ticket.get("claim_for_s", CLAIM_FOR_S))
+    response = retry_until(send, deadline, address.wait)
     server.close()
     attempt_dir.write_json("work.json", response)
-    return sent[0], Assignment(response)
+    return sent_at, Assignment(response)
 
 
 def describe_host() -> dict[str, Any]:
@@ -119,23 +123,23 @@ def describe_host() -> dict[str, Any]:
     }
 
 
-def _with_lock(attempt_dir: AttemptDir, act: Any) -> int:
+def _with_lock(attempt_dir: AttemptDir, act: Callable[[AttemptDir, Ticket], int]) -> int:
     if not attempt_dir.lock():
-        return EXIT_DUPLICATE
+        return exit_codes.DUPLICATE
     ticket = attempt_dir.read_json("ticket.json")
     if ticket is None:
         _print_error(
-            f"{attempt_dir.path} has no ticket.json; a backend puts it there before it starts the agent"
+            f"{attempt_dir.path} has no ticket.json. The backend must write it before it starts the agent."
         )
-        return EXIT_USAGE
+        return exit_codes.USAGE
     try:
-        return int(act(attempt_dir, ticket))
+        return act(attempt_dir, ticket)
     except Unreachable as error:
-        _print_error(f"gave up: {error}")
-        return EXIT_UNDELIVERED
+        _print_error(f"the server could not be reached: {error}")
+        return exit_codes.UNDELIVERED
     except RequestRefused as error:
-        _print_error(f"refused: {error}")
-        return EXIT_DUPLICATE if error.code == "claimed" else EXIT_REJECTED
+        _print_error(f"the server refused the request: {error}")
+        return exit_codes.DUPLICATE if error.code == "claimed" else exit_codes.REJECTED
 
 
 def _print_error(text: str) -> None:

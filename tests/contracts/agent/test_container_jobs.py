@@ -90,7 +90,7 @@ def test_an_image_that_cannot_be_pulled_is_told_in_the_runtimes_words(play: Play
     assert agent.run(**with_docker(tmp_path)) == 0
     assert agent.server.end is not None
     assert agent.server.end["message"] == (
-        "image: no/such could not be pulled (code 1); it said:\nError: manifest for no/such not found"
+        "image: no/such could not be pulled (code 1); its output ends with:\nError: manifest for no/such not found"
     )
 
 
@@ -101,6 +101,6 @@ def test_a_machine_without_a_runtime_says_so_and_what_to_do(play: Play, tmp_path
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
     assert agent.server.end["message"].startswith(
-        "image: the job wants some/image, and this machine can run no containers "
-        "(docker is not installed; podman is not installed);"
+        "image: this machine cannot run some/image because it has no container runtime "
+        "(docker is not installed; podman is not installed)."
     )

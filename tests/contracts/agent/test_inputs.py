@@ -90,7 +90,7 @@ def test_a_damaged_piece_of_a_dataset_is_never_used(away: Play, tmp_path: Path) 
     agent.server.files[second] = b"x" * 1000
     assert agent.run(HOME=str(tmp_path)) == 0
     assert agent.server.end is not None
-    assert "part 2 of 4 of the dataset arrived damaged" in agent.server.end["message"]
+    assert "part 2 of 4 of the dataset is damaged" in agent.server.end["message"]
 
 
 def test_an_address_that_has_expired_is_asked_for_anew(away: Play, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_path_that_only_the_submitter_has_is_a_clear_failure(away: Play, tmp_p
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
     assert (
-        "the dataset is a path, /home/me/digits, which this machine does not have"
+        "the dataset /home/me/digits does not exist on this machine"
         in agent.server.end["message"]
     )
 

@@ -69,7 +69,7 @@ def test_a_notice_lets_the_script_save_and_its_checkpoint_is_published(
     ]
     assert agent.server.end is not None
     assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
-    assert agent.server.end["message"].startswith("preempt: the machine is taken back in ")
+    assert agent.server.end["message"].startswith("preempt: the provider takes the machine away in ")
     assert evidence in agent.server.end["message"]
     assert evidence.encode() in agent.server.log
 

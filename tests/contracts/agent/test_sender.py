@@ -202,6 +202,6 @@ def test_a_report_that_is_refused_for_good_does_not_hold_up_those_that_follow(pl
 
     agent.server._reports = reports  # type: ignore[method-assign]
     assert agent.run() == 0
-    assert bytes(agent.server.log) == b"[anygpu] a report was refused: 422 invalid_report\nafter\n"
+    assert bytes(agent.server.log) == b"[anygpu] the server refused a report: 422 invalid_report\nafter\n"
     assert agent.server.end is not None
     assert (agent.server.end["metric_points"], agent.server.end["log_bytes"]) == (0, len(agent.server.log))

@@ -97,7 +97,7 @@ def test_a_set_up_that_fails_is_told_with_its_last_words(play: Play) -> None:
     assert agent.run() == 0
     assert agent.server.end is not None
     assert agent.server.end["message"] == (
-        "setup command 1 ended with code 3: echo no such dataset >&2; exit 3; it said:\nno such dataset"
+        "setup command 1 ended with code 3: echo no such dataset >&2; exit 3; its output ends with:\nno such dataset"
     )
 
 
@@ -118,5 +118,5 @@ def test_a_torch_that_does_not_fit_the_driver_is_told_before_training(play: Play
     assert agent.finish(120) == 0
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
-    assert "driver 470.57.02 supports CUDA 11.4" in agent.server.end["message"]
+    assert "470.57.02, supports CUDA 11.4" in agent.server.end["message"]
     assert b"never" not in agent.server.log.replace(b"'never'", b"")

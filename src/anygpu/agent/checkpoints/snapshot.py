@@ -14,39 +14,40 @@ if TYPE_CHECKING:
 
 
 def find_files(root: str, patterns: Iterable[str]) -> dict[str, os.stat_result]:
-    """Relative posix paths of regular files. A match that is a directory stands for all that is in it.
+    """Return the files below `root` that match, by relative path. A matching directory means all files in it.
 
-    Links that lead out of `root` are left out: nothing from elsewhere on the machine is published.
+    Only directories that a pattern names are read, so a large dataset beside the job costs nothing. Links to files
+    outside of `root` are ignored: nothing else on the machine may be uploaded.
     """
-    found: dict[str, os.stat_result] = {}
+    files: dict[str, os.stat_result] = {}
     real_root = os.path.realpath(root)
     for pattern in patterns:
         for path in _expand(root, "", _split_pattern(pattern)):
             for file in _files_below(root, path):
                 status = _status(real_root, os.path.join(root, file))
                 if status is not None:
-                    found[file] = status
-    return found
+                    files[file] = status
+    return files
 
 
 def matching_folder(path: str, patterns: Iterable[str]) -> str | None:
-    """The directory above `path` that one of the patterns names, as `out/checkpoint-*` names `out/checkpoint-400`."""
+    """Return the directory of `path` that a pattern names, as `out/checkpoint-*` names `out/checkpoint-400`."""
     parts = path.split("/")
     folders = ["/".join(parts[:size]) for size in range(len(parts) - 1, 0, -1)]
     for pattern in patterns:
-        wanted = _split_pattern(pattern)
+        pattern_parts = _split_pattern(pattern)
         for folder in folders:
-            if "**" not in wanted and _matches(folder.split("/"), wanted):
+            if "**" not in pattern_parts and _matches(folder.split("/"), pattern_parts):
                 return folder
     return None
 
 
-def _matches(parts: list[str], wanted: list[str]) -> bool:
-    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    return len(parts) == len(patterns) and all(map(fnmatch.fnmatchcase, parts, patterns))
 
 
 def _split_pattern(pattern: str) -> list[str]:
-    """Only downwards: an absolute pattern or a way up matches nothing."""
+    """Split a pattern at `/`. An absolute pattern or one with `..` matches nothing."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     return [] if pattern.startswith("/") or ".." in parts else parts
 
@@ -71,7 +72,7 @@ def _expand(root: str, path: str, parts: list[str]) -> Iterator[str]:
 
 
 def _matching_names(root: str, path: str, pattern: str) -> Iterator[str]:
-    """Hidden names match only a pattern that begins with a dot, as in a shell."""
+    """Yield the names in a directory that match. Hidden names need a pattern that begins with a dot, as in a shell."""
     for name in _list_directory(os.path.join(root, path)):
         visible = not name.startswith(".") or (pattern.startswith(".") and name != STATE_DIR)
         if visible and fnmatch.fnmatchcase(name, pattern):
@@ -120,9 +121,9 @@ COPY_TRIES = 3
 
 
 def take_snapshot(root: str, names: Iterable[str], target: str, linkable: set[str]) -> str:
-    """`names` below `root`, in `target`; newest first is the order in which they are listed again.
+    """Copy the files `names` from `root` to `target`, and return `target`.
 
-    A file that its writer replaces by rename is linked; any other is copied, and copied again when it changed.
+    A file that its writer replaces by rename is linked. Any other is copied, and copied again if it changed meanwhile.
     """
     for name in names:
         source, copy = os.path.join(root, name), os.path.join(target, name)
@@ -148,7 +149,7 @@ def _copy_unchanged(source: str, copy: str) -> None:
         if before == file_signature(after):
             os.utime(copy, ns=(after.st_mtime_ns, after.st_mtime_ns))
             return
-    raise OSError(f"{source} is being written to; it is tried again later")
+    raise OSError(f"{source} changes while it is copied; the upload is tried again later")
 
 
 def file_signature(status: os.stat_result) -> tuple[int, int, int]:
@@ -156,9 +157,8 @@ def file_signature(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def snapshot_files(snapshot: str) -> list[tuple[str, str]]:
-    """(relative posix path, path) of each file, the newest first."""
-    found = sorted(_walk(snapshot, ""), key=lambda pair: -os.stat(pair[1]).st_mtime_ns)
-    return found
+    """Return (relative path, path) of each file, the newest first."""
+    return sorted(_walk(snapshot, ""), key=lambda pair: -os.stat(pair[1]).st_mtime_ns)
 
 
 def _walk(root: str, relative: str) -> Iterator[tuple[str, str]]:

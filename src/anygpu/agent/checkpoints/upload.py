@@ -30,7 +30,7 @@ MAX_ROUNDS = 5
 
 
 class FileChunk:
-    """Where a chunk lies on this machine."""
+    """A part of a file on this machine. `before_block` is called before each block is read; it may raise."""
 
     __slots__ = ("before_block", "offset", "path", "size")
 
@@ -45,13 +45,13 @@ class FileChunk:
                 self.before_block()
                 block = file.read(min(left, BLOCK_BYTES))
                 if not block:
-                    raise OSError(f"{self.path} became shorter while it was read")
+                    raise OSError(f"{self.path} became shorter while it was uploaded")
                 left -= len(block)
                 yield block
 
 
 class FileDescription:
-    """A file as the server is told of it, and where each of its chunks lies. `go_on` may raise between blocks."""
+    """A file with its size, its hash and its chunks, as the server needs them."""
 
     def __init__(
         self,
@@ -70,27 +70,27 @@ class FileDescription:
 
     def _add_chunk(self, path: str, offset: int, chunk_bytes: int, whole: Any) -> None:
         size = min(chunk_bytes, os.path.getsize(path) - offset)
-        piece = FileChunk(path, offset, size, self._before_block)
+        chunk = FileChunk(path, offset, size, self._before_block)
         sha = new_sha256()
-        for block in piece.blocks():
+        for block in chunk.blocks():
             sha.update(block)
             whole.update(block)
-        self.chunks[sha.hexdigest()] = piece
+        self.chunks[sha.hexdigest()] = chunk
         self.file["size"] += size
         self.file["chunks"].append({"size": size, "sha256": sha.hexdigest()})
 
 
 def publish(
-    server: ServerClient, path: str, offer: dict[str, Any], pieces: dict[str, FileChunk], until: float
+    server: ServerClient, path: str, offer: dict[str, Any], chunks: dict[str, FileChunk], until: float
 ) -> None:
-    """POST the offer, PUT what is lacking, commit; again while the server says that something is missing."""
+    """POST the offer, PUT the chunks that the server lacks, commit. Repeat while the server misses a chunk."""
     refusal = RequestRefused(409, {"code": "incomplete"})
     for _ in range(MAX_ROUNDS):
         response = retry_until(lambda: server.call("POST", path, offer), until, server.address.wait)
         try:
-            _upload_chunks(server, response["uploads"], pieces, until)
+            _upload_chunks(server, response["uploads"], chunks, until)
         except RequestRefused as error:
-            refusal = error  # a signed address may have expired: offer again, and get a new one
+            refusal = error  # a signed URL may have expired: a new offer returns new URLs
             continue
         try:
             commit = partial(server.call, "POST", f"{path}/{response['id']}/commit", {})
@@ -99,42 +99,44 @@ def publish(
         except RequestRefused as error:
             if error.code != "incomplete":
                 raise
-            refusal = error  # a chunk was lost or damaged on the way: offering again lists it
+            refusal = error  # a chunk was lost or damaged: a new offer lists it again
     raise refusal
 
 
 def _upload_chunks(
-    server: ServerClient, uploads: list[dict[str, Any]], pieces: dict[str, FileChunk], until: float
+    server: ServerClient, uploads: list[dict[str, Any]], chunks: dict[str, FileChunk], until: float
 ) -> None:
     for upload in uploads:
-        put = partial(_put_chunk, server, upload, pieces[upload["sha256"]])
+        put = partial(_put_chunk, server, upload, chunks[upload["sha256"]])
         retry_until(put, until, server.address.wait)
 
 
-def _put_chunk(server: ServerClient, upload: dict[str, Any], piece: FileChunk) -> None:
+def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -> None:
     method = str(upload.get("method") or "PUT")
     headers = {"Content-Type": "application/octet-stream"}
-    headers.update(upload.get("headers") or {})  # some stores refuse an upload that does not say its kind
+    headers.update(upload.get("headers") or {})  # some stores refuse uploads without a Content-Type
     connection = server.open_connection(upload["url"])
     try:
-        body = StreamBody(piece.size, piece.blocks)
+        body = StreamBody(chunk.size, chunk.blocks)
         response = connection.request(method, "", headers, body, 120.0)
-        said = response.body()
+        content = response.body()
     finally:
         connection.close()
     if response.status >= 300:
-        raise RequestRefused(response.status, {"detail": f"upload of {piece.size} bytes", **parse_body(said)})
+        raise RequestRefused(
+            response.status, {"detail": f"upload of {chunk.size} bytes", **parse_body(content)}
+        )
 
 
 REPORT_WAIT_S = 2.0
 
 
 class UploadPostponed(Exception):
-    """Something more important came while this was being uploaded."""
+    """A checkpoint must be uploaded first."""
 
 
 class PendingUpload:
-    """Something to publish: a snapshot already made, or `take`, which makes it in the uploader's thread."""
+    """A checkpoint, or with a `name` an artifact. `make_snapshot` creates the snapshot in the uploader's thread."""
 
     __slots__ = ("after_seq", "at", "failed", "key", "make_snapshot", "name", "prefix", "snapshot", "step")
 
@@ -148,7 +150,7 @@ class PendingUpload:
         name: str | None = None,
         after_seq: int = 0,
     ) -> None:
-        """`after`: the report that must have arrived first, so that no curve ends before its checkpoint."""
+        """`after_seq`: the report that must be delivered first, so that metrics never end before their checkpoint."""
         self.key = key
         self.after_seq = after_seq
         self.snapshot = snapshot
@@ -161,17 +163,17 @@ class PendingUpload:
 
 
 class BackgroundUploader:
-    """Its thread begins with the first thing to do. Of two uploads with one key, only the newer is made."""
+    """Uploads in a thread, one at a time. An upload replaces a waiting one with the same key."""
 
     def __init__(
         self,
-        server: Callable[[], ServerClient],
+        connect: Callable[[], ServerClient],
         orders: ServerOrders,
         world_size: int,
-        reported: Callable[[], int] = lambda: 0,
+        acked_seq: Callable[[], int],
     ) -> None:
-        self._acked_seq = reported
-        self._connect = server
+        self._acked_seq = acked_seq
+        self._connect = connect
         self._orders = orders
         self._world_size = world_size
         self._waiting: dict[str, PendingUpload] = {}
@@ -180,7 +182,7 @@ class BackgroundUploader:
         self._changed = threading.Condition()
         self.deadline = float("inf")
         self._has_deadline = False
-        self.gave_up = False  # something was left behind for want of time
+        self.gave_up = False  # an upload failed because there was not enough time
         self.problems: list[str] = []
         self.published: dict[str, str] = {}
 
@@ -195,10 +197,10 @@ class BackgroundUploader:
         if older is not None:
             discard_snapshot(older.snapshot)
 
-    def set_deadline(self, until: float) -> None:
-        """Until then (monotonic) and no longer: checkpoints before results, the newest first."""
+    def set_deadline(self, deadline: float) -> None:
+        """Stop uploading at `deadline` (monotonic). Until then checkpoints come before artifacts, the newest first."""
         with self._changed:
-            self.deadline = until
+            self.deadline = deadline
             self._has_deadline = True
 
     def is_idle(self) -> bool:
@@ -217,7 +219,7 @@ class BackgroundUploader:
             try:
                 self._publish(server, upload)
             except (OSError, Unreachable, KeyError, TypeError, ValueError) as error:
-                self._record_failure(upload, f"could not be published: {error}")
+                self._record_failure(upload, f"could not be uploaded: {error}")
             except RequestRefused as refusal:
                 if refusal.is_rejection and refusal.status != 403:
                     self._orders.reject(refusal)
@@ -229,11 +231,11 @@ class BackgroundUploader:
                 self._busy = False
                 self._changed.notify_all()
 
-    def _record_failure(self, upload: PendingUpload, why: str) -> None:
+    def _record_failure(self, upload: PendingUpload, problem: str) -> None:
         upload.failed = True
         self.gave_up = self.gave_up or self._has_deadline
         what = f"the checkpoint of step {upload.step}" if upload.name is None else upload.name
-        self.problems.append(f"{what} {why}")
+        self.problems.append(f"{what} {problem}")
 
     def _take_next(self) -> PendingUpload:
         with self._changed:
@@ -250,7 +252,7 @@ class BackgroundUploader:
         )
 
     def _postpone_for_checkpoint(self) -> None:
-        """Asked between the blocks of a result."""
+        """Interrupt the upload of an artifact if a checkpoint waits and time is short."""
         with self._changed:
             if self._has_deadline and any(upload.name is None for upload in self._waiting.values()):
                 raise UploadPostponed
@@ -280,13 +282,13 @@ class BackgroundUploader:
             "step": upload.step,
             "at": upload.at,
             "world_size": self._world_size,
-            "files": [one.file for one in described],
+            "files": [file.file for file in described],
         }
         self._wait_for_report(upload.after_seq)
         publish(server, "/agent/v1/checkpoints", offer, _chunks_by_hash(described), self.deadline)
 
     def _wait_for_report(self, seq: int) -> None:
-        """What led to a checkpoint is told before it; a moment is all that is given for that."""
+        """Wait until the reports before the checkpoint are delivered, but not longer than REPORT_WAIT_S."""
         give_up_at = min(time.monotonic() + REPORT_WAIT_S, self.deadline)
         while self._acked_seq() < seq and time.monotonic() < give_up_at:
             time.sleep(0.005)
@@ -305,21 +307,24 @@ class BackgroundUploader:
 
 
 def _chunks_by_hash(described: list[FileDescription]) -> dict[str, Any]:
-    return {sha: piece for one in described for sha, piece in one.chunks.items()}
+    return {sha: chunk for file in described for sha, chunk in file.chunks.items()}
 
 
 def upload_outputs(cwd: str, patterns: list[str], snapshots: str, uploader: BackgroundUploader) -> None:
-    """Names are relative posix paths; those in ANYGPU_OUTPUT_DIR are relative to it, and win."""
+    """Upload the files that match the spec's `outputs` and those in ANYGPU_OUTPUT_DIR.
+
+    Their names are relative paths. A file in ANYGPU_OUTPUT_DIR wins over another of the same name.
+    """
     outputs, _ = job_directories(cwd)
-    found = dict.fromkeys(find_files(cwd, patterns), cwd)
-    found.update(dict.fromkeys(find_files(outputs, ["**", ".*"]), outputs))
-    for number, (name, root) in enumerate(sorted(found.items())):
+    roots = dict.fromkeys(find_files(cwd, patterns), cwd)
+    roots.update(dict.fromkeys(find_files(outputs, ["**", ".*"]), outputs))
+    for number, (name, root) in enumerate(sorted(roots.items())):
         take = _snapshot_maker(root, name, os.path.join(snapshots, f"output-{number}"))
         uploader.add(PendingUpload(f"artifact {name}", make_snapshot=take, name=name))
 
 
 def _snapshot_maker(root: str, name: str, target: str) -> Callable[[], str]:
-    """The file's own name alone lies in the snapshot: its directories are in the artifact's name already."""
+    """Return a function that takes a snapshot of one file, without its directories: the artifact's name has them."""
 
     def take() -> str:
         folder, base = os.path.split(os.path.join(root, name))

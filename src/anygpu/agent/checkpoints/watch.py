@@ -1,7 +1,4 @@
-"""Checkpoints of scripts that know nothing of anygpu.
-
-Files are watched, and published when they have settled.
-"""
+"""Watch the checkpoint files of scripts that do not announce them, and upload them when they are complete."""
 
 from __future__ import annotations
 
@@ -21,15 +18,15 @@ if TYPE_CHECKING:
 
     Signatures = dict[str, tuple[int, int, int]]
 
-POLL_S = 2.0  # or twice as often as publishing is wanted, when that is more
-SCAN_TIME_DIVISOR = 200  # looking takes at most one part in so many of the time
+POLL_S = 2.0  # or twice per upload interval, if that is shorter
+SCAN_TIME_DIVISOR = 200  # scans use at most 1/200 of the time
 UPLOAD_KEY = "watched"
 
 
 class CheckpointWatcher:
-    """Looks at `checkpoint.paths`; a changed set that held still between two looks is worth publishing.
+    """Scans `checkpoint.paths`. Files that changed, and then stayed the same for two scans, are uploaded.
 
-    What was there before the job began is no news. `off` when the script itself says what its checkpoints are.
+    Files from before the start of the job are ignored. `disabled` is set when the script announces its checkpoints.
     """
 
     def __init__(
@@ -39,7 +36,7 @@ class CheckpointWatcher:
         snapshots: str,
         steps: StepHistory,
         uploader: BackgroundUploader,
-        began_s: float,
+        started_s: float,
     ) -> None:
         self._cwd = cwd
         self._paths = [*rule.paths, f"{STATE_DIR}/checkpoints"]
@@ -49,7 +46,9 @@ class CheckpointWatcher:
         self._steps = steps
         self._uploader = uploader
         self._seen: Signatures = {}
-        self._published = {name: one for name, one in self._scan().items() if one[1] < began_s * 1e9}
+        self._published = {
+            name: signature for name, signature in self._scan().items() if signature[1] < started_s * 1e9
+        }
         self._published_at = float("-inf")
         self._linkable: set[str] = set()
         self._last: PendingUpload | None = None
@@ -57,54 +56,54 @@ class CheckpointWatcher:
         self.disabled = False
 
     def poll(self, now: float) -> float:
-        """A chore of the loop."""
+        """Scan the files; return when to scan again."""
         if self.disabled:
             return now + 1e9
-        began = time.monotonic()
-        found = self._scan()
-        if found == self._seen and self._has_changes(found) and now - self._published_at >= self._every_s:
-            self._publish(found, now)
-        self._remember(found)
-        return now + max(self._poll_s, SCAN_TIME_DIVISOR * (time.monotonic() - began))
+        start = time.monotonic()
+        files = self._scan()
+        if files == self._seen and self._has_changes(files) and now - self._published_at >= self._every_s:
+            self._publish(files, now)
+        self._remember(files)
+        return now + max(self._poll_s, SCAN_TIME_DIVISOR * (time.monotonic() - start))
 
     def publish_settled(self) -> None:
-        """Now, without waiting for its turn: what has not changed since the last look."""
-        found = self._scan()
-        settled = {name: one for name, one in found.items() if self._seen.get(name) == one}
+        """Upload at once the files that have not changed since the last scan."""
+        files = self._scan()
+        settled = {name: signature for name, signature in files.items() if self._seen.get(name) == signature}
         if not self.disabled and self._has_changes(settled):
             self._publish(settled, time.monotonic())
 
     def publish_changed(self) -> None:
-        """At the end: nobody writes any more, so what is there is complete or will never be."""
-        found = self._scan()
-        if not self.disabled and self._has_changes(found):
-            self._publish(found, time.monotonic())
+        """Upload all changed files. Called after the job has ended, when nothing writes to them any more."""
+        files = self._scan()
+        if not self.disabled and self._has_changes(files):
+            self._publish(files, time.monotonic())
 
     def _scan(self) -> Signatures:
-        found = find_files(self._cwd, self._paths)
-        return {name: snapshot.file_signature(status) for name, status in found.items()}
+        files = find_files(self._cwd, self._paths)
+        return {name: snapshot.file_signature(status) for name, status in files.items()}
 
-    def _has_changes(self, found: Signatures) -> bool:
+    def _has_changes(self, files: Signatures) -> bool:
         if self._last is not None and self._last.failed:
-            return bool(found)
-        return bool(found) and found != self._published
+            return bool(files)
+        return bool(files) and files != self._published
 
-    def _remember(self, found: Signatures) -> None:
-        """A path that got a new inode is replaced by rename, and may be linked instead of copied."""
-        for name, (_, _, inode) in found.items():
+    def _remember(self, files: Signatures) -> None:
+        """Remember the scan. A path with a new inode was replaced by rename, so it can be linked instead of copied."""
+        for name, (_, _, inode) in files.items():
             if name in self._seen and self._seen[name][2] != inode:
                 self._linkable.add(name)
-        self._seen = found
+        self._seen = files
 
-    def _publish(self, found: Signatures, now: float) -> None:
+    def _publish(self, files: Signatures, now: float) -> None:
         self._count += 1
         target = os.path.join(self._snapshots, str(self._count))
         linkable = set(self._linkable)
-        newest_s = max(mtime_ns for _, mtime_ns, _ in found.values()) / 1e9
+        newest_s = max(mtime_ns for _, mtime_ns, _ in files.values()) / 1e9
         self._last = PendingUpload(
             UPLOAD_KEY,
-            make_snapshot=lambda: snapshot.take_snapshot(self._cwd, list(found), target, linkable),
+            make_snapshot=lambda: snapshot.take_snapshot(self._cwd, list(files), target, linkable),
             step=self._steps.step_at(newest_s),
         )
         self._uploader.add(self._last)
-        self._published, self._published_at = found, now
+        self._published, self._published_at = files, now

@@ -1,7 +1,7 @@
-"""The first thing said to a machine over SSH. Sent as text, run by whatever Python is there.
+"""The program that a server runs first on a machine over SSH. It is sent as text, and any Python 3 can run it.
 
-Nothing of ours need be on the machine: the program, one line that says what is wanted, and the agent's bytes where they
-are missing come through standard input. A cut in the middle leaves a draft, and the next try sends only the rest.
+It needs nothing on the machine: a line with the request, and the agent's archive if it is missing, come on standard
+input. After a broken transfer the next try sends only the rest.
 """
 
 from __future__ import annotations
@@ -21,61 +21,63 @@ RETENTION_S = 30 * 86400.0
 
 
 def print_reply(facts: dict[str, Any]) -> None:
-    """Whatever a login shell prints of its own, ours are the lines that begin like this."""
+    """Print a reply. The prefix tells it from what a login shell prints."""
     sys.stdout.write("anygpu:" + json.dumps(facts) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    asked = json.loads(sys.stdin.buffer.readline())
+    transfer = json.loads(sys.stdin.buffer.readline())
     home = os.path.join(os.path.expanduser("~"), ".anygpu")
     folder = os.path.join(home, "agent")
-    agent = os.path.join(folder, asked["sha256"] + ".pyz")
+    agent = os.path.join(folder, transfer["sha256"] + ".pyz")
     try:
         if not os.path.exists(agent):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            receive_agent(agent, asked)
+            receive_agent(agent, transfer)
             remove_old_files(folder)
         sys.path.insert(0, agent)
         from anygpu.agent.host.requests import handle_request
 
-        handle_request(home, agent, asked["request"], print_reply)
+        handle_request(home, agent, transfer["request"], print_reply)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         print_reply({"error": "disk_full" if full else "failed", "detail": str(error)})
         sys.exit(1)
 
 
-def receive_agent(agent: str, asked: dict[str, Any]) -> None:
-    draft = agent + "." + asked["draft"] + ".part"
+def receive_agent(agent: str, transfer: dict[str, Any]) -> None:
+    draft = agent + "." + transfer["draft"] + ".part"
     have = os.path.getsize(draft) if os.path.exists(draft) else 0
-    if have > asked["size"]:
+    if have > transfer["size"]:
         os.unlink(draft)
         have = 0
     print_reply({"send_from": have})
     with open(draft, "ab") as file:
-        append_input(file, asked["size"] - have)
+        append_input(file, transfer["size"] - have)
     with open(draft, "rb") as file:
-        found = hashlib.sha256(file.read()).hexdigest()
-    if found != asked["sha256"]:
+        actual = hashlib.sha256(file.read()).hexdigest()
+    if actual != transfer["sha256"]:
         os.unlink(draft)
-        print_reply({"error": "damaged", "detail": "the agent arrived damaged: its sha256 is " + found})
+        print_reply(
+            {"error": "damaged", "detail": "the agent was damaged on the way: its sha256 is " + actual}
+        )
         sys.exit(1)
     os.replace(draft, agent)
 
 
 def append_input(file: BinaryIO, left: int) -> None:
     while left:
-        piece = sys.stdin.buffer.read(min(left, 1 << 16))
-        if not piece:
-            sys.exit(1)  # cut off; what came stays for the next try
-        file.write(piece)
+        block = sys.stdin.buffer.read(min(left, 1 << 16))
+        if not block:
+            sys.exit(1)  # the connection is lost; the next try continues here
+        file.write(block)
         file.flush()
-        left -= len(piece)
+        left -= len(block)
 
 
 def remove_old_files(folder: str) -> None:
-    """Agents of versions long gone, and drafts nobody came back for."""
+    """Remove the agents of old versions, and partial transfers that were never continued."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if time.time() - os.stat(path).st_mtime > RETENTION_S:

@@ -6,60 +6,63 @@ import subprocess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
-QUERY_COMMAND = [
-    "nvidia-smi",
-    "--query-gpu=uuid,name,memory.total,driver_version",
-    "--format=csv,noheader,nounits",
-]
+
+CARD_FIELDS = "uuid,name,memory.total,driver_version"
+STATS_FIELDS = "index,uuid,name,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
+
+
+def query_command(fields: str) -> list[str]:
+    """Return the command that prints `fields` of each GPU as CSV."""
+    return ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+
+
+def parse_rows(output: str, fields: str) -> Iterator[list[str]]:
+    """Yield the values of each GPU; lines with another number of values are skipped."""
+    for line in output.splitlines():
+        values = [value.strip() for value in line.split(",")]
+        if len(values) == len(fields.split(",")):
+            yield values
 
 
 def query_gpus(timeout_s: float = 15.0) -> tuple[list[dict[str, Any]], str]:
-    """The GPUs nvidia-smi knows, and what is wrong when it knows none."""
+    """Return the GPUs of this machine, and why there are none if nvidia-smi failed."""
     try:
         done = subprocess.run(
-            QUERY_COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False
+            query_command(CARD_FIELDS),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
         )
     except FileNotFoundError:
         return [], "nvidia-smi is not installed"
     except (OSError, subprocess.SubprocessError) as error:
         return [], f"nvidia-smi failed: {error}"
-    said = done.stdout.decode("utf-8", "replace")
+    output = done.stdout.decode("utf-8", "replace")
     if done.returncode:
-        return [], f"nvidia-smi says: {said.strip().splitlines()[0] if said.strip() else done.returncode}"
-    return [card for card in map(_parse_gpu, said.splitlines()) if card], ""
+        return [], f"nvidia-smi says: {output.strip().splitlines()[0] if output.strip() else done.returncode}"
+    return list(_parse_cards(output)), ""
 
 
-def _parse_gpu(line: str) -> dict[str, Any] | None:
-    fields = [field.strip() for field in line.split(",")]
-    try:
-        uuid, kind, memory_mib, driver = fields
-        return {
-            "uuid": uuid,
-            "kind": kind,
-            "memory_gib": round(float(memory_mib) / 1024, 1),
-            "driver": driver,
-        }
-    except ValueError:
-        return None
+def _parse_cards(output: str) -> Iterator[dict[str, Any]]:
+    for uuid, name, memory, driver in parse_rows(output, CARD_FIELDS):
+        memory_mib = _parse_number(memory)
+        if memory_mib is not None:
+            yield {"uuid": uuid, "kind": name, "memory_gib": round(memory_mib / 1024, 1), "driver": driver}
 
 
-STATS_FIELDS = "index,uuid,name,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
-
-
-def parse_gpu_stats(said: str) -> list[dict[str, Any]]:
-    """nvidia-smi's CSV. What a card does not know is `[N/A]`, and becomes None."""
-    gpus = []
-    for line in said.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) != len(STATS_FIELDS.split(",")):
-            continue
-        use, used_mib, total_mib, celsius, watts = (_parse_number(field) for field in fields[3:])
-        gpus.append(
+def parse_gpu_stats(output: str) -> list[dict[str, Any]]:
+    """Parse the output for STATS_FIELDS. A value that the GPU does not know (`[N/A]`) becomes None."""
+    stats = []
+    for index, uuid, name, *values in parse_rows(output, STATS_FIELDS):
+        use, used_mib, total_mib, celsius, watts = map(_parse_number, values)
+        stats.append(
             {
-                "index": int(_parse_number(fields[0]) or 0),
-                "uuid": fields[1],
-                "name": fields[2],
+                "index": int(_parse_number(index) or 0),
+                "uuid": uuid,
+                "name": name,
                 "use": None if use is None else use / 100,
                 "memory_used": None if used_mib is None else int(used_mib * 2**20),
                 "memory_total": None if total_mib is None else int(total_mib * 2**20),
@@ -67,11 +70,11 @@ def parse_gpu_stats(said: str) -> list[dict[str, Any]]:
                 "power_w": watts,
             }
         )
-    return gpus
+    return stats
 
 
-def _parse_number(field: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
-        return float(field)
+        return float(text)
     except ValueError:
         return None

@@ -1,7 +1,7 @@
-"""An agent started ahead: everything is imported, and the attempt's directory comes over a socket.
+"""A prewarmed agent: it has imported everything, and gets its attempt's directory over a socket.
 
-It must be found like any other process of its attempt, by the ANYGPU_NAME in the environment the kernel shows for it.
-That environment is this process's own memory, so the name is written there before any work is done.
+Like every process of an attempt it must be found by ANYGPU_NAME in the environment that the kernel shows. The kernel
+reads that from the memory of the process, so the agent writes the name there before it does anything else.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 MAX_FDS = 64
-ENV_START_FIELD = 47  # in /proc/self/stat, counted from the field after the program's name
+ENV_START_FIELD = 47  # field of /proc/self/stat, counted after the program's name
 
 
 def wait_for_attempt() -> str | None:
-    """The directory to work in, or None when whoever started us is gone."""
-    _write_name(PLACEHOLDER_NAME)  # where this cannot be done it fails now, and nobody counts on us
+    """Return the directory of the attempt, or None if the backend has closed the socket."""
+    _write_name(
+        PLACEHOLDER_NAME
+    )  # if the kernel does not allow it, fail now, before an attempt depends on this agent
     _import_agent()
     with socket.socket(fileno=os.dup(0)) as channel:
         message, fds, _, _ = socket.recv_fds(channel, 65536, MAX_FDS)
@@ -45,13 +47,13 @@ def _take_over(order: dict[str, Any], fds: list[int]) -> None:
 
 
 def _write_name(name: str) -> None:
-    """Write the name where the kernel looks for our environment; leave when that cannot be done."""
+    """Write the name into the environment that the kernel shows for this process."""
     with open("/proc/self/stat", "rb") as stat:
         start = int(stat.read().rpartition(b")")[2].split()[ENV_START_FIELD])
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
         memory.seek(start)
-        place = start + memory.read(131072).index(b"ANYGPU_NAME=" + PLACEHOLDER_NAME.encode())
-        memory.seek(place + len("ANYGPU_NAME="))
+        position = start + memory.read(131072).index(b"ANYGPU_NAME=" + PLACEHOLDER_NAME.encode())
+        memory.seek(position + len("ANYGPU_NAME="))
         memory.write(name.encode().ljust(len(PLACEHOLDER_NAME), b"\0"))
 
 

@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-PLACEHOLDER_NAME = "?" * 64  # holds the place of the name
+PLACEHOLDER_NAME = "?" * 64  # reserves space for a name, see `prewarmed`
 
 NAME_VARIABLE = b"ANYGPU_NAME="
 CLEAN_ROUNDS = 2
-NO_ATTEMPT = ("", PLACEHOLDER_NAME)  # an agent that was started ahead belongs to no attempt yet
+NO_ATTEMPT = ("", PLACEHOLDER_NAME)  # a prewarmed agent has no attempt yet
 
 
 def processes_by_attempt() -> dict[str, list[int]]:
-    """Attempt name -> ids of its living processes."""
-    found: dict[str, list[int]] = {}
+    """Return the ids of the running processes of each attempt."""
+    processes: dict[str, list[int]] = {}
     for pid, name in _names_from_proc() if os.path.isdir("/proc/self") else _names_from_ps():
         if pid != os.getpid() and name not in NO_ATTEMPT:
-            found.setdefault(name, []).append(pid)
-    return found
+            processes.setdefault(name, []).append(pid)
+    return processes
 
 
 def kill_attempt(name: str, within_s: float = 10.0) -> bool:
-    """SIGKILL until nothing is left; new children of a forking script are caught by the next round.
+    """Kill every process of an attempt. Return False if some are left after `within_s`.
 
-    A process that is just being replaced by another program shows no environment for a moment: one look is not enough.
+    A process shows no environment for a moment while it executes another program, so two rounds must find nothing.
     """
     end, clean = time.monotonic() + within_s, 0
     while time.monotonic() < end:
@@ -67,7 +67,7 @@ def _attempt_name(entry: str) -> str | None:
         if start < 0 or (start > 0 and environ[start - 1] != 0):
             return None
         if b") Z " in _read(f"{entry}/stat"):
-            return None  # a zombie runs nothing
+            return None  # a zombie
     except OSError:
         return None
     return environ[start + len(NAME_VARIABLE) :].split(b"\0", 1)[0].decode("utf-8", "replace")
@@ -79,13 +79,13 @@ def _read(path: str) -> bytes:
 
 
 def _names_from_ps() -> Iterator[tuple[int, str]]:
-    """macOS has no /proc; `ps -E` shows the environment of one's own processes."""
+    """Yield process ids and attempt names from `ps`, for macOS, which has no /proc."""
     flags = ["-E", "-ww", "-o", "pid=,command="] if sys.platform == "darwin" else ["-eww", "-o", "pid=,args="]
     done = subprocess.run(["ps", *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     for line in done.stdout.splitlines():
         pid, _, rest = line.strip().partition(b" ")
-        _, found, after = rest.partition(NAME_VARIABLE)
-        if found and pid.isdigit():
+        _, variable, after = rest.partition(NAME_VARIABLE)
+        if variable and pid.isdigit():
             yield int(pid), after.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
@@ -93,7 +93,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Daemonised children come back to us instead of to init. Loaded late: ctypes costs 10 ms."""
+    """Become the parent of daemonised children instead of init. Called late, because importing ctypes takes 10 ms."""
     if sys.platform != "linux":
         return
     try:
@@ -101,12 +101,12 @@ def become_subreaper() -> None:
 
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except (ImportError, OSError, AttributeError):
-        return  # then they are found by their environment alone
+        return  # they are still found by their environment
 
 
 def signal_group(group: int | None, number: int) -> None:
     if not group:
-        return  # to the system, group 0 would mean our own
+        return  # group 0 would be our own
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -121,7 +121,7 @@ def signal_process(pid: int, number: int) -> None:
 
 
 def is_group_alive(group: int | None) -> bool:
-    """Zombies are in a group too, and need no ending."""
+    """Whether a process of the group runs. Zombies do not count."""
     if not group:
         return False
     try:
@@ -132,20 +132,20 @@ def is_group_alive(group: int | None) -> bool:
 
 
 def kill_tree(group: int | None, name: str) -> None:
-    """SIGKILL until nothing is left; a process that forks faster than we look does not get away."""
+    """Kill a process group and every process of the attempt, repeatedly, because they may fork meanwhile."""
     for _ in range(50):
         signal_group(group, signal.SIGKILL)
-        found = find_descendants(name, set())
-        for pid in found:
+        left = find_descendants(name, set())
+        for pid in left:
             signal_process(pid, signal.SIGKILL)
         reap_children({group} if group else set())
-        if not found and not is_group_alive(group):
+        if not left and not is_group_alive(group):
             return
         time.sleep(0.02)
 
 
 def find_descendants(name: str, known: set[int]) -> list[int]:
-    """Descendants of ours, and whatever carries this attempt's name in its environment, except `known`."""
+    """Return the agent's descendants and all processes of the attempt, except `known` and helpers."""
     processes = _list_processes()
     ours = _descendant_pids(processes, os.getpid())
     return [
@@ -158,12 +158,12 @@ def find_descendants(name: str, known: set[int]) -> list[int]:
     ]
 
 
-# Short-lived programs of the agent's own (nvidia-smi): ours, but no part of the job.
+# Short-lived programs of the agent itself, such as nvidia-smi. They do not belong to the job.
 helper_pids: set[int] = set()
 
 
 def reap_children(known: set[int]) -> None:
-    """Collect adopted children that ended; the known ones are waited for by who started them."""
+    """Collect adopted children that ended. The code that started the `known` ones waits for them."""
     if sys.platform != "linux":
         return
     try:
@@ -184,9 +184,9 @@ class _ProcessInfo:
 
 
 def _list_processes() -> list[_ProcessInfo]:
-    """Every process that runs; what has ended and waits to be collected is left out."""
-    found = _from_proc() if os.path.isdir("/proc/self") else _from_ps()
-    return [process for process in found if process.state not in "ZX"]
+    """Return every running process, without zombies."""
+    processes = _from_proc() if os.path.isdir("/proc/self") else _from_ps()
+    return [process for process in processes if process.state not in "ZX"]
 
 
 def _from_proc() -> Iterable[_ProcessInfo]:
@@ -197,13 +197,11 @@ def _from_proc() -> Iterable[_ProcessInfo]:
             with open(f"/proc/{entry}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
-            continue  # it ended while we looked
+            continue  # it has ended
         yield _ProcessInfo(int(entry), fields[0].decode(), int(fields[1]), int(fields[2]))
 
 
 def _from_ps() -> Iterable[_ProcessInfo]:
-    import subprocess
-
     listed = subprocess.run(
         ["ps", "-axo", "pid=,stat=,ppid=,pgid="],
         stdout=subprocess.PIPE,
@@ -216,15 +214,17 @@ def _from_ps() -> Iterable[_ProcessInfo]:
 
 
 def _descendant_pids(processes: list[_ProcessInfo], root: int) -> set[int]:
-    found = {root}
+    descendants = {root}
     grew = True
     while grew:
         more = {
-            p.pid for p in processes if p.parent in found and p.pid not in found and p.pid not in helper_pids
+            p.pid
+            for p in processes
+            if p.parent in descendants and p.pid not in descendants and p.pid not in helper_pids
         }
-        found |= more
+        descendants |= more
         grew = bool(more)
-    return found - {root}
+    return descendants - {root}
 
 
 def _has_attempt_name(pid: int, name: str) -> bool:

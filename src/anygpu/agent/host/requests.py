@@ -1,7 +1,8 @@
-"""What a server asks of this machine over SSH. Each answers with one line of JSON; a start goes on to tell the end.
+"""Requests of a server to this machine over SSH. The reply is one line of JSON; `start` sends a second at the end.
 
-As subcommands of the .pyz: `--check`, `--list`, `--start <directory> [--gpus N] [--cpus N]`, `--watch <directory>`,
-`--kill <name>`. Attempts lie in `~/.anygpu/attempts/[<owner>/]<name>`: servers that share a machine do not meet.
+They are also subcommands of the .pyz file: `--check`, `--list`, `--start <directory> [--gpus N] [--cpus N]`,
+`--watch <directory>`, `--kill <name>`. Attempts are in `~/.anygpu/attempts/[<owner>/]<name>`, so that servers that share
+a machine do not interfere.
 """
 
 from __future__ import annotations
@@ -21,37 +22,37 @@ EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 def main(argv: list[str]) -> int:
-    """The subcommands, for people and for tests."""
+    """Run a subcommand."""
     home = os.path.join(os.path.expanduser("~"), ".anygpu")
     options = dict(zip(argv[2::2], argv[3::2]))
-    asked: dict[str, Any] = {"do": argv[0][2:], "target": argv[1] if len(argv) > 1 else ""}
+    request: dict[str, Any] = {"do": argv[0][2:], "target": argv[1] if len(argv) > 1 else ""}
     for name in ("gpus", "cpus"):
         if f"--{name}" in options:
-            asked[name] = int(options[f"--{name}"])
-    if asked["do"] in ("start", "watch", "kill") and not asked["target"]:
+            request[name] = int(options[f"--{name}"])
+    if request["do"] in ("start", "watch", "kill") and not request["target"]:
         sys.stderr.write(f"anygpu-agent: {argv[0]} needs a directory or a name\n")
         return EXIT_USAGE
-    handle_request(home, os.path.abspath(sys.argv[0]), asked, _print_json)
+    handle_request(home, os.path.abspath(sys.argv[0]), request, _print_json)
     return EXIT_DONE
 
 
-def handle_request(home: str, agent: str, asked: dict[str, Any], reply: Reply) -> None:
-    """One request. `target` is an attempt's name, or its directory."""
-    attempts = os.path.join(home, "attempts", asked.get("owner", ""))
-    if asked["do"] == "check":
+def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply) -> None:
+    """Handle one request. Its `target` is the name of an attempt, or its directory."""
+    attempts = os.path.join(home, "attempts", request.get("owner", ""))
+    if request["do"] == "check":
         from anygpu.agent.host.check import check_host
 
-        reply({**check_host(home, asked.get("cpu_count", 0)), "names": running_attempts(attempts)})
-    elif asked["do"] == "list":
+        reply({**check_host(home, request.get("cpu_count", 0)), "names": running_attempts(attempts)})
+    elif request["do"] == "list":
         reply({"names": running_attempts(attempts)})
-    elif asked["do"] == "kill":
-        reply(kill_and_block(_attempt_directory(attempts, asked["target"])))
+    elif request["do"] == "kill":
+        reply(kill_and_block(_attempt_directory(attempts, request["target"])))
     else:
-        _start_and_watch(_attempt_directory(attempts, asked["target"]), agent, asked, reply)
+        _start_and_watch(_attempt_directory(attempts, request["target"]), agent, request, reply)
 
 
 def running_attempts(attempts: str) -> list[str]:
-    """The attempts of this owner of which anything still runs; directories long dead are removed on the way."""
+    """Return the attempts of this owner that still run, and remove the directories of old ones."""
     from anygpu.agent.attempt_dir import remove_old_attempts
     from anygpu.agent.host.processes import processes_by_attempt
 
@@ -61,7 +62,7 @@ def running_attempts(attempts: str) -> list[str]:
 
 
 def kill_and_block(directory: str) -> dict[str, Any]:
-    """Nothing of it runs any more, and a start that is still on its way will find it ended."""
+    """Kill an attempt, and mark it as ended so that a start request that arrives later is refused."""
     from anygpu.agent.host.processes import kill_attempt
     from anygpu.agent.host.start import start_lock
 
@@ -73,12 +74,12 @@ def kill_and_block(directory: str) -> dict[str, Any]:
         return {"known": True, "gone": kill_attempt(os.path.basename(directory))}
 
 
-def _start_and_watch(directory: str, agent: str, asked: dict[str, Any], reply: Reply) -> None:
+def _start_and_watch(directory: str, agent: str, request: dict[str, Any], reply: Reply) -> None:
     from anygpu.agent.host.start import StartRequest, start_agent, wait_for_agent
 
     child = None
-    if asked["do"] == "start":
-        answer, child = start_agent(StartRequest(directory, agent, asked))
+    if request["do"] == "start":
+        answer, child = start_agent(StartRequest(directory, agent, request))
         reply(answer)
         if answer["agent"] not in ("started", "alive"):
             return
@@ -91,7 +92,7 @@ def _attempt_directory(attempts: str, target: str) -> str:
     if os.path.isabs(target):
         return os.path.normpath(target)
     if not target or "/" in target or target.startswith("."):
-        raise OSError(f"{target!r} is not an attempt's name")
+        raise OSError(f"{target!r} is not the name of an attempt")
     return os.path.join(attempts, target)
 
 

@@ -1,7 +1,7 @@
-"""Slots are lock files. Whoever holds the lock has the slot; the kernel gives it back when the holder dies.
+"""GPU and CPU slots. A slot is a lock file: the process that holds the lock has the slot, and the kernel frees it.
 
-GPU slots are named by UUID in a directory shared by everyone on the machine, so two servers, or two people, do not
-collide. The agent and the user's process inherit the open lock, so a slot stays taken as long as anything uses it.
+GPU slots are named by UUID in a directory shared by all users of the machine, so that two servers do not use the same
+GPU. The agent and the job inherit the lock, so a slot is taken as long as any of them runs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by everybody on the machine on purpose
+GPU_LOCKS = "/tmp/anygpu-gpus"  # shared by all users of the machine on purpose
 
 
 class Slot:
-    """One lock file. `label` is what the job is told (a GPU's UUID, a CPU's number)."""
+    """A lock file. `label` is the GPU's UUID or the CPU's number."""
 
     __slots__ = ("label", "path")
 
@@ -28,7 +28,7 @@ class Slot:
 
 
 class HeldSlots:
-    """Slots locked by us, until they are passed on to an agent and closed here."""
+    """Slots that this process has locked, until an agent has inherited them."""
 
     def __init__(self, labels: Sequence[str], fds: Sequence[int]) -> None:
         self.labels, self.fds = list(labels), tuple(fds)
@@ -52,12 +52,12 @@ def gpu_slots(uuids: Sequence[str], directory: str = "") -> list[Slot]:
 
 
 def free_labels(slots: Sequence[Slot]) -> list[str]:
-    """The labels of slots nobody holds."""
+    """Return the labels of the free slots."""
     return [slot.label for slot in slots if _is_free(slot)]
 
 
 def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
-    """Lock `count` of the slots, or none of them."""
+    """Lock `count` of the slots. Return None, and lock nothing, if there are not enough."""
     taken: list[tuple[str, int]] = []
     for slot in slots:
         fd = try_lock(slot.path) if len(taken) < count else None
@@ -71,12 +71,13 @@ def hold_slots(slots: Sequence[Slot], count: int) -> HeldSlots | None:
 
 
 def try_lock(path: str) -> int | None:
+    """Return a descriptor that holds the lock, or None if it is taken."""
     try:
         with _shared_umask():
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP):
-            return None  # somebody else keeps it from us: as good as taken
+            return None  # another user does not let us lock it, so it counts as taken
         raise
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,7 +96,7 @@ def _is_free(slot: Slot) -> bool:
 
 @contextlib.contextmanager
 def _shared_umask() -> Iterator[None]:
-    """Another person's server must be able to open the same lock file."""
+    """Create files that all users can open: the servers of other users need the same lock files."""
     before = os.umask(0)
     try:
         yield

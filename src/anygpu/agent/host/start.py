@@ -1,4 +1,4 @@
-"""Starts the agent of an attempt on this machine, once, whoever asks how often; then waits until it has ended."""
+"""Start the agent of an attempt on this machine, at most once, and wait until it has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from anygpu.agent.files import write_json_atomic
+from anygpu.agent.files import write_json
 from anygpu.agent.host.slots import Slot, cpu_slots, free_labels, gpu_slots, hold_slots, try_lock
 
 TYPE_CHECKING = False
@@ -24,44 +24,47 @@ SSH_VARIABLES = ("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "SS
 
 
 class StartRequest:
-    """What is asked: where, with which ticket and tunnel, and which slots to hold (None: the machine is its own)."""
+    """Which attempt to start, with which ticket, tunnel and slots (None: the attempt has the machine to itself)."""
 
-    def __init__(self, directory: str, agent: str, asked: dict[str, Any]) -> None:
+    def __init__(self, directory: str, agent: str, fields: dict[str, Any]) -> None:
         self.directory = directory
         self.name = os.path.basename(directory)
         self.agent = agent
-        self.ticket: dict[str, Any] | None = asked.get("ticket")
-        self.tunnel: dict[str, Any] | None = asked.get("tunnel")
-        self.deliver = bool(asked.get("deliver"))
-        self.gpus: int | None = asked.get("gpus")
-        self.cpus: int | None = asked.get("cpus")
-        self.cpu_count: int = asked.get("cpu_count") or os.cpu_count() or 1
+        self.ticket: dict[str, Any] | None = fields.get("ticket")
+        self.tunnel: dict[str, Any] | None = fields.get("tunnel")
+        self.deliver = bool(fields.get("deliver"))
+        self.gpus: int | None = fields.get("gpus")
+        self.cpus: int | None = fields.get("cpus")
+        self.cpu_count: int = fields.get("cpu_count") or os.cpu_count() or 1
 
 
 def start_agent(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
-    """What became of it: started, alive (already), dead (it ran and ended), ended (by --kill), unknown or full."""
+    """Start the agent. Return the reply and the process.
+
+    The state is one of: started, alive (it runs already), dead (it ran and ended), ended (by --kill), unknown, full.
+    """
     os.makedirs(request.directory, mode=0o700, exist_ok=True)
     with start_lock(request.directory):
         return _start_locked(request)
 
 
 def _start_locked(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
-    def there(name: str) -> bool:
+    def exists(name: str) -> bool:
         return os.path.exists(os.path.join(request.directory, name))
 
-    if there("ended") and not request.deliver:
+    if exists("ended") and not request.deliver:
         return {"agent": "ended"}, None
     if request.tunnel is not None:
-        write_json_atomic(os.path.join(request.directory, "tunnel.json"), request.tunnel)
+        write_json(os.path.join(request.directory, "tunnel.json"), request.tunnel)
     if is_running(request.directory):
         return {"agent": "alive"}, None
     if request.deliver:
-        return _start_delivery(request) if there("work.json") else ({"agent": "dead", "told": True}, None)
-    if there("process.json"):
+        return _start_delivery(request) if exists("work.json") else ({"agent": "dead", "told": True}, None)
+    if exists("process.json"):
         return {"agent": "dead", "told": has_reported_end(request.directory)}, None
     if request.ticket is not None:
-        write_json_atomic(os.path.join(request.directory, "ticket.json"), request.ticket)
-    return _start_with_slots(request) if there("ticket.json") else ({"agent": "unknown"}, None)
+        write_json(os.path.join(request.directory, "ticket.json"), request.ticket)
+    return _start_with_slots(request) if exists("ticket.json") else ({"agent": "unknown"}, None)
 
 
 def _start_with_slots(request: StartRequest) -> tuple[dict[str, Any], subprocess.Popen[bytes] | None]:
@@ -77,7 +80,7 @@ def _start_with_slots(request: StartRequest) -> tuple[dict[str, Any], subprocess
         }, None
     env = {"ANYGPU_NAME": request.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held.fds))}
     if request.gpus is not None:
-        # A job that asked for no GPU must not sit on somebody else's.
+        # A job without GPUs must not use those of another job.
         env["CUDA_VISIBLE_DEVICES"] = ",".join(held.labels) if request.gpus else ""
     try:
         child = _spawn_agent(request, [request.directory], env, held.fds)
@@ -105,7 +108,7 @@ def requested_slots(request: StartRequest) -> tuple[list[Slot], int]:
 def _spawn_agent(
     request: StartRequest, arguments: list[str], env: dict[str, str], fds: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    """Detached: it survives the connection that started it. Waits until it holds its directory, or has left."""
+    """Start the agent detached, so that it survives the SSH connection. Wait until it has its lock or has ended."""
     with open(os.path.join(request.directory, "agent.log"), "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", request.agent, *arguments],
@@ -125,16 +128,15 @@ def _spawn_agent(
 
 def _agent_environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in SSH_VARIABLES}
-    own = os.path.join(
-        os.path.expanduser("~"), ".local", "bin"
-    )  # where uv is; not on the path of an SSH command
+    # uv is there, but an SSH command does not have it on its PATH.
+    own = os.path.join(os.path.expanduser("~"), ".local", "bin")
     if own not in env.get("PATH", "").split(os.pathsep):
         env["PATH"] = os.pathsep.join([env.get("PATH") or os.defpath, own])
     return env
 
 
 def is_running(directory: str) -> bool:
-    """The agent holds a lock for as long as it lives."""
+    """Whether the agent runs: it holds a lock until it ends."""
     path = os.path.join(directory, "agent.lock")
     if not os.path.exists(path):
         return False
@@ -145,16 +147,16 @@ def is_running(directory: str) -> bool:
 
 
 def has_reported_end(directory: str) -> bool:
-    """An agent that has started the job removes its work order once the end is told."""
-    started, untold = (
+    """Whether the server knows the end of the job: the agent then removes work.json."""
+    has_started, is_undelivered = (
         os.path.exists(os.path.join(directory, name)) for name in ("process.json", "work.json")
     )
-    return started and not untold
+    return has_started and not is_undelivered
 
 
 @contextlib.contextmanager
 def start_lock(directory: str) -> Iterator[None]:
-    """Starting and ending an attempt exclude each other: what was ended does not start a moment later."""
+    """Hold a lock, so that an attempt is not started and killed at the same time."""
     fd = os.open(os.path.join(directory, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -164,14 +166,14 @@ def start_lock(directory: str) -> Iterator[None]:
 
 
 def wait_for_agent(directory: str, child: subprocess.Popen[bytes] | None = None) -> dict[str, Any] | None:
-    """Waits until the agent of `directory` has ended; None when nobody listens any more."""
+    """Wait until the agent has ended, and return the reply; None if the connection was lost first."""
     code = None
     while child is not None or is_running(directory):
         pid = child.pid if child is not None else _agent_pid(directory)
         if not _wait_for_exit(directory, pid):
             return None
         code = child.wait() if child is not None else None
-        child = None  # if it was a twin that left, the one that stayed is watched
+        child = None  # if it was a duplicate, wait for the agent that holds the lock
     return {"exited": code, "told": has_reported_end(directory)}
 
 
@@ -184,7 +186,7 @@ def _agent_pid(directory: str) -> int | None:
 
 
 def _wait_for_exit(directory: str, pid: int | None) -> bool:
-    """False when standard input has ended: the connection is gone, and so is who waits for the answer."""
+    """Wait until the agent has ended. Return False if standard input ends first: the connection is lost."""
     import select
 
     fd = _open_pidfd(pid)
@@ -204,7 +206,7 @@ def _wait_for_exit(directory: str, pid: int | None) -> bool:
 
 
 def _open_pidfd(pid: int | None) -> int | None:
-    """Linux tells at once when a process ends; elsewhere its lock is looked at now and then."""
+    """Open a file descriptor that tells when a process ends, on Linux. Elsewhere its lock is polled."""
     if pid is None or not hasattr(os, "pidfd_open"):
         return None
     try:

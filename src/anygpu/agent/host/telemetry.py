@@ -1,4 +1,4 @@
-"""How the machine is doing: processor, memory, disk, network, and GPUs where nvidia-smi is found."""
+"""Measure CPU, memory, disk, network and GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from anygpu.agent.host import processes
-from anygpu.agent.host.gpus import STATS_FIELDS, parse_gpu_stats
+from anygpu.agent.host.gpus import STATS_FIELDS, parse_gpu_stats, query_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ GPU_TIMEOUT_S = 30.0
 
 
 class TelemetrySampler:
-    """A chore of the loop.
+    """A periodic task that reports telemetry.
 
-    nvidia-smi may take a second, so it is started in one round and read in a later one.
+    nvidia-smi may take a second, so it is started by one poll and read by a later one.
     """
 
     def __init__(self, every_s: float, directory: str, report: Callable[[dict[str, Any]], None]) -> None:
@@ -50,7 +50,7 @@ class TelemetrySampler:
     def _sample(self, now: float) -> dict[str, Any]:
         elapsed_s, self._at = max(now - self._at, 1e-3), now
         cpu, net = cpu_ticks(), net_bytes()
-        measured: dict[str, Any] = {
+        sample: dict[str, Any] = {
             "at": time.time(),
             "cpu": cpu_fraction(self._cpu, cpu),
             "memory": memory_usage(),
@@ -59,13 +59,15 @@ class TelemetrySampler:
             "gpus": self._finish_gpu_query(),
         }
         self._cpu, self._net = cpu, net
-        return measured
+        return sample
 
     def _start_gpu_query(self, now: float) -> None:
-        command = ["nvidia-smi", f"--query-gpu={STATS_FIELDS}", "--format=csv,noheader,nounits"]
         try:
             self._smi = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                query_command(STATS_FIELDS),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
         except OSError:
             self._has_gpus = False
@@ -79,18 +81,18 @@ class TelemetrySampler:
             return []
         if smi.poll() is None:
             smi.kill()
-        said, _ = smi.communicate()
+        output, _ = smi.communicate()
         processes.helper_pids.discard(smi.pid)
         self._has_gpus = smi.returncode == 0 or smi.returncode < 0
-        return parse_gpu_stats(said.decode("utf-8", "replace")) if smi.returncode == 0 else []
+        return parse_gpu_stats(output.decode("utf-8", "replace")) if smi.returncode == 0 else []
 
 
 def cpu_ticks() -> tuple[float, float]:
-    """(busy, all) ticks of all processors since the machine started."""
-    said = _read("/proc/stat").split("\n", 1)[0].split()[1:9]
-    if not said:
+    """Return (busy, total) ticks of all CPUs since the machine started."""
+    fields = _read("/proc/stat").split("\n", 1)[0].split()[1:9]
+    if not fields:
         return os.getloadavg()[0] * time.monotonic(), (os.cpu_count() or 1) * time.monotonic()
-    ticks = [float(field) for field in said]
+    ticks = [float(field) for field in fields]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
@@ -108,12 +110,12 @@ def memory_usage() -> dict[str, int]:
 
 
 def disk_usage(directory: str) -> dict[str, int]:
-    found = os.statvfs(directory)
-    total = found.f_blocks * found.f_frsize
+    disk = os.statvfs(directory)
+    total = disk.f_blocks * disk.f_frsize
     return {
         "total": total,
-        "used": total - found.f_bfree * found.f_frsize,
-        "free": found.f_bavail * found.f_frsize,
+        "used": total - disk.f_bfree * disk.f_frsize,
+        "free": disk.f_bavail * disk.f_frsize,
     }
 
 

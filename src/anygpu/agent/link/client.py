@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     Stamp = Optional[tuple[int, int]]
 
 
+FILE_POLL_S = 0.05  # while a thread waits, so that the spool is sent as soon as there is a tunnel again
+OUTDATED_POLL_S = 0.25
+
+
 class RequestRefused(Exception):
-    """The server answered, and the answer is no."""
+    """The server answered with an error status."""
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after_s: float = 0.0) -> None:
         self.status = status
@@ -36,15 +40,17 @@ class RequestRefused(Exception):
 
     @property
     def is_transient(self) -> bool:
+        """Whether a retry may help."""
         return self.status >= 500 or self.status in (408, 425, 429)
 
     @property
     def is_rejection(self) -> bool:
+        """Whether the server no longer accepts this agent: unknown attempt, invalid token, or replaced."""
         return self.status in (401, 403, 404) or self.code == "superseded"
 
 
 class ServerAddress:
-    """Where the agent listener is: here, at one address for good. `Rendezvous` is the one that moves."""
+    """The URL of the agent listener, fixed. `TunnelAddress` is the one that changes."""
 
     is_remote = False
 
@@ -52,24 +58,24 @@ class ServerAddress:
         self._url = url.rstrip("/")
 
     def url(self) -> str:
-        """Asked for every new connection. Raises `Unreachable` while there is no way to the server."""
+        """Return the URL for a new connection. Raises `Unreachable` while there is none."""
         return self._url
 
-    def on_open(self, made: socket.socket) -> None:
-        """Told of every connection to the listener."""
+    def on_open(self, connection: socket.socket) -> None:
+        """Register a new connection to the listener."""
 
     def wait(self, seconds: float) -> None:
-        """Wait before trying again; shorter when the way to the server has become another meanwhile."""
+        """Wait before a retry; return early when the address has changed."""
         time.sleep(seconds)
 
 
 class ServerClient:
-    """The agent listener, as one thread sees it: `call` asks once and answers with JSON, or raises."""
+    """Calls the agent listener with JSON or bytes. For one thread."""
 
-    def __init__(self, place: ServerAddress, token: str = "") -> None:
-        self.address = place
+    def __init__(self, address: ServerAddress, token: str = "") -> None:
+        self.address = address
         self._token = token
-        self._connection = HttpConnection(place.url, place.on_open)
+        self._connection = HttpConnection(address.url, address.on_open)
 
     def call(
         self, method: str, path: str, body: Body | dict[str, Any] = b"", timeout_s: float = 30.0
@@ -86,14 +92,14 @@ class ServerClient:
         self._connection.close()
 
     def open_connection(self, url: str) -> HttpConnection:
-        """To a signed address. One that begins with / lies on this listener, wherever that is by then."""
+        """Return a connection to a signed URL. A URL that begins with / is on the agent listener."""
         if url.startswith("/"):
             return HttpConnection(lambda: self.address.url() + url, self.address.on_open)
         return HttpConnection(lambda: url)
 
     def _parse_response(self, response: StreamedResponse) -> dict[str, Any]:
         try:
-            said = parse_body(response.body())
+            content = parse_body(response.body())
         except Unreachable:
             self._connection.close()
             raise
@@ -101,68 +107,66 @@ class ServerClient:
             self._connection.close()
         if response.status >= 300:
             raise RequestRefused(
-                response.status, said, _retry_after_s(response.headers.get("retry-after", ""))
+                response.status, content, _retry_after_s(response.headers.get("retry-after", ""))
             )
-        return said
+        return content
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body) if body else {}
+        content = json.loads(body) if body else {}
     except ValueError:
-        said = {"detail": body[:200].decode("utf-8", "replace")}
-    return said if isinstance(said, dict) else {"value": said}
+        content = {"detail": body[:200].decode("utf-8", "replace")}
+    return content if isinstance(content, dict) else {"value": content}
 
 
-def _retry_after_s(said: str) -> float:
-    return min(float(said), 30.0) if said.isdigit() else 0.0
+def _retry_after_s(header: str) -> float:
+    return min(float(header), 30.0) if header.isdigit() else 0.0
 
 
 class Backoff:
-    """How long to wait before the next try.
+    """Waiting times between retries: doubling, and random so that agents do not all retry at the same moment."""
 
-    Doubling, with chance in it so that agents do not come back as one.
-    """
-
-    def __init__(self, first_s: float = 0.1, most_s: float = 5.0) -> None:
-        self._first_s, self._most_s, self._next_s = first_s, most_s, first_s
+    def __init__(self, first_s: float = 0.1, max_s: float = 5.0) -> None:
+        self._first_s, self._max_s, self._next_s = first_s, max_s, first_s
 
     def next_s(self, at_least_s: float = 0.0) -> float:
-        chance = os.urandom(1)[0] / 255
-        wait_s = self._next_s * (0.5 + chance / 2)
-        self._next_s = min(self._next_s * 2, self._most_s)
+        jitter = os.urandom(1)[0] / 255
+        wait_s = self._next_s * (0.5 + jitter / 2)
+        self._next_s = min(self._next_s * 2, self._max_s)
         return max(wait_s, at_least_s)
 
     def reset(self) -> None:
         self._next_s = self._first_s
 
 
-def retry_until(ask: Callable[[], T], until: float, wait: Callable[[float], object]) -> T:
-    """Ask until there is an answer, or a refusal that will not pass, or `until` (monotonic) is over."""
+def retry_until(request: Callable[[], T], until: float, wait: Callable[[float], object]) -> T:
+    """Call `request` until it succeeds, is refused for good, or `until` (monotonic) has passed."""
     backoff = Backoff()
     while True:
         try:
-            return ask()
+            return request()
         except (Unreachable, RequestRefused) as error:
-            passes = isinstance(error, Unreachable) or error.is_transient
+            is_transient = isinstance(error, Unreachable) or error.is_transient
             wait_s = backoff.next_s(error.retry_after_s if isinstance(error, RequestRefused) else 0.0)
-            if not passes or time.monotonic() + wait_s >= until:
+            if not is_transient or time.monotonic() + wait_s >= until:
                 raise
             wait(wait_s)
 
 
-FILE_POLL_S = 0.05  # while somebody waits: what was spooled is seen as soon as there is a tunnel again
-OUTDATED_POLL_S = 0.25
-
-
 class TunnelAddress(ServerAddress):
-    """Reads `{"url": ...}` from a file that is replaced whole, and may not be there yet."""
+    """Reads the URL of the tunnel to the server from a file, `{"url": ...}`.
+
+    The server's side makes the tunnel, which gets a new port each time, so the file is read for every connection. It
+    may not exist yet. A connection through an old tunnel can hang for minutes; it is closed as soon as the file names
+    another URL, and threads that wait for a retry continue at once.
+    """
 
     is_remote = True
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._local = threading.local()  # what each thread saw when it last asked for the address
+        self._local = threading.local()  # the URL and file stamp that each thread read last
         self._sockets: list[tuple[str, socket.socket]] = []
         self._lock = threading.Lock()
         threading.Thread(target=self._close_outdated, name="rendezvous", daemon=True).start()
@@ -172,10 +176,10 @@ class TunnelAddress(ServerAddress):
         self._local.url = url = self._read()
         return url
 
-    def on_open(self, made: socket.socket) -> None:
+    def on_open(self, connection: socket.socket) -> None:
         with self._lock:
             self._sockets = [(url, one) for url, one in self._sockets if one.fileno() >= 0]
-            self._sockets.append((self._local.url, made))
+            self._sockets.append((self._local.url, connection))
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -195,7 +199,7 @@ class TunnelAddress(ServerAddress):
             with open(self._path, encoding="utf-8") as file:
                 return str(json.load(file)["url"]).rstrip("/")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Unreachable(f"{self._path} does not say where the tunnel is: {error}") from error
+            raise Unreachable(f"{self._path} does not contain the tunnel's URL: {error}") from error
 
     def _close_outdated(self) -> None:
         seen, now = self._stamp(), ""
@@ -203,15 +207,15 @@ class TunnelAddress(ServerAddress):
             time.sleep(OUTDATED_POLL_S)
             stamp = self._stamp()
             if stamp != seen and stamp is not None:
-                seen, now = stamp, self._read_or("")
+                seen, now = stamp, self._read_or_default("")
             if now:
                 self._close_all_except(now)
 
-    def _read_or(self, otherwise: str) -> str:
+    def _read_or_default(self, default: str) -> str:
         try:
             return self._read()
         except Unreachable:
-            return otherwise
+            return default
 
     def _close_all_except(self, now: str) -> None:
         with self._lock:
@@ -224,4 +228,4 @@ def _shut_down(one: socket.socket) -> None:
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it was closed meanwhile
+        return  # already closed

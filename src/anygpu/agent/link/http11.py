@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a bare socket: importing http.client alone costs more than claiming and starting a job."""
+"""A small HTTP/1.1 client. Importing http.client takes longer than claiming and starting a job."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MAX_HEADERS = 200
 
 
 class Unreachable(Exception):
-    """The server did not answer: refused, silent too long, or cut in the middle. Trying again may help."""
+    """No complete response: connection refused, timeout, or connection lost. A retry may help."""
 
 
 class StaleConnection(Unreachable):
-    """The kept connection was closed before a byte of the answer came; a fresh one deserves a try at once."""
+    """A kept-alive connection was closed before any byte of the response came. Retry at once on a new one."""
 
 
 class StreamBody:
-    """A body that is too large to hold: its length, and its blocks, which may be asked for again."""
+    """A request body that is read in blocks. `blocks` may be called again for a retry."""
 
     def __init__(self, size: int, blocks: Callable[[], Iterable[bytes]]) -> None:
         self.size = size
@@ -32,30 +32,30 @@ class StreamBody:
 
 
 class HttpUrl:
-    """scheme://host:port/path, split without urllib."""
+    """The parts of a URL, split without urllib to save its import."""
 
     __slots__ = ("host", "port", "target", "tls")
 
     def __init__(self, url: str) -> None:
         scheme, separator, rest = url.partition("://")
         if not separator or scheme.lower() not in ("http", "https"):
-            raise ValueError(f"{url.split('?')[0]!r} is not an http:// or https:// address")
-        place, slash, target = rest.partition("/")
+            raise ValueError(f"{url.split('?')[0]!r} is not an http:// or https:// URL")
+        netloc, slash, target = rest.partition("/")
         self.tls = scheme.lower() == "https"
         self.target = slash + target.partition("#")[0]
-        self.host, self.port = _split_host_port(place.rpartition("@")[2], 443 if self.tls else 80)
+        self.host, self.port = _split_host_port(netloc.rpartition("@")[2], 443 if self.tls else 80)
 
 
-def _split_host_port(place: str, default: int) -> tuple[str, int]:
-    if place.startswith("["):
-        host, _, rest = place[1:].partition("]")
+def _split_host_port(netloc: str, default: int) -> tuple[str, int]:
+    if netloc.startswith("["):
+        host, _, rest = netloc[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") else default
-    host, _, port = place.partition(":")
+    host, _, port = netloc.partition(":")
     return host, int(port) if port else default
 
 
 class StreamedResponse:
-    """A status, headers in lower case, and a body still on the wire until it is read."""
+    """Status and headers (lower-case names) of a response. The body is read from the connection on demand."""
 
     def __init__(self, status: int, headers: dict[str, str], file: IO[bytes]) -> None:
         self.status = status
@@ -66,7 +66,7 @@ class StreamedResponse:
         try:
             yield from self._read_blocks()
         except OSError as error:
-            raise Unreachable(f"the answer broke off: {error}") from error
+            raise Unreachable(f"the response was cut off: {error}") from error
 
     def body(self) -> bytes:
         return b"".join(self.blocks())
@@ -85,7 +85,7 @@ class StreamedResponse:
         while size:
             block = self._file.read(min(size, BLOCK_BYTES))
             if not block:
-                raise Unreachable(f"the answer broke off {size} bytes early")
+                raise Unreachable(f"the response was cut off {size} bytes early")
             size -= len(block)
             yield block
 
@@ -93,7 +93,7 @@ class StreamedResponse:
         while True:
             line = self._file.readline(1024)
             if not line.endswith(b"\n"):
-                raise Unreachable("the answer broke off between chunks")
+                raise Unreachable("the response was cut off between chunks")
             size = int(line.split(b";")[0], 16)
             yield from self._read_exactly(size)
             self._file.readline(1024)
@@ -102,10 +102,10 @@ class StreamedResponse:
 
 
 class HttpConnection:
-    """One kept-alive connection to one host. Not shared between threads.
+    """A kept-alive connection to one host. Not thread-safe.
 
-    `find` is asked for the URL whenever the connection is opened: behind a tunnel the port changes with each new one.
-    `opened` is told of every socket.
+    `get_url` is called each time the connection is opened, because a new tunnel has a new port. `on_open` is called
+    with each new socket.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class HttpConnection:
     def request(
         self, method: str, path: str, headers: dict[str, str], body: Body, timeout_s: float
     ) -> StreamedResponse:
-        """`path` goes on where the URL ends."""
+        """Send a request; `path` is appended to the URL."""
         if self._socket is not None:
             try:
                 return self._exchange(method, path, headers, body, timeout_s)
@@ -137,14 +137,14 @@ class HttpConnection:
 
     def _open(self, timeout_s: float) -> None:
         address = self._address = HttpUrl(self._get_url())
-        place = (address.host, address.port)
+        target = (address.host, address.port)
         try:
-            made = socket.create_connection(place, timeout=min(timeout_s, 10.0))
+            made = socket.create_connection(target, timeout=min(timeout_s, 10.0))
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.tls:
                 made = _wrap_tls(made, address.host)
         except OSError as error:
-            raise Unreachable(f"cannot reach {place[0]}:{place[1]}: {error}") from error
+            raise Unreachable(f"cannot reach {target[0]}:{target[1]}: {error}") from error
         self._socket, self._file = made, made.makefile("rb")
         if self._on_open is not None:
             self._on_open(made)
@@ -163,7 +163,7 @@ class HttpConnection:
             raise StaleConnection(f"the connection was closed: {error}") from error
         except OSError as error:
             self.close()
-            raise Unreachable(f"no answer from {self._host_header()}: {error}") from error
+            raise Unreachable(f"no response from {self._host_header()}: {error}") from error
         except Unreachable:
             self.close()
             raise
@@ -189,17 +189,17 @@ class HttpConnection:
         address = self._address
         assert address is not None
         host = f"[{address.host}]" if ":" in address.host else address.host
-        usual = 443 if address.tls else 80
-        return host if address.port == usual else f"{host}:{address.port}"
+        default_port = 443 if address.tls else 80
+        return host if address.port == default_port else f"{host}:{address.port}"
 
     def _read_response(self, method: str) -> StreamedResponse:
         assert self._file is not None
         line = self._file.readline(8192)
         if not line:
-            raise StaleConnection("the connection was closed without an answer")
+            raise StaleConnection("the connection was closed without a response")
         parts = line.split(None, 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
-            raise Unreachable("what answered does not speak HTTP/1.1")
+            raise Unreachable("the response is not HTTP/1.1")
         headers = self._read_headers()
         if parts[1] == b"100":
             return self._read_response(method)
@@ -214,10 +214,10 @@ class HttpConnection:
             if line in (b"\r\n", b"\n"):
                 return headers
             if not line.endswith(b"\n"):
-                raise Unreachable("the answer broke off in its headers")
+                raise Unreachable("the response was cut off in its headers")
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.strip().lower()] = value.strip()
-        raise Unreachable("the answer has too many headers")
+        raise Unreachable("the response has too many headers")
 
 
 def _wrap_tls(plain: socket.socket, host: str) -> socket.socket:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.link.client import ServerClient
 
-# Boot time goes on while a laptop sleeps, as the server's clock did.
+# Unlike monotonic time, boot time includes the time a machine was suspended.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 WAKE_GRACE_S = 5.0
 
@@ -25,9 +25,10 @@ def boot_clock() -> float:
 
 
 class AttemptLease:
-    """Counted from when the renewing request was *sent*: the server cannot have counted from earlier.
+    """Tells how long this attempt is ours without contact to the server.
 
-    Renewed by the threads that talk to the server, asked by the main loop; each write is one assignment.
+    A renewal counts from when the request was sent, because the server counts from when it received it. The threads
+    that call the server renew the lease and the main loop reads it; each write is a single assignment.
     """
 
     def __init__(self, sent_at: float, lease_s: float) -> None:
@@ -38,7 +39,7 @@ class AttemptLease:
         self._until = max(self._until, sent_at + lease_s) if lease_s > 0 else sent_at
 
     def has_expired(self, now: float) -> bool:
-        """A machine that slept gets a moment to ask the server before it stops a healthy job."""
+        """Whether the lease is over. A machine that was suspended gets some seconds to contact the server first."""
         if now - self._checked_at > WAKE_GRACE_S:
             self._until = max(self._until, now + WAKE_GRACE_S)
         self._checked_at = now
@@ -49,7 +50,7 @@ LONG_POLL_S = 20.0
 
 
 class ServerOrders:
-    """What is wanted: `cancel`, `stop` with its reason, or nothing; and whether the server still knows us."""
+    """The current order (`cancel`, `stop` with a reason, or none), and whether the server rejected this agent."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -57,10 +58,10 @@ class ServerOrders:
         self.rejection: RequestRefused | None = None
 
     def update(self, orders: list[dict[str, Any]]) -> None:
-        kinds = {order.get("kind"): order for order in orders}
-        found = kinds.get("cancel") or kinds.get("stop")
-        if found is not None and found != self.current:
-            self.current = found
+        kinds = {each.get("kind"): each for each in orders}
+        order = kinds.get("cancel") or kinds.get("stop")
+        if order is not None and order != self.current:
+            self.current = order
             self._wake()
 
     def reject(self, refusal: RequestRefused) -> None:
@@ -72,7 +73,7 @@ class ServerOrders:
 def start_polling(
     server: ServerClient, orders: ServerOrders, lease: AttemptLease, first_after_s: float
 ) -> None:
-    """Long-poll in a thread of its own, so that an order is acted on when it is given."""
+    """Poll for orders in a thread, so that an order takes effect at once."""
     thread = threading.Thread(
         target=_poll_forever, args=(server, orders, lease, first_after_s), name="orders", daemon=True
     )
@@ -82,7 +83,7 @@ def start_polling(
 def _poll_forever(
     server: ServerClient, orders: ServerOrders, lease: AttemptLease, first_after_s: float
 ) -> None:
-    # The first moments belong to the start of the job; reports carry orders meanwhile.
+    # Do not delay the start of the job. Responses to reports contain orders as well.
     time.sleep(first_after_s)
     backoff = Backoff()
     version = 0

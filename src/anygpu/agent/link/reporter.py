@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from anygpu.agent.link.spool import Point, Spool
 
 POINTS_PER_FRAME = 500
-# Whoever starts a job looks at its first minute line by line. Later a second is soon enough, and costs the
-# training less; so is it for curves from the start.
+# A user watches the first minute of a job line by line, so reports start at a short interval. It grows to one second,
+# which costs the training less. Metrics may always wait a little longer than output.
 METRICS_DELAY_FACTOR = 2.5
 SLOW_INTERVAL_S = 1.0
 SLOWS_DOWN_OVER_S = 60.0
 
 
 class Reporter:
-    """Gathers output, points and progress between two flushes. Used by the main thread alone."""
+    """Collects output, metrics and progress between two flushes. Used by the main thread only."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Reporter:
         self._schedule_flush()
 
     def write_line(self, text: str) -> None:
-        """A line of our own among the job's output."""
+        """Write a line of the agent into the job's log."""
         self.write_output(f"[anygpu] {text}\n".encode())
 
     def add_points(self, points: Sequence[Point]) -> None:
@@ -70,10 +70,20 @@ class Reporter:
         self._schedule_flush()
 
     def start_phase(self, phase: str, message: str = "") -> None:
-        """Does not wake the sender: it travels with the first output, or soon after when there is none."""
+        """Report a new phase. It does not wake the sender: the phase is sent with the next output, or soon after."""
         self.flush(wake=False)
         self._spool.append("phase", {"phase": phase, "message": message})
         self._due_at = self._clock() + self._every_s
+
+    @property
+    def last_seq(self) -> int:
+        """The sequence number of the last report."""
+        return self._spool.last_seq
+
+    @property
+    def acked_seq(self) -> int:
+        """The sequence number of the last report that the server has stored."""
+        return self._spool.acked
 
     @property
     def due_at(self) -> float | None:
@@ -100,25 +110,27 @@ class Reporter:
 
     def _flush_points(self) -> None:
         for start in range(0, len(self._points), POINTS_PER_FRAME):
-            some = self._points[start : start + POINTS_PER_FRAME]
-            self._spool.append("metrics", {"points": encode_points(some)})
+            batch = self._points[start : start + POINTS_PER_FRAME]
+            self._spool.append("metrics", {"points": encode_points(batch)})
         self._points.clear()
 
-    def _schedule_flush(self, patience: float = 1.0) -> None:
-        at = self._flushed_at + self._interval_s(patience)
+    def _schedule_flush(self, delay_factor: float = 1.0) -> None:
+        at = self._flushed_at + self._interval_s(delay_factor)
         if self._clock() >= at:
             self.flush()
         elif self._due_at is None or self._due_at > at:
             self._due_at = at
 
-    def _interval_s(self, patience: float) -> float:
-        aged_s = SLOW_INTERVAL_S * (self._clock() - self._began_at) / SLOWS_DOWN_OVER_S
-        return max(self._every_s, min(SLOW_INTERVAL_S, max(self._every_s, aged_s) * patience))
+    def _interval_s(self, delay_factor: float) -> float:
+        grown_s = SLOW_INTERVAL_S * (self._clock() - self._began_at) / SLOWS_DOWN_OVER_S
+        return max(self._every_s, min(SLOW_INTERVAL_S, max(self._every_s, grown_s) * delay_factor))
 
     def _report_disk_recovery(self) -> None:
         now = self._clock()
         if self._spool.disk_is_full:
             self._disk_full_since = self._disk_full_since or now
         elif self._disk_full_since is not None:
-            away_s, self._disk_full_since = now - self._disk_full_since, None
-            self._spool.append_log(f"[anygpu] the disk was full for {away_s:.0f} s; it is back\n".encode())
+            full_s, self._disk_full_since = now - self._disk_full_since, None
+            self._spool.append_log(
+                f"[anygpu] the disk was full for {full_s:.0f} s; it has space again\n".encode()
+            )

@@ -1,4 +1,4 @@
-"""The sender: takes frames from the spool to the server, in order, until the server has made them durable."""
+"""Send the frames of the spool to the server, in order, until the server has stored them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_REFUSALS = 3
 
 
 class ReportSender:
-    """One request in flight at a time; when there is nothing to send, a heartbeat now and then."""
+    """A thread that sends one request at a time, and a heartbeat when there is nothing to send."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ReportSender:
     def deliver_all(self, until: float) -> bool:
         """Wait until every frame is acknowledged.
 
-        False when `until` (monotonic) came first, or we are nobody.
+        Return False if `until` (monotonic) passes first, or the server rejects this agent.
         """
         self.wake()
         with self._changed:
@@ -71,7 +71,7 @@ class ReportSender:
             try:
                 self._send_pending()
             except (Unreachable, KeyError, TypeError, ValueError):
-                self._back_off(0.0)  # no answer, or one that no server of ours gives: a proxy's, say
+                self._back_off(0.0)  # no response, or one that is not from our server, such as a proxy's
             except RequestRefused as refusal:
                 self._handle_refusal(refusal)
 
@@ -92,7 +92,7 @@ class ReportSender:
             self._record_contact(boot_clock(), self._server.call("POST", "/agent/v1/heartbeat"))
 
     def _send_batch(self, first: int, last: int, body: bytes) -> None:
-        self._has_work = True  # until this round finds nothing left to send
+        self._has_work = True  # there may be more; the next round finds out
         sent_at = boot_clock()
         response = self._server.call("POST", f"/agent/v1/reports?first={first}&last={last}", body)
         self._spool.acknowledge(int(response["acked"]))
@@ -106,7 +106,7 @@ class ReportSender:
 
     def _handle_refusal(self, refusal: RequestRefused) -> None:
         if refusal.code == "gap":
-            # What the server has is what it says it has: it goes on from there, and so do we.
+            # Continue after the last frame that the server has.
             self._spool.acknowledge(int(refusal.problem.get("expected", 1)) - 1)
         elif refusal.is_rejection:
             self._orders.reject(refusal)
@@ -115,7 +115,7 @@ class ReportSender:
         self._back_off(refusal.retry_after_s)
 
     def _isolate_refused_frame(self, refusal: RequestRefused) -> None:
-        """One frame at a time, to find the one that is refused; it must not hold up all that follow."""
+        """Send single frames to find the refused one, and replace it, so that it does not block those after it."""
         self._refusals += 1
         if self._refusals > MAX_REFUSALS:
             first, _, _ = self._spool.batch(1)

@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 
-from anygpu.agent.files import write_json_atomic
+from anygpu.agent.files import write_atomic, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class SpoolFrame:
-    """Where a frame lies, and what it adds to the totals the server is told at the end."""
+    """A report: one line of JSON, and for output the raw bytes that the line announces.
+
+    The spool stores frames in the form in which they are sent. This object says where a frame is stored and what it
+    adds to the totals of the attempt.
+    """
 
     __slots__ = ("data", "log_bytes", "offset", "points", "segment", "seq", "size", "step")
 
@@ -32,7 +36,7 @@ class SpoolFrame:
         self.log_bytes = log_bytes
         self.points = points
         self.step = step
-        self.segment: Any = None
+        self.segment: SpoolSegment | None = None
         self.offset = 0
         self.data: bytes | None = None
 
@@ -46,7 +50,7 @@ def encode_frame(seq: int, kind: str, fields: dict[str, Any]) -> bytes:
 
 
 def encode_points(points: Sequence[Point]) -> list[list[Any]]:
-    """JSON has no NaN and no infinity, and a diverging loss must still arrive."""
+    """Prepare points for JSON, which has no NaN and no infinity."""
     return [[name, step, at, _encode_number(value)] for name, step, at, value in points]
 
 
@@ -59,7 +63,7 @@ def _encode_number(value: float) -> float | str:
 
 
 def decode_frames(data: bytes) -> Iterator[tuple[dict[str, Any], int, int, int]]:
-    """(header, start, payload start, end) of each whole frame; what is torn at the end is left out."""
+    """Yield (header, start, payload start, end) of each complete frame; an incomplete last one is skipped."""
     start = 0
     while True:
         line_end = data.find(b"\n", start)
@@ -82,7 +86,7 @@ def _parse_header(line: bytes) -> dict[str, Any] | None:
 
 
 def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
-    """The Frame that a header read back from disk stands for."""
+    """Create a frame from its header."""
     points = header.get("points") or []
     steps = [point[1] for point in points]
     step = max(steps) if steps else header.get("step")
@@ -90,13 +94,13 @@ def frame_from_header(header: dict[str, Any], size: int) -> SpoolFrame:
 
 
 def without_output(data: bytes, reason: str) -> bytes:
-    """The same frames without their output; the first says how much was dropped.
+    """Return the frames without the job's output. The first log frame says how many bytes were dropped.
 
-    Numbers stay, so no gap appears.
+    The frames keep their sequence numbers, so there is no gap.
     """
     frames = list(decode_frames(data))
     dropped = sum(end - payload for header, _, payload, end in frames if header["kind"] == "log")
-    note = f"\n[anygpu: {dropped} bytes of output were dropped here: {reason}]\n".encode()
+    note = f"\n[anygpu: {dropped} bytes of output were dropped here because {reason}]\n".encode()
     kept = []
     for header, start, _, end in frames:
         if header["kind"] != "log":
@@ -111,17 +115,17 @@ SEGMENT_SUFFIX = ".frames"
 
 
 class SpoolSegment:
-    """Frames in the order of their numbers, appended to one file."""
+    """One file of the spool: frames in the order of their sequence numbers."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.fd = _open_segment(path)
         self.size = os.fstat(self.fd).st_size
         self.frames: list[SpoolFrame] = []
         self.is_stripped = False
 
     def append(self, frame: SpoolFrame, data: bytes) -> None:
-        """All of it or none of it: a full disk leaves the file as it was."""
+        """Append a frame. If the disk is full the file stays as it was."""
         written = os.write(self.fd, data)
         if written != len(data):
             os.ftruncate(self.fd, self.size)
@@ -131,7 +135,7 @@ class SpoolSegment:
         self.frames.append(frame)
 
     def load(self) -> Iterator[SpoolFrame]:
-        """What an earlier agent left here; a frame torn by its death is cut off."""
+        """Load the frames that an earlier agent wrote. An incomplete last frame is removed."""
         data = os.pread(self.fd, self.size, 0)
         end = 0
         for header, start, _, end in decode_frames(data):
@@ -143,14 +147,11 @@ class SpoolSegment:
         self.size = end
 
     def drop_output(self, reason: str) -> None:
-        """Rewrite without the output, atomically; the frames and their numbers stay."""
+        """Rewrite the file without the job's output. The frames keep their sequence numbers."""
         data = without_output(os.pread(self.fd, self.size, 0), reason)
-        draft = self.path + ".tmp"
-        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        os.write(descriptor, data)
-        os.replace(draft, self.path)
+        write_atomic(self.path, data)
         os.close(self.fd)
-        self.fd, self.size, self.is_stripped = descriptor, len(data), True
+        self.fd, self.size, self.is_stripped = _open_segment(self.path), len(data), True
         for frame, (header, start, _, end) in zip(self.frames, decode_frames(data)):
             frame.offset, frame.size, frame.log_bytes = start, end - start, int(header.get("n", 0))
 
@@ -160,12 +161,16 @@ class SpoolSegment:
 
 
 MEMORY_LIMIT_BYTES = 16 * 2**20
-SERVER_AWAY = "the server was away and the spool was full"
-DISK_FULL = "the disk of the spool was full"
+SERVER_AWAY = "the server could not be reached and the spool was full"
+DISK_FULL = "the disk was full"
+
+
+def _open_segment(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 class Spool:
-    """Numbered frames, appended by one thread and sent by another. Metrics are never dropped."""
+    """Numbered frames. One thread appends them, another sends them. Metrics are never dropped."""
 
     def __init__(
         self, directory: str, limit_bytes: int, memory_limit_bytes: int = MEMORY_LIMIT_BYTES
@@ -199,7 +204,7 @@ class Spool:
             self._append(frame_from_header({"seq": seq, **fields}, len(data)), data)
 
     def batch(self, limit_bytes: int) -> tuple[int, int, bytes]:
-        """(first, last, bytes) of what is to be sent next; last < first when nothing is."""
+        """Return (first, last, bytes) of the next frames to send; last < first if there are none."""
         with self._lock:
             chosen: list[SpoolFrame] = []
             size = 0
@@ -213,13 +218,13 @@ class Spool:
             self._sent_seq = max(self._sent_seq, chosen[-1].seq)
             return chosen[0].seq, chosen[-1].seq, _read_frames(chosen)
 
-    def replace_refused(self, seq: int, why: str) -> None:
-        """The first frame, which the server refuses for good, becomes a line in the log that says so."""
+    def replace_refused(self, seq: int, reason: str) -> None:
+        """Replace the first frame, which the server refuses, by a log line that says so."""
         with self._lock:
             frame = self._frames[0]
             if frame.seq != seq:
                 return
-            frame.data = encode_log(seq, f"[anygpu] a report was refused: {why}\n".encode())
+            frame.data = encode_log(seq, f"[anygpu] the server refused a report: {reason}\n".encode())
             self.log_bytes += len(frame.data) - frame.data.index(b"\n") - 1 - frame.log_bytes
             self.metric_points -= frame.points
             frame.size, frame.points = len(frame.data), 0
@@ -238,7 +243,7 @@ class Spool:
         return not self._frames
 
     @property
-    def held_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         return sum(segment.size for segment in self._segments) + sum(frame.size for frame in self._pending)
 
     def _append(self, frame: SpoolFrame, data: bytes) -> None:
@@ -268,7 +273,7 @@ class Spool:
                 written += 1
             self.disk_is_full = False
         except OSError:
-            # Training goes on without the disk: frames wait in memory, are sent from there, and are written later.
+            # Training continues: frames are kept in memory, sent from there, and written later.
             self.disk_is_full = True
         del self._pending[:written]
 
@@ -282,18 +287,22 @@ class Spool:
         return done and (segment is not self._segments[-1] or segment.size >= self._segment_bytes)
 
     def _limit_disk(self) -> None:
-        while self.held_bytes > self._limit_bytes:
+        while self.stored_bytes > self._limit_bytes:
             segment = self._segment_to_strip()
             if segment is None:
                 return
             before = sum(frame.log_bytes for frame in segment.frames)
-            segment.drop_output(SERVER_AWAY)
+            try:
+                segment.drop_output(SERVER_AWAY)
+            except OSError:
+                self.disk_is_full = True
+                return
             self.log_bytes += sum(frame.log_bytes for frame in segment.frames) - before
 
     def _segment_to_strip(self) -> SpoolSegment | None:
-        """The oldest that was never sent, past the first quarter.
+        """Return the oldest segment that was never sent, after the first quarter of the limit.
 
-        How a run began and how it goes now say most.
+        The beginning and the most recent part of the output are the most useful.
         """
         kept = 0
         for segment in self._segments[:-1]:
@@ -318,7 +327,7 @@ class Spool:
             frame.data, frame.size, frame.log_bytes = data[start:end], end - start, int(header.get("n", 0))
 
     def _save_totals(self) -> None:
-        """Written before a segment goes, so that who delivers for a dead agent still knows the totals."""
+        """Store the totals before a segment is removed. A later agent that delivers this spool needs them."""
         totals = {
             "seq": self.last_seq - len(self._frames),
             "log_bytes": self.log_bytes - sum(frame.log_bytes for frame in self._frames),
@@ -326,7 +335,7 @@ class Spool:
             "step": self.step,
         }
         try:
-            write_json_atomic(os.path.join(self._directory, "delivered.json"), totals)
+            write_json(os.path.join(self._directory, "delivered.json"), totals)
         except OSError:
             self.disk_is_full = True
 
@@ -343,8 +352,6 @@ class Spool:
                     self._count(frame)
 
     def _load_totals(self) -> None:
-        import json
-
         try:
             with open(os.path.join(self._directory, "delivered.json"), encoding="utf-8") as file:
                 totals = json.load(file)
@@ -359,7 +366,7 @@ class Spool:
 
 
 def _read_frames(chosen: list[SpoolFrame]) -> bytes:
-    """Neighbours in one file are read with one call."""
+    """Read the bytes of frames. Adjacent frames in one file are read with one call."""
     parts: list[bytes] = []
     run: list[Any] = [None, 0, 0]
     for frame in chosen:

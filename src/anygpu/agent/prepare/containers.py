@@ -1,8 +1,8 @@
-"""The job's image: its command runs in a container where this machine has a runtime for one.
+"""Commands that run a job in a container, with docker or podman.
 
-The attempt's directory lies at the same path inside, so that the working directory, the channel and the checkpoints are
-the same files; the container bears the attempt's name and runs as our own user, so that it can be found and ended like
-any other process of the attempt. Values of the environment travel in the environment, never on a command line.
+The attempt's directory has the same path inside, so that working directory, channel and checkpoints are the same files.
+The container has the attempt's name and runs as the agent's user, so that it is found and killed like any other process
+of the attempt. Environment values are passed through the environment, never on a command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("docker", "podman")
 QUERY_TIMEOUT_S = 20.0
-# Of the host, and wrong inside.
+# Variables of the host that are wrong inside a container.
 EXCLUDED_VARIABLES = frozenset(
     (
         "PATH",
@@ -39,7 +39,7 @@ EXEC_JOB = 'exec "$@"'
 
 
 class ContainerRuntime:
-    """A program that runs containers, and answered when it was asked."""
+    """A container program that works on this machine."""
 
     __slots__ = ("kind", "path")
 
@@ -48,16 +48,17 @@ class ContainerRuntime:
 
 
 def find_runtime(image: str) -> ContainerRuntime:
-    troubles = []
+    """Return a runtime that works on this machine, or raise CannotStart."""
+    problems = []
     for kind in RUNTIMES:
         path = find_program(kind)
-        trouble = _runtime_problem(path) if path else f"{kind} is not installed"
-        if path and not trouble:
+        problem = _runtime_problem(path) if path else f"{kind} is not installed"
+        if path and not problem:
             return ContainerRuntime(kind, path)
-        troubles.append(trouble if trouble.startswith(kind) else f"{kind}: {trouble}")
+        problems.append(problem if problem.startswith(kind) else f"{kind}: {problem}")
     raise CannotStart(
-        f"image: the job wants {image}, and this machine can run no containers ({'; '.join(troubles)}); "
-        "leave out `image` and name `requirements` instead, or choose another backend"
+        f"image: this machine cannot run {image} because it has no container runtime ({'; '.join(problems)}). "
+        "Use `requirements` instead of `image`, or choose another backend."
     )
 
 
@@ -80,20 +81,20 @@ def run_command(
     *,
     name: str,
     cwd: str,
-    home: str,
+    attempt_dir: str,
     env: dict[str, str],
     setup: Sequence[str] = (),
-    data: str | None = None,
+    dataset: str | None = None,
     has_gpus: bool = False,
 ) -> list[str]:
-    """What starts the job: a value, so that it can be looked at before anything runs."""
+    """Return the command that starts the job in a container."""
     command = [runtime.path, "run", "--rm", "--init", "--name", name, "--network", "host", "--ipc", "host"]
     command += _user_options(runtime)
-    command += ["--volume", f"{home}:{home}", "--workdir", cwd]
-    if data is not None and os.path.commonpath([data, home]) != home:
-        command += ["--volume", f"{data}:{data}:ro"]
+    command += ["--volume", f"{attempt_dir}:{attempt_dir}", "--workdir", cwd]
+    if dataset is not None and os.path.commonpath([dataset, attempt_dir]) != attempt_dir:
+        command += ["--volume", f"{dataset}:{dataset}:ro"]
     command += _gpu_options(runtime, env.get("CUDA_VISIBLE_DEVICES"), has_gpus)
-    command += ["--env", f"HOME={home}"]
+    command += ["--env", f"HOME={attempt_dir}"]
     for variable in sorted(set(env) - EXCLUDED_VARIABLES):
         command += ["--env", variable]
     return [
@@ -115,7 +116,7 @@ def _user_options(runtime: ContainerRuntime) -> list[str]:
 
 
 def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) -> list[str]:
-    """Those the attempt holds; all where nobody has divided them; none when it asked for none."""
+    """Return the options for the attempt's GPUs: those it holds, all if there are no slots, none if it needs none."""
     if not has_gpus or chosen == "":
         return []
     if runtime.kind == "podman":
@@ -125,15 +126,16 @@ def _gpu_options(runtime: ContainerRuntime, chosen: str | None, has_gpus: bool) 
 
 
 def _runtime_problem(path: str) -> str:
-    """Why it cannot be used: the client alone is no runtime, and its service may not be ours to use."""
-    code, said = _query([path, "info"])
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return "" if code == 0 else (lines[-1] if lines else f"it ended with {code}")
+    """Return why a runtime cannot be used, or "". The service may be missing, or we may not be allowed to use it."""
+    code, errors = _query([path, "info"])
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    return "" if code == 0 else (lines[-1] if lines else f"exit code {code}")
 
 
 def _query(argv: list[str]) -> tuple[int, str]:
+    """Return the exit code and the error output of a command."""
     try:
-        ran = subprocess.run(
+        done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -143,4 +145,4 @@ def _query(argv: list[str]) -> tuple[int, str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return 1, str(error)
-    return ran.returncode, ran.stderr.decode("utf-8", "replace")
+    return done.returncode, done.stderr.decode("utf-8", "replace")

@@ -1,52 +1,120 @@
-"""Download files by signed URL, resume broken downloads, verify them, and cache them on this machine."""
+"""Download files by signed URL, resume broken downloads, and verify them."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import time
 
 from anygpu.agent.files import file_sha256
 from anygpu.agent.link.client import RequestRefused, parse_body, retry_until
 from anygpu.agent.link.http11 import HttpUrl, Unreachable
+from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from anygpu.agent.link.client import ServerClient
     from anygpu.agent.link.http11 import HttpConnection, StreamedResponse
-
-    Download = Callable[[str], None]  # makes the named file, whole and verified
+    from anygpu.agent.prepare.cache import FileCache
 
 MAX_REDIRECTS = 5
 DOWNLOAD_TIMEOUT_S = 3600.0
+EXPIRED_STATUSES = (401, 403, 410)
 
 
 class CorruptDownload(Exception):
-    """What arrived is not what was promised."""
+    """A file does not have the expected content."""
+
+
+class Downloader:
+    """Downloads the files of an attempt, into the machine's cache where there is one."""
+
+    def __init__(
+        self,
+        connect: Callable[[], ServerClient],
+        fresh_url: Callable[[str], str | None],
+        check_interrupted: Callable[[], None],
+        use_cache: bool,
+    ) -> None:
+        """`fresh_url` gets a new signed URL for a SHA-256; `check_interrupted` raises if the attempt must stop."""
+        self._connect = connect
+        self._fresh_url = fresh_url
+        self._check_interrupted = check_interrupted
+        self._use_cache = use_cache
+
+    @property
+    def has_cache(self) -> bool:
+        return self._cache() is not None
+
+    def fetch(self, url: str, target: str, sha256: str | None, what: str) -> None:
+        """Download a file to `target`. `what` names it in error messages."""
+        try:
+            self._download(url, target, sha256)
+        except CorruptDownload as error:
+            raise CannotStart(f"{what} is damaged: {error}") from error
+        except (RequestRefused, Unreachable, ValueError) as error:
+            raise CannotStart(f"{what} could not be downloaded: {error}") from error
+
+    @contextlib.contextmanager
+    def open_cached(self, file: dict[str, Any], fallback: str, what: str) -> Iterator[str]:
+        """Yield the path of a file with a known hash.
+
+        Without a cache the file is downloaded to `fallback` and removed afterwards.
+        """
+
+        def fetch_to(target: str) -> None:
+            self.fetch(file["url"], target, file["sha256"], what)
+
+        cache = self._cache()
+        if cache is not None:
+            with cache.acquire(file["sha256"], fetch_to, self._check_interrupted) as path:
+                yield path
+            return
+        fetch_to(fallback)
+        yield fallback
+        os.unlink(fallback)
+
+    def _cache(self) -> FileCache | None:
+        """Return the machine's cache. The server's own machine needs none: it has every file already."""
+        if not self._use_cache:
+            return None
+
+        from anygpu.agent.prepare.cache import machine_cache
+
+        return machine_cache()
+
+    def _download(self, url: str, target: str, sha256: str | None) -> None:
+        """Download a file; get a new URL if this one has expired, as it may during a long download."""
+        try:
+            download(self._connect(), url, target, sha256, self._check_interrupted)
+        except RequestRefused as refusal:
+            fresh = self._fresh_url(sha256) if sha256 and refusal.status in EXPIRED_STATUSES else None
+            if fresh is None or fresh == url:
+                raise
+            download(self._connect(), fresh, target, sha256, self._check_interrupted)
 
 
 def download(
     server: ServerClient, url: str, target: str, sha256: str | None, between_blocks: Callable[[], None]
 ) -> None:
-    """`target` appears when it is whole and right. `between_blocks` may raise to give up."""
+    """Download and verify a file. `target` exists only when it is complete. `between_blocks` may raise to stop."""
     part = target + ".part"
     os.makedirs(os.path.dirname(target), exist_ok=True)
 
-    def patiently(wait_s: float) -> None:
+    def wait(wait_s: float) -> None:
         between_blocks()
         server.address.wait(wait_s)
 
-    # Our own server is waited for as long as the lease lasts, which `between_blocks` knows.
-    until = float("inf") if url.startswith("/") else time.monotonic() + DOWNLOAD_TIMEOUT_S
-    retry_until(lambda: _download_once(server, url, part, between_blocks), until, patiently)
-    found = file_sha256(part) if sha256 else None
-    if found != sha256:
+    # Retry our own server until the lease ends: then `between_blocks` raises.
+    deadline = float("inf") if url.startswith("/") else time.monotonic() + DOWNLOAD_TIMEOUT_S
+    retry_until(lambda: _download_once(server, url, part, between_blocks), deadline, wait)
+    actual = file_sha256(part) if sha256 else None
+    if actual != sha256:
         os.unlink(part)
-        raise CorruptDownload(f"{_without_query(url)} has sha256 {found}, not {sha256}")
+        raise CorruptDownload(f"{_without_query(url)} has sha256 {actual}, expected {sha256}")
     os.replace(part, target)
 
 
@@ -56,7 +124,7 @@ def _download_once(server: ServerClient, url: str, part: str, between_blocks: Ca
     try:
         if response.status == 416:
             os.unlink(part)
-            raise Unreachable("the part we had was of another file")
+            raise Unreachable("the partial download does not match the file")
         with open(part, "ab" if response.status == 206 else "wb") as file:
             for block in response.blocks():
                 between_blocks()
@@ -85,122 +153,10 @@ def _open_following_redirects(
 def _resolve_location(url: str, location: str) -> str:
     if "://" in location or url.startswith("/"):
         return location
-    place = url.split("://", 1)[1].split("/", 1)[0]
-    return f"{'https' if HttpUrl(url).tls else 'http'}://{place}{location}"
+    netloc = url.split("://", 1)[1].split("/", 1)[0]
+    return f"{'https' if HttpUrl(url).tls else 'http'}://{netloc}{location}"
 
 
 def _without_query(url: str) -> str:
-    """Without the query: it holds the signature."""
+    """Remove the query, which contains the signature."""
     return url.split("?", 1)[0]
-
-
-MAX_CACHE_BYTES = 50 * 2**30
-DISK_DIVISOR = 5  # at most one part in so many
-LOCK_POLL_S = 0.2
-PART_RETENTION_S = 7 * 86400.0
-VERIFIED_MTIME_S = 1_000_000_000  # the time a verified file bears; whoever writes to it changes that
-
-
-class FileCache:
-    def __init__(self, root: str, most_bytes: int | None = None) -> None:
-        os.makedirs(os.path.join(root, "locks"), exist_ok=True)
-        os.chmod(root, 0o700)  # others have accounts here too, and data may be confidential
-        disk = os.statvfs(root)
-        self._root = root
-        self._max_bytes = most_bytes or min(MAX_CACHE_BYTES, disk.f_blocks * disk.f_frsize // DISK_DIVISOR)
-
-    @contextlib.contextmanager
-    def acquire(
-        self, sha256: str, download_to: Download, check_interrupted: Callable[[], None]
-    ) -> Iterator[str]:
-        """The file, which stays at least as long as it is held. `go_on` is asked while another attempt fetches it."""
-        path = os.path.join(self._root, sha256)
-        with self._lock(sha256, check_interrupted):
-            if not _is_verified(path, sha256):
-                self._fetch(path, download_to)
-            os.utime(path, (time.time(), VERIFIED_MTIME_S))
-            yield path
-        self.evict(0, keep=sha256)
-
-    def _fetch(self, path: str, download_to: Download) -> None:
-        """A disk that the cache itself has filled is no reason to fail."""
-        try:
-            download_to(path)
-        except OSError as error:
-            if error.errno != errno.ENOSPC or not self.evict(self._max_bytes, keep=os.path.basename(path)):
-                raise
-            download_to(path)
-        os.chmod(path, 0o444)
-
-    def evict(self, wanted_bytes: int, keep: str) -> int:
-        """Remove the longest unused until so much more fits within the bound; answers with what that freed."""
-        entries = sorted(self._entries(), key=lambda entry: entry[1])
-        over = sum(size for _, _, size in entries) + wanted_bytes - self._max_bytes
-        freed = 0
-        for name, _, size in entries:
-            if freed >= over:
-                break
-            if not name.startswith(keep) and self._remove(name):
-                freed += size
-        return freed
-
-    def _entries(self) -> Iterator[tuple[str, float, int]]:
-        """(name, last used, bytes), partial downloads among them."""
-        for entry in os.scandir(self._root):
-            if entry.is_file(follow_symlinks=False):
-                about = entry.stat(follow_symlinks=False)
-                used_at = about.st_mtime if entry.name.endswith(".part") else about.st_atime
-                yield entry.name, used_at, about.st_size
-
-    def _remove(self, name: str) -> bool:
-        """Not while somebody holds it, and no download that may still go on."""
-        path = os.path.join(self._root, name)
-        with self._lock_file(name) as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if name.endswith(".part") and time.time() - os.stat(path).st_mtime < PART_RETENTION_S:
-                    return False
-                os.unlink(path)
-            except OSError:
-                return False
-        return True
-
-    @contextlib.contextmanager
-    def _lock(self, sha256: str, check_interrupted: Callable[[], None]) -> Iterator[None]:
-        with self._lock_file(sha256) as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    check_interrupted()
-                    time.sleep(LOCK_POLL_S)
-            yield
-
-    @contextlib.contextmanager
-    def _lock_file(self, name: str) -> Iterator[int]:
-        """Few files for all names, and never removed: a lock on a file that is gone protects nobody."""
-        path = os.path.join(self._root, "locks", name[:3])
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-def _is_verified(path: str, sha256: str) -> bool:
-    try:
-        if os.stat(path).st_mtime == VERIFIED_MTIME_S or file_sha256(path) == sha256:
-            return True
-    except FileNotFoundError:
-        return False
-    os.unlink(path)
-    return False
-
-
-def machine_cache() -> FileCache | None:
-    """In the home directory of whoever runs us; None where nothing can be kept there."""
-    try:
-        return FileCache(os.path.join(os.path.expanduser("~"), ".anygpu", "cache"))
-    except OSError:
-        return None

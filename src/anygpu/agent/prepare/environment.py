@@ -1,4 +1,4 @@
-"""The environment of the user's process: what it needs, and nothing that happens to lie around."""
+"""The environment of the job: its interpreter, its variables, and the `anygpu` module that it imports."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ ALLOWED_VARIABLES = frozenset(
 ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
-def choose_interpreter(assignment: Assignment, is_remote: bool) -> tuple[str, str]:
-    """(the job's Python, a line for its log). On another machine the submitter's own interpreter is not there."""
-    wanted = assignment.job.python
-    if not wanted:
+def choose_interpreter(requested: str | None, is_remote: bool) -> tuple[str, str]:
+    """Return the job's Python and a note for its log.
+
+    `requested` is a path, a name or a version. A path of the submitter's machine may not exist on another one.
+    """
+    if not requested:
         return sys.executable, ""
-    if wanted.replace(".", "").isdigit():
-        return _interpreter_for_version(wanted)
-    if is_remote and os.path.isabs(wanted) and not os.path.exists(wanted):
-        return sys.executable, f"this machine has no {wanted}; the job runs with {sys.executable}"
-    return wanted, ""
+    if requested.replace(".", "").isdigit():
+        return _interpreter_for_version(requested)
+    if is_remote and os.path.isabs(requested) and not os.path.exists(requested):
+        return sys.executable, f"this machine has no {requested}; the job runs with {sys.executable}"
+    return requested, ""
 
 
 def _interpreter_for_version(version: str) -> tuple[str, str]:
     if f"{agent_python_version()}.".startswith(f"{version}."):
         return sys.executable, ""
-    found = find_program(f"python{version}")
-    if found:
-        return found, ""
+    path = find_program(f"python{version}")
+    if path:
+        return path, ""
     return (
         sys.executable,
         f"this machine has no python{version}; the job runs with Python {agent_python_version()}",
@@ -59,16 +61,17 @@ def agent_python_version() -> str:
     return sys.version.split()[0]
 
 
-def filter_environment(surroundings: Mapping[str, str]) -> dict[str, str]:
+def filter_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a job may see. Secrets in the agent's environment are not among them."""
     return {
         name: value
-        for name, value in surroundings.items()
+        for name, value in variables.items()
         if name in ALLOWED_VARIABLES or name.startswith(ALLOWED_PREFIXES)
     }
 
 
 def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, python: str) -> dict[str, str]:
-    """Later lines win: the spec's values over ours for taste, our own names over everything."""
+    """Return the job's variables. The spec overrides the defaults; ANYGPU_ variables override everything."""
     outputs, checkpoints = job_directories(cwd)
     env = filter_environment(os.environ)
     env.setdefault("PATH", os.defpath)
@@ -87,7 +90,7 @@ def job_environment(attempt_dir: AttemptDir, assignment: Assignment, cwd: str, p
 
 
 def find_program(name: str) -> str | None:
-    """Where a program is, for commands of ours. (shutil.which costs more than asking.)"""
+    """Return the path of a program, or None. (Importing shutil for `which` takes longer.)"""
     for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
         candidate = os.path.join(directory, name)
         if os.access(candidate, os.X_OK) and os.path.isfile(candidate):
@@ -96,7 +99,7 @@ def find_program(name: str) -> str | None:
 
 
 def _use_interpreter(env: dict[str, str], python: str) -> None:
-    """`python`, `pip` and `torchrun` in a shell line mean those beside the job's interpreter."""
+    """Put the interpreter's directory first on PATH, so that `python`, `pip` and `torchrun` are the job's own."""
     folder = os.path.dirname(python)
     if not folder:
         return
@@ -110,9 +113,9 @@ def _prepend_path(first: str, rest: str | None) -> str:
 
 
 def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None:
-    """The `anygpu` a script imports: two files, and the trainers.
+    """Install the `anygpu` package that a script imports: two modules and the trainers.
 
-    In a directory of their own, so that nothing else of ours gets onto its path.
+    It has a directory of its own, so that no other module of the agent gets on the script's path.
     """
     target = os.path.join(attempt_dir.library_dir, "anygpu")
     os.makedirs(target, exist_ok=True)
@@ -124,7 +127,7 @@ def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None
 
 
 def _install_trainers(source: str, target: str, in_container: bool) -> None:
-    """A link costs nothing; a container sees the attempt's directory only, and in an archive nothing can be linked."""
+    """Link the trainers; copy them for a container, which sees only the attempt's directory, or from a .pyz file."""
     if os.path.lexists(target):
         return
     if not os.path.isdir(source):
@@ -151,7 +154,7 @@ def _extract_trainers(source: str, target: str) -> None:
 def _read_source(path: str) -> bytes:
     loader = globals().get("__loader__")
     if loader is not None and hasattr(loader, "get_data"):
-        found: bytes = loader.get_data(path)
-        return found
+        data: bytes = loader.get_data(path)
+        return data
     with open(path, "rb") as file:
         return file.read()

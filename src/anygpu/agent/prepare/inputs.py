@@ -1,14 +1,9 @@
-"""What a job needs is brought to its machine: the working directory and the data, each fetched once and verified."""
+"""Fetch the files a job needs: its working directory and its dataset."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 
-from anygpu.agent.link.client import RequestRefused
-from anygpu.agent.link.http11 import Unreachable
-from anygpu.agent.prepare.download import CorruptDownload, download
 from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
@@ -16,119 +11,69 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from anygpu.agent.attempt import AttemptRunner
+    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.prepare.download import Downloader
 
 MAX_DATASET_BYTES = 2**40
-EXPIRED = (401, 403, 410)
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Interrupted(Exception):
-    """Something asked us to stop while we were preparing."""
-
-
-def check_interrupted(attempt: AttemptRunner) -> None:
-    """Asked now and then by what takes long: raises when we are to stop."""
-    if attempt.loop.check_stop() is not None:
-        raise Interrupted
-    attempt.reporter.flush_when_due()
-
-
-def fetch_working_directory(attempt: AttemptRunner) -> None:
-    archive = attempt.job.archive
+def fetch_working_directory(
+    archive: dict[str, Any] | None, attempt_dir: AttemptDir, downloader: Downloader
+) -> None:
     if not archive:
         return
 
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack
 
-    with _open_cached(attempt, archive, "work.tar.gz", "the working directory") as packed:
+    with downloader.open_cached(archive, attempt_dir.join("work.tar.gz"), "the working directory") as packed:
         try:
-            unpack(packed, attempt.attempt_dir.work_dir)
+            unpack(packed, attempt_dir.work_dir)
         except UnsafeArchive as error:
             raise CannotStart(f"the working directory could not be unpacked: {error}") from error
 
 
-def fetch_dataset(attempt: AttemptRunner, cwd: str) -> str | None:
-    """Where the job finds its data. A path means the machine that submitted the job, unless this one has it too."""
-    wanted = attempt.job.dataset or {}
-    path = wanted.get("path")
-    if path and wanted.get("parts") and (attempt.is_remote or not os.path.exists(path)):
-        return _dataset_from_parts(attempt, wanted["parts"], os.path.basename(path.rstrip("/")))
+def fetch_dataset(
+    dataset: dict[str, Any] | None,
+    attempt_dir: AttemptDir,
+    cwd: str,
+    downloader: Downloader,
+    is_remote: bool,
+) -> str | None:
+    """Return the path of the dataset on this machine.
+
+    A dataset given as a path is on the submitter's machine. It is used as it is where this machine has the path too.
+    """
+    dataset = dataset or {}
+    path = dataset.get("path")
+    if path and dataset.get("parts") and (is_remote or not os.path.exists(path)):
+        root = attempt_dir.join("dataset")
+        _fetch_dataset_parts(dataset["parts"], root, attempt_dir.join("dataset.part"), downloader)
+        return os.path.join(root, os.path.basename(path.rstrip("/")))
     if path:
-        return _local_dataset(attempt, path, cwd)
-    if wanted.get("url"):
-        return _dataset_from_url(attempt, wanted)
+        _check_local_dataset(path, cwd, is_remote)
+        return str(path)
+    if dataset.get("url"):
+        return _fetch_dataset_url(dataset, attempt_dir, downloader)
     return None
 
 
-@contextlib.contextmanager
-def _open_cached(attempt: AttemptRunner, file: dict[str, Any], name: str, what: str) -> Iterator[str]:
-    """A file with a known hash: out of this machine's cache where there is one, else for this attempt alone."""
-
-    def bring(target: str) -> None:
-        fetch(attempt, file["url"], target, file["sha256"], what)
-
-    cache = attempt.cache()
-    if cache is not None:
-        with cache.acquire(file["sha256"], bring, lambda: check_interrupted(attempt)) as path:
-            yield path
-        return
-    target = attempt.attempt_dir.join(name)
-    bring(target)
-    yield target
-    os.unlink(target)
-
-
-def fetch(attempt: AttemptRunner, url: str, target: str, sha256: str | None, what: str) -> None:
-    try:
-        _download(attempt, url, target, sha256)
-    except CorruptDownload as error:
-        raise CannotStart(f"{what} arrived damaged: {error}") from error
-    except (RequestRefused, Unreachable, ValueError) as error:
-        raise CannotStart(f"{what} could not be downloaded: {error}") from error
-
-
-def _download(attempt: AttemptRunner, url: str, target: str, sha256: str | None) -> None:
-    """A signed address lives an hour, and much data takes longer: claiming again gives a new one."""
-    try:
-        download(attempt.connect(), url, target, sha256, lambda: check_interrupted(attempt))
-    except RequestRefused as refusal:
-        fresh = attempt.claim_again().url_for(sha256) if sha256 and refusal.status in EXPIRED else None
-        if fresh is None or fresh == url:
-            raise
-        download(attempt.connect(), fresh, target, sha256, lambda: check_interrupted(attempt))
-
-
-def describe_error(error: OSError, directory: str) -> str:
-    """In words, for the owner of the job; a full disk with what there is of it."""
-    if error.errno not in DISK_FULL:
-        return str(error)
-    disk = os.statvfs(directory)
-    free, total = disk.f_bavail * disk.f_frsize / 2**30, disk.f_blocks * disk.f_frsize / 2**30
-    return (
-        f"the disk is full ({free:.1f} of {total:.1f} GiB free at {directory}); "
-        "ask for more with resources.disk, or leave out what the job does not need"
-    )
-
-
-def _local_dataset(attempt: AttemptRunner, path: str, cwd: str) -> str:
-    if attempt.is_remote and not os.path.exists(os.path.join(cwd, path)):
+def _check_local_dataset(path: str, cwd: str, is_remote: bool) -> None:
+    if is_remote and not os.path.exists(os.path.join(cwd, path)):
         raise CannotStart(
-            f"the dataset is a path, {path}, which this machine does not have, and it was not sent along; "
-            "name the backend when you submit the job (--on), or give the data as a URL"
+            f"the dataset {path} does not exist on this machine, and it was not uploaded with the job. "
+            "Name the backend when you submit the job (--on), or give the dataset as a URL."
         )
-    return path
 
 
-def _dataset_from_url(attempt: AttemptRunner, wanted: dict[str, Any]) -> str:
-    name = wanted["url"].split("?", 1)[0].rstrip("/").rpartition("/")[2] or "dataset"
-    target = attempt.attempt_dir.join("dataset", name)
+def _fetch_dataset_url(dataset: dict[str, Any], attempt_dir: AttemptDir, downloader: Downloader) -> str:
+    name = dataset["url"].split("?", 1)[0].rstrip("/").rpartition("/")[2] or "dataset"
+    target = attempt_dir.join("dataset", name)
     if os.path.exists(target):
         return target
-    if not wanted.get("sha256") or attempt.cache() is None:
-        fetch(attempt, wanted["url"], target, wanted.get("sha256"), "the dataset")
+    if not dataset.get("sha256") or not downloader.has_cache:
+        downloader.fetch(dataset["url"], target, dataset.get("sha256"), "the dataset")
         return target
-    with _open_cached(attempt, wanted, "dataset.part", "the dataset") as path:
+    with downloader.open_cached(dataset, attempt_dir.join("dataset.part"), "the dataset") as path:
         _link_or_copy(path, target)
     return target
 
@@ -143,20 +88,20 @@ def _link_or_copy(path: str, target: str) -> None:
         copy_file(path, target)
 
 
-def _dataset_from_parts(attempt: AttemptRunner, parts: list[dict[str, Any]], name: str) -> str:
-    """Piece by piece, one at a time: each is in the cache afterwards, and none need lie here twice."""
+def _fetch_dataset_parts(
+    parts: list[dict[str, Any]], root: str, fallback: str, downloader: Downloader
+) -> None:
+    """Download and unpack one part after the other, so that a part never exists twice on the disk."""
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack_parts
 
-    root = attempt.attempt_dir.join("dataset")
     try:
-        unpack_parts(_fetch_parts(attempt, parts), root, most_bytes=MAX_DATASET_BYTES)
+        unpack_parts(_fetch_parts(parts, fallback, downloader), root, max_bytes=MAX_DATASET_BYTES)
     except UnsafeArchive as error:
         raise CannotStart(f"the dataset could not be unpacked: {error}") from error
-    return os.path.join(root, name)
 
 
-def _fetch_parts(attempt: AttemptRunner, parts: list[dict[str, Any]]) -> Iterator[str]:
+def _fetch_parts(parts: list[dict[str, Any]], fallback: str, downloader: Downloader) -> Iterator[str]:
     for number, part in enumerate(parts, 1):
         what = f"part {number} of {len(parts)} of the dataset"
-        with _open_cached(attempt, part, "dataset.part", what) as path:
+        with downloader.open_cached(part, fallback, what) as path:
             yield path

@@ -1,4 +1,4 @@
-"""Resuming: the checkpoint is fetched, verified, and laid where the script looks for it."""
+"""Restore the checkpoint that a job resumes from: download it, verify it, and put it where the script expects it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from anygpu.agent.checkpoints.snapshot import matching_folder
 from anygpu.agent.files import file_sha256
 from anygpu.agent.prepare.download import CorruptDownload
-from anygpu.agent.prepare.inputs import fetch
 from anygpu.agent.run.process import CannotStart
 from anygpu.job import DIRECTORY_MARK, copy_file
 
@@ -16,9 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from anygpu.agent.attempt import AttemptRunner
+    from anygpu.agent.link.reporter import Reporter
+    from anygpu.agent.prepare.download import Downloader
 
-MTIME_MARGIN_S = 1.0  # what was restored is older than what the job will write, also by a coarse clock
+MTIME_MARGIN_S = 1.0  # restored files must be older than what the job writes, also with coarse file times
 
 
 class RestoredCheckpoint:
@@ -31,37 +31,45 @@ class RestoredCheckpoint:
         self.step = step
 
     def arguments(self, resume_args: list[str]) -> list[str]:
-        said = {"{path}": self.path, "{dir}": os.path.dirname(self.path), "{step}": str(self.step)}
-        return [_substitute(argument, said) for argument in resume_args]
+        """Replace {path}, {dir} and {step} in the arguments of the spec."""
+        values = {"{path}": self.path, "{dir}": os.path.dirname(self.path), "{step}": str(self.step)}
+        return [_substitute(argument, values) for argument in resume_args]
 
 
-def restore_checkpoint(attempt: AttemptRunner, cwd: str) -> RestoredCheckpoint | None:
-    """None when it cannot be had whole: then the job starts from the beginning, and its log says so."""
-    resume = attempt.job.resume or {}
+def restore_checkpoint(
+    resume: dict[str, Any],
+    patterns: list[str],
+    target_dir: str,
+    cwd: str,
+    downloader: Downloader,
+    reporter: Reporter,
+) -> RestoredCheckpoint | None:
+    """Restore a checkpoint to `target_dir` and to where the script had saved it.
+
+    Return None if it cannot be restored completely. The job then starts from the beginning, and its log says so.
+    """
     step = int(resume.get("step") or 0)
     try:
-        paths = [_fetch_file(attempt, cwd, file) for file in resume["files"]]
-        path = _resume_path(
-            paths, attempt.job.checkpoint.paths, os.path.join(attempt.attempt_dir.channel_dir, "resume")
-        )
+        paths = [_fetch_file(file, target_dir, cwd, downloader) for file in resume["files"]]
+        path = _resume_path(paths, patterns, target_dir)
     except (CannotStart, CorruptDownload, OSError) as error:
-        attempt.reporter.write_line(
+        reporter.write_line(
             f"the checkpoint of step {step} cannot be used: {error}; starting from the beginning"
         )
         return None
-    attempt.reporter.write_line(f"resuming from the checkpoint of step {step}")
+    reporter.write_line(f"resuming from the checkpoint of step {step}")
     return RestoredCheckpoint(path, step)
 
 
-def _fetch_file(attempt: AttemptRunner, cwd: str, file: dict[str, Any]) -> str:
-    """Into `resume/`, and a copy to where the script itself had saved it."""
+def _fetch_file(file: dict[str, Any], target_dir: str, cwd: str, downloader: Downloader) -> str:
+    """Download a file to `target_dir`, copy it to where the script had saved it, and return its relative path."""
     relative = checked_relative_path(file["path"])
-    target = os.path.join(attempt.attempt_dir.channel_dir, "resume", relative)
+    target = os.path.join(target_dir, relative)
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with open(target, "wb") as whole:
         for number, chunk in enumerate(file["chunks"]):
             part = f"{target}.{number}.chunk"
-            fetch(attempt, chunk["url"], part, chunk["sha256"], relative)
+            downloader.fetch(chunk["url"], part, chunk["sha256"], relative)
             _append_chunk(part, whole.fileno())
     if file_sha256(target) != file["sha256"]:
         raise CorruptDownload(f"{relative} does not have the sha256 it was saved with")
@@ -82,9 +90,9 @@ def _append_chunk(part: str, whole: int) -> None:
 
 
 def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
-    """A marked directory.
+    """Return the path to resume from.
 
-    The only file; the directory that a pattern names; else the newest file, which is first.
+    In this order: a directory that was saved as one, the directory that a pattern names, the newest file (the first).
     """
     if not paths:
         raise CorruptDownload("it has no files")
@@ -97,11 +105,11 @@ def _resume_path(paths: list[str], patterns: list[str], root: str) -> str:
 
 def checked_relative_path(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or not path:
-        raise CorruptDownload(f"{path!r} leads out of the working directory")
+        raise CorruptDownload(f"{path!r} is outside of the working directory")
     return path
 
 
-def _substitute(argument: str, said: dict[str, str]) -> str:
-    for name, value in said.items():
+def _substitute(argument: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
         argument = argument.replace(name, value)
     return argument

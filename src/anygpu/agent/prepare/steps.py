@@ -1,31 +1,36 @@
-"""Before the job: its directory, its Python, its data, its set-up. Ends in exactly what is to be started."""
+"""Prepare a job: its files, its Python, its data, its checkpoint, its set-up. The result is the command to start."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
-from anygpu.agent import attempt_dir
+from anygpu.agent.attempt_dir import STATE_DIR, job_directories
 from anygpu.agent.prepare import environment, inputs
+from anygpu.agent.prepare.commands import CommandRunner
 from anygpu.agent.prepare.environment import find_program
-from anygpu.agent.prepare.inputs import Interrupted, check_interrupted
-from anygpu.agent.run.process import CannotStart, JobProcess
+from anygpu.agent.run.process import CannotStart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anygpu.agent.attempt import AttemptRunner
+    from anygpu.agent.assignment import Assignment
+    from anygpu.agent.attempt_dir import AttemptDir
+    from anygpu.agent.link.reporter import Reporter
+    from anygpu.agent.prepare.commands import CommandResult
+    from anygpu.agent.prepare.download import Downloader
+    from anygpu.agent.run.loop import ProcessLoop
+    from anygpu.agent.run.output import SecretMask
 
-
-TRAINERS = "anygpu.trainers"
-OLDEST_FOR_TRAINERS = (3, 10)
-TAIL_BYTES = 4000
-TAIL_LINES = 5
+TRAINERS_MODULE = "anygpu.trainers"
+MIN_PYTHON_FOR_TRAINERS = (3, 10)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class LaunchPlan:
-    """What is to be started, where, and with what around it."""
+    """The command to start, its working directory and its environment."""
 
     __slots__ = ("argv", "cwd", "env", "kill_command")
 
@@ -38,173 +43,179 @@ class LaunchPlan:
         self.kill_command = list(kill_command)
 
 
-def prepare(attempt: AttemptRunner) -> LaunchPlan:
-    """Each step by its name, which is also how it is told when it fails."""
-    step = _Step()
-    try:
-        return _run_steps(attempt, step)
-    except OSError as error:
-        raise CannotStart(f"{step.name}: {inputs.describe_error(error, attempt.attempt_dir.path)}") from error
+class Preparation:
+    """Runs the steps before the job starts. An error message begins with the name of the step that failed."""
 
+    def __init__(
+        self,
+        assignment: Assignment,
+        attempt_dir: AttemptDir,
+        reporter: Reporter,
+        mask: SecretMask,
+        loop: ProcessLoop,
+        downloader: Downloader,
+        is_remote: bool,
+    ) -> None:
+        """`is_remote`: this is not the server's machine, so the submitter's files and interpreter may be missing."""
+        self._assignment = assignment
+        self._job = assignment.job
+        self._attempt_dir = attempt_dir
+        self._reporter = reporter
+        self._mask = mask
+        self._loop = loop
+        self._commands = CommandRunner(assignment.name, loop, reporter, mask)
+        self._downloader = downloader
+        self._is_remote = is_remote
+        self._step = "preparing"
 
-class _Step:
-    """Which one it is."""
+    def run(self) -> LaunchPlan:
+        try:
+            return self._run_steps()
+        except OSError as error:
+            raise CannotStart(f"{self._step}: {describe_error(error, self._attempt_dir.path)}") from error
 
-    def __init__(self) -> None:
-        self.name = "preparing"
+    def _run_steps(self) -> LaunchPlan:
+        job = self._job
+        if job.archive or job.requirements or job.setup or job.dataset or job.resume:
+            self._reporter.start_phase("preparing")
+        self._step = "fetching the working directory"
+        inputs.fetch_working_directory(job.archive, self._attempt_dir, self._downloader)
+        cwd = self._create_directories()
+        environment.install_library(self._attempt_dir, in_container=bool(job.image))
+        self._step = "requirements"
+        python = "python" if job.image else self._choose_interpreter(cwd)
+        env = environment.job_environment(self._attempt_dir, self._assignment, cwd, python)
+        if not job.image:
+            self._check_torch(python, env)
+        self._step = "fetching the dataset"
+        dataset = inputs.fetch_dataset(job.dataset, self._attempt_dir, cwd, self._downloader, self._is_remote)
+        if dataset is not None:
+            env["ANYGPU_DATASET"] = dataset
+        self._step = "fetching the checkpoint"
+        resume_args = self._restore_checkpoint(cwd, env)
+        if job.image:
+            self._step = "image"
+            return self._container_plan(job.image, cwd, env, resume_args)
+        self._step = "setup"
+        self._run_setup(cwd, env)
+        return LaunchPlan(self._command(cwd, python) + resume_args, cwd, env)
 
-    def __call__(self, name: str) -> None:
-        self.name = name
+    def _create_directories(self) -> str:
+        """Create the directories of the job, and return its working directory."""
+        work_dir = self._attempt_dir.work_dir
+        cwd = os.path.normpath(os.path.join(work_dir, self._job.subdir))
+        if os.path.commonpath([cwd, work_dir]) != work_dir:
+            raise CannotStart(f"subdir {self._job.subdir!r} is outside of the working directory")
+        for directory in (cwd, self._attempt_dir.channel_dir, *job_directories(cwd)):
+            os.makedirs(directory, exist_ok=True)
+        return cwd
 
+    def _choose_interpreter(self, cwd: str) -> str:
+        """Return the job's Python; with requirements, the one of a virtual environment that has them."""
+        python, note = environment.choose_interpreter(self._job.python, self._is_remote)
+        if note:
+            self._reporter.write_line(note)
+        if TRAINERS_MODULE in (self._job.argv or ()):
+            _check_python_for_trainers(python)
+        if not self._job.requirements:
+            return python
 
-def _run_steps(attempt: AttemptRunner, step: _Step) -> LaunchPlan:
-    work, home = attempt.job, attempt.attempt_dir
-    if work.archive or work.requirements or work.setup or work.dataset or work.resume:
-        attempt.reporter.start_phase("preparing")
-    step("fetching the working directory")
-    inputs.fetch_working_directory(attempt)
-    cwd = _working_directory(attempt)
-    environment.install_library(home, in_container=bool(work.image))
-    step("requirements")
-    python = "python" if work.image else _interpreter(attempt, cwd)
-    env = environment.job_environment(home, attempt.assignment, cwd, python)
-    if not work.image:
-        _check_torch(attempt, python, env)
-    step("fetching the dataset")
-    data = inputs.fetch_dataset(attempt, cwd)
-    if data is not None:
-        env["ANYGPU_DATASET"] = data
-    step("fetching the checkpoint")
-    resume_args = _restore(attempt, cwd, env)
-    if work.image:
-        step("image")
-        return _in_container(attempt, work.image, cwd, env, resume_args)
-    step("setup")
-    _set_up(attempt, cwd, env)
-    return LaunchPlan(_command(attempt, cwd, python) + resume_args, cwd, env)
+        from anygpu.agent.prepare.venv import ensure_venv
 
+        def run(argv: Sequence[str], env: dict[str, str]) -> CommandResult:
+            return self._commands.run(argv, cwd, env)
 
-def _in_container(
-    attempt: AttemptRunner, image: str, cwd: str, env: dict[str, str], resume_args: list[str]
-) -> LaunchPlan:
-    """The set-up runs inside, before the job."""
-    from anygpu.agent.prepare import containers
+        return ensure_venv(python, self._job.requirements, cwd, run, self._loop.check_interrupted)
 
-    runtime = containers.find_runtime(image)
-    if not containers.has_image(runtime, image):
-        ran = run_command(attempt, containers.pull_command(runtime, image), cwd, env)
-        if ran.exit_code != 0:
-            raise CannotStart(
-                f"image: {image} could not be pulled (code {ran.exit_code}); it said:\n{ran.tail}"
-            )
-    name = attempt.assignment.name
-    argv = containers.run_command(
-        runtime,
-        image,
-        _command(attempt, cwd, "python") + resume_args,
-        name=name,
-        cwd=cwd,
-        home=attempt.attempt_dir.path,
-        env=env,
-        setup=attempt.job.setup,
-        data=env.get("ANYGPU_DATASET"),
-        has_gpus=find_program("nvidia-smi") is not None,
-    )
-    return LaunchPlan(argv, cwd, env, containers.remove_command(runtime, name))
+    def _check_torch(self, python: str, env: dict[str, str]) -> None:
+        """Check that torch, driver and GPU fit.
 
+        The check takes time. It is skipped on the server's machine with the user's own environment.
+        """
+        is_own_environment = not self._is_remote and not self._job.requirements
+        if is_own_environment or env.get("CUDA_VISIBLE_DEVICES") == "" or not find_program("nvidia-smi"):
+            return
 
-def _working_directory(attempt: AttemptRunner) -> str:
-    cwd = os.path.normpath(os.path.join(attempt.attempt_dir.work_dir, attempt.job.subdir))
-    if os.path.commonpath([cwd, attempt.attempt_dir.work_dir]) != attempt.attempt_dir.work_dir:
-        raise CannotStart(f"subdir {attempt.job.subdir!r} leads out of the working directory")
-    for directory in (cwd, attempt.attempt_dir.channel_dir, *attempt_dir.job_directories(cwd)):
-        os.makedirs(directory, exist_ok=True)
-    return cwd
+        from anygpu.agent.prepare import torch_check
 
+        problem, warning = torch_check.check_torch(python, torch_check.command_output(env))
+        if problem:
+            raise CannotStart(f"torch does not fit: {problem}")
+        if warning:
+            self._reporter.write_line(warning)
 
-def _interpreter(attempt: AttemptRunner, cwd: str) -> str:
-    python, note = environment.choose_interpreter(attempt.assignment, attempt.is_remote)
-    if note:
-        attempt.reporter.write_line(note)
-    if TRAINERS in (attempt.job.argv or ()):
-        _require_new_enough(python)
-    if not attempt.job.requirements:
-        return python
+    def _restore_checkpoint(self, cwd: str, env: dict[str, str]) -> list[str]:
+        """Restore the checkpoint to resume from, and return the arguments for the job."""
+        if not self._job.resume:
+            return []
 
-    from anygpu.agent.prepare.venv import ensure_venv
+        from anygpu.agent.prepare.restore import restore_checkpoint
 
-    def run(argv: Sequence[str], env: dict[str, str]) -> CommandResult:
-        return run_command(attempt, argv, cwd, env)
-
-    return ensure_venv(python, attempt.job.requirements, cwd, run, lambda: check_interrupted(attempt))
-
-
-def _require_new_enough(python: str) -> None:
-    """Known without asking where the job runs with our own interpreter; any other says it by itself."""
-    version = environment.agent_python_version()
-    if python == sys.executable and tuple(map(int, version.split(".")[:2])) < OLDEST_FOR_TRAINERS:
-        raise CannotStart(
-            f"trainers need Python 3.10 or newer, and this machine's is {version}: install one and name it with "
-            "`python`, or give an `image`"
+        restored = restore_checkpoint(
+            self._job.resume,
+            self._job.checkpoint.paths,
+            os.path.join(self._attempt_dir.channel_dir, "resume"),
+            cwd,
+            self._downloader,
+            self._reporter,
         )
+        if restored is None:
+            return []
+        env["ANYGPU_RESUME_PATH"] = restored.path
+        return restored.arguments(self._job.checkpoint.resume_args)
 
+    def _run_setup(self, cwd: str, env: dict[str, str]) -> None:
+        for number, line in enumerate(self._job.setup, 1):
+            shown = self._mask.mask_text(line)
+            self._reporter.write_line(f"setup {number}/{len(self._job.setup)}: {shown}")
+            result = self._commands.run(shell_command(line), cwd, env)
+            if result.exit_code != 0:
+                output = f"; its output ends with:\n{result.tail}" if result.tail else ""
+                raise CannotStart(
+                    f"setup command {number} ended with code {result.exit_code}: {shown}{output}"
+                )
 
-def _check_torch(attempt: AttemptRunner, python: str, env: dict[str, str]) -> None:
-    """On machines that are not ours, and for environments we made: elsewhere nobody waits for it."""
-    ours = not attempt.is_remote and not attempt.job.requirements
-    if ours or env.get("CUDA_VISIBLE_DEVICES") == "" or not find_program("nvidia-smi"):
-        return
+    def _container_plan(
+        self, image: str, cwd: str, env: dict[str, str], resume_args: list[str]
+    ) -> LaunchPlan:
+        """Return the plan for a job in a container, where the set-up commands run too."""
+        from anygpu.agent.prepare import containers
 
-    from anygpu.agent.prepare import torch_check
-
-    wrong, doubtful = torch_check.check_torch(python, torch_check.command_output(env))
-    if wrong:
-        raise CannotStart(f"torch does not fit: {wrong}")
-    if doubtful:
-        attempt.reporter.write_line(doubtful)
-
-
-def _restore(attempt: AttemptRunner, cwd: str, env: dict[str, str]) -> list[str]:
-    if not attempt.job.resume:
-        return []
-
-    from anygpu.agent.prepare.restore import restore_checkpoint
-
-    restored = restore_checkpoint(attempt, cwd)
-    if restored is None:
-        return []
-    env["ANYGPU_RESUME_PATH"] = restored.path
-    return restored.arguments(attempt.job.checkpoint.resume_args)
-
-
-def _set_up(attempt: AttemptRunner, cwd: str, env: dict[str, str]) -> None:
-    for number, line in enumerate(attempt.job.setup, 1):
-        attempt.reporter.write_line(
-            f"setup {number}/{len(attempt.job.setup)}: {attempt.mask.mask_text(line)}"
+        runtime = containers.find_runtime(image)
+        if not containers.has_image(runtime, image):
+            result = self._commands.run(containers.pull_command(runtime, image), cwd, env)
+            if result.exit_code != 0:
+                raise CannotStart(
+                    f"image: {image} could not be pulled (code {result.exit_code}); "
+                    f"its output ends with:\n{result.tail}"
+                )
+        name = self._assignment.name
+        argv = containers.run_command(
+            runtime,
+            image,
+            self._command(cwd, "python") + resume_args,
+            name=name,
+            cwd=cwd,
+            attempt_dir=self._attempt_dir.path,
+            env=env,
+            setup=self._job.setup,
+            dataset=env.get("ANYGPU_DATASET"),
+            has_gpus=find_program("nvidia-smi") is not None,
         )
-        ran = run_command(attempt, shell_command(line), cwd, env)
-        if ran.exit_code != 0:
-            said = f"; it said:\n{ran.tail}" if ran.tail else ""
-            raise CannotStart(
-                f"setup command {number} ended with code {ran.exit_code}: {attempt.mask.mask_text(line)}{said}"
-            )
+        return LaunchPlan(argv, cwd, env, containers.remove_command(runtime, name))
 
-
-def _command(attempt: AttemptRunner, cwd: str, python: str) -> list[str]:
-    work = attempt.job
-    if work.shell is not None:
-        return ["/bin/sh", "-c", work.shell] if work.image else shell_command(work.shell)
-    if work.code is not None:
-        return [python, _write_text(os.path.join(cwd, attempt_dir.STATE_DIR, "code.py"), work.code)]
-    if not work.argv:
-        raise CannotStart("the job says neither argv, shell nor code: there is nothing to start")
-    return [python if work.argv[0] in ("python", "python3") else work.argv[0], *work.argv[1:]]
-
-
-def _write_text(path: str, text: str) -> str:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
+    def _command(self, cwd: str, python: str) -> list[str]:
+        job = self._job
+        if job.shell is not None:
+            return ["/bin/sh", "-c", job.shell] if job.image else shell_command(job.shell)
+        if job.code is not None:
+            path = os.path.join(cwd, STATE_DIR, "code.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(job.code)
+            return [python, path]
+        if not job.argv:
+            raise CannotStart("the job has no command: it needs one of argv, shell or code")
+        return [python if job.argv[0] in ("python", "python3") else job.argv[0], *job.argv[1:]]
 
 
 def shell_command(line: str) -> list[str]:
@@ -212,35 +223,23 @@ def shell_command(line: str) -> list[str]:
     return [shell, "-c", line]
 
 
-class CommandResult:
-    """How a command of the preparation ended, and its last lines."""
-
-    __slots__ = ("exit_code", "tail")
-
-    def __init__(self, code: int | None, tail: str) -> None:
-        self.exit_code, self.tail = code, tail
-
-
-def run_command(attempt: AttemptRunner, argv: Sequence[str], cwd: str, env: dict[str, str]) -> CommandResult:
-    """A command of the preparation.
-
-    Its output is in the log, and orders, lease and timeout hold for it too.
-    """
-    process = JobProcess(argv, cwd, env, attempt.assignment.name)
-    said = bytearray()
-
-    def take(data: bytes) -> None:
-        attempt.reporter.write_output(data)
-        said.extend(data)
-        del said[:-TAIL_BYTES]
-
-    ending = attempt.loop.run(process, lambda data: take(attempt.mask.feed(data)), saves=False)
-    take(attempt.mask.close())
-    if ending.stop is not None:
-        raise Interrupted
-    return CommandResult(ending.return_code, _tail(bytes(said)))
+def describe_error(error: OSError, directory: str) -> str:
+    """Describe an error to the owner of the job. A full disk is described with its size."""
+    if error.errno not in DISK_FULL:
+        return str(error)
+    disk = os.statvfs(directory)
+    free, total = disk.f_bavail * disk.f_frsize / 2**30, disk.f_blocks * disk.f_frsize / 2**30
+    return (
+        f"the disk is full ({free:.1f} of {total:.1f} GiB free at {directory}). "
+        "Request more with resources.disk, or leave out files that the job does not need."
+    )
 
 
-def _tail(said: bytes) -> str:
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines()]
-    return "\n".join([line for line in lines if line][-TAIL_LINES:])
+def _check_python_for_trainers(python: str) -> None:
+    """Check the version if the job uses the agent's own interpreter; another one reports the problem itself."""
+    version = environment.agent_python_version()
+    if python == sys.executable and tuple(map(int, version.split(".")[:2])) < MIN_PYTHON_FOR_TRAINERS:
+        raise CannotStart(
+            f"trainers need Python 3.10 or newer, and this machine has Python {version}. Install a newer one and "
+            "name it with `python`, or set `image`."
+        )

@@ -1,9 +1,9 @@
-"""Do GPU, driver and torch fit together? Said before training, in words, instead of by a kernel that cannot be loaded.
+"""Check before training that GPU, driver and torch fit together.
 
-Two facts decide. A driver supports every CUDA release of its own major version and of older ones (NVIDIA, "CUDA
-Compatibility", minor version compatibility). A wheel runs on the architectures it was compiled for: Volta left the
-default wheels with torch 2.11 and stays in the cu126 ones (pytorch/pytorch issue 172352). What looks like a misfit is
-asked of torch itself before it stops anybody: compatibility packages and own builds may know better.
+Two rules apply. A driver supports every CUDA release of its own major version and of older ones (NVIDIA, "CUDA
+Compatibility", minor version compatibility). A wheel runs on the architectures it was compiled for: the default wheels
+have no Volta since torch 2.11, the cu126 wheels still do (pytorch/pytorch issue 172352). A possible problem must be
+confirmed by torch itself before a job is refused, because compatibility packages and custom builds can make it work.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 import json
 import subprocess
 
+from anygpu.agent.host.gpus import parse_rows, query_command
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Optional
 
-    RunQuery = Callable[[list[str]], Optional[str]]  # runs a command: what it said, or None when it failed
+    RunQuery = Callable[
+        [list[str]], Optional[str]
+    ]  # runs a command; returns its output, or None if it failed
 
 MIN_DRIVER = {11: 450, 12: 525, 13: 580}
 CUDA_BY_DRIVER = [
@@ -33,7 +37,7 @@ CUDA_BY_DRIVER = [
     (460, "11.2"),
     (450, "11.0"),
 ]
-COMMON_CAPABILITIES = ((7, 5), (9, 0))  # from Turing to Hopper, since CUDA 11.8
+COMMON_CAPABILITIES = ((7, 5), (9, 0))  # in every wheel since CUDA 11.8: from Turing to Hopper
 QUERY_TIMEOUT_S = 120.0
 
 TORCH_VERSION_SCRIPT = """
@@ -59,9 +63,11 @@ class CudaGpu:
 
 
 def command_output(env: dict[str, str]) -> RunQuery:
-    def ask(argv: list[str]) -> str | None:
+    """Return a function that runs a command with `env` and returns its output."""
+
+    def run(argv: list[str]) -> str | None:
         try:
-            ran = subprocess.run(
+            done = subprocess.run(
                 argv,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -72,42 +78,36 @@ def command_output(env: dict[str, str]) -> RunQuery:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else None
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
-    return ask
+    return run
 
 
-def check_torch(python: str, ask: RunQuery) -> tuple[str, str]:
-    """(what is wrong, what is worth a warning); both empty when it fits, and when it cannot be told."""
-    gpus = _query_gpus(ask)
-    torch = _parse_last_line(ask([python, "-c", TORCH_VERSION_SCRIPT])) if gpus else None
+def check_torch(python: str, run_query: RunQuery) -> tuple[str, str]:
+    """Return (problem, warning). Both are empty if everything fits, or if that cannot be determined."""
+    gpus = _query_gpus(run_query)
+    torch = _parse_last_line(run_query([python, "-c", TORCH_VERSION_SCRIPT])) if gpus else None
     if not torch or not torch.get("__version__") or torch.get("hip"):
         return "", ""
     version = str(torch["__version__"])
     if not torch.get("cuda"):
         return (
             "",
-            f"torch {version} is built for the CPU alone: it will not use this machine's {gpus[0].name}",
+            f"torch {version} is a CPU-only build and will not use this machine's {gpus[0].name}",
         )
     cuda = str(torch["cuda"])
-    doubts = [
-        doubt
-        for gpu in gpus
-        for doubt in (_driver_problem(gpu, version, cuda), _may_lack_kernels(gpu))
-        if doubt
-    ]
-    if not doubts:
+    if not any(_driver_problem(gpu, version, cuda) or _may_lack_kernels(gpu) for gpu in gpus):
         return "", ""
-    answer = _parse_last_line(ask([python, "-c", TORCH_CUDA_SCRIPT]))
+    answer = _parse_last_line(run_query([python, "-c", TORCH_CUDA_SCRIPT]))
     return ("" if answer is None else _confirm_problem(gpus, version, cuda, answer)), ""
 
 
 def _confirm_problem(gpus: list[CudaGpu], version: str, cuda: str, answer: dict[str, Any]) -> str:
     for gpu in gpus:
-        old = "" if answer["available"] else _driver_problem(gpu, version, cuda)
-        found = old or _architecture_problem(gpu, version, answer["archs"])
-        if found:
-            return found
+        driver_problem = "" if answer["available"] else _driver_problem(gpu, version, cuda)
+        problem = driver_problem or _architecture_problem(gpu, version, answer["archs"])
+        if problem:
+            return problem
     return ""
 
 
@@ -118,8 +118,8 @@ def _driver_problem(gpu: CudaGpu, version: str, cuda: str) -> str:
         return ""
     able = next((newest for oldest, newest in CUDA_BY_DRIVER if driver >= oldest), "10")
     return (
-        f"this machine's driver {gpu.driver} supports CUDA {able}; torch {version} is built for CUDA {cuda}, "
-        f"which needs driver {needed} or newer: choose an image with a newer driver, or {_wheel_advice(able)}"
+        f"the driver of this machine, {gpu.driver}, supports CUDA {able}; torch {version} is built for CUDA {cuda}, "
+        f"which needs driver {needed} or newer. Choose an image with a newer driver, or {_wheel_advice(able)}."
     )
 
 
@@ -135,14 +135,14 @@ def _architecture_problem(gpu: CudaGpu, version: str, archs: list[str]) -> str:
     own = "sm_{}{}".format(*gpu.capability)
     built = ", ".join(archs)
     if gpu.capability < COMMON_CAPABILITIES[0]:
-        way_out = "choose a newer GPU, or install the cu126 build of torch, which still has the older ones"
+        advice = "Choose a newer GPU, or install the cu126 build of torch, which supports older ones"
     else:
-        way_out = "install a newer build of torch (cu128 or later)"
-    return f"this machine's {gpu.name} ({own}) is not among what torch {version} is built for ({built}): {way_out}"
+        advice = "Install a newer build of torch (cu128 or later)"
+    return f"torch {version} is built for {built}, not for this machine's {gpu.name} ({own}). {advice}."
 
 
 def _supports(arch: str, capability: tuple[int, int]) -> bool:
-    """Code runs on its own major version from its minor version on; PTX (`compute_`) on everything newer."""
+    """Whether code for `arch` runs on a GPU: `sm_` needs the same major version, PTX (`compute_`) any newer GPU."""
     kind, _, digits = arch.partition("_")
     digits = digits.rstrip("af")
     if not digits.isdigit():
@@ -159,20 +159,18 @@ def _may_lack_kernels(gpu: CudaGpu) -> bool:
     )
 
 
-def _query_gpus(ask: RunQuery) -> list[CudaGpu]:
-    """Drivers before 510 do not know `compute_cap`."""
+def _query_gpus(run_query: RunQuery) -> list[CudaGpu]:
+    # Drivers before 510 do not know `compute_cap`.
     for fields in ("name,driver_version,compute_cap", "name,driver_version"):
-        said = ask(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
-        if said is not None:
-            lines = [[part.strip() for part in line.split(",")] for line in said.splitlines() if line.strip()]
-            return [
-                CudaGpu(line[0], line[1], _parse_capability(line[2:])) for line in lines if len(line) >= 2
-            ]
+        output = run_query(query_command(fields))
+        if output is not None:
+            rows = parse_rows(output, fields)
+            return [CudaGpu(name, driver, _parse_capability(rest)) for name, driver, *rest in rows]
     return []
 
 
-def _parse_capability(said: list[str]) -> tuple[int, int] | None:
-    major, _, minor = said[0].partition(".") if said else ("", "", "")
+def _parse_capability(values: list[str]) -> tuple[int, int] | None:
+    major, _, minor = values[0].partition(".") if values else ("", "", "")
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
 
 
@@ -181,10 +179,10 @@ def _driver_major(version: str) -> int:
     return int(major) if major.isdigit() else max(MIN_DRIVER.values())
 
 
-def _parse_last_line(said: str | None) -> dict[str, Any] | None:
-    """The last line: a library may have greeted before it."""
+def _parse_last_line(output: str | None) -> dict[str, Any] | None:
+    """Parse the last line as JSON. A library may have printed other lines before it."""
     try:
-        found = json.loads(said.strip().splitlines()[-1]) if said and said.strip() else None
+        value = json.loads(output.strip().splitlines()[-1]) if output and output.strip() else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

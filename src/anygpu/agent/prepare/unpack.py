@@ -1,6 +1,6 @@
-"""Unpacking the working directory: a .tar.gz read with care, since anyone may have made it.
+"""Unpack a .tar.gz file safely, whoever made it.
 
-Own reader because the standard one costs 15 ms to import and, before Python 3.12, has no safe mode.
+The standard tarfile module takes 15 ms to import and has no safe mode before Python 3.12.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REGULAR, HARD_LINK, SYMLINK, DIRECTORY = b"0\0" + b"7", b"1", b"2", b"5"
 
 
 class UnsafeArchive(Exception):
-    """The archive holds something that must not be unpacked, or is no archive."""
+    """The archive contains something that must not be unpacked, or is not an archive."""
 
 
 class TarEntry:
@@ -32,31 +32,33 @@ class TarEntry:
         self.size, self.mode, self.mtime = size, mode, mtime
 
 
-def unpack(archive: str, target: str, most_bytes: int = MAX_BYTES) -> None:
-    """Everything below `target`, or `Unsafe`."""
-    unpack_parts(iter([archive]), target, most_bytes)
+def unpack(archive: str, target: str, max_bytes: int = MAX_BYTES) -> None:
+    """Unpack a file below `target`. Raises `UnsafeArchive`."""
+    unpack_parts(iter([archive]), target, max_bytes)
 
 
-def unpack_parts(pieces: Iterator[str], target: str, most_bytes: int = MAX_BYTES) -> None:
-    """An archive that was cut into files. Each is asked for when it is its turn, and not needed after it."""
+def unpack_parts(parts: Iterator[str], target: str, max_bytes: int = MAX_BYTES) -> None:
+    """Unpack an archive that was split into files. Each file is requested when it is needed, and only once."""
     os.makedirs(target, exist_ok=True)
-    budget = min(most_bytes, _free_bytes(target))
-    stream = _GzipStream(_blocks(pieces))
+    budget = min(max_bytes, _free_bytes(target))
+    stream = _GzipStream(_blocks(parts))
     for count, entry in enumerate(_entries(stream)):
         budget -= entry.size
         if budget < 0 or count >= MAX_ENTRIES:
-            raise UnsafeArchive("the archive unpacks to more than fits; leave out what the job does not need")
+            raise UnsafeArchive(
+                "the archive does not fit on the disk when unpacked. Leave out files that the job does not need."
+            )
         _extract(entry, stream, target)
 
 
-def _blocks(pieces: Iterator[str]) -> Iterator[bytes]:
-    for path in pieces:
+def _blocks(paths: Iterator[str]) -> Iterator[bytes]:
+    for path in paths:
         with open(path, "rb") as file:
             yield from iter(lambda: file.read(READ_BYTES), b"")
 
 
 class _GzipStream:
-    """Exact reads from the blocks of a gzip file."""
+    """Reads an exact number of bytes from the blocks of a gzip file."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -74,7 +76,7 @@ class _GzipStream:
         while size:
             block = self.read(min(size, READ_BYTES))
             if not block:
-                raise UnsafeArchive("the archive breaks off in the middle of a file")
+                raise UnsafeArchive("the archive ends in the middle of a file")
             size -= len(block)
             yield block
 
@@ -91,19 +93,19 @@ class _GzipStream:
 
 
 def _entries(stream: _GzipStream) -> Iterator[TarEntry]:
-    said: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     while True:
         header = stream.read(BLOCK)
         if len(header) < BLOCK or not header.strip(b"\0"):
             return
         entry = _parse(header)
         if entry.kind in b"xgLK":
-            _read_extended_header(entry, stream, said)
+            _read_extended_header(entry, stream, overrides)
             continue
-        entry.name = said.get("path", entry.name)
-        entry.link = said.get("linkpath", entry.link)
-        entry.size = int(said.get("size", entry.size)) if entry.kind in REGULAR else 0
-        said = {}
+        entry.name = overrides.get("path", entry.name)
+        entry.link = overrides.get("linkpath", entry.link)
+        entry.size = int(overrides.get("size", entry.size)) if entry.kind in REGULAR else 0
+        overrides = {}
         yield entry
 
 
@@ -117,16 +119,16 @@ def _parse(header: bytes) -> TarEntry:
     return TarEntry(header[156:157], name, _text(header[157:257]), size, mode, mtime)
 
 
-def _read_extended_header(entry: TarEntry, stream: _GzipStream, said: dict[str, str]) -> None:
-    """Headers that say what does not fit into the next one: long names, large sizes."""
+def _read_extended_header(entry: TarEntry, stream: _GzipStream, overrides: dict[str, str]) -> None:
+    """Read a header with the long names or large sizes of the next entry."""
     if entry.size > MAX_HEADER_BYTES:
         raise UnsafeArchive("the archive has a header larger than 1 MiB")
     data = b"".join(stream.blocks(entry.size))
     stream.skip_padding(entry.size)
     if entry.kind in b"LK":
-        said["path" if entry.kind == b"L" else "linkpath"] = _text(data)
+        overrides["path" if entry.kind == b"L" else "linkpath"] = _text(data)
     elif entry.kind == b"x":
-        said.update(_pax(data))
+        overrides.update(_pax(data))
 
 
 def _pax(data: bytes) -> Iterator[tuple[str, str]]:
@@ -165,11 +167,11 @@ def _extract(entry: TarEntry, stream: _GzipStream, target: str) -> None:
         _make_way(path)
         os.link(_target_path(entry.link, target), path, follow_symlinks=False)
     else:
-        raise UnsafeArchive(f"{entry.name!r} is a device or something else that is no file")
+        raise UnsafeArchive(f"{entry.name!r} is a device or another special file")
 
 
 def _target_path(name: str, target: str) -> str:
-    """Where `name` goes. No absolute names, no way up, and no going through a link."""
+    """Return the path for an entry. Absolute names, `..` and links on the way are refused."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts:
         raise UnsafeArchive(f"{name!r} would be unpacked outside of the working directory")
@@ -182,7 +184,7 @@ def _target_path(name: str, target: str) -> str:
 
 
 def _symlink(entry: TarEntry, path: str, target: str) -> None:
-    """Ways up only at the front, and not above the target: then no chain of links can lead out."""
+    """Create a link. `..` is allowed only at its beginning and not above the target, so no chain of links leads out."""
     parts = [part for part in entry.link.split("/") if part not in ("", ".")]
     ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
     depth = len(os.path.relpath(path, target).split(os.sep)) - 1
@@ -204,7 +206,7 @@ def _write(entry: TarEntry, stream: _GzipStream, path: str) -> None:
 
 
 def _make_way(path: str) -> None:
-    """Room for a new entry: its parents exist, and an earlier entry of its name gives way."""
+    """Remove an earlier entry of the same name, or create the parent directories."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Python requirements: one cached virtual environment for each set of them, made once whoever asks first.
+"""Virtual environments for requirements, cached by their content and shared by all attempts on a machine.
 
-`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, `["-r", "pyproject.toml"]` the project
-whose dependencies they are. uv installs them where it is there, pip otherwise.
+`["numpy"]` are requirements, `["-r", "requirements.txt"]` names a file of them, and `["-r", "pyproject.toml"]` means
+the dependencies of a project. uv installs them if it is on the PATH, else pip.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
-    from anygpu.agent.prepare.steps import CommandResult
+    from anygpu.agent.prepare.commands import CommandResult
 
     Run = Callable[[Sequence[str], dict[str, str]], CommandResult]
 
@@ -31,7 +31,7 @@ MAX_FILES = 100
 
 HAS_MODERN_PIP = "import venv, pip; assert tuple(map(int, pip.__version__.split('.')[:2])) >= (22, 3)"
 
-# pip brings a reader of TOML for the interpreters that have none.
+# pip contains a TOML parser for interpreters without tomllib.
 READ_DEPENDENCIES = """
 import sys
 try:
@@ -51,9 +51,10 @@ def cache_directory() -> str:
 def ensure_venv(
     python: str, requirements: list[str], cwd: str, run: Run, check_interrupted: Callable[[], None]
 ) -> str:
-    """The interpreter of an environment that has them.
+    """Return the interpreter of an environment with the requirements; create it if it does not exist.
 
-    `run` runs a command in `cwd` and shows its output; `go_on` is asked while another job makes the same environment.
+    `run` runs a command and shows its output. `check_interrupted` is called while another job creates the same
+    environment; it may raise.
     """
     directory = os.path.join(cache_directory(), "environments", _cache_key(python, requirements, cwd))
     venv_python = os.path.join(directory, "bin", "python")
@@ -90,33 +91,33 @@ def _create(
         _run_or_fail(run, [uv, "pip", "install", "--python", venv_python, *requirements], env)
         _write_pip(directory, f'exec "{uv}" pip "$@" --python "{venv_python}"')
         return
-    wanted = _requirements_for_pip(python, requirements, cwd)
+    packages = _requirements_for_pip(python, requirements, cwd)
     pip = _create_with_pip(python, directory, venv_python, run, env)
-    if wanted:
-        _run_or_fail(run, [*pip, "install", "--disable-pip-version-check", *wanted], env)
+    if packages:
+        _run_or_fail(run, [*pip, "install", "--disable-pip-version-check", *packages], env)
 
 
 def _create_with_pip(
     python: str, directory: str, venv_python: str, run: Run, env: dict[str, str]
 ) -> list[str]:
-    """Make the environment; answers with how to call pip for it."""
+    """Create the environment with pip, and return the command that runs pip for it."""
     venv = [python, "-m", "venv", "--system-site-packages"]
     if _runs_without_error(python, HAS_MODERN_PIP):
-        # Quicker by seconds than a pip of its own, and works where Debian has left ensurepip out.
+        # Faster by seconds than installing pip, and works on Debian without ensurepip.
         _run_or_fail(run, [*venv, "--without-pip", directory], env)
         _write_pip(directory, f'exec "{python}" -m pip --python "{venv_python}" "$@"')
         return [python, "-m", "pip", "--python", venv_python]
     if not _runs_without_error(python, "import venv, ensurepip"):
         raise CannotStart(
-            f"requirements: {python} has neither venv nor a pip of today, and there is no uv; install uv, or "
-            "python3-venv, on the machine or in its image"
+            f"requirements: {python} has no venv module or an old pip, and there is no uv. Install uv or "
+            "python3-venv on the machine or in its image."
         )
     _run_or_fail(run, [*venv, directory], env)
     return [venv_python, "-m", "pip"]
 
 
 def _write_pip(directory: str, line: str) -> None:
-    """`pip` in a set-up command means this environment's."""
+    """Write the `pip` command of the environment, for set-up commands."""
     path = os.path.join(directory, "bin", "pip")
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"#!/bin/sh\n{line}\n")
@@ -128,20 +129,21 @@ def _runs_without_error(python: str, code: str) -> bool:
 
 
 def _requirements_for_pip(python: str, requirements: list[str], cwd: str) -> list[str]:
-    """pip reads no pyproject.toml as a list of requirements, as uv does."""
+    """Replace a pyproject.toml by its dependencies, because pip cannot read it as uv does."""
     if len(requirements) != 2 or requirements[0] != "-r" or not requirements[1].endswith("pyproject.toml"):
         return requirements
-    said = _query([python, "-c", READ_DEPENDENCIES, os.path.join(cwd, requirements[1])])
-    if said is None:
+    dependencies = _query([python, "-c", READ_DEPENDENCIES, os.path.join(cwd, requirements[1])])
+    if dependencies is None:
         raise CannotStart(
-            f"requirements: the dependencies in {requirements[1]} cannot be read; is it valid TOML?"
+            f"requirements: the dependencies in {requirements[1]} cannot be read. Check that it is valid TOML."
         )
-    return said.split("\n") if said else []
+    return dependencies.split("\n") if dependencies else []
 
 
 def _query(argv: list[str]) -> str | None:
+    """Return the output of a command, or None if it failed."""
     try:
-        ran = subprocess.run(
+        done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -151,27 +153,27 @@ def _query(argv: list[str]) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return ran.stdout.decode("utf-8", "replace").strip() if ran.returncode == 0 else None
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
 
 
 def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
-    ran = run(argv, env)
-    if ran.exit_code != 0:
-        said = f" It said:\n{ran.tail}" if ran.tail else ""
+    result = run(argv, env)
+    if result.exit_code != 0:
+        output = f" Its output ends with:\n{result.tail}" if result.tail else ""
         tool = "uv" if os.path.basename(argv[0]) == "uv" else "pip" if "pip" in argv else "venv"
         raise CannotStart(
-            f"requirements: {tool} could not install them (it ended with {ran.exit_code}).{said}"
+            f"requirements: {tool} could not install them (exit code {result.exit_code}).{output}"
         )
 
 
 def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
-    """What they say, not how their file is called; and the interpreter, whose real path stands for its version.
+    """Return a hash of the requirements, the content of the files they name, and the interpreter.
 
-    An upgrade in place changes the interpreter's own file.
+    Size and time of the interpreter's file tell an upgrade in place.
     """
     real = os.path.realpath(python)
-    about = os.stat(real) if os.path.exists(real) else None
-    words = [real, str(about and (about.st_size, about.st_mtime_ns)), *sorted(requirements)]
+    status = os.stat(real) if os.path.exists(real) else None
+    words = [real, str(status and (status.st_size, status.st_mtime_ns)), *sorted(requirements)]
     sha = new_sha256(0)
     sha.update("\0".join(words).encode())
     for path in _requirement_files(requirements, cwd):
@@ -180,7 +182,7 @@ def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
 
 
 def _requirement_files(words: list[str], cwd: str) -> Iterator[str]:
-    """The files they name, and the files these name."""
+    """Yield the files that the requirements name, and the files that those name."""
     waiting = [os.path.join(cwd, path) for path in _file_arguments(words)]
     seen: list[str] = []
     while waiting and len(seen) < MAX_FILES:
@@ -191,7 +193,7 @@ def _requirement_files(words: list[str], cwd: str) -> Iterator[str]:
         yield path
         lines = _read_bytes(path).decode("utf-8", "replace").splitlines()
         words = [word for line in lines if line.startswith("-") for word in line.replace("=", " ", 1).split()]
-        waiting += [os.path.join(os.path.dirname(path), found) for found in _file_arguments(words)]
+        waiting += [os.path.join(os.path.dirname(path), name) for name in _file_arguments(words)]
 
 
 def _file_arguments(words: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The main loop: reads the job's output, keeps the chores, and ends the job when that is asked."""
+"""The main loop: read the job's output, run periodic tasks, and stop the job when there is a reason to."""
 
 from __future__ import annotations
 
@@ -25,8 +25,15 @@ POLL_S = 1.0
 DRAIN_S = 2.0
 
 
+class Interrupted(Exception):
+    """The attempt must stop before the job was started."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        self.stop = stop
+
+
 class WakePipe:
-    """A pipe to the loop's select: threads and signals write to it, so nothing has to be polled for."""
+    """A pipe that wakes the loop's `select`. Threads and signal handlers write to it."""
 
     def __init__(self) -> None:
         self.read_fd, self._write_fd = os.pipe()
@@ -37,7 +44,7 @@ class WakePipe:
         try:
             os.write(self._write_fd, b"!")
         except BlockingIOError:
-            return  # it is full, so the loop will wake anyway
+            return  # the pipe is full, so the loop wakes up anyway
 
     def on_signals(self) -> None:
         signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
@@ -51,7 +58,7 @@ class WakePipe:
 
 
 class LoopTask:
-    """Something done now and then by the loop. It says itself when it wants to be done again."""
+    """A periodic task. `run(now)` returns when it is due again."""
 
     __slots__ = ("next_at", "run")
 
@@ -61,7 +68,7 @@ class LoopTask:
 
 
 class ProcessEnd:
-    """How a process ended, and why, if we ended it."""
+    """How a process ended, and the reason if the agent stopped it."""
 
     __slots__ = ("return_code", "stop")
 
@@ -71,12 +78,12 @@ class ProcessEnd:
 
 
 class ProcessLoop:
-    """Runs one process after the other, the set-up's and the job's, under the same orders, lease and timeout."""
+    """Runs the set-up commands and the job, one after the other. Orders, lease and timeout apply to all of them."""
 
     def __init__(
         self, reporter: Reporter, orders: ServerOrders, lease: AttemptLease, wake: WakePipe, grace_s: float
     ) -> None:
-        self._report = reporter
+        self._reporter = reporter
         self._orders = orders
         self._lease = lease
         self._wake = wake
@@ -92,9 +99,9 @@ class ProcessLoop:
         self.on_short_notice: Callable[[], None] = lambda: None
 
     def run(self, process: JobProcess, take: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
-        """Until the process has ended, its leftovers with it, and its output is read to the end.
+        """Run until the process and its children have ended and the output is read completely.
 
-        One that has nothing to save is not asked to stop first.
+        A process that `saves` nothing gets SIGTERM at once when it must stop.
         """
         pipe: int | None = process.pipe
         while not self._has_ended(process):
@@ -109,7 +116,7 @@ class ProcessLoop:
         return ProcessEnd(process.poll(), self.stop)
 
     def _has_ended(self, process: JobProcess) -> bool:
-        """Asked of the system when a signal says that a child ended, and now and then in case one was missed."""
+        """Poll the process when a signal says that a child ended, and once a second in case a signal was missed."""
         now = time.monotonic()
         if not self._woken and now < self._poll_at:
             return False
@@ -117,18 +124,25 @@ class ProcessLoop:
         return process.poll() is not None
 
     def check_stop(self) -> StopRequest | None:
-        """What asks us to stop now, if anything does.
+        """Return the reason to stop, if there is one.
 
-        The most urgent wins; once stopping, we do not go back.
+        The most urgent reason wins. A stop is never taken back.
         """
         now = time.monotonic()
-        wanted = self._stop_request(now)
-        if wanted is not None and (self.stop is None or wanted.urgency > self.stop.urgency):
-            self.stop = wanted
-            self._report.write_line(f"ending the job: {wanted.reason}")
-            if wanted.publish_until is not None:
-                self._report.flush()
+        request = self._stop_request(now)
+        if request is not None and (self.stop is None or request.urgency > self.stop.urgency):
+            self.stop = request
+            self._reporter.write_line(f"stopping the job: {request.reason}")
+            if request.publish_until is not None:
+                self._reporter.flush()
         return self.stop
+
+    def check_interrupted(self) -> None:
+        """Raise `Interrupted` if the attempt must stop. Called during long preparation steps."""
+        stop = self.check_stop()
+        if stop is not None:
+            raise Interrupted(stop)
+        self._reporter.flush_when_due()
 
     def _leftover_grace_s(self) -> float:
         if self.stop is None or self.stop.publish_until is None:
@@ -152,7 +166,7 @@ class ProcessLoop:
         return None
 
     def _apply_stop(self, process: JobProcess, saves: bool) -> bool:
-        """True when even SIGKILL did not end it, and there is nothing more to do."""
+        """Do what is due to stop the process. Return True if even SIGKILL did not end it."""
         stop = self.check_stop()
         actions = stop.take_due(time.monotonic()) if stop is not None else []
         if stopping.FLAG in actions and stop is not None:
@@ -181,7 +195,7 @@ class ProcessLoop:
     def _select_timeout_s(self) -> float:
         now = time.monotonic()
         times = [now + POLL_S, *(task.next_at for task in self.tasks)]
-        times += [at for at in (self._report.due_at, self.timeout_at) if at is not None]
+        times += [at for at in (self._reporter.due_at, self.timeout_at) if at is not None]
         if self.stop is not None:
             times = [at for at in times if at != self.timeout_at]
             times += [self.stop.next_at] if self.stop.next_at is not None else []
@@ -192,11 +206,11 @@ class ProcessLoop:
         for task in self.tasks:
             if task.next_at <= now:
                 task.next_at = task.run(now)
-        self._report.flush_when_due()
+        self._reporter.flush_when_due()
 
 
 def _drain(pipe: int, take: Callable[[bytes], None]) -> None:
-    """What is still in the pipe. Only a process we may not end can hold it open, and it is not waited for."""
+    """Read what is left in the pipe. A process that could not be killed may hold it open: do not wait for it."""
     until = time.monotonic() + DRAIN_S
     while time.monotonic() < until:
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anygpu.agent.link.spool import Point
 
-POLL_S = 0.1  # in the first moments; after a minute a curve may come half a second later
+POLL_S = 0.1  # at first; after a minute metrics may come half a second later
 SLOWEST_POLL_S = 0.5
 SLOWS_DOWN_OVER_S = 60.0
 READ_BYTES = 2**20
@@ -26,9 +26,9 @@ PROGRESS = {"step": int, "steps": int, "epoch": int, "epochs": int, "fraction": 
 
 
 class ScriptReports:
-    """Follows the file.
+    """Follows points.jsonl, which `import anygpu` writes in the script.
 
-    A line that is no line of ours is counted and passed over; half a line is waited for.
+    Invalid lines are counted and skipped. An incomplete last line is kept until the rest is written.
     """
 
     def __init__(self, path: str, steps: StepHistory) -> None:
@@ -37,20 +37,20 @@ class ScriptReports:
         self._fd = -1
         self._partial_line = b""
         self._last_steps: dict[str, int] = {}
-        self._last_progress: dict[str, Any] = {}  # of progress: what a call leaves out keeps its value
+        self._last_progress: dict[str, Any] = {}  # a value that a call leaves out keeps its last value
         self._began_at = 0.0
         self.malformed_lines = 0
         self.on_points: Callable[[list[Point]], None] = lambda points: None
         self.on_progress: Callable[[dict[str, Any]], None] = lambda progress: None
-        self.on_checkpoint: Callable[[dict[str, Any]], None] = lambda said: None
-        self.on_artifact: Callable[[dict[str, Any]], None] = lambda said: None
+        self.on_checkpoint: Callable[[dict[str, Any]], None] = lambda announced: None
+        self.on_artifact: Callable[[dict[str, Any]], None] = lambda announced: None
 
     def poll(self, now: float) -> float:
-        """A chore of the loop: one system call when nothing is new."""
+        """Read new lines; return when to poll again. Takes one system call if there is nothing new."""
         self.read()
         self._began_at = self._began_at or now
-        aged_s = SLOWEST_POLL_S * (now - self._began_at) / SLOWS_DOWN_OVER_S
-        return now + max(POLL_S, min(SLOWEST_POLL_S, aged_s))
+        grown_s = SLOWEST_POLL_S * (now - self._began_at) / SLOWS_DOWN_OVER_S
+        return now + max(POLL_S, min(SLOWEST_POLL_S, grown_s))
 
     def read(self) -> None:
         if self._fd < 0 and not self._open():
@@ -84,44 +84,44 @@ class ScriptReports:
             self.on_points(points[:])
             points.clear()
 
-    def _handle_line(self, said: dict[str, Any], points: list[Point]) -> None:
-        if not said.keys() & KINDS:
+    def _handle_line(self, line: dict[str, Any], points: list[Point]) -> None:
+        if not line.keys() & KINDS:
             raise KeyError("none of m, p, c, b")
-        if "m" in said:
-            points.extend(self._parse_points(said))
-        if "p" in said:
-            self._handle_progress(said["p"])
-        if "c" in said:
-            self._emit_points(points)  # what led to the checkpoint comes before it
-            self.on_checkpoint(said["c"])
-        if "b" in said:
-            self.on_artifact(said["b"])
+        if "m" in line:
+            points.extend(self._parse_points(line))
+        if "p" in line:
+            self._handle_progress(line["p"])
+        if "c" in line:
+            self._emit_points(points)  # report the points from before the checkpoint first
+            self.on_checkpoint(line["c"])
+        if "b" in line:
+            self.on_artifact(line["b"])
 
-    def _handle_progress(self, said: dict[str, Any]) -> None:
-        known = {name: kind(said[name]) for name, kind in PROGRESS.items() if name in said}
-        if "message" in known:
-            known["message"] = known["message"][:MAX_MESSAGE_LENGTH]
-        self._steps.record(known.get("step"))
-        self._last_progress.update(known)
+    def _handle_progress(self, values: dict[str, Any]) -> None:
+        progress = {name: convert(values[name]) for name, convert in PROGRESS.items() if name in values}
+        if "message" in progress:
+            progress["message"] = progress["message"][:MAX_MESSAGE_LENGTH]
+        self._steps.record(progress.get("step"))
+        self._last_progress.update(progress)
         self.on_progress(dict(self._last_progress))
 
-    def _parse_points(self, said: dict[str, Any]) -> list[Point]:
-        at = float(said["t"])
+    def _parse_points(self, line: dict[str, Any]) -> list[Point]:
+        at = float(line["t"])
         if not math.isfinite(at):
-            raise ValueError("no time")
-        found: list[Point] = []
-        for name, value in said["m"].items():
+            raise ValueError("the time is not a finite number")
+        points: list[Point] = []
+        for name, value in line["m"].items():
             name, number = name[:MAX_NAME_LENGTH], float(value)
-            step = self._step_for(name, said.get("s"))
-            found.append((name, step, at, number))
+            step = self._step_for(name, line.get("s"))
+            points.append((name, step, at, number))
             self._steps.record(step, at)
-        return found
+        return points
 
-    def _step_for(self, name: str, said: Any) -> int:
-        """Without a step, one more than the series' last; a resumed run goes on from its checkpoint."""
-        step = int(said) if said is not None else self._last_steps.get(name, self._steps.first) + 1
+    def _step_for(self, name: str, given: Any) -> int:
+        """Return the step of a point: as given, else the series' last step + 1, starting at the resumed step."""
+        step = int(given) if given is not None else self._last_steps.get(name, self._steps.first) + 1
         if not -MAX_STEP <= step < MAX_STEP:
-            raise ValueError("a step that no store can hold")
+            raise ValueError("the step is out of range")
         self._last_steps[name] = step
         return step
 
@@ -131,6 +131,8 @@ RESOLUTION_S = 0.2
 
 
 class StepHistory:
+    """Which step training had reached at which time. A file belongs to the step at which it was written."""
+
     def __init__(self, first: int = 0) -> None:
         self.first = self.latest = first
         self._history: deque[tuple[float, int]] = deque([(0.0, first)], maxlen=HISTORY_LIMIT)
@@ -146,7 +148,7 @@ class StepHistory:
             self._history.append((at, step))
 
     def step_at(self, moment: float) -> int:
-        """The step known at that time, or the oldest that is remembered."""
+        """Return the step that had been reached at `moment` (Unix time), or the oldest known step."""
         for at, step in reversed(self._history):
             if at <= moment:
                 return step

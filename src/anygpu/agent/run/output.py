@@ -22,17 +22,17 @@ SAFE_PREFIX_BYTES = 3
 class SecretMask:
     """Replaces secret values by `***` in a stream of bytes.
 
-    A tail that could be the beginning of a secret is held back: at most one byte less than the longest secret.
-    When the stream rests, `idle()` lets a tail of up to three bytes go (a prompt must appear), remembers it, and
-    still masks the rest if the secret goes on; a longer tail is the secret's own text and stays until more comes.
-    At the end such a tail becomes `***`. Values under four bytes are not masked: they would eat the output.
+    The end of the data is held back if it could be the beginning of a secret: at most one byte less than the longest
+    secret. While no data comes, `release_short()` returns up to three held bytes, so that a prompt appears; the rest of
+    the secret is still masked if it follows. More held bytes are part of a secret: they stay until more data comes, and
+    become `***` at the end. Values of less than four bytes are not masked, because they occur in ordinary output.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = _secret_values(secrets)
         self._pattern = re.compile(b"|".join(re.escape(secret) for secret in self._secrets))
         self._held = b""
-        self._shown = 0  # how many bytes at the front of _held have been let go already
+        self._shown = 0  # how many of the held bytes were released already
 
     def feed(self, data: bytes) -> bytes:
         if not self._secrets:
@@ -58,8 +58,8 @@ class SecretMask:
     def release_short(self) -> bytes:
         if len(self._held) > SAFE_PREFIX_BYTES:
             return b""
-        let_go, self._shown = self._held[self._shown :], len(self._held)
-        return let_go
+        released, self._shown = self._held[self._shown :], len(self._held)
+        return released
 
     def close(self) -> bytes:
         held, shown = self._held, self._shown
@@ -69,13 +69,13 @@ class SecretMask:
         return held[shown:] if len(held) <= SAFE_PREFIX_BYTES else MASK
 
     def mask_text(self, text: str) -> str:
-        """A whole text, such as a message."""
+        """Mask a complete text, such as a message."""
         if not self._secrets:
             return text
         return self._pattern.sub(MASK, text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
     def _partial_secret_size(self, text: bytes) -> int:
-        """The length of the longest end of `text` that is a proper beginning of a secret."""
+        """Return the length of the longest suffix of `text` that is a proper prefix of a secret."""
         longest = 0
         for secret in self._secrets:
             for size in range(min(len(secret) - 1, len(text)), longest, -1):
@@ -86,9 +86,9 @@ class SecretMask:
 
 
 def _secret_values(secrets: Iterable[str]) -> list[bytes]:
-    """Longest first, so that a secret that contains another is masked whole.
+    """Return the values to mask, longest first, so that a secret that contains another is masked completely.
 
-    A key of many lines counts line by line.
+    Each line of a secret with several lines is a value of its own.
     """
     values = {
         part.encode("utf-8", "surrogateescape")
@@ -105,13 +105,13 @@ PARSING_BURST_S = 0.5
 
 
 class OutputStream:
-    """Bytes in, frames out.
+    """Masks and reports the job's output, and parses metrics from it.
 
-    Reading metrics from them has a small share of the time and never holds up the pipe.
+    Parsing may use a small fraction of the time, so that it never blocks the job's pipe.
     """
 
     def __init__(self, reporter: Reporter, mask: SecretMask, steps: StepHistory) -> None:
-        self._report = reporter
+        self._reporter = reporter
         self._mask = mask
         self._steps = steps
         self._reader: OutputReader | None = None
@@ -129,29 +129,29 @@ class OutputStream:
             self._forward(clean)
 
     def tick(self, now: float) -> float:
-        """A prompt without a newline may look like the beginning of a secret; it must not wait for ever."""
+        """Release held bytes after a pause: a prompt without a newline may look like the beginning of a secret."""
         if self._mask.has_held_bytes and now - self._idle_since >= IDLE_S:
             self._forward(self._mask.release_short())
         if self._reader is not None:
-            self._parse(b"")  # what the reader held back to be brief is said while nothing else is
+            self._parse(b"")  # the reader may hold back progress to limit its rate
         return now + IDLE_S
 
     def close(self) -> None:
         self._forward(self._mask.close())
         if self._reader is not None and self._parsing_s != float("inf"):
             self._report_readings(self._reader.close(time.time()))
-        self._report.flush()
+        self._reporter.flush()
 
     def last_line(self) -> str:
-        """What the job said last: the most useful thing to show when it failed."""
+        """Return the last line of the output, which usually tells why a job failed."""
         lines = [line.strip() for line in self._tail.replace(b"\r", b"\n").split(b"\n")]
-        said = [line for line in lines if line]
-        return said[-1][-500:].decode("utf-8", "replace") if said else ""
+        lines = [line for line in lines if line]
+        return lines[-1][-500:].decode("utf-8", "replace") if lines else ""
 
     def _forward(self, clean: bytes) -> None:
         if not clean:
             return
-        self._report.write_output(clean)
+        self._reporter.write_output(clean)
         self._tail = (self._tail + clean)[-TAIL_BYTES:]
         began = time.monotonic()
         if self._parsing_s <= PARSING_BURST_S + PARSING_FRACTION * (began - self._began_at):
@@ -170,16 +170,18 @@ class OutputStream:
         try:
             self._report_readings(self._reader.feed(clean, time.time()))
         except Exception as error:
-            # Reading metrics is a service; a surprise in it must not cost anyone a training run.
+            # An error in the parsers must not end a training run.
             self._parsing_s = float("inf")
-            self._report.write_line(f"metrics are no longer read from the output: {error!r}")
+            self._reporter.write_line(
+                f"metrics are no longer read from the output because of an error: {error!r}"
+            )
 
     def _report_readings(self, readings: list[Any]) -> None:
-        for kind, found in readings:
+        for kind, reading in readings:
             if kind == "progress" and not self.script_reports_progress:
-                self._steps.record(found.get("step"))
-                self._report.update_progress(found)
+                self._steps.record(reading.get("step"))
+                self._reporter.update_progress(reading)
             elif kind == "points" and not self.script_logs_metrics:
-                for point in found:
+                for point in reading:
                     self._steps.record(point[1])
-                self._report.add_points(found)
+                self._reporter.add_points(reading)

@@ -1,9 +1,9 @@
-"""Preemption notices: what a provider tells a machine before it takes it back.
+"""Watch for the preemption notice of a spot machine.
 
-Each provider says it in its own way at the metadata address of the machine. AWS: `spot/instance-action` is there two
-minutes before (EC2 User Guide, "Spot Instance interruption notices"). Google: `instance/preempted` becomes TRUE 30
-seconds before (Compute Engine, "Create and use Spot VMs"). Azure: an event of type Preempt is scheduled at least 30
-seconds before (Azure, "Scheduled Events for Linux VMs"). Elsewhere the machine's own shutdown sends SIGTERM.
+Each provider publishes it on the machine's metadata server. AWS: `spot/instance-action` exists two minutes before (EC2
+User Guide, "Spot Instance interruption notices"). Google: `instance/preempted` becomes TRUE 30 seconds before (Compute
+Engine, "Create and use Spot VMs"). Azure: an event of type Preempt is scheduled at least 30 seconds before (Azure,
+"Scheduled Events for Linux VMs"). Elsewhere the shutdown of the machine sends SIGTERM.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ RETRY_S = 5.0
 
 
 class PreemptionNotice:
-    """The machine will be taken away at `at` (monotonic); `said` is what the provider said, for people."""
+    """The provider takes the machine away at `at` (monotonic). `source` is its message, for the log."""
 
     __slots__ = ("at", "source")
 
-    def __init__(self, seconds_left: float, said: str) -> None:
+    def __init__(self, seconds_left: float, source: str) -> None:
         self.at = time.monotonic() + max(0.0, seconds_left)
-        self.source = said
+        self.source = source
 
 
 def watch_for_notice(kind: str, take: Callable[[PreemptionNotice], None]) -> None:
-    """In a thread of its own. An unknown kind, or "", asks nobody."""
-    looks: dict[str, Callable[[], Poll | None]] = {
+    """Poll the provider's metadata server in a thread. An unknown kind, or "", polls nothing."""
+    pollers: dict[str, Callable[[], Poll | None]] = {
         "aws": aws_poller,
         "gcp": google_poller,
         "azure": azure_poller,
     }
-    poll = looks[kind]() if kind in looks else None
+    poll = pollers[kind]() if kind in pollers else None
     if poll is not None:
         threading.Thread(target=_poll_until_notice, args=(poll, take), name="notices", daemon=True).start()
 
@@ -61,7 +61,7 @@ def _poll_until_notice(poll: Poll, take: Callable[[PreemptionNotice], None]) -> 
         try:
             notice = poll()
         except (Unreachable, ValueError, KeyError, TypeError, AttributeError):
-            # Without an answer there is nothing to act on; the provider's word also reaches the server.
+            # Retry: without an answer there is nothing to do. The server learns of the preemption in another way too.
             time.sleep(RETRY_S)
             continue
         if notice is not None:
@@ -69,7 +69,7 @@ def _poll_until_notice(poll: Poll, take: Callable[[PreemptionNotice], None]) -> 
 
 
 class MetadataClient:
-    """The address at which a machine learns about itself."""
+    """Reads the metadata server of the machine."""
 
     def __init__(self, base: str) -> None:
         base = base.rstrip("/")
@@ -83,23 +83,23 @@ class MetadataClient:
 
 
 def aws_poller() -> Poll | None:
-    """None when asking is switched off, as for AWS's own clients."""
-    told = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
-    if not told and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+    """Return the poll function for AWS; None if AWS_EC2_METADATA_DISABLED is set, as for AWS's own clients."""
+    endpoint = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+    if not endpoint and os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
-    metadata, token = MetadataClient(told or f"http://{LINK_LOCAL}"), [""]
+    metadata, token = MetadataClient(endpoint or f"http://{LINK_LOCAL}"), [""]
 
     def poll() -> PreemptionNotice | None:
         if not token[0]:
             ttl = {"X-aws-ec2-metadata-token-ttl-seconds": str(AWS_TOKEN_TTL_S)}
-            response, said = metadata.request("/latest/api/token", ttl, "PUT")
+            response, text = metadata.request("/latest/api/token", ttl, "PUT")
             if response.status != 200:
                 raise Unreachable(f"the metadata service gave no token: {response.status}")
-            token[0] = said.strip()
+            token[0] = text.strip()
         header = {"X-aws-ec2-metadata-token": token[0]}
-        response, said = metadata.request("/latest/meta-data/spot/instance-action", header)
+        response, text = metadata.request("/latest/meta-data/spot/instance-action", header)
         if response.status == 200:
-            return parse_aws_notice(said, _provider_time(response))
+            return parse_aws_notice(text, _provider_time(response))
         if response.status == 401:
             token[0] = ""
         time.sleep(AWS_POLL_S)
@@ -108,10 +108,10 @@ def aws_poller() -> Poll | None:
     return poll
 
 
-def parse_aws_notice(said: str, now_s: float) -> PreemptionNotice:
-    """`{"action": "terminate", "time": "2026-09-18T08:22:00Z"}`."""
-    at_s = _unix_s(json.loads(said)["time"], "%Y-%m-%dT%H:%M:%SZ")
-    return PreemptionNotice(at_s - now_s, f"AWS spot/instance-action says {said.strip()}")
+def parse_aws_notice(document: str, now_s: float) -> PreemptionNotice:
+    """Parse `{"action": "terminate", "time": "2026-09-18T08:22:00Z"}`."""
+    at_s = _unix_s(json.loads(document)["time"], "%Y-%m-%dT%H:%M:%SZ")
+    return PreemptionNotice(at_s - now_s, f"AWS spot/instance-action says {document.strip()}")
 
 
 def google_poller() -> Poll:
@@ -122,7 +122,7 @@ def google_poller() -> Poll:
         path = "/computeMetadata/v1/instance/preempted"
         if etag[0]:
             path += f"?wait_for_change=true&last_etag={etag[0]}&timeout_sec={GOOGLE_LONG_POLL_S}"
-        response, said = metadata.request(
+        response, text = metadata.request(
             path, {"Metadata-Flavor": "Google"}, timeout_s=GOOGLE_LONG_POLL_S + REQUEST_TIMEOUT_S
         )
         if response.status != 200:
@@ -130,7 +130,7 @@ def google_poller() -> Poll:
         etag[0] = response.headers.get("etag", "0")
         return (
             PreemptionNotice(GOOGLE_NOTICE_S, "Google instance/preempted is TRUE")
-            if said.strip() == "TRUE"
+            if text.strip() == "TRUE"
             else None
         )
 
@@ -138,7 +138,7 @@ def google_poller() -> Poll:
 
 
 def azure_poller() -> Poll:
-    """The endpoint is the one Azure's own clients take from this variable."""
+    """Return the poll function for Azure. Azure's own clients read the endpoint from the same variable."""
     base = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or f"http://{LINK_LOCAL}"
     metadata, name = MetadataClient(base), [""]
     header = {"Metadata": "true"}
@@ -146,22 +146,25 @@ def azure_poller() -> Poll:
     def poll() -> PreemptionNotice | None:
         if not name[0]:
             path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-            response, said = metadata.request(path, header)
-            name[0] = said.strip() if response.status == 200 else "?"
-        response, said = metadata.request("/metadata/scheduledevents?api-version=2020-07-01", header)
-        found = (
-            parse_azure_notice(said, name[0], _provider_time(response)) if response.status == 200 else None
+            response, text = metadata.request(path, header)
+            name[0] = text.strip() if response.status == 200 else "?"
+        response, text = metadata.request("/metadata/scheduledevents?api-version=2020-07-01", header)
+        notice = (
+            parse_azure_notice(text, name[0], _provider_time(response)) if response.status == 200 else None
         )
-        if found is None:
+        if notice is None:
             time.sleep(AZURE_POLL_S)
-        return found
+        return notice
 
     return poll
 
 
-def parse_azure_notice(said: str, name: str, now_s: float) -> PreemptionNotice | None:
-    """Machines of one scale set hear of each other's events: ours names us. A time left out means now."""
-    for event in json.loads(said).get("Events") or []:
+def parse_azure_notice(document: str, name: str, now_s: float) -> PreemptionNotice | None:
+    """Return the first Preempt event for machine `name`.
+
+    A scale set lists the events of all its machines. An event without a time means now.
+    """
+    for event in json.loads(document).get("Events") or []:
         affects_us = name == "?" or name in (event.get("Resources") or [name])
         if event.get("EventType") == "Preempt" and affects_us:
             at = event.get("NotBefore")
@@ -173,7 +176,7 @@ def parse_azure_notice(said: str, name: str, now_s: float) -> PreemptionNotice |
 
 
 def _provider_time(response: StreamedResponse) -> float:
-    """The provider's own clock where it tells it: ours may be wrong by more than the notice is long."""
+    """Return the provider's time from the Date header. The clock of the machine may be wrong."""
     date = response.headers.get("date")
     try:
         return _unix_s(date, "%a, %d %b %Y %H:%M:%S GMT") if date else time.time()

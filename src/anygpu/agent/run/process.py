@@ -1,4 +1,4 @@
-"""The user's process: started in a session of its own, watched, and ended with everything it left behind."""
+"""The job's process: started in its own session, and killed together with everything it started."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KILL_COMMAND_TIMEOUT_S = 20.0
 
 
 class CannotStart(Exception):
-    """The command could not be started; the message is for the job's owner."""
+    """The job could not be started. The message is shown to the owner of the job."""
 
 
 class JobProcess:
-    """A process group and the pipe that carries its merged stdout and stderr."""
+    """A process group, and the pipe with its merged stdout and stderr."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class JobProcess:
         env: dict[str, str],
         name: str,
         held_fds: Sequence[int] = (),
-        ends_with: Sequence[str] = (),
+        kill_command: Sequence[str] = (),
     ) -> None:
-        """`ends_with`: a command that ends what does not end with this process, such as a container."""
+        """`kill_command` kills what does not end with this process, such as a container."""
         self.name = name
-        self._kill_command = list(ends_with)
+        self._kill_command = list(kill_command)
         self.pipe, writing = os.pipe()
         _enlarge_pipe(self.pipe)
         try:
@@ -61,25 +61,22 @@ class JobProcess:
         self.pid = self._popen.pid
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal, or None while it runs."""
+        """Return the exit code, negative for a signal, or None while the process runs."""
         return self._popen.poll()
 
     def send_signal(self, number: int) -> None:
-        """To the group, and to every descendant that left it. A group that is gone is no matter."""
+        """Signal the process group and every descendant that left it."""
         processes.signal_group(self.pid, number)
         for pid in processes.find_descendants(self.name, {self.pid}):
             processes.signal_process(pid, number)
 
     def kill(self) -> None:
-        """It and everything it started, whatever that does."""
+        """Kill the process and everything it started."""
         run_kill_command(self._kill_command)
         processes.kill_tree(self.pid, self.name)
 
     def kill_leftovers(self, grace_s: float) -> None:
-        """What the process left running when it ended: asked, then made, to end.
-
-        Nothing of a job outlives it.
-        """
+        """End the children that still run after the process: SIGTERM first, then SIGKILL."""
         if not self._has_leftovers():
             return
         self.send_signal(signal.SIGTERM)
@@ -94,7 +91,7 @@ class JobProcess:
 
 
 def run_kill_command(command: Sequence[str]) -> None:
-    """What cannot be ended so is ended with its processes, which bear the attempt's name."""
+    """Run the command. Errors are ignored: the processes are killed by the attempt's name as well."""
     if not command:
         return
     try:
@@ -118,14 +115,14 @@ def _enlarge_pipe(pipe: int) -> None:
         try:
             fcntl.fcntl(pipe, F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            return  # a user over its pipe quota keeps the usual 64 KiB
+            return  # the user's pipe quota is used up: keep the default of 64 KiB
 
 
 def _describe_error(argv: Sequence[str], cwd: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and not os.path.isdir(cwd):
-        return f"the directory to start in does not exist: {cwd}"
+        return f"the working directory {cwd} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"{argv[0]!r} was not found; give its path, or install it on the machine that runs the job"
+        return f"{argv[0]!r} was not found. Give its path, or install it on the machine that runs the job."
     if isinstance(error, PermissionError):
-        return f"{argv[0]!r} may not be executed; chmod +x it, or start it by its interpreter"
+        return f"{argv[0]!r} is not executable. Run chmod +x on it, or start it with its interpreter."
     return f"{argv[0]!r} could not be started: {error}"

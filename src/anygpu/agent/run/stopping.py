@@ -1,4 +1,4 @@
-"""How a job is ended: which steps, when. Pure, so that its tests are tables."""
+"""The reasons to stop a job, and for each the steps and their times (pure functions)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 FLAG, TERM, KILL, ABANDON = "flag", "term", "kill", "abandon"
 ABANDON_AFTER_S = 30.0
-# Of the time a provider leaves: the script's until SIGTERM, until SIGKILL; the rest is for what it saved to get away.
+# Fractions of the time until the machine is taken away: SIGTERM, SIGKILL. The rest is for uploads and the last report.
 TERM_FRACTION, KILL_FRACTION = 0.35, 0.5
 REPORT_FRACTION, MAX_REPORT_S = 0.1, 5.0
-SHORT_NOTICE_S = 25.0  # a notice of 30 s has become a little shorter when it is heard
+SHORT_NOTICE_S = 25.0  # less than 30 s, because some time passes before a 30 s notice is read
 
 
 class StopRequest:
-    """Why the job is being ended, and what is still to be done about it."""
+    """Why a job is stopped, and the steps that are left."""
 
     __slots__ = ("is_short_notice", "outcome", "publish_until", "reason", "steps", "urgency")
 
@@ -28,10 +28,8 @@ class StopRequest:
         self.reason = reason
         self.urgency = urgency
         self.steps = steps
-        self.publish_until: float | None = (
-            None  # when everything that is to be saved must have been published
-        )
-        self.is_short_notice = False  # there may be no time to wait for what the script saves now
+        self.publish_until: float | None = None  # uploads must be finished by then (monotonic)
+        self.is_short_notice = False  # there may be no time for the script to save
 
     def take_due(self, now: float) -> list[str]:
         ready = [action for at, action in self.steps if at <= now]
@@ -59,28 +57,25 @@ def timeout_stop(now: float, grace_s: float) -> StopRequest:
 def lost_lease_stop(now: float, grace_s: float) -> StopRequest:
     return StopRequest(
         "lease_lost",
-        "the server could not be reached until the lease ended",
+        "the server could not be reached before the lease ended",
         4,
         _immediate_steps(now, grace_s),
     )
 
 
-def rejection_stop(now: float, grace_s: float, said: str) -> StopRequest:
+def rejection_stop(now: float, grace_s: float, refusal: str) -> StopRequest:
     return StopRequest(
-        "lease_lost", f"the server no longer knows this attempt: {said}", 4, _immediate_steps(now, grace_s)
+        "lease_lost", f"the server no longer knows this attempt: {refusal}", 4, _immediate_steps(now, grace_s)
     )
 
 
 def signal_stop(now: float, grace_s: float) -> StopRequest:
-    """The machine is going away, or its backend ends us.
-
-    There is little time, and a checkpoint is worth it.
-    """
+    """SIGTERM to the agent: the machine shuts down, or the backend stops the attempt."""
     return StopRequest("stopped", "preempt", 1, _graceful_steps(now, grace_s))
 
 
 def preemption_stop(now: float, notice: PreemptionNotice) -> StopRequest:
-    """The provider has said when the machine goes. The script is asked, then made, to leave time for the uploads."""
+    """The provider takes the machine away at a known time. The job is stopped early enough for the uploads."""
     left_s = max(0.0, notice.at - now)
     steps = [
         (now, FLAG),
@@ -89,7 +84,10 @@ def preemption_stop(now: float, notice: PreemptionNotice) -> StopRequest:
         (notice.at + ABANDON_AFTER_S, ABANDON),
     ]
     stop = StopRequest(
-        "stopped", f"preempt: the machine is taken back in {left_s:.0f} s; {notice.source}", 2, steps
+        "stopped",
+        f"preempt: the provider takes the machine away in {left_s:.0f} s; {notice.source}",
+        2,
+        steps,
     )
     stop.publish_until = notice.at - min(left_s * REPORT_FRACTION, MAX_REPORT_S)
     stop.is_short_notice = left_s < SHORT_NOTICE_S

@@ -13,7 +13,7 @@ from anygpu.agent.host import requests
 
 def test_the_names_of_attempts_cannot_lead_out_of_their_directory(tmp_path: Path) -> None:
     for name in ("../x", ".hidden", ""):
-        with pytest.raises(OSError, match="not an attempt's name"):
+        with pytest.raises(OSError, match="not the name of an attempt"):
             requests.handle_request(str(tmp_path), "agent.pyz", {"do": "kill", "target": name}, print)
 
 

@@ -17,7 +17,7 @@ def built(runtime: ContainerRuntime = DOCKER, **more: object) -> list[str]:
     said = {
         "name": "anygpu-1-1",
         "cwd": f"{HOME}/work",
-        "home": HOME,
+        "attempt_dir": HOME,
         "env": {"PATH": "/bin", "HOME": "/home/u", "HF_TOKEN": "hunter2", "ANYGPU_DIR": f"{HOME}/channel"},
         **more,
     }
@@ -39,8 +39,8 @@ def test_the_attempts_directory_is_at_the_same_path_inside() -> None:
 
 
 def test_data_outside_of_it_can_be_read_and_not_written() -> None:
-    assert values(built(data="/data/digits"), "--volume")[1:] == ["/data/digits:/data/digits:ro"]
-    assert values(built(data=f"{HOME}/dataset/x"), "--volume") == [f"{HOME}:{HOME}"]
+    assert values(built(dataset="/data/digits"), "--volume")[1:] == ["/data/digits:/data/digits:ro"]
+    assert values(built(dataset=f"{HOME}/dataset/x"), "--volume") == [f"{HOME}:{HOME}"]
 
 
 def test_no_value_of_the_environment_is_on_the_command_line() -> None:

@@ -67,21 +67,21 @@ def test_what_fits_is_told_without_importing_torch(machine: Machine) -> None:
 def test_a_driver_too_old_for_the_wheel_is_named_with_what_it_supports() -> None:
     wrong, _ = check_torch("python", Machine(OLD, CU130, available=False).ask)
     assert wrong == (
-        "this machine's driver 470.57.02 supports CUDA 11.4; torch 2.13.0+cu130 is built for CUDA 13.0, which needs "
-        "driver 580 or newer: choose an image with a newer driver, or pin torch==2.7.1 in its cu118 build, the last "
-        "one for CUDA 11"
+        "the driver of this machine, 470.57.02, supports CUDA 11.4; torch 2.13.0+cu130 is built for CUDA 13.0, which "
+        "needs driver 580 or newer. Choose an image with a newer driver, or pin torch==2.7.1 in its cu118 build, the "
+        "last one for CUDA 11."
     )
 
 
 def test_a_driver_of_cuda_12_is_pointed_to_a_build_for_it() -> None:
     wrong, _ = check_torch("python", Machine(H100, CU130, available=False).ask)
-    assert "driver 570.86.10 supports CUDA 12.8" in wrong
-    assert wrong.endswith("or install a build of torch for CUDA 12 (cu126)")
+    assert "570.86.10, supports CUDA 12.8" in wrong
+    assert wrong.endswith("or install a build of torch for CUDA 12 (cu126).")
 
 
 def test_a_driver_that_does_not_know_capabilities_is_still_read() -> None:
     wrong, _ = check_torch("python", Machine(OLD, CU130, available=False, knows_capability=False).ask)
-    assert "driver 470.57.02" in wrong
+    assert "the driver of this machine, 470.57.02" in wrong
 
 
 def test_where_torch_works_all_the_same_nobody_is_stopped() -> None:
@@ -93,7 +93,8 @@ def test_where_torch_works_all_the_same_nobody_is_stopped() -> None:
 def test_a_gpu_that_left_the_wheels_is_named() -> None:
     wrong, _ = check_torch("python", Machine(V100, CU130).ask)
     assert wrong.startswith(
-        "this machine's Tesla V100-SXM2-16GB (sm_70) is not among what torch 2.13.0+cu130"
+        "torch 2.13.0+cu130 is built for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120, compute_120, "
+        "not for this machine's Tesla V100-SXM2-16GB (sm_70)."
     )
     assert "the cu126 build" in wrong
 
@@ -120,4 +121,4 @@ def test_code_runs_on_its_own_major_version_and_ptx_on_newer_ones(
 def test_a_wheel_for_the_cpu_is_worth_a_warning_and_no_more() -> None:
     wrong, doubtful = check_torch("python", Machine(T4, ("2.13.0+cpu", None)).ask)
     assert wrong == ""
-    assert doubtful == "torch 2.13.0+cpu is built for the CPU alone: it will not use this machine's Tesla T4"
+    assert doubtful == "torch 2.13.0+cpu is a CPU-only build and will not use this machine's Tesla T4"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anygpu.agent.prepare.download import FileCache
+from anygpu.agent.prepare.cache import FileCache
 
 
 class Shop:
@@ -61,7 +61,7 @@ def test_a_file_that_somebody_wrote_to_is_brought_again(tmp_path: Path) -> None:
 
 
 def test_the_longest_unused_goes_first_when_the_bound_is_reached(tmp_path: Path) -> None:
-    cache, shop = FileCache(str(tmp_path), most_bytes=250), Shop()
+    cache, shop = FileCache(str(tmp_path), max_bytes=250), Shop()
     one, two, three = b"1" * 100, b"2" * 100, b"3" * 100
     for age_s, data in enumerate((one, two)):
         get(cache, shop, data)
@@ -73,16 +73,16 @@ def test_the_longest_unused_goes_first_when_the_bound_is_reached(tmp_path: Path)
 
 
 def test_what_is_held_is_not_removed(tmp_path: Path) -> None:
-    cache, shop = FileCache(str(tmp_path), most_bytes=100), Shop()
+    cache, shop = FileCache(str(tmp_path), max_bytes=100), Shop()
     held = b"h" * 90
     shop.bring(held)
     with cache.acquire(sha(held), shop.to, lambda: None) as path:
-        FileCache(str(tmp_path), most_bytes=100).evict(100, keep="nothing")
+        FileCache(str(tmp_path), max_bytes=100).evict(100, keep="nothing")
         assert Path(path).read_bytes() == held
 
 
 def test_a_disk_that_the_cache_has_filled_is_emptied_before_anyone_fails(tmp_path: Path) -> None:
-    cache, shop = FileCache(str(tmp_path), most_bytes=1000), Shop()
+    cache, shop = FileCache(str(tmp_path), max_bytes=1000), Shop()
     get(cache, shop, b"old" * 100)
     tries: list[int] = []
 
