@@ -120,10 +120,7 @@ def test_a_path_that_only_the_submitter_has_is_a_clear_failure(away: Play, tmp_p
     assert agent.run(HOME=str(tmp_path)) == 0
     assert agent.server.end is not None
     assert agent.server.end["outcome"] == "failed_to_start"
-    assert (
-        "the dataset /home/me/digits does not exist on this machine"
-        in agent.server.end["message"]
-    )
+    assert "the dataset /home/me/digits does not exist on this machine" in agent.server.end["message"]
 
 
 def test_a_path_that_this_machine_has_is_used(away: Play, tmp_path: Path) -> None:
