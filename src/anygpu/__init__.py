@@ -1,7 +1,7 @@
 """anygpu: train on any GPU.
 
-Importing this costs nothing: a training script imports it for `anygpu.log(...)`, on whatever Python the
-machine has (3.9 and later), with nothing installed. Everything is loaded when it is first used.
+Training scripts import this package for `anygpu.log(...)`, on Python 3.9 or later and without any dependency. Importing
+it takes almost no time: everything else is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_IN_A_JOB = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "best", "save")
-_CLIENT = ("Platform", "Requirements")
+_JOB_NAMES = ("log", "progress", "checkpoint", "resume_path", "should_stop", "artifact", "best", "save")
+_CLIENT_NAMES = ("Platform", "Requirements")
 
-__all__ = [*_IN_A_JOB, *_CLIENT, "__version__"]
+__all__ = [*_JOB_NAMES, *_CLIENT_NAMES, "__version__"]
 
 
-def _other_places(name: str) -> list[str]:
-    """Where else on sys.path this package lies, as pkgutil.extend_path would say, without its 4 ms import.
+def _other_directories(name: str) -> list[str]:
+    """Return the other directories of this package on sys.path, like pkgutil.extend_path without its 4 ms import.
 
-    Beside a job the agent's own small `anygpu` comes first; an installed one completes it with the client.
+    In a job the small `anygpu` of the agent comes first; an installed package adds the client.
     """
-    places = [os.path.join(entry or os.getcwd(), name) for entry in sys.path]  # noqa: PTH109, PTH118
-    return [place for place in places if os.path.isfile(os.path.join(place, "__init__.py"))]  # noqa: PTH113, PTH118
+    directories = [os.path.join(entry or os.getcwd(), name) for entry in sys.path]  # noqa: PTH109, PTH118
+    return [path for path in directories if os.path.isfile(os.path.join(path, "__init__.py"))]  # noqa: PTH113, PTH118
 
 
-__path__ += [place for place in _other_places(__name__) if place not in __path__]
+__path__ += [path for path in _other_directories(__name__) if path not in __path__]
 
 
 def __getattr__(name: str) -> object:
-    if name in _IN_A_JOB:
+    if name in _JOB_NAMES:
         from anygpu import job
 
-        found: object = getattr(job, name)
-        globals()[name] = found
-        return found
-    if name in _CLIENT:
-        return _from_the_client(name)
+        value: object = getattr(job, name)
+        globals()[name] = value
+        return value
+    if name in _CLIENT_NAMES:
+        return _client_attribute(name)
     raise AttributeError(f"module 'anygpu' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
-def _from_the_client(name: str) -> object:
+def _client_attribute(name: str) -> object:
     try:
         from anygpu import sdk
     except ImportError as error:
         raise AttributeError(
-            f"anygpu.{name} is the client, which is not installed beside this job ({error}); "
-            "install the anygpu package in the job's Python to use it"
+            f"anygpu.{name} belongs to the client, which is not installed in this job's Python ({error}). "
+            "Install the anygpu package to use it."
         ) from error
-    found: object = getattr(sdk, name)
-    return found
+    value: object = getattr(sdk, name)
+    return value

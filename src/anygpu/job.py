@@ -1,7 +1,7 @@
-"""What a training script may tell anygpu, and ask it. Outside anygpu all of it quietly does nothing.
+"""Functions for training scripts: report metrics, progress and checkpoints. Outside a job they do nothing.
 
-Everything goes through the directory ANYGPU_DIR: one appending write to `points.jsonl` a call, so the bytes are
-the kernel's before the call returns and survive the script's death. No trouble of ours is ever raised into training.
+Each call appends one line to `points.jsonl` in the directory ANYGPU_DIR with a single write, so the line survives a
+crash of the script. Errors are never raised into training: a warning is printed instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STOP_CHECK_S = 0.1
 PROGRESS_INTERVAL_S = 0.2
 WAIT_POLL_S = 0.05
 COPY_BYTES = 2**26
-# Lies in a checkpoint that is a directory, so that it comes back as one even with a single file in it.
+# This file in a checkpoint marks a directory, so that it is restored as one even if it has a single file.
 DIRECTORY_MARK = ".anygpu-checkpoint"
 
 _directory = os.environ.get("ANYGPU_DIR", "")
@@ -59,27 +59,27 @@ def progress(
     message: str | None = None,
     fraction: float | None = None,
 ) -> None:
-    """How far training is.
+    """Report how far training is.
 
-    `epoch` counts completed epochs from 1. Say what you know; the rest keeps its value. Costs next to nothing: it
-    is told along with the next `log`, or five times a second.
+    `epoch` counts completed epochs from 1. A value that is left out keeps its last value. The call is cheap: progress
+    is written with the next `log`, or five times a second.
     """
-    said = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
-    known: dict[str, Any] = {name: _to_int(value) for name, value in said.items() if value is not None}
+    counts = {"step": step, "steps": steps, "epoch": epoch, "epochs": epochs}
+    values: dict[str, Any] = {name: _to_int(value) for name, value in counts.items() if value is not None}
     if message is not None:
-        known["message"] = str(message)
+        values["message"] = str(message)
     if fraction is not None:
-        known["fraction"] = _to_number(fraction)
-    _pending_progress.update(known)
+        values["fraction"] = _to_number(fraction)
+    _pending_progress.update(values)
     if time.monotonic() - _progress_written_at >= PROGRESS_INTERVAL_S:
         _append({})
 
 
 def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool = False) -> None:
-    """`path` (a file or a directory) is a complete checkpoint: keep it safe, publish it, resume from it.
+    """Upload a complete checkpoint, a file or a directory. A later attempt resumes from it.
 
-    It is copied before this returns, so it may be overwritten right afterwards. With `wait` this returns only
-    when the checkpoint has been published, or could not be.
+    It is copied before this function returns, so it may be overwritten afterwards. With `wait` the function returns
+    when the upload has finished or failed.
     """
     snapshot = _announce("c", "checkpoints", path, {} if step is None else {"step": _to_int(step)})
     while wait and snapshot is not None and os.path.isdir(snapshot):
@@ -87,7 +87,7 @@ def checkpoint(path: str | os.PathLike[str], step: int | None = None, wait: bool
 
 
 def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
-    """Publish a result now, such as the best model so far. Its copy is taken before this returns."""
+    """Upload a result now, such as the best model so far. It is copied before this function returns."""
     _announce("b", "artifacts", path, {} if name is None else {"name": str(name)})
 
 
@@ -95,23 +95,20 @@ save = artifact
 
 
 def best(path: str | os.PathLike[str]) -> None:
-    """These are the best weights so far: a file, or a directory. `anygpu fetch --model` brings them home."""
+    """Upload the best weights so far, a file or a directory. `anygpu fetch --model` downloads them."""
     suffix = "" if os.path.isdir(path) else os.path.splitext(os.fspath(path))[1]
     artifact(path, name=f"best/model{suffix}")
 
 
 def resume_path() -> str | None:
-    """The checkpoint to go on from: the file, or the directory if it was one.
-
-    None when this is a fresh start.
-    """
+    """Return the checkpoint to resume from, a file or a directory, or None for a fresh start."""
     return os.environ.get("ANYGPU_RESUME_PATH") or None
 
 
 def should_stop() -> bool:
-    """True when the job should save and end: preempted, out of budget, out of time, moved.
+    """Return True if the job should save and exit: it is preempted, migrated, or out of budget or time.
 
-    Cheap enough for every step.
+    It is cheap enough to call at every step.
     """
     global _stop_requested, _stop_checked_at
     if _stop_requested or not _directory:
@@ -127,23 +124,22 @@ def _merge(metrics: Mapping[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     try:
         return {**{str(name): value for name, value in metrics.items()}, **more}
     except AttributeError:
-        _warn(f"anygpu.log takes a dictionary or name=value, not {type(metrics).__name__}; it was left out")
+        _warn(
+            f"anygpu.log takes a dictionary or name=value, not {type(metrics).__name__}; the value is ignored"
+        )
         return more
 
 
-def _to_numbers(said: dict[str, Any]) -> dict[str, Any]:
-    """What can be a number is made one (numpy and torch scalars by .item()).
-
-    The rest is left out, with a warning.
-    """
-    found = {}
-    for name, value in said.items():
+def _to_numbers(values: dict[str, Any]) -> dict[str, Any]:
+    """Convert values to numbers (numpy and torch scalars by .item()). Others are ignored with a warning."""
+    numbers = {}
+    for name, value in values.items():
         number = _to_number(value)
         if number is None:
-            _warn(f"anygpu.log({name}=...) takes a number, not {type(value).__name__}; it was left out")
+            _warn(f"anygpu.log({name}=...) takes a number, not {type(value).__name__}; the value is ignored")
         else:
-            found[name] = number
-    return found
+            numbers[name] = number
+    return numbers
 
 
 def _to_number(value: Any) -> float | int | None:
@@ -164,7 +160,7 @@ def _to_int(value: Any) -> int | None:
 
 
 def _append(line: dict[str, Any]) -> None:
-    """One write to a file opened for appending: threads and forks cannot mix lines, and no lock is needed."""
+    """Append a line with a single write, so that threads and child processes cannot mix their lines."""
     global _fd, _last_line_partial, _progress_written_at, _pending_progress
     if not _directory:
         return
@@ -177,7 +173,7 @@ def _append(line: dict[str, Any]) -> None:
         written = os.write(_fd, b"\n" + data if _last_line_partial else data)
         _last_line_partial = written < len(data)
     except (OSError, TypeError, ValueError) as error:
-        _warn(f"anygpu could not record this: {error}; training goes on")
+        _warn(f"anygpu could not write a report: {error}; training continues")
 
 
 def _open_channel() -> int:
@@ -186,16 +182,13 @@ def _open_channel() -> int:
 
 
 def _after_fork() -> None:
-    """A child that daemonises closes every descriptor.
-
-    It opens its own, so ours can never be someone else's file.
-    """
+    """Forget the file in a child process. A daemon closes all descriptors, and ours could become another file."""
     global _fd, _pending_progress
     _fd, _pending_progress = -1, {}
 
 
-def _announce(kind: str, folder: str, path: str | os.PathLike[str], said: dict[str, Any]) -> str | None:
-    """Copy, then tell: the line stands for a copy that is complete."""
+def _announce(kind: str, folder: str, path: str | os.PathLike[str], fields: dict[str, Any]) -> str | None:
+    """Copy a file or directory, then announce it. Return the directory of the copy, or None if it failed."""
     if not _directory:
         return None
     try:
@@ -205,10 +198,17 @@ def _announce(kind: str, folder: str, path: str | os.PathLike[str], said: dict[s
         if kind == "c" and os.path.isdir(source):
             _touch(os.path.join(snapshot, os.path.basename(source), DIRECTORY_MARK))
     except (OSError, TypeError) as error:
-        _warn(f"anygpu could not copy {path!s}: {error}; training goes on without it")
+        _warn(f"anygpu could not copy {path!s}: {error}; training continues without it")
         return None
     _append(
-        {kind: {"path": source, "snapshot": os.path.relpath(snapshot, _directory), "t": time.time(), **said}}
+        {
+            kind: {
+                "path": source,
+                "snapshot": os.path.relpath(snapshot, _directory),
+                "t": time.time(),
+                **fields,
+            }
+        }
     )
     return snapshot
 
@@ -239,7 +239,7 @@ def _touch(path: str) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """By the kernel where it can: instant on file systems that share blocks, and never through our memory."""
+    """Copy a file, in the kernel if possible: that is instant on file systems that share blocks."""
     with open(source, "rb") as reading, open(target, "wb") as writing:
         copied = _copy_in_kernel(reading.fileno(), writing.fileno())
         if not copied:
@@ -258,7 +258,7 @@ def _copy_in_kernel(reading: int, writing: int) -> bool:
     except OSError:
         whole = False
     if not whole:
-        # Not between these file systems: start again by hand.
+        # The kernel cannot copy between these file systems: start again from the beginning.
         os.lseek(reading, 0, os.SEEK_SET)
         os.ftruncate(writing, 0)
         os.lseek(writing, 0, os.SEEK_SET)
