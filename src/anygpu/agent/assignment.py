@@ -19,7 +19,7 @@ class CheckpointRule:
 
 
 class JobInstructions:
-    """What to run, with which files, environment and limits."""
+    """The command, files, environment and limits of a job."""
 
     def __init__(self, payload: dict[str, Any]) -> None:
         self.argv: list[str] | None = payload.get("argv")

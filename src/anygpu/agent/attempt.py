@@ -14,7 +14,7 @@ from anygpu.agent.link.orders import AttemptLease, ServerOrders, start_polling
 from anygpu.agent.link.reporter import Reporter
 from anygpu.agent.link.sender import ReportSender
 from anygpu.agent.link.spool import Spool
-from anygpu.agent.prepare.download import Downloader
+from anygpu.agent.prepare.download import InputDownloader
 from anygpu.agent.prepare.steps import Preparation
 from anygpu.agent.run.loop import Interrupted, ProcessLoop, WakePipe
 from anygpu.agent.run.metrics import StepHistory
@@ -102,7 +102,7 @@ class AttemptRunner:
             watch_for_notice(self._notice_source, self._on_notice)
 
     def _prepare(self) -> LaunchPlan:
-        downloader = Downloader(
+        downloader = InputDownloader(
             self._connect,
             fresh_url=lambda sha256: self._claim_again().url_for(sha256),
             use_cache=self._address.is_remote,

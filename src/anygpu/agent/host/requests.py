@@ -1,8 +1,8 @@
 """Requests of a server to this machine over SSH. The reply is one line of JSON; `start` sends a second at the end.
 
 They are also subcommands of the .pyz file: `--check`, `--list`, `--start <directory> [--gpus N] [--cpus N]`,
-`--watch <directory>`, `--kill <name>`. Attempts are in `~/.anygpu/attempts/[<owner>/]<name>`, so that servers that share
-a machine do not interfere.
+`--watch <directory>`, `--kill <name>`. Attempts are in `~/.anygpu/attempts/[<owner>/]<name>`, so that servers that
+share a machine do not interfere.
 """
 
 from __future__ import annotations

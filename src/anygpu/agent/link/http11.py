@@ -16,7 +16,7 @@ MAX_HEADERS = 200
 
 
 class Unreachable(Exception):
-    """No complete response: connection refused, timeout, or connection lost. A retry may help."""
+    """The server sent no complete response: connection refused, timeout, or connection lost. A retry may help."""
 
 
 class StaleConnection(Unreachable):

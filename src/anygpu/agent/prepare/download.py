@@ -29,7 +29,7 @@ class CorruptDownload(Exception):
     """A file does not have the expected content."""
 
 
-class Downloader:
+class InputDownloader:
     """Downloads the files of an attempt, into the machine's cache where there is one."""
 
     def __init__(

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.attempt_dir import AttemptDir
-    from anygpu.agent.prepare.download import Downloader
+    from anygpu.agent.prepare.download import InputDownloader
 
 MAX_DATASET_BYTES = 2**40
 
 
 def fetch_working_directory(
-    archive: dict[str, Any] | None, attempt_dir: AttemptDir, downloader: Downloader
+    archive: dict[str, Any] | None, attempt_dir: AttemptDir, downloader: InputDownloader
 ) -> None:
     if not archive:
         return
@@ -36,7 +36,7 @@ def fetch_dataset(
     dataset: dict[str, Any] | None,
     attempt_dir: AttemptDir,
     cwd: str,
-    downloader: Downloader,
+    downloader: InputDownloader,
     is_remote: bool,
 ) -> str | None:
     """Return the path of the dataset on this machine.
@@ -65,7 +65,7 @@ def _check_local_dataset(path: str, cwd: str, is_remote: bool) -> None:
         )
 
 
-def _fetch_dataset_url(dataset: dict[str, Any], attempt_dir: AttemptDir, downloader: Downloader) -> str:
+def _fetch_dataset_url(dataset: dict[str, Any], attempt_dir: AttemptDir, downloader: InputDownloader) -> str:
     name = dataset["url"].split("?", 1)[0].rstrip("/").rpartition("/")[2] or "dataset"
     target = attempt_dir.join("dataset", name)
     if os.path.exists(target):
@@ -89,7 +89,7 @@ def _link_or_copy(path: str, target: str) -> None:
 
 
 def _fetch_dataset_parts(
-    parts: list[dict[str, Any]], root: str, fallback: str, downloader: Downloader
+    parts: list[dict[str, Any]], root: str, fallback: str, downloader: InputDownloader
 ) -> None:
     """Download and unpack one part after the other, so that a part never exists twice on the disk."""
     from anygpu.agent.prepare.unpack import UnsafeArchive, unpack_parts
@@ -100,7 +100,7 @@ def _fetch_dataset_parts(
         raise CannotStart(f"the dataset could not be unpacked: {error}") from error
 
 
-def _fetch_parts(parts: list[dict[str, Any]], fallback: str, downloader: Downloader) -> Iterator[str]:
+def _fetch_parts(parts: list[dict[str, Any]], fallback: str, downloader: InputDownloader) -> Iterator[str]:
     for number, part in enumerate(parts, 1):
         what = f"part {number} of {len(parts)} of the dataset"
         with downloader.open_cached(part, fallback, what) as path:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from anygpu.agent.link.reporter import Reporter
-    from anygpu.agent.prepare.download import Downloader
+    from anygpu.agent.prepare.download import InputDownloader
 
 MTIME_MARGIN_S = 1.0  # restored files must be older than what the job writes, also with coarse file times
 
@@ -41,7 +41,7 @@ def restore_checkpoint(
     patterns: list[str],
     target_dir: str,
     cwd: str,
-    downloader: Downloader,
+    downloader: InputDownloader,
     reporter: Reporter,
 ) -> RestoredCheckpoint | None:
     """Restore a checkpoint to `target_dir` and to where the script had saved it.
@@ -61,7 +61,7 @@ def restore_checkpoint(
     return RestoredCheckpoint(path, step)
 
 
-def _fetch_file(file: dict[str, Any], target_dir: str, cwd: str, downloader: Downloader) -> str:
+def _fetch_file(file: dict[str, Any], target_dir: str, cwd: str, downloader: InputDownloader) -> str:
     """Download a file to `target_dir`, copy it to where the script had saved it, and return its relative path."""
     relative = checked_relative_path(file["path"])
     target = os.path.join(target_dir, relative)

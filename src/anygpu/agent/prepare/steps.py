@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anygpu.agent.attempt_dir import AttemptDir
     from anygpu.agent.link.reporter import Reporter
     from anygpu.agent.prepare.commands import CommandResult
-    from anygpu.agent.prepare.download import Downloader
+    from anygpu.agent.prepare.download import InputDownloader
     from anygpu.agent.run.loop import ProcessLoop
     from anygpu.agent.run.output import SecretMask
 
@@ -53,7 +53,7 @@ class Preparation:
         reporter: Reporter,
         mask: SecretMask,
         loop: ProcessLoop,
-        downloader: Downloader,
+        downloader: InputDownloader,
         is_remote: bool,
     ) -> None:
         """`is_remote`: this is not the server's machine, so the submitter's files and interpreter may be missing."""

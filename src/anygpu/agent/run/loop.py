@@ -68,7 +68,7 @@ class LoopTask:
 
 
 class ProcessEnd:
-    """How a process ended, and the reason if the agent stopped it."""
+    """The return code of a process, and the reason if the agent stopped it."""
 
     __slots__ = ("return_code", "stop")
 
