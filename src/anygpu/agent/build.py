@@ -8,6 +8,7 @@ import os
 import zipfile
 
 from anygpu.agent.files import write_atomic
+from anygpu.agent.prepare.environment import LIBRARY_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def source_command(python: str) -> list[str]:
 
 
 def _source_files() -> Iterator[tuple[str, bytes]]:
-    for name in ("__init__.py", "job.py"):
+    for name in LIBRARY_FILES:
         yield _read_source(name)
     # The trainers are no part of the agent, but with them every machine can run a trainer's job.
     for package in ("agent", "trainers"):

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import anygpu
+from anygpu.agent.prepare.environment import LIBRARY_FILES
 
 PACKAGE = Path(anygpu.__file__).parent
-FILES = [PACKAGE / "__init__.py", PACKAGE / "job.py", *sorted((PACKAGE / "agent").rglob("*.py"))]
+FILES = [*(PACKAGE / name for name in LIBRARY_FILES), *sorted((PACKAGE / "agent").rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

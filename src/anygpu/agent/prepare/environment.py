@@ -28,6 +28,7 @@ ALLOWED_VARIABLES = frozenset(
         "DYLD_LIBRARY_PATH",
     )
 )
+LIBRARY_FILES = ("__init__.py", "job.py", "suggest.py")
 ALLOWED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
@@ -113,14 +114,14 @@ def _prepend_path(first: str, rest: str | None) -> str:
 
 
 def install_library(attempt_dir: AttemptDir, in_container: bool = False) -> None:
-    """Install the `anygpu` package that a script imports: two modules and the trainers.
+    """Install the `anygpu` package that a script imports: LIBRARY_FILES and the trainers.
 
     It has a directory of its own, so that no other module of the agent gets on the script's path.
     """
     target = os.path.join(attempt_dir.library_dir, "anygpu")
     os.makedirs(target, exist_ok=True)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for name in ("__init__.py", "job.py"):
+    for name in LIBRARY_FILES:
         with open(os.path.join(target, name), "wb") as file:
             file.write(_read_source(os.path.join(package, name)))
     _install_trainers(os.path.join(package, "trainers"), os.path.join(target, "trainers"), in_container)
