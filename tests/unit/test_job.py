@@ -27,7 +27,7 @@ def lines(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / "points.jsonl").read_text().splitlines()]
 
 
-def test_outside_anygpu_everything_quietly_does_nothing(tmp_path: Path) -> None:
+def test_outside_a_job_every_function_does_nothing(tmp_path: Path) -> None:
     code = """
 import anygpu
 anygpu.log(loss=1, step=1); anygpu.log({"a": 1}); anygpu.progress(step=1)
@@ -55,7 +55,7 @@ anygpu.progress(step=5, steps=10, epoch=1, message="half")
     assert fourth == {"p": {"step": 5, "steps": 10, "epoch": 1, "message": "half"}}
 
 
-def test_progress_is_told_along_with_the_next_numbers_and_the_last_of_it_at_the_end(tmp_path: Path) -> None:
+def test_progress_is_written_with_the_next_metrics_and_at_exit(tmp_path: Path) -> None:
     code = """
 import anygpu
 for step in range(1, 51):
@@ -71,7 +71,7 @@ for step in range(51, 60):
     assert said[-1]["p"]["step"] == 59
 
 
-def test_nonsense_is_warned_about_once_and_never_raised(tmp_path: Path) -> None:
+def test_invalid_values_cause_one_warning_and_no_exception(tmp_path: Path) -> None:
     code = "import anygpu\nfor i in range(3):\n anygpu.log(loss='high', good=1)\n anygpu.log(5)\nprint('trained')"
     done = script(code, ANYGPU_DIR=str(tmp_path))
     assert done.stdout == "trained\n"
@@ -80,7 +80,7 @@ def test_nonsense_is_warned_about_once_and_never_raised(tmp_path: Path) -> None:
     assert lines(tmp_path)[0]["m"] == {"good": 1}
 
 
-def test_trouble_of_ours_does_not_reach_training(tmp_path: Path) -> None:
+def test_errors_of_anygpu_are_not_raised_into_training(tmp_path: Path) -> None:
     code = "import anygpu\nanygpu.log(loss=1)\nanygpu.checkpoint('missing.pt')\nprint('trained')"
     done = script(code, ANYGPU_DIR=str(tmp_path / "gone"))
     assert done.stdout == "trained\n"
@@ -124,7 +124,7 @@ pathlib.Path("d/e").mkdir(parents=True); pathlib.Path("d/e/f").write_text("f"); 
     assert (first["path"], first["step"]) == (str(tmp_path / "m.pt"), 1)
 
 
-def test_should_stop_sees_the_flag_and_looks_at_most_ten_times_a_second(tmp_path: Path) -> None:
+def test_should_stop_sees_the_flag_and_checks_at_most_ten_times_a_second(tmp_path: Path) -> None:
     code = """
 import anygpu, os, pathlib, time
 looks = []
@@ -149,7 +149,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         anygpu.lgo  # noqa: B018
 
 
-def test_waiting_for_a_checkpoint_ends_when_its_copy_is_taken_away(tmp_path: Path) -> None:
+def test_waiting_for_a_checkpoint_ends_when_its_copy_is_removed(tmp_path: Path) -> None:
     (tmp_path / "m.pt").write_text("m")
     code = f"import anygpu; anygpu.checkpoint({str(tmp_path / 'm.pt')!r}, wait=True); print('done')"
     place = str(Path(anygpu.__file__).parents[1])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.contracts.agent.agent_process import Agent
 from tests.contracts.agent.fake_server import FakeServer
+from tests.contracts.agent.tunnel import Tunnel, by_rendezvous
 
 
 @pytest.fixture
@@ -24,3 +25,20 @@ def play(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
             return agent
 
         yield build
+
+
+@pytest.fixture
+def away(play: Callable[..., Agent]) -> Iterator[Callable[..., Agent]]:
+    """play(), with the agent on another machine."""
+    dug: list[Tunnel] = []
+
+    def build(work: dict[str, object]) -> Agent:
+        agent = play(work)
+        by_rendezvous(agent)
+        dug.append(Tunnel(agent.server.port))
+        dug[-1].announce(agent)
+        return agent
+
+    yield build
+    for tunnel in dug:
+        tunnel.cut()

@@ -1,4 +1,4 @@
-"""The server's side of docs/agent-protocol.md, played faithfully by one small HTTP server, with faults on demand."""
+"""A small HTTP server that follows docs/agent-protocol.md, with faults on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The .pyz: one file that needs nothing."""
+"""The agent as a single file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_file_runs_where_nothing_can_be_cached(play: Play, tmp_path: Path) -
     assert agent.server.points()[0][0] == "loss"
 
 
-def test_the_file_brings_the_trainers_and_a_job_can_use_them(play: Play, tmp_path: Path) -> None:
+def test_a_job_can_use_the_trainers_in_the_file(play: Play, tmp_path: Path) -> None:
     build_pyz(tmp_path / "agent.pyz")
     told = 'import anygpu.trainers as t, sys\nprint("tabular" in t.names(), "lib" in t.__file__, flush=True)'
     for cache in ("a directory", "no directory"):
@@ -56,7 +56,7 @@ def test_the_file_brings_the_trainers_and_a_job_can_use_them(play: Play, tmp_pat
         assert b"True True" in agent.server.log
 
 
-def test_the_agent_starts_without_the_modules_that_cost_time() -> None:
+def test_the_agent_starts_without_slow_modules() -> None:
     heavy = {
         "asyncio",
         "urllib.request",

@@ -1,4 +1,4 @@
-"""A job's image. No engine is needed here: a small program stands in for the client of one."""
+"""Jobs in container images. A small program stands in for docker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.test_sender import alive, until
+from tests.contracts.agent.waiting import alive, until
 
 Play = Callable[..., Agent]
 
@@ -60,7 +60,7 @@ def test_the_job_runs_in_its_image_with_its_channel(play: Play, tmp_path: Path) 
     assert asked(tmp_path)[:4] == ["info", "image inspect", "pull some/image", "run --rm"]
 
 
-def test_a_container_that_does_not_stop_is_removed_by_its_name(play: Play, tmp_path: Path) -> None:
+def test_a_container_that_does_not_stop_is_removed_by_name(play: Play, tmp_path: Path) -> None:
     code = "import os, signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
     agent = play({"code": code, "image": "some/image", "grace_s": 0.3})
     agent.start(**with_docker(tmp_path))
@@ -71,7 +71,7 @@ def test_a_container_that_does_not_stop_is_removed_by_its_name(play: Play, tmp_p
     assert "rm --force" in asked(tmp_path)
 
 
-def test_what_a_dead_agent_left_in_a_container_is_ended(play: Play, tmp_path: Path) -> None:
+def test_the_container_of_a_dead_agent_is_killed(play: Play, tmp_path: Path) -> None:
     agent = play(
         {"code": "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)", "image": "some/image"}
     )
@@ -85,7 +85,7 @@ def test_what_a_dead_agent_left_in_a_container_is_ended(play: Play, tmp_path: Pa
     assert "rm --force" in asked(tmp_path)
 
 
-def test_an_image_that_cannot_be_pulled_is_told_in_the_runtimes_words(play: Play, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_pulled_fails_with_the_runtimes_output(play: Play, tmp_path: Path) -> None:
     agent = play({"code": "print('never')", "image": "no/such"})
     assert agent.run(**with_docker(tmp_path)) == 0
     assert agent.server.end is not None
@@ -94,7 +94,7 @@ def test_an_image_that_cannot_be_pulled_is_told_in_the_runtimes_words(play: Play
     )
 
 
-def test_a_machine_without_a_runtime_says_so_and_what_to_do(play: Play, tmp_path: Path) -> None:
+def test_a_machine_without_a_runtime_fails_with_advice(play: Play, tmp_path: Path) -> None:
     agent = play({"code": "print('never')", "image": "some/image"})
     (tmp_path / "bin").mkdir()
     assert agent.run(PATH=str(tmp_path / "bin")) == 0

@@ -1,4 +1,4 @@
-"""On a machine that is not the server's: nothing is fetched twice, and what is missing there is said."""
+"""On a machine that is not the server's: nothing is downloaded twice, and missing inputs are reported."""
 
 from __future__ import annotations
 
@@ -6,39 +6,21 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.test_upload import archive_of, packed, saved, sha
-from tests.contracts.agent.tunnel import Tunnel, by_rendezvous
+from tests.contracts.agent.job_files import archive_of, packed, saved, sha
 
 Play = Callable[..., Agent]
-
-
-@pytest.fixture
-def away(play: Play) -> Iterator[Play]:
-    """play(), with the agent on another machine."""
-    dug: list[Tunnel] = []
-
-    def build(work: dict[str, object]) -> Agent:
-        agent = play(work)
-        by_rendezvous(agent)
-        dug.append(Tunnel(agent.server.port))
-        dug[-1].announce(agent)
-        return agent
-
-    yield build
-    for tunnel in dug:
-        tunnel.cut()
 
 
 def fetched(agent: Agent, path: str) -> int:
     return agent.server.requests.count(("GET", path))
 
 
-def test_a_second_attempt_on_a_machine_fetches_nothing(away: Play, tmp_path: Path) -> None:
+def test_a_second_attempt_on_a_machine_downloads_nothing(away: Play, tmp_path: Path) -> None:
     data = bytes(range(256)) * 4000
     for expected in (1, 0):
         agent = away({"argv": ["python", "train.py"]})
@@ -63,7 +45,7 @@ def sent_along(agent: Agent, files: dict[str, bytes], part_bytes: int) -> None:
 LISTING = "import os; print(sorted(os.listdir(os.environ['ANYGPU_DATASET'])))"
 
 
-def test_a_folder_that_was_sent_along_in_pieces_is_the_dataset(away: Play, tmp_path: Path) -> None:
+def test_a_dataset_that_was_uploaded_in_parts_is_unpacked(away: Play, tmp_path: Path) -> None:
     files = {"digits/train/a.txt": os.urandom(3000), "digits/test/b.txt": os.urandom(3000)}
     for is_first in (True, False):
         agent = away({"argv": ["python", "-c", LISTING]})
@@ -76,14 +58,14 @@ def test_a_folder_that_was_sent_along_in_pieces_is_the_dataset(away: Play, tmp_p
         assert fetched_parts == (len(parts) if is_first else 0)
 
 
-def test_what_was_sent_along_also_serves_a_server_elsewhere(play: Play) -> None:
+def test_an_uploaded_dataset_is_used_if_the_server_lacks_the_path(play: Play) -> None:
     agent = play({"argv": ["python", "-c", LISTING]})
     sent_along(agent, {"digits/a.txt": b"a"}, part_bytes=1000)
     assert agent.run() == 0
     assert bytes(agent.server.log) == b"['a.txt']\n"
 
 
-def test_a_damaged_piece_of_a_dataset_is_never_used(away: Play, tmp_path: Path) -> None:
+def test_a_damaged_part_of_a_dataset_is_never_used(away: Play, tmp_path: Path) -> None:
     agent = away({"argv": ["python", "-c", LISTING]})
     sent_along(agent, {"digits/a.txt": os.urandom(3000)}, part_bytes=1000)
     second = agent.server.work["dataset"]["parts"][1]["url"]
@@ -93,7 +75,7 @@ def test_a_damaged_piece_of_a_dataset_is_never_used(away: Play, tmp_path: Path) 
     assert "part 2 of 4 of the dataset is damaged" in agent.server.end["message"]
 
 
-def test_an_address_that_has_expired_is_asked_for_anew(away: Play, tmp_path: Path) -> None:
+def test_an_expired_url_is_replaced_by_a_new_one(away: Play, tmp_path: Path) -> None:
     agent = away({"argv": ["python", "-c", LISTING]})
     sent_along(agent, {"digits/a.txt": os.urandom(3000)}, part_bytes=1000)
     expired = agent.server.work["dataset"]["parts"][2]
@@ -115,7 +97,7 @@ def test_an_address_that_has_expired_is_asked_for_anew(away: Play, tmp_path: Pat
     assert not (agent.directory / "dataset").exists(), "what was unpacked for the job goes with it"
 
 
-def test_a_path_that_only_the_submitter_has_is_a_clear_failure(away: Play, tmp_path: Path) -> None:
+def test_a_path_that_only_the_submitter_has_is_an_error(away: Play, tmp_path: Path) -> None:
     agent = away({"code": "print('never')", "dataset": {"path": "/home/me/digits", "url": None}})
     assert agent.run(HOME=str(tmp_path)) == 0
     assert agent.server.end is not None
@@ -129,13 +111,6 @@ def test_a_path_that_this_machine_has_is_used(away: Play, tmp_path: Path) -> Non
     )
     assert agent.run(HOME=str(tmp_path)) == 0
     assert bytes(agent.server.log).decode() == f"{tmp_path}\n"
-
-
-def test_the_submitters_interpreter_is_replaced_by_one_that_is_there(away: Play, tmp_path: Path) -> None:
-    agent = away({"code": "print('ran')", "python": "/home/me/.venv/bin/python"})
-    assert agent.run(HOME=str(tmp_path)) == 0
-    assert bytes(agent.server.log).endswith(b"ran\n")
-    assert b"[anygpu] this machine has no /home/me/.venv/bin/python; the job runs with" in agent.server.log
 
 
 def with_little_disk(agent: Agent, most_bytes: int, **env: str) -> None:
@@ -153,7 +128,7 @@ def with_little_disk(agent: Agent, most_bytes: int, **env: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["working directory", "dataset"])
-def test_a_disk_that_is_full_names_the_step(away: Play, tmp_path: Path, what: str) -> None:
+def test_a_full_disk_is_reported_with_the_step(away: Play, tmp_path: Path, what: str) -> None:
     data = bytes(range(256)) * 8000
     agent = away({"argv": ["python", "-c", "print('never')"]})
     if what == "dataset":
@@ -168,7 +143,7 @@ def test_a_disk_that_is_full_names_the_step(away: Play, tmp_path: Path, what: st
     assert agent.server.end["message"].startswith(f"fetching the {what}: the disk is full (")
 
 
-def test_a_disk_too_full_to_spool_loses_nothing_and_training_goes_on(away: Play, tmp_path: Path) -> None:
+def test_training_continues_without_loss_when_the_disk_is_full(away: Play, tmp_path: Path) -> None:
     code = """
 import anygpu
 with open("ckpt.pt", "wb") as file:

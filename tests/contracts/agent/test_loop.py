@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.test_sender import alive, until
+from tests.contracts.agent.waiting import alive, until
 
 Play = Callable[..., Agent]
 
@@ -44,7 +44,7 @@ def pids(agent: Agent, count: int) -> list[int]:
     return [int(line) for line in agent.server.log.split(b"\n")[:count]]
 
 
-def test_cancel_acts_at_once_and_a_script_that_ignores_it_is_killed(play: Play) -> None:
+def test_cancel_acts_at_once_and_kills_a_script_that_ignores_it(play: Play) -> None:
     agent = play({"code": STUBBORN, "grace_s": 0.3}, heartbeat_s=20)
     agent.start()
     [pid] = pids(agent, 1)
@@ -58,7 +58,7 @@ def test_cancel_acts_at_once_and_a_script_that_ignores_it_is_killed(play: Play) 
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("cancelled", 9)
 
 
-def test_every_process_a_script_forked_is_ended_with_it(play: Play) -> None:
+def test_every_process_that_a_script_forked_is_killed(play: Play) -> None:
     agent = play({"code": FORKING, "grace_s": 0.5})
     agent.start()
     found = pids(agent, 4)
@@ -117,7 +117,7 @@ def test_a_timeout_ends_a_job_that_does_not_stop_by_itself(play: Play) -> None:
     assert not alive(int(agent.server.log.split(b"\n")[0]))
 
 
-def test_cancel_during_the_set_up_ends_the_set_up(play: Play) -> None:
+def test_cancel_stops_the_set_up(play: Play) -> None:
     agent = play({"setup": ["echo $$; sleep 60"], "code": "print('never')", "grace_s": 0.3})
     agent.start()
     agent.server.wait_for(lambda: agent.server.log.count(b"\n") >= 2)

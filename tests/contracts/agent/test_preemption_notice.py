@@ -1,4 +1,4 @@
-"""The provider takes the machine back, and says so some seconds before."""
+"""The provider announces that it takes the machine away."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.job_files import content, results, saved
 from tests.contracts.agent.metadata_service import MetadataService
-from tests.contracts.agent.test_upload import content, results, saved
 
 Play = Callable[..., Agent]
 
@@ -55,7 +55,7 @@ def is_on(agent: Agent) -> Callable[[], bool]:
         ("azure", "Azure scheduled event e2: Preempt, not before"),
     ],
 )
-def test_a_notice_lets_the_script_save_and_its_checkpoint_is_published(
+def test_after_a_notice_the_script_saves_and_its_checkpoint_is_uploaded(
     play: Play, metadata: MetadataService, kind: str, evidence: str
 ) -> None:
     agent = play({"code": SAVING})
@@ -74,7 +74,7 @@ def test_a_notice_lets_the_script_save_and_its_checkpoint_is_published(
     assert evidence.encode() in agent.server.log
 
 
-def test_a_script_that_ignores_a_short_notice_is_ended_and_what_was_there_is_published(
+def test_a_script_that_ignores_a_short_notice_is_killed_and_its_files_are_uploaded(
     play: Play, metadata: MetadataService
 ) -> None:
     agent = play({"code": STUBBORN, "checkpoint": {"paths": ["ckpt/*.pt"], "every_s": 600}, "grace_s": 30})
@@ -91,7 +91,9 @@ def test_a_script_that_ignores_a_short_notice_is_ended_and_what_was_there_is_pub
     assert (agent.server.end["outcome"], agent.server.end["signal"]) == ("stopped", 9)
 
 
-def test_checkpoints_go_before_results_when_time_is_short(play: Play, metadata: MetadataService) -> None:
+def test_checkpoints_are_uploaded_before_results_when_time_is_short(
+    play: Play, metadata: MetadataService
+) -> None:
     code = SAVING.replace(
         "while not",
         "pathlib.Path('big.bin').write_bytes(b'b' * 3000000)\nanygpu.artifact('big.bin')\nwhile not",
@@ -115,7 +117,7 @@ def test_checkpoints_go_before_results_when_time_is_short(play: Play, metadata: 
     assert set(results(agent.server)) == {"big.bin", "last.pt"}
 
 
-def test_a_job_whose_results_did_not_get_away_is_not_told_as_done(
+def test_a_job_whose_results_were_not_uploaded_is_reported_as_preempted(
     play: Play, metadata: MetadataService
 ) -> None:
     agent = play(
@@ -131,7 +133,7 @@ def test_a_job_whose_results_did_not_get_away_is_not_told_as_done(
     assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", 0)
 
 
-def test_a_notice_during_the_preparation_ends_it(play: Play, metadata: MetadataService) -> None:
+def test_a_notice_stops_the_preparation(play: Play, metadata: MetadataService) -> None:
     agent = play({"setup": ["echo on; sleep 60"], "code": "print('never')"})
     watching(agent, "gcp")
     agent.start(**metadata.env)
@@ -142,7 +144,7 @@ def test_a_notice_during_the_preparation_ends_it(play: Play, metadata: MetadataS
     assert (agent.server.end["outcome"], agent.server.end["exit_code"]) == ("stopped", None)
 
 
-def test_where_no_notice_is_given_nobody_is_asked(play: Play, metadata: MetadataService) -> None:
+def test_without_a_notice_source_nothing_is_polled(play: Play, metadata: MetadataService) -> None:
     agent = play({"code": "import time\ntime.sleep(0.3)"})
     watching(agent, "")
     assert agent.run(**metadata.env) == 0

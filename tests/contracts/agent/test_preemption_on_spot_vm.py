@@ -1,4 +1,4 @@
-"""The whole way: a simulated spot machine, real SSH, the shipped agent, and the provider's own notice."""
+"""A preemption notice on a simulated spot machine, with real SSH and the agent as it is shipped."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ print("saved")
 """
 
 
-async def test_a_script_on_a_spot_machine_is_asked_to_save_when_the_notice_comes(tmp_path: Path) -> None:
+async def test_should_stop_becomes_true_when_the_notice_comes(tmp_path: Path) -> None:
     with AgentListener({"code": SAVING}) as listener:
         async with CloudSim(simulated_ec2.QUICK) as sim:
             place = Ec2Place(sim, listener, tmp_path)

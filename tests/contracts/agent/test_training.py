@@ -1,4 +1,4 @@
-"""Output in every shape, secrets in it, and what the script says through `import anygpu`."""
+"""Output in every form, secrets in it, and reports of the script through `import anygpu`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.test_sender import until
+from tests.contracts.agent.waiting import until
 
 Play = Callable[..., Agent]
 
 
-def test_bytes_that_are_no_text_arrive_as_they_were(play: Play) -> None:
+def test_binary_output_is_delivered_unchanged(play: Play) -> None:
     agent = play({"code": "import os\nos.write(1, bytes(range(256)) * 1000)"})
     assert agent.run() == 0
     assert bytes(agent.server.log) == bytes(range(256)) * 1000
 
 
-def test_a_secret_cut_into_writes_is_masked(play: Play) -> None:
+def test_a_secret_split_over_writes_is_masked(play: Play) -> None:
     code = """
 import os, time
 secret = os.environ["TOKEN"]
@@ -30,7 +30,7 @@ for part in ("key=", secret[:2], secret[2:9], secret[9:], "; again " + secret + 
     assert bytes(agent.server.log) == b"key=***; again *** and ***"
 
 
-def test_the_job_sees_nothing_that_happens_to_lie_in_the_agents_environment(play: Play) -> None:
+def test_the_job_does_not_see_the_agents_environment(play: Play) -> None:
     names = ("AWS_SECRET_ACCESS_KEY", "A", "HF_TOKEN", "CUDA_VISIBLE_DEVICES")
     code = f"import os\nprint(sorted(name for name in os.environ if name in {names}))"
     agent = play({"code": code, "env": {"A": "b"}, "secrets": {"HF_TOKEN": "hf_value"}})
@@ -38,7 +38,7 @@ def test_the_job_sees_nothing_that_happens_to_lie_in_the_agents_environment(play
     assert bytes(agent.server.log) == b"['A', 'CUDA_VISIBLE_DEVICES', 'HF_TOKEN']\n"
 
 
-def test_points_survive_the_sigkill_of_the_trainer(play: Play) -> None:
+def test_metrics_survive_sigkill_of_the_script(play: Play) -> None:
     code = """
 import anygpu, os, signal
 for step in range(1000):
@@ -57,7 +57,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert agent.server.end["step"] == 1000
 
 
-def test_metrics_of_a_script_that_knows_nothing_of_anygpu_are_read_from_its_output(play: Play) -> None:
+def test_metrics_are_read_from_the_output(play: Play) -> None:
     agent = play({"code": "for e in range(1, 4): print(f'Epoch: {e}/3 loss={1/e:.3f} acc: 0.9', flush=True)"})
     assert agent.run() == 0
     losses = [point[3] for point in agent.server.points() if point[0] == "loss"]
@@ -65,7 +65,7 @@ def test_metrics_of_a_script_that_knows_nothing_of_anygpu_are_read_from_its_outp
     assert agent.server.of_kind("progress")[-1]["epoch"] == 3
 
 
-def test_a_script_that_logs_is_not_also_read(play: Play) -> None:
+def test_the_output_of_a_script_that_logs_is_not_parsed(play: Play) -> None:
     code = """
 import anygpu, time
 for epoch in range(1, 4):
@@ -78,7 +78,7 @@ for epoch in range(1, 4):
     assert [point[3] for point in agent.server.points()] == [1.0, 2.0, 3.0]
 
 
-def test_more_output_than_the_spool_holds_keeps_both_ends_and_says_what_is_missing(play: Play) -> None:
+def test_a_full_spool_keeps_both_ends_of_the_output_and_says_what_is_missing(play: Play) -> None:
     code = """
 import sys, anygpu, time
 print("first line", flush=True)
@@ -106,7 +106,7 @@ print("last line")
     assert agent.server.end["log_bytes"] == len(log)
 
 
-def test_the_first_line_leaves_within_a_blink(play: Play) -> None:
+def test_the_first_line_is_sent_at_once(play: Play) -> None:
     """Printed to stored at the server; the bound is generous because test machines are busy."""
     code = "import time\ntime.sleep(0.3)\nprint(repr(time.monotonic()), flush=True)\ntime.sleep(0.5)"
     took = []
@@ -119,7 +119,7 @@ def test_the_first_line_leaves_within_a_blink(play: Play) -> None:
     assert min(took) < 2.5  # not at the next report, which is 5 s away
 
 
-def test_telemetry_says_how_the_machine_is(play: Play) -> None:
+def test_telemetry_is_reported(play: Play) -> None:
     agent = play({"code": "import time\ntime.sleep(2.5)"}, telemetry_every_s=0.5)
     assert agent.run() == 0
     measured = agent.server.of_kind("telemetry")[-1]

@@ -1,4 +1,4 @@
-"""An agent that reaches its server through a tunnel whose port changes each time it is made anew."""
+"""An agent that reaches its server through a tunnel whose port changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
+from tests.contracts.agent.job_files import archive_of, content, saved
 from tests.contracts.agent.test_sender import COUNTED, COUNTING
-from tests.contracts.agent.test_upload import archive_of, content, saved
 from tests.contracts.agent.tunnel import Tunnel, by_rendezvous
 
 Play = Callable[..., Agent]
@@ -37,7 +37,7 @@ def dig() -> Iterator[Dig]:
         tunnel.cut()
 
 
-def test_the_claim_waits_for_a_tunnel_that_is_not_there_yet(play: Play, dig: Dig) -> None:
+def test_the_claim_waits_for_the_tunnel(play: Play, dig: Dig) -> None:
     agent = play({"code": "print('at last')"})
     by_rendezvous(agent)
     agent.start()
@@ -47,7 +47,7 @@ def test_the_claim_waits_for_a_tunnel_that_is_not_there_yet(play: Play, dig: Dig
     assert bytes(agent.server.log) == b"at last\n"
 
 
-def test_a_new_tunnel_on_another_port_loses_and_doubles_nothing(play: Play, dig: Dig) -> None:
+def test_a_new_tunnel_on_another_port_loses_and_duplicates_nothing(play: Play, dig: Dig) -> None:
     agent = play({"code": COUNTING})
     by_rendezvous(agent)
     first = dig(agent)
@@ -67,7 +67,7 @@ def seconds_until_heard(agent: Agent) -> float:
     return agent.server.arrived_at[heard] - began
 
 
-def test_what_was_spooled_comes_as_soon_as_there_is_a_tunnel_again(play: Play, dig: Dig) -> None:
+def test_the_spool_is_sent_as_soon_as_there_is_a_tunnel(play: Play, dig: Dig) -> None:
     agent = play({"code": TALKING, "grace_s": 0.2}, heartbeat_s=20)
     by_rendezvous(agent)
     first = dig(agent)
@@ -81,7 +81,7 @@ def test_what_was_spooled_comes_as_soon_as_there_is_a_tunnel_again(play: Play, d
     assert agent.finish() == 0
 
 
-def test_a_tunnel_that_fell_silent_is_left_when_another_is_announced(play: Play, dig: Dig) -> None:
+def test_a_silent_tunnel_is_left_when_another_is_announced(play: Play, dig: Dig) -> None:
     agent = play({"code": TALKING, "grace_s": 0.2}, heartbeat_s=20)
     by_rendezvous(agent)
     first = dig(agent)
@@ -95,7 +95,7 @@ def test_a_tunnel_that_fell_silent_is_left_when_another_is_announced(play: Play,
     assert agent.finish() == 0
 
 
-def test_files_follow_the_tunnel_in_the_middle_of_their_way(play: Play, dig: Dig) -> None:
+def test_transfers_continue_through_a_new_tunnel(play: Play, dig: Dig) -> None:
     """Signed addresses that begin with / lie wherever the listener is by then."""
     code = "import anygpu\nopen('m.pt', 'wb').write(b'm' * 100000)\nanygpu.checkpoint('m.pt', step=7)"
     agent = play({"argv": ["python", "-c", code]})
@@ -118,7 +118,7 @@ def test_files_follow_the_tunnel_in_the_middle_of_their_way(play: Play, dig: Dig
     assert len(tunnels) == 3
 
 
-def test_what_a_dead_agent_left_is_delivered_through_the_tunnel_of_now(play: Play, dig: Dig) -> None:
+def test_reports_of_a_dead_agent_are_delivered_through_the_current_tunnel(play: Play, dig: Dig) -> None:
     agent = play({"code": TALKING})
     by_rendezvous(agent)
     first = dig(agent)

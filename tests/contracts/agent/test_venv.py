@@ -1,17 +1,19 @@
-"""The environment of a job: requirements by pip and by uv, a torch that must fit, and what is said when it fails."""
+"""The Python environment of a job: requirements with pip and uv, and a torch that does not fit."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contracts.agent.agent_process import Agent
-from tests.contracts.agent.test_upload import archive_of
+from tests.contracts.agent.job_files import archive_of
 
 Play = Callable[..., Agent]
 
@@ -44,7 +46,7 @@ def surroundings(tmp_path: Path, tool: str = "pip") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_changed_requirements_file_is_installed_anew(play: Play, tmp_path: Path, tool: str) -> None:
+def test_a_changed_requirements_file_is_installed_again(play: Play, tmp_path: Path, tool: str) -> None:
     for said in ("first", "second"):
         path = wheel(tmp_path / said, said)
         agent = play({"argv": ["python", "-c", SAYING], "requirements": ["-r", "needs.txt"]})
@@ -78,7 +80,7 @@ def test_the_dependencies_of_a_project_are_installed(play: Play, tmp_path: Path,
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_requirement_that_does_not_install_is_named_in_the_installers_own_words(
+def test_a_requirement_that_does_not_install_fails_with_the_installers_output(
     play: Play, tmp_path: Path, tool: str
 ) -> None:
     missing = str(tmp_path / "no_such_thing-1.0-py3-none-any.whl")
@@ -92,7 +94,7 @@ def test_a_requirement_that_does_not_install_is_named_in_the_installers_own_word
     assert b"never" not in agent.server.log
 
 
-def test_a_set_up_that_fails_is_told_with_its_last_words(play: Play) -> None:
+def test_a_failed_set_up_is_reported_with_its_last_lines(play: Play) -> None:
     agent = play({"setup": ["echo no such dataset >&2; exit 3"], "code": "print('never')"})
     assert agent.run() == 0
     assert agent.server.end is not None
@@ -101,7 +103,7 @@ def test_a_set_up_that_fails_is_told_with_its_last_words(play: Play) -> None:
     )
 
 
-def test_a_torch_that_does_not_fit_the_driver_is_told_before_training(play: Play, tmp_path: Path) -> None:
+def test_a_torch_that_does_not_fit_the_driver_fails_before_training(play: Play, tmp_path: Path) -> None:
     torch = tmp_path / "site" / "torch"
     torch.mkdir(parents=True)
     (torch / "version.py").write_text("__version__ = '2.13.0+cu130'\ncuda: str = '13.0'\nhip = None\n")
@@ -120,3 +122,33 @@ def test_a_torch_that_does_not_fit_the_driver_is_told_before_training(play: Play
     assert agent.server.end["outcome"] == "failed_to_start"
     assert "470.57.02, supports CUDA 11.4" in agent.server.end["message"]
     assert b"never" not in agent.server.log.replace(b"'never'", b"")
+
+
+def test_requirements_are_installed_once_and_found_by_the_job(play: Play, tmp_path: Any) -> None:
+    import zipfile
+
+    wheel = tmp_path / "tinything-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("tinything.py", "said = 'installed'")
+        file.writestr(
+            "tinything-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.0\n"
+        )
+        file.writestr(
+            "tinything-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        file.writestr("tinything-1.0.dist-info/RECORD", "")
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for expected_longer in (True, False):
+        agent = play(
+            {
+                "argv": ["python", "-c", "import tinything; print(tinything.said)"],
+                "requirements": [str(wheel)],
+            }
+        )
+        began = time.monotonic()
+        agent.start(**cache)
+        assert agent.finish(120) == 0
+        took_s = time.monotonic() - began
+        assert agent.server.log.endswith(b"installed\n")
+        assert (b"tinything" in agent.server.log) == expected_longer
+        assert expected_longer or took_s < 5

@@ -1,4 +1,4 @@
-"""The agent's end of a tunnel: a port that passes bytes to the server, and may fall silent or be cut."""
+"""A tunnel that forwards bytes to the server, and may stop forwarding or be cut."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FILES = [*(PACKAGE / name for name in LIBRARY_FILES), *sorted((PACKAGE / "agent"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_it_is_python_3_9(path: Path) -> None:
+def test_the_file_is_valid_python_3_9(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     lazily_typed = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
     assert lazily_typed or not any(
@@ -25,7 +25,7 @@ def test_it_is_python_3_9(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_it_imports_the_standard_library_and_itself_only(path: Path) -> None:
+def test_the_file_imports_only_the_standard_library_and_anygpu(path: Path) -> None:
     outside = {name for name in imported(ast.parse(path.read_text())) if not allowed(name)}
     assert outside == set()
 

@@ -33,7 +33,7 @@ def made(root: Path, *names: str) -> None:
         ([".anygpu/checkpoints"], {".anygpu/checkpoints/s.pt"}),
     ],
 )
-def test_patterns_find_files_below_the_directory_and_nothing_else(
+def test_patterns_find_only_files_below_the_directory(
     tmp_path: Path, patterns: list[str], found: set[str]
 ) -> None:
     made(tmp_path, "a.pt", "runs/b.pt", "runs/x/c.pt", "runs/x/log", ".hidden", ".anygpu/checkpoints/s.pt")
@@ -42,12 +42,12 @@ def test_patterns_find_files_below_the_directory_and_nothing_else(
     assert set(find_files(str(tmp_path), patterns)) == found
 
 
-def test_a_checkpoint_in_a_numbered_directory_is_that_directory() -> None:
+def test_a_pattern_can_name_the_directory_of_a_checkpoint() -> None:
     assert matching_folder("out/checkpoint-400/model.bin", ["out/checkpoint-*"]) == "out/checkpoint-400"
     assert matching_folder("out/last.pt", ["out/*.pt"]) is None
 
 
-def test_a_snapshot_keeps_what_is_overwritten_and_lists_the_newest_first(tmp_path: Path) -> None:
+def test_a_snapshot_keeps_overwritten_files_and_lists_the_newest_first(tmp_path: Path) -> None:
     made(tmp_path / "work", "old.pt", "new.pt")
     os.utime(tmp_path / "work" / "old.pt", (1, 1))
     taken = snapshot.take_snapshot(str(tmp_path / "work"), ["old.pt", "new.pt"], str(tmp_path / "s"), set())

@@ -17,7 +17,7 @@ def test_gpus_are_read_from_nvidia_smi_and_unknown_values_stay_unknown() -> None
     assert (second["uuid"], second["use"], second["power_w"]) == ("GPU-2b", None, None)
 
 
-def test_cards_are_read_from_what_nvidia_smi_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_and_the_error_of_nvidia_smi_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho 'GPU-1, NVIDIA L4, 23034, 550.54.15'\necho nonsense\n")
     smi.chmod(0o755)

@@ -11,7 +11,7 @@ import anygpu.agent
 from anygpu.agent.host import requests
 
 
-def test_the_names_of_attempts_cannot_lead_out_of_their_directory(tmp_path: Path) -> None:
+def test_attempt_names_with_paths_are_refused(tmp_path: Path) -> None:
     for name in ("../x", ".hidden", ""):
         with pytest.raises(OSError, match="not the name of an attempt"):
             requests.handle_request(str(tmp_path), "agent.pyz", {"do": "kill", "target": name}, print)
@@ -30,6 +30,6 @@ def test_a_subcommand_prints_one_line_of_json(words: list[str], tmp_path: Path) 
     assert set(json.loads(line)) & {"names", "gone"}
 
 
-def test_a_subcommand_without_its_directory_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_subcommand_without_its_directory_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert requests.main(["--start"]) == 2
     assert "--start needs a directory or a name" in capsys.readouterr().err

@@ -19,8 +19,6 @@ from anygpu.agent.link.client import RequestRefused
         (422, "", False, False),
     ],
 )
-def test_a_refusal_knows_whether_asking_again_helps(
-    status: int, code: str, passes: bool, nobody: bool
-) -> None:
+def test_a_refusal_knows_whether_a_retry_helps(status: int, code: str, passes: bool, nobody: bool) -> None:
     refusal = RequestRefused(status, {"code": code})
     assert (refusal.is_transient, refusal.is_rejection) == (passes, nobody)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anygpu.agent.link.orders import AttemptLease
 
 
-def test_a_lease_counts_from_the_sending_of_what_renewed_it() -> None:
+def test_a_lease_counts_from_when_the_renewal_was_sent() -> None:
     lease = AttemptLease(sent_at=100, lease_s=4)
     assert not lease.has_expired(103.9)
     lease.renew(sent_at=102, lease_s=4)
@@ -13,7 +13,7 @@ def test_a_lease_counts_from_the_sending_of_what_renewed_it() -> None:
     assert lease.has_expired(106)
 
 
-def test_an_older_answer_that_comes_late_does_not_shorten_a_lease() -> None:
+def test_a_late_response_does_not_shorten_a_lease() -> None:
     lease = AttemptLease(100, 4)
     lease.renew(103, 4)
     lease.renew(101, 4)
@@ -26,7 +26,7 @@ def test_a_server_that_grants_nothing_ends_the_lease() -> None:
     assert lease.has_expired(101)
 
 
-def test_a_machine_that_slept_may_ask_the_server_before_it_stops_a_healthy_job() -> None:
+def test_a_suspended_machine_gets_time_to_contact_the_server() -> None:
     lease = AttemptLease(100, 4)
     assert not lease.has_expired(101)
     assert not lease.has_expired(8000), "just woken"

@@ -1,4 +1,4 @@
-"""The spool: what is appended comes out once, in order, whatever died or filled up in between."""
+"""The spool returns every frame once and in order, whatever dies or fills up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_frames_come_out_as_they_went_in_and_numbered_without_gaps(tmp_path: Path) -> None:
+def test_frames_are_returned_unchanged_and_numbered_without_gaps(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), BIG)
     spool.append_log(b"\xff\n{}")
     spool.append("metrics", {"points": [["loss", 7, 1.0, 0.5]]})
@@ -61,7 +61,7 @@ def test_a_batch_sent_but_not_acknowledged_is_sent_again(tmp_path: Path) -> None
 
 @given(st.lists(st.binary(max_size=300), max_size=40), st.integers(1, 2000), st.integers(0, 40))
 @settings(max_examples=60, deadline=None)
-def test_an_agent_that_died_anywhere_leaves_every_whole_frame(
+def test_every_complete_frame_survives_the_death_of_the_agent(
     tmp_path_factory: Any, outputs: list[bytes], torn: int, acked: int
 ) -> None:
     place = tmp_path_factory.mktemp("spool")
@@ -79,7 +79,7 @@ def test_an_agent_that_died_anywhere_leaves_every_whole_frame(
     assert drained(again)[0][0]["seq"] == len(found) + 1
 
 
-def test_delivered_segments_are_deleted_and_their_totals_remembered(tmp_path: Path) -> None:
+def test_delivered_segments_are_removed_and_their_totals_kept(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 2**20)
     for number in range(40):
         spool.append_log(b"x" * 10_000)
@@ -91,7 +91,7 @@ def test_delivered_segments_are_deleted_and_their_totals_remembered(tmp_path: Pa
     assert (again.last_seq, again.log_bytes, again.metric_points, again.step) == (80, 400_000, 40, 39)
 
 
-def test_beyond_its_limit_the_middle_of_the_output_is_dropped_and_metrics_never(tmp_path: Path) -> None:
+def test_a_full_spool_drops_the_middle_of_the_output_but_no_metrics(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 2**20)
     for number in range(400):
         spool.append_log(b"%d " % number + b"x" * 10_000)
@@ -107,7 +107,7 @@ def test_beyond_its_limit_the_middle_of_the_output_is_dropped_and_metrics_never(
     assert spool.log_bytes == len(output)
 
 
-def test_what_was_sent_is_never_changed_afterwards(tmp_path: Path) -> None:
+def test_sent_frames_are_never_changed(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 2**20)
     for _ in range(60):
         spool.append_log(b"s" * 10_000)
@@ -119,7 +119,7 @@ def test_what_was_sent_is_never_changed_afterwards(tmp_path: Path) -> None:
     assert after.startswith(before)
 
 
-def test_a_full_disk_keeps_frames_in_memory_sends_them_and_writes_them_later(tmp_path: Path) -> None:
+def test_with_a_full_disk_frames_are_kept_in_memory_and_written_later(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), BIG)
     spool.append_log(b"before")
     with files_no_larger_than(100):
@@ -133,7 +133,7 @@ def test_a_full_disk_keeps_frames_in_memory_sends_them_and_writes_them_later(tmp
     assert [payload for _, payload in drained(again)] == [b"before", b"y" * 1000, b"", b"after"]
 
 
-def test_a_full_disk_that_stays_full_keeps_memory_bounded_and_every_metric(tmp_path: Path) -> None:
+def test_with_a_full_disk_memory_is_limited_and_no_metric_is_lost(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), BIG, memory_limit_bytes=100_000)
     with files_no_larger_than(50):
         for number in range(200):
@@ -146,7 +146,7 @@ def test_a_full_disk_that_stays_full_keeps_memory_bounded_and_every_metric(tmp_p
     assert any(b"dropped here because the disk was full" in payload for _, payload in found)
 
 
-def test_numbers_that_json_does_not_know_travel_as_words() -> None:
+def test_nan_and_infinity_are_encoded_as_strings() -> None:
     points = [("a", 1, 0.0, float("nan")), ("b", 1, 0.0, float("inf")), ("c", 1, 0.0, -float("inf"))]
     assert [point[3] for point in encode_points(points)] == ["NaN", "Infinity", "-Infinity"]
     assert json.loads(json.dumps(encode_points(points), allow_nan=False))

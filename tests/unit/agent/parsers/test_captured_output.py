@@ -1,4 +1,4 @@
-"""What is read from output that frameworks really printed."""
+"""Readings from captured output of real frameworks."""
 
 from __future__ import annotations
 

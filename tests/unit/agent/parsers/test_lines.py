@@ -1,4 +1,4 @@
-"""Bytes to lines: \r, escapes, cursor moves, endless lines, and text that is no text."""
+"""Splitting bytes into lines: carriage returns, escape sequences, very long lines, invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ def test_carriage_returns_end_lines() -> None:
     assert LineSplitter().feed(b"loss 1\rloss 2\r\nloss 3\n") == ["loss 1", "loss 2", "loss 3"]
 
 
-def test_a_line_is_given_when_its_end_comes() -> None:
+def test_a_line_is_returned_when_it_is_complete() -> None:
     lines = LineSplitter()
     assert lines.feed(b"loss ") == []
     assert lines.feed(b"1\nloss 2") == ["loss 1"]
     assert lines.close() == ["loss 2"]
 
 
-def test_lines_with_nothing_to_read_are_left_out() -> None:
+def test_lines_without_metrics_are_skipped() -> None:
     assert LineSplitter().feed(b"hello\nloss 1\nworld\n") == ["loss 1"]
 
 
-def test_colours_and_erasures_are_taken_out() -> None:
+def test_colours_and_erase_sequences_are_removed() -> None:
     assert LineSplitter().feed(b"\x1b[2K\x1b[1;35mloss\x1b[0m 1\x1b[K\n") == ["loss 1"]
 
 
-def test_a_title_for_the_window_is_taken_out() -> None:
+def test_window_titles_are_removed() -> None:
     assert LineSplitter().feed(b"\x1b]0;epoch 9/9\x07loss 1\n") == ["loss 1"]
 
 
-def test_where_the_cursor_jumps_another_line_begins() -> None:
+def test_a_cursor_move_starts_another_line() -> None:
     assert LineSplitter().feed(b"loss 1\x1b[A\x1b[2Kloss 2\x1b[10;1Hloss 3\n") == [
         "loss 1",
         "loss 2",
@@ -41,11 +41,11 @@ def test_where_the_cursor_jumps_another_line_begins() -> None:
     ]
 
 
-def test_backspaces_are_taken_out() -> None:
+def test_backspaces_are_removed() -> None:
     assert LineSplitter().feed(b"loss 1\b\b\b\b\b\b\rloss 2\n") == ["loss 1", "loss 2"]
 
 
-def test_bytes_that_are_no_text_do_no_harm(points_of: Callable[..., Any]) -> None:
+def test_invalid_utf8_is_accepted(points_of: Callable[..., Any]) -> None:
     assert points_of(b"\xff\xfe\x00 Epoch 3/10 loss=0.5 \x80\xc3\n") == [("loss", 3, 0.5)]
 
 

@@ -1,4 +1,4 @@
-"""Precision before recall: what is no metric must never become one."""
+"""Ordinary output never becomes a metric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_an_ordinary_line_gives_neither_metric_nor_progress(
     assert readings_of(line + "\n") == []
 
 
-def test_ordinary_lines_give_nothing_together_either(readings_of: Callable[..., Any]) -> None:
+def test_ordinary_lines_together_give_nothing(readings_of: Callable[..., Any]) -> None:
     assert readings_of("\n".join(ORDINARY)) == []
 
 

@@ -1,4 +1,4 @@
-"""What holds for every output, however strange and however cut."""
+"""Properties that hold for every output, however it is split."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def same(a: object, b: object) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(outputs, st.lists(st.integers(0, 10_000), max_size=30))
-def test_what_is_read_does_not_depend_on_how_the_bytes_were_cut(output: bytes, cuts: list[int]) -> None:
+def test_readings_do_not_depend_on_how_the_bytes_are_split(output: bytes, cuts: list[int]) -> None:
     assert same(read_in_pieces(output, cuts), read_in_pieces(output, []))
 
 
@@ -123,7 +123,7 @@ def test_a_long_name_is_cut() -> None:
     assert [len(name) for name, *_ in points] == [MAX_NAME_LENGTH - 1]  # the hundredth character was a space
 
 
-def test_progress_is_told_a_few_times_a_second_and_the_last_always() -> None:
+def test_progress_is_limited_in_rate_and_the_last_is_kept() -> None:
     reader = OutputReader()
     told = []
     for n in range(1001):
@@ -133,7 +133,7 @@ def test_progress_is_told_a_few_times_a_second_and_the_last_always() -> None:
     assert told[-1] == ("progress", {"fraction": 1.0, "step": 1000, "steps": 1000})
 
 
-def test_progress_held_back_is_told_by_an_empty_feed_later() -> None:
+def test_an_empty_feed_returns_progress_that_was_held_back() -> None:
     reader = OutputReader()
     assert reader.feed(b"Epoch 1/4 loss=1\n", 1.0)[-1] == (
         "progress",
@@ -144,7 +144,7 @@ def test_progress_held_back_is_told_by_an_empty_feed_later() -> None:
     assert reader.feed(b"", 1.4) == [("progress", {"fraction": 0.5, "epoch": 2, "epochs": 4})]
 
 
-def test_a_bar_that_stands_still_is_read_by_an_empty_feed() -> None:
+def test_an_empty_feed_reads_an_idle_bar() -> None:
     reader = OutputReader()
     assert reader.feed(b"\r50%|#| 5/10 [00:01<00:01, 9.9it/s, loss=0.5]", 1.0) == []
     assert reader.feed(b"", 1.5) == []
@@ -165,7 +165,7 @@ def _without_times(told: list[tuple[str, Any]]) -> list[tuple[str, int, float]]:
     return [(name, step, value) for kind, found in told if kind == "points" for name, step, _, value in found]
 
 
-def test_a_line_torn_by_missing_bytes_is_not_read() -> None:
+def test_a_line_with_missing_bytes_is_not_read() -> None:
     reader = OutputReader()
     told = reader.feed(b"Epoch 1/9 loss=0.5\nEpoch 2/9 loss=0.", 1.0)
     reader.skip_bytes()
@@ -173,7 +173,7 @@ def test_a_line_torn_by_missing_bytes_is_not_read() -> None:
     assert _without_times(told) == [("loss", 1, 0.5), ("loss", 5, 0.1)]
 
 
-def test_a_clock_set_back_does_not_silence_progress() -> None:
+def test_progress_continues_when_the_clock_is_set_back() -> None:
     reader = OutputReader()
     reader.feed(b"Epoch 1/4 loss=1\n", 1000.0)
     assert [kind for kind, _ in reader.feed(b"Epoch 2/4 loss=2\n", 5.0)] == ["points", "progress"]
@@ -214,7 +214,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=lambda line: repr(line[:20]))
-def test_a_hostile_line_costs_no_more_than_its_length(line: bytes) -> None:
+def test_a_hostile_line_takes_linear_time(line: bytes) -> None:
     """A pattern that tries again for every character would need seconds; these need milliseconds."""
     reader = OutputReader()
     reader.feed("Epoch 1/2 ━━━━ 1/2 0:00:01 • 0:00:01 1.0it/s a: 1\nGPU_mem a\n".encode(), 0.0)
@@ -223,7 +223,7 @@ def test_a_hostile_line_costs_no_more_than_its_length(line: bytes) -> None:
     assert time.process_time() - started < 0.5
 
 
-def test_output_with_nothing_to_read_is_passed_over_quickly() -> None:
+def test_output_without_metrics_is_skipped_quickly() -> None:
     """20 MB/s is the aim; the bound leaves room for a busy machine."""
     line = (
         b"2024-05-01 12:30:11,123 INFO worker: handled request 8123 from 10.0.3.7 in 12 ms (/srv/0001.jpg)\n"

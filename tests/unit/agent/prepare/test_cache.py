@@ -1,4 +1,4 @@
-"""What a machine keeps for later attempts: by content, bounded, the longest unused goes first."""
+"""The cache of downloaded files."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def kept(root: Path) -> set[bytes]:
     return {path.read_bytes() for path in root.iterdir() if path.is_file()}
 
 
-def test_what_is_there_is_not_brought_again(tmp_path: Path) -> None:
+def test_a_cached_file_is_not_downloaded_again(tmp_path: Path) -> None:
     cache, shop = FileCache(str(tmp_path)), Shop()
     assert [get(cache, shop, b"same") for _ in range(3)] == [b"same"] * 3
     assert shop.brought == ["same"]
 
 
-def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
+def test_other_users_cannot_read_the_cache(tmp_path: Path) -> None:
     FileCache(str(tmp_path / "cache"))
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_file_that_somebody_wrote_to_is_brought_again(tmp_path: Path) -> None:
+def test_a_modified_file_is_downloaded_again(tmp_path: Path) -> None:
     cache, shop = FileCache(str(tmp_path)), Shop()
     get(cache, shop, b"right")
     path = tmp_path / sha(b"right")
@@ -60,7 +60,7 @@ def test_a_file_that_somebody_wrote_to_is_brought_again(tmp_path: Path) -> None:
     assert shop.brought == ["right", "right"]
 
 
-def test_the_longest_unused_goes_first_when_the_bound_is_reached(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_removed_first(tmp_path: Path) -> None:
     cache, shop = FileCache(str(tmp_path), max_bytes=250), Shop()
     one, two, three = b"1" * 100, b"2" * 100, b"3" * 100
     for age_s, data in enumerate((one, two)):
@@ -72,7 +72,7 @@ def test_the_longest_unused_goes_first_when_the_bound_is_reached(tmp_path: Path)
     assert kept(tmp_path) == {one, three}
 
 
-def test_what_is_held_is_not_removed(tmp_path: Path) -> None:
+def test_a_file_in_use_is_not_removed(tmp_path: Path) -> None:
     cache, shop = FileCache(str(tmp_path), max_bytes=100), Shop()
     held = b"h" * 90
     shop.bring(held)
@@ -81,7 +81,7 @@ def test_what_is_held_is_not_removed(tmp_path: Path) -> None:
         assert Path(path).read_bytes() == held
 
 
-def test_a_disk_that_the_cache_has_filled_is_emptied_before_anyone_fails(tmp_path: Path) -> None:
+def test_files_are_removed_when_the_disk_is_full(tmp_path: Path) -> None:
     cache, shop = FileCache(str(tmp_path), max_bytes=1000), Shop()
     get(cache, shop, b"old" * 100)
     tries: list[int] = []
@@ -97,7 +97,7 @@ def test_a_disk_that_the_cache_has_filled_is_emptied_before_anyone_fails(tmp_pat
     assert kept(tmp_path) == {b"new"}
 
 
-def test_a_disk_that_others_have_filled_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_if_the_cache_is_empty(tmp_path: Path) -> None:
     def full(target: str) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""The command that starts a job's image, as a value."""
+"""The command that runs a job in a container."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def values(command: list[str], flag: str) -> list[str]:
     return [after for word, after in itertools.pairwise(command) if word == flag]
 
 
-def test_it_bears_the_attempts_name_and_goes_when_it_ends() -> None:
+def test_the_container_has_the_attempts_name_and_is_removed_at_its_end() -> None:
     assert built()[:6] == ["/usr/bin/docker", "run", "--rm", "--init", "--name", "anygpu-1-1"]
     assert remove_command(DOCKER, "anygpu-1-1") == ["/usr/bin/docker", "rm", "--force", "anygpu-1-1"]
 
@@ -38,7 +38,7 @@ def test_the_attempts_directory_is_at_the_same_path_inside() -> None:
     assert values(built(), "--workdir") == [f"{HOME}/work"]
 
 
-def test_data_outside_of_it_can_be_read_and_not_written() -> None:
+def test_a_dataset_outside_of_it_is_mounted_read_only() -> None:
     assert values(built(dataset="/data/digits"), "--volume")[1:] == ["/data/digits:/data/digits:ro"]
     assert values(built(dataset=f"{HOME}/dataset/x"), "--volume") == [f"{HOME}:{HOME}"]
 
@@ -73,7 +73,7 @@ def test_the_set_up_runs_inside_before_the_job() -> None:
         (PODMAN, None, True, ["--device", "nvidia.com/gpu=all"]),
     ],
 )
-def test_it_sees_the_gpus_the_attempt_holds(
+def test_the_container_gets_the_attempts_gpus(
     runtime: ContainerRuntime, chosen: str | None, has_gpus: bool, words: list[str]
 ) -> None:
     env = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
@@ -83,6 +83,6 @@ def test_it_sees_the_gpus_the_attempt_holds(
     assert with_gpus == [*plain[:at], *words, *plain[at:]]
 
 
-def test_what_it_writes_belongs_to_us() -> None:
+def test_the_container_runs_as_the_agents_user() -> None:
     assert values(built(DOCKER), "--user") == [f"{os.getuid()}:{os.getgid()}"]
     assert values(built(PODMAN), "--userns") == ["keep-id"]

@@ -1,4 +1,4 @@
-"""GPU, driver and torch: what fits, and what is said when it does not."""
+"""Whether GPU, driver and torch fit together."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ CU130, CU126, CU118 = ("2.13.0+cu130", "13.0"), ("2.13.0+cu126", "12.6"), ("2.7.
         Machine(T4, None),
     ],
 )
-def test_what_fits_is_told_without_importing_torch(machine: Machine) -> None:
+def test_a_fitting_torch_is_not_imported(machine: Machine) -> None:
     assert check_torch("python", machine.ask) == ("", "")
     assert not machine.asked_torch
 
 
-def test_a_driver_too_old_for_the_wheel_is_named_with_what_it_supports() -> None:
+def test_an_old_driver_is_reported_with_the_cuda_it_supports() -> None:
     wrong, _ = check_torch("python", Machine(OLD, CU130, available=False).ask)
     assert wrong == (
         "the driver of this machine, 470.57.02, supports CUDA 11.4; torch 2.13.0+cu130 is built for CUDA 13.0, which "
@@ -73,7 +73,7 @@ def test_a_driver_too_old_for_the_wheel_is_named_with_what_it_supports() -> None
     )
 
 
-def test_a_driver_of_cuda_12_is_pointed_to_a_build_for_it() -> None:
+def test_a_cuda_12_driver_gets_advice_for_a_cuda_12_build() -> None:
     wrong, _ = check_torch("python", Machine(H100, CU130, available=False).ask)
     assert "570.86.10, supports CUDA 12.8" in wrong
     assert wrong.endswith("or install a build of torch for CUDA 12 (cu126).")
@@ -84,13 +84,13 @@ def test_a_driver_that_does_not_know_capabilities_is_still_read() -> None:
     assert "the driver of this machine, 470.57.02" in wrong
 
 
-def test_where_torch_works_all_the_same_nobody_is_stopped() -> None:
+def test_a_torch_that_works_anyway_is_accepted() -> None:
     machine = Machine(OLD, CU130, available=True)
     assert check_torch("python", machine.ask) == ("", "")
     assert machine.asked_torch
 
 
-def test_a_gpu_that_left_the_wheels_is_named() -> None:
+def test_a_gpu_without_kernels_in_the_wheel_is_reported() -> None:
     wrong, _ = check_torch("python", Machine(V100, CU130).ask)
     assert wrong.startswith(
         "torch 2.13.0+cu130 is built for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120, compute_120, "
@@ -118,7 +118,7 @@ def test_code_runs_on_its_own_major_version_and_ptx_on_newer_ones(
     assert (wrong == "") == fits
 
 
-def test_a_wheel_for_the_cpu_is_worth_a_warning_and_no_more() -> None:
+def test_a_cpu_wheel_is_only_a_warning() -> None:
     wrong, doubtful = check_torch("python", Machine(T4, ("2.13.0+cpu", None)).ask)
     assert wrong == ""
     assert doubtful == "torch 2.13.0+cpu is a CPU-only build and will not use this machine's Tesla T4"

@@ -1,4 +1,4 @@
-"""Archives made by anyone, unpacked by us."""
+"""Archives made by anyone are unpacked safely."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def archive(path: Path, *entries: tuple[tarfile.TarInfo, bytes], layout: int = t
 
 
 @pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_long_and_foreign_names_modes_and_times_are_kept(tmp_path: Path, layout: int) -> None:
+def test_long_and_non_ascii_names_modes_and_times_are_kept(tmp_path: Path, layout: int) -> None:
     name = "deep/" * 40 + "größe.py"
     info, data = entry(name, data=b"x" * 100_000)
     info.mode = 0o755
@@ -80,7 +80,7 @@ def test_links_that_stay_inside_work(tmp_path: Path) -> None:
     ],
     ids=lambda entries: entries[-1][0].name,
 )
-def test_what_leads_outside_or_is_no_file_is_refused(
+def test_entries_outside_of_the_target_and_special_files_are_refused(
     tmp_path: Path, entries: list[tuple[tarfile.TarInfo, bytes]]
 ) -> None:
     packed = archive(tmp_path / "a.tar.gz", *entries)
@@ -98,7 +98,7 @@ def test_an_archive_that_unpacks_to_more_than_allowed_is_refused(tmp_path: Path)
 
 @given(st.binary(max_size=2000), st.integers(0, 400))
 @settings(max_examples=100, deadline=None)
-def test_damaged_archives_are_refused_or_unpacked_but_never_surprise(
+def test_damaged_archives_raise_only_the_expected_error(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
 ) -> None:
     place = tmp_path_factory.mktemp("damaged")

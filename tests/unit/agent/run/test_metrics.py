@@ -17,7 +17,7 @@ def test_a_file_belongs_to_the_step_at_which_it_was_written() -> None:
     assert steps.latest == 20
 
 
-def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> None:
+def test_invalid_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     path.write_bytes(
         b'{"m": {"a": 1}, "t": 5, "s": 3}\ngarbage\n[]\n{"m": {"a": "x"}, "t": 1}\n{"m": {"b": NaN}, "t": 6}\n{"m"'
@@ -34,7 +34,7 @@ def test_lines_that_are_not_ours_are_counted_and_passed_over(tmp_path: Path) -> 
     assert found[-1] == ("a", 4, 7.0, 2.0)
 
 
-def test_what_a_script_leaves_out_of_its_progress_keeps_its_value(tmp_path: Path) -> None:
+def test_progress_values_that_are_left_out_keep_their_last_value(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     path.write_text('{"p": {"epoch": 1, "epochs": 9, "step": 10}}\n{"p": {"step": 11, "steps": 90}}\n')
     points = ScriptReports(str(path), StepHistory())

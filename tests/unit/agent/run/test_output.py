@@ -1,4 +1,4 @@
-"""Secrets in a stream of bytes."""
+"""Masking of secrets in a stream of bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 @given(TEXT, TEXT, st.lists(st.integers(0, 100), max_size=8), st.sets(st.integers(0, 9)))
 @example(b"", b"", [2, 4], {0, 1, 2, 3})
 @example(b"a", b"c", [3], {0})
-def test_a_secret_is_masked_however_it_is_cut_and_whenever_the_stream_rests(
+def test_a_secret_is_masked_however_the_stream_is_split(
     before: bytes, after: bytes, places: list[int], rests: set[int]
 ) -> None:
     secret = b"S3cr3t-Value"
@@ -37,19 +37,19 @@ def test_a_secret_is_masked_however_it_is_cut_and_whenever_the_stream_rests(
 
 
 @given(st.lists(TEXT, max_size=6))
-def test_output_without_secrets_is_not_changed_by_a_single_byte(parts: list[bytes]) -> None:
+def test_output_without_secrets_is_not_changed(parts: list[bytes]) -> None:
     mask = SecretMask(["Q" * 20])
     assert b"".join(map(mask.feed, parts)) + mask.close() == b"".join(parts)
 
 
-def test_a_tail_that_may_be_a_secret_is_held_and_let_go_when_it_is_not() -> None:
+def test_a_possible_beginning_of_a_secret_is_held_back() -> None:
     mask = SecretMask(["password1"])
     assert mask.feed(b"my passw") == b"my "
     assert mask.release_short() == b"", "five bytes of a secret say too much"
     assert mask.feed(b"ay") == b"passway"
 
 
-def test_a_short_tail_is_let_go_when_the_stream_rests_and_the_rest_still_masked() -> None:
+def test_a_short_held_tail_is_released_and_the_rest_still_masked() -> None:
     mask = SecretMask(["sk-0123456789"])
     assert mask.feed(b"> sk-") == b"> "
     assert mask.release_short() == b"sk-"
@@ -71,5 +71,5 @@ def test_each_line_of_a_key_with_many_lines_is_masked() -> None:
     assert mask.feed(b"got MIIEpAIB here\n") == b"got *** here\n"
 
 
-def test_a_value_of_three_bytes_is_no_secret() -> None:
+def test_a_value_of_three_bytes_is_not_masked() -> None:
     assert SecretMask(["abc"]).feed(b"abc abc") == b"abc abc"

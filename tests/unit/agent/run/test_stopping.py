@@ -27,7 +27,7 @@ from anygpu.agent.run.preemption import PreemptionNotice
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_each_ending_has_its_steps(
+def test_each_stop_has_its_steps(
     stop: stopping.StopRequest, outcome: str, steps: dict[int, list[str]]
 ) -> None:
     assert stop.outcome == outcome
@@ -38,7 +38,7 @@ def test_each_ending_has_its_steps(
     ("seconds", "term_at", "kill_at", "published_by", "in_haste"),
     [(120, 42, 60, 115, False), (30, 10.5, 15, 27, False), (10, 3.5, 5, 9, True), (0, 0, 0, 0, True)],
 )
-def test_a_notice_leaves_time_to_save_and_time_to_publish(
+def test_a_notice_leaves_time_to_save_and_to_upload(
     seconds: float, term_at: float, kill_at: float, published_by: float, in_haste: bool
 ) -> None:
     notice = PreemptionNotice(seconds, "said")
