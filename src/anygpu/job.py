@@ -182,7 +182,7 @@ def _open_channel() -> int:
 
 
 def _after_fork() -> None:
-    """Forget the file in a child process. A daemon closes all descriptors, and ours could become another file."""
+    """Forget the file in a child process. A daemon closes all descriptors, and their numbers are used again."""
     global _fd, _pending_progress
     _fd, _pending_progress = -1, {}
 

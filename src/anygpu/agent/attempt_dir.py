@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STATE_DIR = ".anygpu"  # inside the working directory of the job
 LOCK_TRIES, LOCK_RETRY_S = 10, 0.02
 DAY_S = 86_400.0
-DELIVERED_RETENTION_S = 1 * DAY_S  # somebody may want to look at it
+DELIVERED_RETENTION_S = 1 * DAY_S  # for debugging
 UNDELIVERED_RETENTION_S = 30 * DAY_S  # it holds reports that did not reach the server
 
 
@@ -87,7 +87,7 @@ def job_directories(cwd: str) -> tuple[str, str]:
 
 
 def process_identity(pid: int) -> dict[str, Any]:
-    """Return the pid with the start time of its process, which tell it from a later process with the same pid."""
+    """Return the pid with the start time of its process, which together identify it even if the pid is used again."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             start_ticks: int | None = int(file.read().rpartition(b")")[2].split()[19])

@@ -144,16 +144,16 @@ def kill_tree(group: int | None, name: str) -> None:
         time.sleep(0.02)
 
 
-def find_descendants(name: str, known: set[int]) -> list[int]:
-    """Return the agent's descendants and all processes of the attempt, except `known` and helpers."""
+def find_descendants(name: str, excluded: set[int]) -> list[int]:
+    """Return the agent's descendants and all processes of the attempt, except `excluded` and helpers."""
     processes = _list_processes()
-    ours = _descendant_pids(processes, os.getpid())
+    descendants = _descendant_pids(processes, os.getpid())
     return [
         process.pid
         for process in processes
-        if process.pid not in known
+        if process.pid not in excluded
         and process.pid != os.getpid()
-        and (process.pid in ours or _has_attempt_name(process.pid, name))
+        and (process.pid in descendants or _has_attempt_name(process.pid, name))
         and process.pid not in helper_pids
     ]
 
@@ -162,14 +162,14 @@ def find_descendants(name: str, known: set[int]) -> list[int]:
 helper_pids: set[int] = set()
 
 
-def reap_children(known: set[int]) -> None:
-    """Collect adopted children that ended. The code that started the `known` ones waits for them."""
+def reap_children(own: set[int]) -> None:
+    """Collect adopted children that ended. The code that started its `own` ones waits for them."""
     if sys.platform != "linux":
         return
     try:
         while True:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None or ended.si_pid in known or ended.si_pid in helper_pids:
+            if ended is None or ended.si_pid in own or ended.si_pid in helper_pids:
                 return
             os.waitpid(ended.si_pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""Orders from the server, and the lease that says how long the attempt is still ours."""
+"""Orders from the server, and the lease that says how long the agent may run without contact."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def boot_clock() -> float:
 
 
 class AttemptLease:
-    """Tells how long this attempt is ours without contact to the server.
+    """Tells how long the agent may run the job without contact to the server.
 
     A renewal counts from when the request was sent, because the server counts from when it received it. The threads
     that call the server renew the lease and the main loop reads it; each write is a single assignment.

@@ -41,8 +41,8 @@ class Reporter:
         self._points: list[Point] = []
         self._progress: dict[str, Any] = {}
         self._due_at: float | None = None
-        self._began_at = clock()
-        self._flushed_at = self._began_at - every_s * METRICS_DELAY_FACTOR
+        self._started_at = clock()
+        self._flushed_at = self._started_at - every_s * METRICS_DELAY_FACTOR
         self._disk_full_since: float | None = None
 
     def write_output(self, data: bytes) -> None:
@@ -65,8 +65,8 @@ class Reporter:
         self._progress.update(progress)
         self._schedule_flush(METRICS_DELAY_FACTOR)
 
-    def add_telemetry(self, measured: dict[str, Any]) -> None:
-        self._spool.append("telemetry", measured)
+    def add_telemetry(self, sample: dict[str, Any]) -> None:
+        self._spool.append("telemetry", sample)
         self._schedule_flush()
 
     def start_phase(self, phase: str, message: str = "") -> None:
@@ -122,7 +122,7 @@ class Reporter:
             self._due_at = at
 
     def _interval_s(self, delay_factor: float) -> float:
-        grown_s = SLOW_INTERVAL_S * (self._clock() - self._began_at) / SLOWS_DOWN_OVER_S
+        grown_s = SLOW_INTERVAL_S * (self._clock() - self._started_at) / SLOWS_DOWN_OVER_S
         return max(self._every_s, min(SLOW_INTERVAL_S, max(self._every_s, grown_s) * delay_factor))
 
     def _report_disk_recovery(self) -> None:

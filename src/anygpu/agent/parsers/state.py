@@ -134,19 +134,19 @@ class ProgressThrottle:
         self._emitted: dict[str, object] = {}
         self._emitted_at: float | None = None
 
-    def due(self, known: dict[str, object], now: float) -> dict[str, object] | None:
-        if known == self._emitted or not self._may_emit(now):
+    def due(self, progress: dict[str, object], now: float) -> dict[str, object] | None:
+        if progress == self._emitted or not self._may_emit(now):
             return None
-        self._emitted, self._emitted_at = known, now
-        return dict(known)
+        self._emitted, self._emitted_at = progress, now
+        return dict(progress)
 
-    def last(self, known: dict[str, object]) -> dict[str, object] | None:
-        return dict(known) if known != self._emitted else None
+    def last(self, progress: dict[str, object]) -> dict[str, object] | None:
+        return dict(progress) if progress != self._emitted else None
 
     def _may_emit(self, now: float) -> bool:
-        told_at = self._emitted_at
+        emitted_at = self._emitted_at
         # If the clock was set back, continue at once.
-        return told_at is None or now < told_at or now - told_at >= MIN_GAP_S
+        return emitted_at is None or now < emitted_at or now - emitted_at >= MIN_GAP_S
 
 
 MAX_NAMES = 200
@@ -177,19 +177,19 @@ class RunState:
         when = self.now if at is None else at
         points = []
         for name, value in pairs:
-            place = self._new_point(
+            point = self._new_point(
                 " ".join(name.split())[:MAX_NAME_LENGTH].rstrip(), step, value, changed_only
             )
-            if place:
-                points.append((*place, when, value))
+            if point:
+                points.append((*point, when, value))
         if points:
             self._readings.append(("points", points))
         return bool(points)
 
-    def hold_points(self, tell: Callable[[int | None], object]) -> None:
+    def hold_points(self, add: Callable[[int | None], object]) -> None:
         """Hold points back until a later line shows their step."""
         self.release_points(None)
-        self._held = tell
+        self._held = add
 
     @property
     def awaits_step(self) -> bool:
@@ -219,12 +219,12 @@ class RunState:
     def _new_point(
         self, name: str, step: int | None, value: float, changed_only: bool
     ) -> tuple[str, int] | None:
-        told = self._last_points.get(name)
-        if not name or (told is None and len(self._last_points) >= MAX_NAMES):
+        last = self._last_points.get(name)
+        if not name or (last is None and len(self._last_points) >= MAX_NAMES):
             return None
         if step is None:
             step = self._counts[name] = self._counts.get(name, 0) + 1
-        if told and _is_same_value(told[1], value) and (changed_only or told[0] == step):
+        if last and _is_same_value(last[1], value) and (changed_only or last[0] == step):
             return None
         self._last_points[name] = (step, value)
         return name, step

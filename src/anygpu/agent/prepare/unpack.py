@@ -1,4 +1,4 @@
-"""Unpack a .tar.gz file safely, whoever made it.
+"""Unpack a .tar.gz file safely, also if it is malicious.
 
 The standard tarfile module takes 15 ms to import and has no safe mode before Python 3.12.
 """

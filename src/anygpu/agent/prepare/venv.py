@@ -169,7 +169,7 @@ def _run_or_fail(run: Run, argv: list[str], env: dict[str, str]) -> None:
 def _cache_key(python: str, requirements: list[str], cwd: str) -> str:
     """Return a hash of the requirements, the content of the files they name, and the interpreter.
 
-    Size and time of the interpreter's file tell an upgrade in place.
+    Size and time of the interpreter's file change when it is upgraded in place.
     """
     real = os.path.realpath(python)
     status = os.stat(real) if os.path.exists(real) else None

@@ -72,8 +72,8 @@ class ProcessEnd:
 
     __slots__ = ("return_code", "stop")
 
-    def __init__(self, code: int | None, stop: StopRequest | None) -> None:
-        self.return_code = code
+    def __init__(self, return_code: int | None, stop: StopRequest | None) -> None:
+        self.return_code = return_code
         self.stop = stop
 
 
@@ -98,7 +98,7 @@ class ProcessLoop:
         self.on_stop: Callable[[str], None] = lambda reason: None
         self.on_short_notice: Callable[[], None] = lambda: None
 
-    def run(self, process: JobProcess, take: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
+    def run(self, process: JobProcess, on_output: Callable[[bytes], None], saves: bool = True) -> ProcessEnd:
         """Run until the process and its children have ended and the output is read completely.
 
         A process that `saves` nothing gets SIGTERM at once when it must stop.
@@ -107,11 +107,11 @@ class ProcessLoop:
         while not self._has_ended(process):
             if self._apply_stop(process, saves):
                 break
-            pipe = self._wait_and_read(pipe, take)
+            pipe = self._wait_and_read(pipe, on_output)
             self._run_due_tasks()
         process.kill_leftovers(self._leftover_grace_s())
         if pipe is not None:
-            _drain(pipe, take)
+            _drain(pipe, on_output)
         os.close(process.pipe)
         return ProcessEnd(process.poll(), self.stop)
 
@@ -179,7 +179,7 @@ class ProcessLoop:
             process.kill()
         return stopping.ABANDON in actions
 
-    def _wait_and_read(self, pipe: int | None, take: Callable[[bytes], None]) -> int | None:
+    def _wait_and_read(self, pipe: int | None, on_output: Callable[[bytes], None]) -> int | None:
         watched = [self._wake.read_fd] if pipe is None else [self._wake.read_fd, pipe]
         ready, _, _ = select.select(watched, [], [], self._select_timeout_s())
         if self._wake.read_fd in ready:
@@ -189,7 +189,7 @@ class ProcessLoop:
             return pipe
         data = os.read(pipe, READ_BYTES)
         if data:
-            take(data)
+            on_output(data)
         return pipe if data else None
 
     def _select_timeout_s(self) -> float:
@@ -209,7 +209,7 @@ class ProcessLoop:
         self._reporter.flush_when_due()
 
 
-def _drain(pipe: int, take: Callable[[bytes], None]) -> None:
+def _drain(pipe: int, on_output: Callable[[bytes], None]) -> None:
     """Read what is left in the pipe. A process that could not be killed may hold it open: do not wait for it."""
     until = time.monotonic() + DRAIN_S
     while time.monotonic() < until:
@@ -219,4 +219,4 @@ def _drain(pipe: int, take: Callable[[bytes], None]) -> None:
             return
         if not data:
             return
-        take(data)
+        on_output(data)

@@ -38,7 +38,7 @@ class ScriptReports:
         self._partial_line = b""
         self._last_steps: dict[str, int] = {}
         self._last_progress: dict[str, Any] = {}  # a value that a call leaves out keeps its last value
-        self._began_at = 0.0
+        self._started_at = 0.0
         self.malformed_lines = 0
         self.on_points: Callable[[list[Point]], None] = lambda points: None
         self.on_progress: Callable[[dict[str, Any]], None] = lambda progress: None
@@ -48,8 +48,8 @@ class ScriptReports:
     def poll(self, now: float) -> float:
         """Read new lines; return when to poll again. Takes one system call if there is nothing new."""
         self.read()
-        self._began_at = self._began_at or now
-        grown_s = SLOWEST_POLL_S * (now - self._began_at) / SLOWS_DOWN_OVER_S
+        self._started_at = self._started_at or now
+        grown_s = SLOWEST_POLL_S * (now - self._started_at) / SLOWS_DOWN_OVER_S
         return now + max(POLL_S, min(SLOWEST_POLL_S, grown_s))
 
     def read(self) -> None:

@@ -115,9 +115,9 @@ class OutputStream:
         self._mask = mask
         self._steps = steps
         self._reader: OutputReader | None = None
-        self._began_at = time.monotonic()
+        self._started_at = time.monotonic()
         self._parsing_s = 0.0
-        self._idle_since = self._began_at
+        self._idle_since = self._started_at
         self._tail = b""
         self.script_logs_metrics = False
         self.script_reports_progress = False
@@ -153,10 +153,10 @@ class OutputStream:
             return
         self._reporter.write_output(clean)
         self._tail = (self._tail + clean)[-TAIL_BYTES:]
-        began = time.monotonic()
-        if self._parsing_s <= PARSING_BURST_S + PARSING_FRACTION * (began - self._began_at):
+        start = time.monotonic()
+        if self._parsing_s <= PARSING_BURST_S + PARSING_FRACTION * (start - self._started_at):
             self._parse(clean)
-            self._parsing_s += time.monotonic() - began
+            self._parsing_s += time.monotonic() - start
         elif self._reader is not None:
             self._reader.skip_bytes()
 
