@@ -94,7 +94,7 @@ async def test_a_machine_gets_an_address_is_used_and_terminated(
     assert await listed(api) == []
 
 
-async def test_an_address_associated_before_the_boot_is_over_answers_after_it(
+async def test_an_address_associated_during_boot_works_after_it(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     id = await launched(api)
@@ -106,7 +106,7 @@ async def test_an_address_associated_before_the_boot_is_over_answers_after_it(
     await writer.wait_closed()
 
 
-async def test_details_are_openstacks_and_know_only_the_private_address(
+async def test_details_are_openstacks_with_only_the_private_address(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     id = await launched(api)
@@ -122,7 +122,7 @@ async def test_details_are_openstacks_and_know_only_the_private_address(
     assert address["addr"].startswith("172.16.")
 
 
-async def test_an_address_bills_on_after_its_machine_until_it_is_released(
+async def test_an_address_is_billed_after_its_machine_until_it_is_released(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     id = await launched(api)
@@ -139,7 +139,9 @@ async def test_an_address_bills_on_after_its_machine_until_it_is_released(
     assert (await api.get("/ips", params=PLACE)).json() == {"data": []}
 
 
-async def test_an_address_can_be_taken_off_a_running_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_an_address_can_be_disassociated_from_a_running_machine(
+    sim: CloudSim, api: httpx.AsyncClient
+) -> None:
     id = await launched(api)
     ip = await addressed(api, id)
     await booted(sim, id)
@@ -165,7 +167,7 @@ async def test_flavors_are_priced_in_cents_for_the_whole_machine(api: httpx.Asyn
 
 
 @pytest.mark.parametrize("missing", ["region", "project", "name", "flavor", "image", "password"])
-async def test_every_required_field_is_asked_for_by_name(api: httpx.AsyncClient, missing: str) -> None:
+async def test_each_missing_field_is_named(api: httpx.AsyncClient, missing: str) -> None:
     answer = await api.post(LAUNCH, json={name: value for name, value in ORDER.items() if name != missing})
     assert (answer.status_code, answer.json()) == (400, {"error": f"{missing} is required"})
 
@@ -179,7 +181,7 @@ async def test_every_required_field_is_asked_for_by_name(api: httpx.AsyncClient,
         ({"keypair": "no"}, 404),
     ],
 )
-async def test_what_cannot_be_ordered_is_refused(
+async def test_invalid_orders_are_rejected(
     api: httpx.AsyncClient, change: dict[str, str], status: int
 ) -> None:
     answer = await api.post(LAUNCH, json=ORDER | change)
@@ -196,7 +198,7 @@ async def test_what_cannot_be_ordered_is_refused(
         ("bad_credentials", 401, "Unauthorized"),
     ],
 )
-async def test_faults_speak_the_vendors_language(
+async def test_faults_return_the_vendors_errors(
     sim: CloudSim, api: httpx.AsyncClient, kind: str, status: int, message: str
 ) -> None:
     sim.inject_fault(kind, vendor="canopywave", times=1)
@@ -210,14 +212,14 @@ async def test_a_wrong_key_is_unauthorized(sim: CloudSim) -> None:
     assert (answer.status_code, answer.json()) == (401, {"error": "Unauthorized"})
 
 
-async def test_a_lost_answer_leaves_an_address_that_bills(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lost_response_leaves_a_billed_address(sim: CloudSim, api: httpx.AsyncClient) -> None:
     sim.inject_fault("lost_answer", vendor="canopywave", operation="allocate", times=1)
     with pytest.raises(httpx.TransportError):
         await api.post("/ips", json=PLACE)
     assert len((await api.get("/ips", params=PLACE)).json()["data"]) == 1
 
 
-async def test_a_list_that_lags_shows_an_ended_machine_as_it_was(
+async def test_a_lagging_list_shows_an_ended_machine_as_running(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     id = await launched(api)

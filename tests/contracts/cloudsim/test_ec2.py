@@ -43,7 +43,7 @@ async def test_a_script_runs_an_instance_trusts_its_console_logs_in_and_terminat
     assert ec2.describe_volumes(Filters=[{"Name": "tag:anygpu-name", "Values": ["walk"]}])["Volumes"] == []
 
 
-def test_a_client_token_makes_one_instance_and_keeps_other_parameters_out(aws: Running, image: str) -> None:
+def test_a_client_token_makes_one_instance_and_rejects_other_parameters(aws: Running, image: str) -> None:
     ec2, told = aws.client(), order(image, "token", ClientToken="once")
     ids = {ec2.run_instances(**told)["Instances"][0]["InstanceId"] for _ in range(2)}
     assert len(ids) == 1
@@ -51,7 +51,7 @@ def test_a_client_token_makes_one_instance_and_keeps_other_parameters_out(aws: R
         ec2.run_instances(**{**told, "InstanceType": "g6.xlarge"})
 
 
-def test_a_spot_instance_that_is_taken_says_so_in_ec2s_words(aws: Running, image: str) -> None:
+def test_a_preempted_spot_instance_has_ec2s_status(aws: Running, image: str) -> None:
     ec2 = aws.client()
     id = ec2.run_instances(**order(image, "spot", **SPOT))["Instances"][0]["InstanceId"]
     request = shown(ec2, id)["SpotInstanceRequestId"]
@@ -75,7 +75,7 @@ def test_lists_come_in_pages(aws: Running, image: str) -> None:
     assert sorted(found) == sorted(ids)
 
 
-def test_what_there_is_to_rent_can_be_looked_up(aws: Running) -> None:
+def test_regions_types_and_prices_can_be_listed(aws: Running) -> None:
     ec2 = aws.client()
     [kind] = ec2.describe_instance_types(InstanceTypes=["g5.12xlarge"])["InstanceTypes"]
     assert kind["GpuInfo"]["Gpus"][0] == {
@@ -99,7 +99,7 @@ def test_what_there_is_to_rent_can_be_looked_up(aws: Running) -> None:
     assert len(ec2.describe_availability_zones()["AvailabilityZones"]) == 3
 
 
-def test_networks_and_groups_are_there_and_groups_in_use_stay(aws: Running, image: str) -> None:
+def test_networks_and_groups_exist_and_groups_in_use_cannot_be_deleted(aws: Running, image: str) -> None:
     ec2 = aws.client()
     [vpc] = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
     subnets = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}])["Subnets"]
@@ -123,7 +123,7 @@ def test_networks_and_groups_are_there_and_groups_in_use_stay(aws: Running, imag
         ec2.describe_security_groups(GroupIds=[group])
 
 
-def test_keys_disks_and_addresses_can_be_left_behind_found_and_removed(aws: Running, image: str) -> None:
+def test_leftover_keys_disks_and_addresses_can_be_found_and_removed(aws: Running, image: str) -> None:
     ec2, tagged = aws.client(), [{"Name": "tag:anygpu-name", "Values": ["left"]}]
     tags = [{"Key": "anygpu-name", "Value": "left"}]
     ec2.import_key_pair(

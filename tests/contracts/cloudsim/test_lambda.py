@@ -77,7 +77,7 @@ async def test_a_machine_is_rented_used_and_terminated(sim: CloudSim, api: httpx
     assert not sim.live_instances()
 
 
-async def test_the_types_tell_price_specification_and_where_there_are_some(api: httpx.AsyncClient) -> None:
+async def test_types_have_price_specification_and_regions_with_capacity(api: httpx.AsyncClient) -> None:
     found = (await api.get("/instance-types")).json()["data"]["gpu_1x_a10"]
     assert found["instance_type"] == {
         "name": "gpu_1x_a10",
@@ -90,9 +90,7 @@ async def test_the_types_tell_price_specification_and_where_there_are_some(api: 
     assert {"name": "us-east-1", "description": "Virginia, USA"} in found["regions_with_capacity_available"]
 
 
-async def test_a_second_launch_within_ten_seconds_is_turned_away_in_front(
-    sim: CloudSim, api: httpx.AsyncClient
-) -> None:
+async def test_a_second_launch_within_ten_seconds_is_throttled(sim: CloudSim, api: httpx.AsyncClient) -> None:
     await launched(api)
     answer = await api.post(LAUNCH, json=ORDER)
     assert (answer.status_code, answer.text) == (429, "error code: 1015")
@@ -121,7 +119,7 @@ async def test_a_launch_names_exactly_one_key_that_exists(api: httpx.AsyncClient
         ({"name": "x" * 65}, "global/invalid-parameters"),
     ],
 )
-async def test_what_cannot_be_ordered_is_named(
+async def test_invalid_orders_are_rejected_by_name(
     api: httpx.AsyncClient, change: dict[str, Any], code: str
 ) -> None:
     answer = await api.post(LAUNCH, json=ORDER | change)
@@ -136,7 +134,7 @@ async def test_what_cannot_be_ordered_is_named(
         ("bad_credentials", 401, "global/invalid-api-key"),
     ],
 )
-async def test_faults_speak_lambdas_language(
+async def test_faults_return_lambdas_errors(
     sim: CloudSim, api: httpx.AsyncClient, kind: str, status: int, code: str
 ) -> None:
     sim.inject_fault(kind, vendor="lambda", times=1)
@@ -151,21 +149,21 @@ async def test_any_call_may_be_throttled(sim: CloudSim, api: httpx.AsyncClient) 
     assert (await api.get("/instances")).status_code == 200
 
 
-async def test_a_wrong_key_is_refused_and_basic_authentication_is_as_good(sim: CloudSim) -> None:
+async def test_a_wrong_key_is_rejected_and_basic_authentication_works(sim: CloudSim) -> None:
     async with httpx.AsyncClient(base_url=f"{sim.url('lambda')}/api/v1", **PLAIN) as nobody:
         assert (await nobody.get("/instances")).status_code == 401
         assert (await nobody.get("/instances", headers={"Authorization": "Bearer wrong"})).status_code == 401
         assert (await nobody.get("/instances", auth=(KEY, ""))).status_code == 200
 
 
-async def test_a_lost_answer_leaves_a_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lost_response_leaves_a_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
     sim.inject_fault("lost_answer", vendor="lambda", operation="launch", times=1)
     with pytest.raises(httpx.TransportError):
         await api.post(LAUNCH, json=ORDER)
     assert [each["name"] for each in (await api.get("/instances")).json()["data"]] == ["run-1"]
 
 
-async def test_a_list_that_lags_lacks_the_newest_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lagging_list_lacks_the_newest_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
     lag = sim.inject_fault("listing_lag", vendor="lambda", seconds=30)
     await launched(api)
     assert (await api.get("/instances")).json()["data"] == []
@@ -194,7 +192,7 @@ async def test_started_minutes_are_billed(sim: CloudSim, api: httpx.AsyncClient)
     assert (entry.billed_s, entry.billed_microusd) == (120, 43_000)
 
 
-async def test_a_machine_that_shuts_itself_down_is_unhealthy_and_billed_on(
+async def test_a_machine_that_shuts_itself_down_is_unhealthy_and_still_billed(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     id = await launched(api, user_data="#!/bin/sh\nshutdown -h now\n")

@@ -100,7 +100,7 @@ async def test_lists_come_in_pages(api: httpx.AsyncClient) -> None:
     assert len((await api.get("/machines", params={"name": "run-1"})).json()["items"]) == 1
 
 
-async def test_templates_and_availability_are_told(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_templates_and_availability_can_be_read(sim: CloudSim, api: httpx.AsyncClient) -> None:
     templates = (await api.get("/os-templates")).json()["items"]
     assert ORDER["templateId"] in {each["id"] for each in templates}
     assert {"machineTypeLabel": "A4000", "isAvailable": True} in templates[0]["availableMachineTypes"]
@@ -108,7 +108,7 @@ async def test_templates_and_availability_are_told(sim: CloudSim, api: httpx.Asy
     assert (await api.get("/machine-availability", params=query)).json() == {"available": True}
 
 
-async def test_a_machine_turns_itself_off_after_the_hours_it_was_given(
+async def test_a_machine_shuts_down_after_its_auto_shutdown_time(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     made = await created(api, autoShutdownEnabled=True, autoShutdownTimeout=2, autoShutdownForce=True)
@@ -121,7 +121,7 @@ async def test_a_machine_turns_itself_off_after_the_hours_it_was_given(
     assert (entry.billed_s % 3600, entry.ended_at_ms is None) == (0, False)
 
 
-async def test_a_halt_on_the_machine_turns_it_off_and_ends_the_hours(
+async def test_a_halt_switches_the_machine_off_and_ends_billing(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     made = await created(api)
@@ -135,9 +135,7 @@ async def test_a_halt_on_the_machine_turns_it_off_and_ends_the_hours(
     assert entry.billed_s == 3600
 
 
-async def test_a_static_address_stays_claimed_when_its_machine_is_deleted(
-    sim: CloudSim, api: httpx.AsyncClient
-) -> None:
+async def test_a_static_address_outlives_its_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
     made = await created(api, publicIpType="static")
     machine = await until(api, made["id"], "ready")
     await api.delete(f"/machines/{made['id']}")
@@ -155,14 +153,14 @@ async def test_a_stopped_machine_is_off(api: httpx.AsyncClient) -> None:
     await until(api, made["id"], "off")
 
 
-async def test_what_was_done_to_a_machine_is_an_event(api: httpx.AsyncClient) -> None:
+async def test_each_action_on_a_machine_is_an_event(api: httpx.AsyncClient) -> None:
     made = await created(api)
     [event] = (await api.get("/machine-events", params={"machineId": made["id"]})).json()["items"]
     assert (event["name"], event["machineId"]) == ("create", made["id"])
     assert (await api.get(f"/machine-events/{event['id']}")).json() == event
 
 
-async def test_scripts_know_their_machines_and_hide_their_text(api: httpx.AsyncClient) -> None:
+async def test_scripts_list_their_machines_but_not_their_text(api: httpx.AsyncClient) -> None:
     script = (
         await api.post("/startup-scripts", json={"name": "run-1", "script": SCRIPT, "isRunOnce": True})
     ).json()
@@ -183,7 +181,7 @@ async def test_scripts_know_their_machines_and_hide_their_text(api: httpx.AsyncC
         ({"diskSize": None}, 400, "BAD_REQUEST"),
     ],
 )
-async def test_what_cannot_be_ordered_is_refused(
+async def test_invalid_orders_are_rejected(
     api: httpx.AsyncClient, change: dict[str, Any], status: int, code: str
 ) -> None:
     answer = await api.post("/machines", json=ORDER | change)
@@ -199,7 +197,7 @@ async def test_what_cannot_be_ordered_is_refused(
         ("bad_credentials", 401, "UNAUTHORIZED"),
     ],
 )
-async def test_faults_speak_the_vendors_language(
+async def test_faults_return_the_vendors_errors(
     sim: CloudSim, api: httpx.AsyncClient, kind: str, status: int, code: str
 ) -> None:
     sim.inject_fault(kind, vendor="paperspace", times=1)
@@ -208,14 +206,14 @@ async def test_faults_speak_the_vendors_language(
     assert answer.json()["message"]
 
 
-async def test_a_lost_answer_leaves_a_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lost_response_leaves_a_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
     sim.inject_fault("lost_answer", vendor="paperspace", operation="launch", times=1)
     with pytest.raises(httpx.TransportError):
         await api.post("/machines", json=ORDER)
     assert [each["name"] for each in (await api.get("/machines")).json()["items"]] == ["run-1"]
 
 
-async def test_a_list_that_lags_lacks_the_newest_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lagging_list_lacks_the_newest_machine(sim: CloudSim, api: httpx.AsyncClient) -> None:
     lag = sim.inject_fault("listing_lag", vendor="paperspace", seconds=30)
     await created(api)
     assert (await api.get("/machines")).json()["items"] == []

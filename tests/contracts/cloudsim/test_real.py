@@ -83,7 +83,7 @@ def processes(sim: CloudSim, instance: Instance) -> list[int]:
     return find_processes([place]).get(place, [])
 
 
-async def test_commands_run_in_the_machines_own_home_and_end_as_they_ended(sim: CloudSim) -> None:
+async def test_commands_run_in_the_machines_home_and_return_their_exit_status(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell:
         home = (await shell.run("pwd; echo $HOME", check=True)).stdout
@@ -124,7 +124,7 @@ async def test_a_tunnel_back_gets_a_port_of_its_own_and_carries_http(sim: CloudS
             assert seen.stdout == "200\n"
 
 
-async def test_a_terminal_is_a_terminal(sim: CloudSim) -> None:
+async def test_a_session_can_have_a_terminal(sim: CloudSim) -> None:
     async with connected(await rented(sim)) as shell:
         done = await shell.run("tty; stty size; exit 3", term_type="xterm", term_size=(80, 24))
     assert "/dev/" in str(done.stdout)
@@ -132,7 +132,7 @@ async def test_a_terminal_is_a_terminal(sim: CloudSim) -> None:
     assert done.exit_status == 3
 
 
-async def test_preemption_kills_everything_and_breaks_connections(sim: CloudSim) -> None:
+async def test_preemption_kills_all_processes_and_closes_connections(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell:
         quiet = "> /dev/null 2>&1 < /dev/null"
@@ -154,7 +154,7 @@ async def test_preemption_kills_everything_and_breaks_connections(sim: CloudSim)
         await connected(instance)
 
 
-async def test_a_cut_cable_lets_everything_hang_and_kills_nothing(sim: CloudSim) -> None:
+async def test_a_cut_network_holds_connections_and_kills_nothing(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell:
         ticking = await shell.create_process("while sleep 0.05; do echo tick; done")
@@ -174,7 +174,7 @@ async def test_a_cut_cable_lets_everything_hang_and_kills_nothing(sim: CloudSim)
         assert await ticking.stdout.readline() == "tick\n"
 
 
-async def test_a_machine_that_ends_behind_a_cut_cable_is_not_heard_of(sim: CloudSim) -> None:
+async def test_a_machine_that_ends_with_a_cut_network_sends_nothing(sim: CloudSim) -> None:
     instance = await rented(sim)
     shell = await connected(instance)
     sim.disconnect(instance.id)
@@ -196,7 +196,7 @@ async def test_an_ssh_port_can_be_closed_for_a_while(sim: CloudSim) -> None:
         assert (await shell.run("echo in")).stdout == "in\n"
 
 
-async def test_what_a_command_says_after_it_closed_one_output_arrives_by_the_other(sim: CloudSim) -> None:
+async def test_output_continues_after_the_other_output_was_closed(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell:
         for closed, other in ((1, 2), (2, 1)):
@@ -204,7 +204,7 @@ async def test_what_a_command_says_after_it_closed_one_output_arrives_by_the_oth
             assert (said.exit_status, f"{said.stdout}{said.stderr}") == (3, "late\n")
 
 
-async def test_on_a_full_disk_writes_fail_until_there_is_room_again(sim: CloudSim) -> None:
+async def test_writes_fail_on_a_full_disk_until_the_limit_is_removed(sim: CloudSim) -> None:
     instance = await rented(sim)
     async with connected(instance) as shell, shell.start_sftp_client() as files:
         sim.fill_disk(instance.id, 1024)
@@ -228,7 +228,7 @@ async def test_user_data_runs_at_boot_and_its_output_is_on_the_console(built_in:
 @pytest.mark.parametrize(
     "command", ["shutdown -h +90", "sudo shutdown -P +90", "sudo -n sh -c 'shutdown +90'"]
 )
-async def test_a_machine_ends_by_itself_when_its_own_clock_says_so(built_in: CloudSim, command: str) -> None:
+async def test_a_scheduled_shutdown_ends_the_machine(built_in: CloudSim, command: str) -> None:
     instance = await rented(built_in, f"#!/bin/sh\n{command}\n")
     await until(lambda: instance.shutdown_at_ms is not None)
     built_in.advance(89 * 60)
@@ -239,7 +239,7 @@ async def test_a_machine_ends_by_itself_when_its_own_clock_says_so(built_in: Clo
     assert (entry.cause, entry.billed_s // 60) == ("halt", 90)
 
 
-async def test_a_shutdown_can_be_taken_back_or_happen_now(built_in: CloudSim) -> None:
+async def test_a_shutdown_can_be_cancelled_or_immediate(built_in: CloudSim) -> None:
     instance = await rented(built_in, "#!/bin/sh\nshutdown +1; shutdown -c; echo done\n")
     await until(lambda: "done" in instance.console)
     built_in.advance(120)
@@ -254,7 +254,7 @@ def metadata(instance: Instance) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"http://{instance.internal_ip}:1338", trust_env=False)
 
 
-async def test_amazons_notice_needs_a_token_and_comes_when_the_machine_is_to_be_taken(
+async def test_the_aws_notice_needs_a_token_and_appears_on_preemption(
     built_in: CloudSim,
 ) -> None:
     instance = await rented(built_in)
@@ -272,7 +272,7 @@ async def test_amazons_notice_needs_a_token_and_comes_when_the_machine_is_to_be_
         assert "noticeTime" in recommended.json()
 
 
-async def test_googles_notice_can_be_waited_for(built_in: CloudSim) -> None:
+async def test_the_google_notice_can_be_waited_for(built_in: CloudSim) -> None:
     instance = await rented(built_in, notices="gcp")
     path, header = "/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}
     async with metadata(instance) as ask:
@@ -288,7 +288,7 @@ async def test_googles_notice_can_be_waited_for(built_in: CloudSim) -> None:
         assert (await waiting).text == "TRUE"
 
 
-async def test_azures_notice_is_a_scheduled_event(built_in: CloudSim) -> None:
+async def test_the_azure_notice_is_a_scheduled_event(built_in: CloudSim) -> None:
     instance = await rented(built_in, notices="azure")
     path, header = "/metadata/scheduledevents?api-version=2020-07-01", {"Metadata": "true"}
     async with metadata(instance) as ask:

@@ -96,7 +96,7 @@ async def test_a_deleted_pod_is_not_found_again(api: httpx.AsyncClient) -> None:
     assert again.json() == {"title": "Not Found", "status": 404, "detail": "resource not found"}
 
 
-async def test_a_pod_that_is_taken_back_stays_listed_until_it_is_deleted(
+async def test_a_preempted_pod_stays_listed_until_it_is_deleted(
     sim: CloudSim, api: httpx.AsyncClient
 ) -> None:
     pod = await created(api)
@@ -109,13 +109,13 @@ async def test_a_pod_that_is_taken_back_stays_listed_until_it_is_deleted(
     assert await listed(api) == []
 
 
-async def test_without_a_public_key_nobody_can_log_in(api: httpx.AsyncClient) -> None:
+async def test_without_a_public_key_login_fails(api: httpx.AsyncClient) -> None:
     pod = await until(api, (await created(api, env={}))["id"], "RUNNING")
     with pytest.raises(asyncssh.PermissionDenied):
         await shell(pod)
 
 
-async def test_a_port_that_was_not_asked_for_is_not_mapped(api: httpx.AsyncClient) -> None:
+async def test_a_port_that_was_not_requested_is_not_mapped(api: httpx.AsyncClient) -> None:
     pod = await until(api, (await created(api, ports=["8888/http"]))["id"], "RUNNING")
     assert pod["ssh"]["direct"] is None
 
@@ -146,7 +146,7 @@ async def test_the_balance_falls_by_what_was_billed(sim: CloudSim, api: httpx.As
     assert 999.2 < after["left"] <= 999.26
 
 
-async def test_nothing_is_rented_when_the_balance_is_spent(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_launch_without_balance_is_rejected(sim: CloudSim, api: httpx.AsyncClient) -> None:
     await created(api, gpu={"id": "NVIDIA H100 80GB HBM3", "count": 8})
     sim.advance(40 * 3600)
     answer = await api.post("/v2/pods", json=ORDER)
@@ -156,12 +156,12 @@ async def test_nothing_is_rented_when_the_balance_is_spent(sim: CloudSim, api: h
 @pytest.mark.parametrize(
     "query", ["{ myself { shoeSize } }", "{ myself }", "{ myself { id }", "query", "{ : }"]
 )
-async def test_a_query_that_is_wrong_is_an_error(api: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_query_is_an_error(api: httpx.AsyncClient, query: str) -> None:
     answer = await api.post("/graphql", json={"query": query})
     assert (answer.status_code, "message" in answer.json()["errors"][0]) == (400, True)
 
 
-async def test_the_catalog_tells_price_and_stock(api: httpx.AsyncClient) -> None:
+async def test_the_catalog_has_prices_and_availability(api: httpx.AsyncClient) -> None:
     query = {"include": "AVAILABILITY", "product": "POD", "count": "2", "cloud": "COMMUNITY"}
     gpus = {gpu["id"]: gpu for gpu in (await api.get("/v2/catalog/gpus", params=query)).json()["gpus"]}
     assert gpus[GPU]["price"] == {"secure": 0.74, "community": 0.34}
@@ -171,16 +171,16 @@ async def test_the_catalog_tells_price_and_stock(api: httpx.AsyncClient) -> None
 
 
 @pytest.mark.parametrize("query", [{"include": "AVAILABILITY"}, {"product": "POD"}])
-async def test_stock_is_asked_for_a_product(api: httpx.AsyncClient, query: dict[str, str]) -> None:
+async def test_availability_needs_a_product(api: httpx.AsyncClient, query: dict[str, str]) -> None:
     assert (await api.get("/v2/catalog/gpus", params=query)).status_code == 400
 
 
-async def test_several_gpus_cost_several_times(api: httpx.AsyncClient) -> None:
+async def test_the_price_is_proportional_to_the_number_of_gpus(api: httpx.AsyncClient) -> None:
     pod = await created(api, gpu={"id": GPU, "count": 2}, cloud="COMMUNITY")
     assert (pod["gpu"]["count"], pod["cost"]) == (2, 0.68)
 
 
-async def test_the_first_data_center_that_has_one_is_taken(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_the_first_data_center_with_capacity_is_used(sim: CloudSim, api: httpx.AsyncClient) -> None:
     sim.inject_fault("no_capacity", vendor="runpod", region="EU-RO-1")
     pod = await created(api, dataCenterIds=["EU-RO-1", "US-KS-2"])
     assert pod["dataCenterId"] == "US-KS-2"
@@ -195,7 +195,7 @@ async def test_the_first_data_center_that_has_one_is_taken(sim: CloudSim, api: h
         ("bad_credentials", 401, "invalid api key"),
     ],
 )
-async def test_faults_speak_the_vendors_language(
+async def test_faults_return_the_vendors_errors(
     sim: CloudSim, api: httpx.AsyncClient, kind: str, status: int, words: str
 ) -> None:
     sim.inject_fault(kind, vendor="runpod")
@@ -209,19 +209,19 @@ async def test_faults_speak_the_vendors_language(
     "change",
     [{"gpu": None}, {"gpu": {"id": "Z1"}}, {"gpu": {"id": GPU, "count": 3}}, {"image": ""}, {"name": None}],
 )
-async def test_what_cannot_be_ordered_is_refused(api: httpx.AsyncClient, change: dict[str, Any]) -> None:
+async def test_invalid_orders_are_rejected(api: httpx.AsyncClient, change: dict[str, Any]) -> None:
     answer = await api.post("/v2/pods", json=ORDER | change)
     assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
 
 
-async def test_a_lost_answer_leaves_a_pod(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lost_response_leaves_a_pod(sim: CloudSim, api: httpx.AsyncClient) -> None:
     sim.inject_fault("lost_answer", vendor="runpod", operation="launch", times=1)
     with pytest.raises(httpx.TransportError):
         await api.post("/v2/pods", json=ORDER)
     assert [each["name"] for each in await listed(api)] == ["run-1"]
 
 
-async def test_a_list_that_lags_lacks_the_newest_pod(sim: CloudSim, api: httpx.AsyncClient) -> None:
+async def test_a_lagging_list_lacks_the_newest_pod(sim: CloudSim, api: httpx.AsyncClient) -> None:
     lag = sim.inject_fault("listing_lag", vendor="runpod", seconds=30)
     await created(api)
     assert await listed(api) == []
@@ -229,7 +229,7 @@ async def test_a_list_that_lags_lacks_the_newest_pod(sim: CloudSim, api: httpx.A
     assert len(await listed(api)) == 1
 
 
-async def test_a_wrong_key_is_refused_on_both_faces(api: httpx.AsyncClient) -> None:
+async def test_a_wrong_key_is_rejected_by_both_apis(api: httpx.AsyncClient) -> None:
     wrong = {"Authorization": "Bearer wrong"}
     assert (await api.get("/v2/pods", headers=wrong)).status_code == 401
     question = {"query": "{ myself { id } }"}

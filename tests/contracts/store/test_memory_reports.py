@@ -5,7 +5,7 @@ from anygpu.testing.memory.reports import MemoryReports
 
 
 @pytest.fixture
-def evidence() -> MemoryReports:
+def reports() -> MemoryReports:
     return MemoryReports(log_quota_bytes=64 * 1024)
 
 

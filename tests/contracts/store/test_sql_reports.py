@@ -6,7 +6,7 @@ from anygpu.testing.contracts.reports import ReportsContract
 
 
 @pytest.fixture
-def evidence(database: Database) -> SqlReports:
+def reports(database: Database) -> SqlReports:
     return SqlReports(database, log_quota_bytes=64 * 1024)
 
 

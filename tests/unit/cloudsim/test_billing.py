@@ -55,7 +55,7 @@ def rented(
         (SimBillingRule(), 17, 17),
     ],
 )
-def test_time_is_counted_by_the_providers_rule(rule: SimBillingRule, used_s: int, billed_s: int) -> None:
+def test_billed_time_follows_the_providers_rule(rule: SimBillingRule, used_s: int, billed_s: int) -> None:
     entry = books().machine_entry(rented(rule, 1000, 1000 + 1000 * used_s))
     assert (entry.billed_s, entry.billed_microusd) == (billed_s, 1000 * billed_s)
 
@@ -64,22 +64,22 @@ def test_amounts_are_rounded_to_the_nearest_microdollar() -> None:
     assert [cost_microusd(1, seconds) for seconds in (0, 1799, 1800, 3600)] == [0, 0, 1, 1]
 
 
-def test_fractions_of_seconds_do_not_count_because_no_customer_is_shown_them() -> None:
+def test_fractions_of_seconds_are_not_billed() -> None:
     assert books().machine_entry(rented(SimBillingRule(), 1999, 3000)).billed_s == 2
 
 
-def test_a_machine_that_runs_is_billed_until_now() -> None:
+def test_a_running_machine_is_billed_until_now() -> None:
     entry = books(now_ms=HOUR_MS).machine_entry(rented(SimBillingRule(), 0, None))
     assert (entry.ended_at_ms, entry.billed_microusd) == (None, 3_600_000)
 
 
-def test_a_machine_that_is_merely_off_is_billed_until_it_is_ended() -> None:
+def test_a_switched_off_machine_is_billed_until_it_is_terminated() -> None:
     off = books().machine_entry(rented(SimBillingRule(), 0, 5000, on_halt="off", cause=StopCause.HALT))
     stopped = books().machine_entry(rented(SimBillingRule(), 0, 5000, on_halt="stop", cause=StopCause.HALT))
     assert (off.billed_s, stopped.billed_s) == (15, 5)
 
 
-def test_a_perturbed_meter_says_another_amount_and_keeps_the_right_one_beside_it() -> None:
+def test_a_wrong_meter_reports_both_the_wrong_and_the_right_amount() -> None:
     kept = books()
     kept.meter_factor = 1.1
     entry = kept.machine_entry(rented(SimBillingRule(), 0, 10_000))

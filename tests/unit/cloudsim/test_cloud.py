@@ -81,7 +81,7 @@ async def test_a_machine_is_pending_then_running_then_ready() -> None:
     assert paper(instance).listens_on == {"127.77.0.1"}
 
 
-async def test_an_ended_machine_stops_at_once_and_is_gone_a_little_later() -> None:
+async def test_a_terminated_machine_stops_at_once_and_is_ended_a_little_later() -> None:
     world = World()
     instance = await world.booted()
     world.cloud.terminate(instance)
@@ -97,7 +97,7 @@ async def test_an_ended_machine_stops_at_once_and_is_gone_a_little_later() -> No
     assert world.cloud.disks.all(VENDOR) == []
 
 
-async def test_a_machine_ended_while_it_boots_never_comes_up() -> None:
+async def test_a_machine_terminated_during_boot_never_becomes_ready() -> None:
     world = World()
     instance = world.cloud.launch(order())
     await world.pass_s(3)
@@ -106,7 +106,7 @@ async def test_a_machine_ended_while_it_boots_never_comes_up() -> None:
     assert (instance.state, paper(instance).up, instance.booted_at_ms) == (InstanceState.ENDED, False, None)
 
 
-async def test_the_same_client_token_is_the_same_machine_and_other_parameters_are_refused() -> None:
+async def test_a_client_token_returns_the_same_machine_and_rejects_other_parameters() -> None:
     cloud = World().cloud
     first = cloud.launch(order(client_token="t", parameters="p"))
     assert cloud.launch(order(client_token="t", parameters="p")) is first
@@ -116,7 +116,7 @@ async def test_the_same_client_token_is_the_same_machine_and_other_parameters_ar
     assert cloud.launch(order()) is not cloud.launch(order())
 
 
-async def test_capacity_quota_and_faults_refuse_in_their_own_way() -> None:
+async def test_capacity_quota_and_faults_have_different_error_reasons() -> None:
     cloud = World(limits=CapacityLimits(capacity={"a": 1}, vcpus={"v": 8})).cloud
     cloud.launch(order())
     for wanted, why in (
@@ -134,7 +134,7 @@ async def test_capacity_quota_and_faults_refuse_in_their_own_way() -> None:
     assert refused.value.reason is ErrorReason.QUOTA
 
 
-async def test_calls_with_unknown_credentials_or_too_many_are_refused() -> None:
+async def test_unknown_credentials_and_throttled_calls_are_rejected() -> None:
     cloud = World().cloud
     cloud.authorize(VENDOR, "list", credential="key")
     with pytest.raises(CloudError) as refused:
@@ -146,7 +146,7 @@ async def test_calls_with_unknown_credentials_or_too_many_are_refused() -> None:
     assert refused.value.reason is ErrorReason.THROTTLED
 
 
-async def test_a_preempted_machine_hears_of_it_and_is_taken_when_the_notice_is_over() -> None:
+async def test_a_preempted_machine_gets_notice_and_ends_after_it() -> None:
     world = World()
     instance = await world.booted(spot=True)
     world.cloud.preempt(instance.id, notice_s=30)
@@ -159,14 +159,14 @@ async def test_a_preempted_machine_hears_of_it_and_is_taken_when_the_notice_is_o
     assert (instance.cause, instance.stopped_at_ms) == (StopCause.PREEMPTED, 38_000)
 
 
-async def test_without_notice_it_is_taken_at_once() -> None:
+async def test_without_notice_it_ends_at_once() -> None:
     world = World()
     instance = await world.booted(spot=True)
     world.cloud.preempt(instance.id, notice_s=0)
     assert instance.state is InstanceState.ENDING
 
 
-async def test_when_the_trace_says_so_spot_machines_are_taken_and_others_are_not() -> None:
+async def test_a_trace_without_capacity_preempts_spot_machines_only() -> None:
     world = World(market=SimSpotMarket(traces=[CapacityTrace(600, (True, False, True))]))
     spot, lasting = await world.booted(spot=True), world.cloud.launch(order())
     await world.pass_s(600)
@@ -192,7 +192,7 @@ async def test_a_halt_does_what_the_order_says(on_halt: str, state: InstanceStat
     assert (instance.state, instance.cause, paper(instance).up) == (state, StopCause.HALT, False)
 
 
-async def test_a_later_shutdown_replaces_the_earlier_and_can_be_taken_back() -> None:
+async def test_a_later_shutdown_replaces_the_earlier_and_can_be_cancelled() -> None:
     world = World()
     instance = await world.booted(on_halt="end")
     world.cloud.lifecycle.schedule_shutdown(instance, 60)
@@ -204,14 +204,14 @@ async def test_a_later_shutdown_replaces_the_earlier_and_can_be_taken_back() -> 
     assert instance.state is InstanceState.RUNNING
 
 
-async def test_a_provider_can_end_a_machine_when_its_longest_life_is_over() -> None:
+async def test_a_machine_ends_after_its_maximum_lifetime() -> None:
     world = World()
     instance = await world.booted(max_life_s=3600)
     await world.pass_s(3600)
     assert instance.cause is StopCause.EXPIRED
 
 
-async def test_lists_that_lag_lack_new_machines_and_show_ended_ones() -> None:
+async def test_lagging_lists_lack_new_machines_and_show_ended_ones() -> None:
     world = World()
     old = await world.booted()
     world.cloud.faults.add(InjectedFault(kind=FaultKind.LISTING_LAG, seconds=30))
@@ -247,7 +247,7 @@ async def test_ended_machines_are_forgotten_after_a_while() -> None:
         (FaultKind.DISK_FULL, True, True),
     ],
 )
-async def test_a_fault_waits_for_the_machine_that_boots(kind: FaultKind, ready: bool, answers: bool) -> None:
+async def test_a_boot_fault_applies_to_the_next_boot(kind: FaultKind, ready: bool, answers: bool) -> None:
     world = World()
     world.cloud.faults.add(InjectedFault(kind=kind, bytes=5))
     instance = world.cloud.launch(order())
@@ -258,7 +258,7 @@ async def test_a_fault_waits_for_the_machine_that_boots(kind: FaultKind, ready: 
     assert paper(instance).file_bytes == (5 if kind is FaultKind.DISK_FULL else None)
 
 
-async def test_an_address_rented_by_itself_is_answered_once_it_is_associated() -> None:
+async def test_a_machine_listens_on_an_associated_address() -> None:
     world = World()
     instance = await world.booted(public_address=False)
     assert (instance.address, paper(instance).listens_on) == ("", set())
@@ -274,7 +274,7 @@ async def test_an_address_rented_by_itself_is_answered_once_it_is_associated() -
     assert world.cloud.addresses.all(VENDOR) == []
 
 
-async def test_a_disk_that_is_kept_is_left_behind() -> None:
+async def test_a_kept_disk_outlives_its_machine() -> None:
     world = World()
     instance = await world.booted(keep_disk=True)
     [disk] = world.cloud.disks.all(VENDOR)
@@ -287,7 +287,7 @@ async def test_a_disk_that_is_kept_is_left_behind() -> None:
     assert world.cloud.disks.all(VENDOR) == []
 
 
-async def test_the_books_follow_the_clock() -> None:
+async def test_bills_follow_the_clock() -> None:
     world = World()
     instance = await world.booted(spot=True)
     await world.pass_s(3592)

@@ -9,14 +9,14 @@ from anygpu.cloudsim.vendor import MachineType
 KIND = MachineType(name="a", price_microusd_per_hour=1000, spot_microusd_per_hour=400)
 
 
-def test_without_a_seed_or_a_trace_there_is_always_some_at_one_price() -> None:
+def test_without_a_seed_or_a_trace_capacity_and_price_are_constant() -> None:
     market = SimSpotMarket()
     assert market.is_available(KIND, "z", 1e9)
     assert market.spot_price(KIND, "z", 1e9) == 400
     assert market.next_change_s(0) is None
 
 
-def test_a_trace_is_followed_tick_by_tick_and_begins_again_at_its_end() -> None:
+def test_a_trace_is_followed_tick_by_tick_and_repeats() -> None:
     market = SimSpotMarket(traces=[CapacityTrace(600, (True, False))], start_s=1000)
     assert [market.is_available(KIND, "z", 1000 + at_s) for at_s in (0, 599, 600, 1199, 1200)] == [
         True,
@@ -33,7 +33,7 @@ def test_speed_makes_ticks_shorter() -> None:
     assert market.next_change_s(12) == 20
 
 
-def test_at_the_moment_of_a_tick_the_new_tick_counts() -> None:
+def test_a_tick_applies_from_its_exact_time() -> None:
     market = SimSpotMarket(traces=[CapacityTrace(600, (True, False))], speed=7, start_s=0.1)
     market.is_available(KIND, "z", 0)
     due_s = market.next_change_s(0.1)
@@ -41,12 +41,12 @@ def test_at_the_moment_of_a_tick_the_new_tick_counts() -> None:
     assert not market.is_available(KIND, "z", due_s)
 
 
-def test_a_seed_gives_the_same_ups_and_downs_again_and_another_seed_others() -> None:
+def test_equal_seeds_give_equal_traces_and_other_seeds_others() -> None:
     assert random_trace("1") == random_trace("1") != random_trace("2")
     assert 0.4 < sum(random_trace("1").ticks) / len(random_trace("1").ticks) < 0.95
 
 
-def test_with_a_seed_the_price_moves_by_at_most_a_tenth_and_stands_within_an_hour() -> None:
+def test_with_a_seed_the_price_changes_hourly_by_at_most_ten_percent() -> None:
     market = SimSpotMarket(seed=1)
     prices = [market.spot_price(KIND, "z", 3600 * hour) for hour in range(50)]
     assert len(set(prices)) > 10
@@ -54,7 +54,7 @@ def test_with_a_seed_the_price_moves_by_at_most_a_tenth_and_stands_within_an_hou
     assert market.spot_price(KIND, "z", 3599) == prices[0]
 
 
-def test_a_file_that_is_no_trace_is_refused_with_the_shape_it_should_have(tmp_path: Path) -> None:
+def test_an_invalid_trace_file_is_rejected_with_the_expected_format(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('{"data": [1]}')
     with pytest.raises(ValueError, match="gap_seconds"):
@@ -64,7 +64,7 @@ def test_a_file_that_is_no_trace_is_refused_with_the_shape_it_should_have(tmp_pa
         read_trace(path)
 
 
-def test_a_file_is_read_as_it_is_published(tmp_path: Path) -> None:
+def test_a_published_trace_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": [1, 0]}))
     assert read_trace(path) == CapacityTrace(600, (True, False))

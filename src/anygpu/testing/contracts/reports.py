@@ -59,32 +59,32 @@ def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
 
 
 class ReportsContract:
-    """The adapter's test gives the fixture `evidence`, with a log quota of 64 KiB."""
+    """The adapter's test gives the fixture `reports`, with a log quota of 64 KiB."""
 
-    async def test_nothing_is_known_of_an_attempt_never_heard_of(self, evidence: Reports) -> None:
-        assert await evidence.state(JOB, 1) == ReportState()
-        assert await evidence.states([(JOB, 1), (JOB, 2)]) == {
+    async def test_nothing_is_known_of_an_attempt_never_heard_of(self, reports: Reports) -> None:
+        assert await reports.state(JOB, 1) == ReportState()
+        assert await reports.states([(JOB, 1), (JOB, 2)]) == {
             (JOB, 1): ReportState(),
             (JOB, 2): ReportState(),
         }
-        assert await evidence.points(JOB, 1, after=0, limit=10) == ([], 0)
-        assert not await evidence.series(JOB, 1)
-        assert not await evidence.sample(JOB, 1, "loss", max_count=10)
-        assert not await evidence.telemetry(JOB, 1, max_count=10)
-        assert (await evidence.log(JOB, 1, offset=0, limit=10)).data == b""
+        assert await reports.points(JOB, 1, after=0, limit=10) == ([], 0)
+        assert not await reports.series(JOB, 1)
+        assert not await reports.sample(JOB, 1, "loss", max_count=10)
+        assert not await reports.telemetry(JOB, 1, max_count=10)
+        assert (await reports.log(JOB, 1, offset=0, limit=10)).data == b""
 
-    async def test_of_many_attempts_each_row_is_its_own(self, evidence: Reports) -> None:
+    async def test_of_many_attempts_each_row_is_its_own(self, reports: Reports) -> None:
         for number in (1, 2, 700):
-            await evidence.record_heartbeat(JOB, number, at_ms=number)
+            await reports.record_heartbeat(JOB, number, at_ms=number)
         keys = [*((JOB, number) for number in range(2, 701)), ("another", 1)]
-        states = await evidence.states(keys)
+        states = await reports.states(keys)
         assert list(states) == keys
         assert {key: row.last_seen_ms for key, row in states.items() if row.beats} == {
             (JOB, 2): 2,
             (JOB, 700): 700,
         }
 
-    async def test_a_report_is_stored_and_acknowledged(self, evidence: Reports) -> None:
+    async def test_a_report_is_stored_and_acknowledged(self, reports: Reports) -> None:
         batch = ReportBatch(
             first=1,
             last=5,
@@ -95,7 +95,7 @@ class ReportsContract:
             phases=[(4, "training")],
             dropped=[(2, 3)],
         )
-        row = await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
+        row = await reports.ingest(JOB, 1, batch, at_ms=START_MS)
         assert row == ReportState(
             acked=5,
             beats=1,
@@ -106,20 +106,20 @@ class ReportsContract:
             last_seen_ms=START_MS,
             dropped_points=3,
         )
-        assert await evidence.state(JOB, 1) == row
-        assert await evidence.states([(JOB, 1)]) == {(JOB, 1): row}
-        assert await whole_log(evidence) == b"hello world\n"
-        assert await every_point(evidence) == points(0.5, 0.25)
+        assert await reports.state(JOB, 1) == row
+        assert await reports.states([(JOB, 1)]) == {(JOB, 1): row}
+        assert await whole_log(reports) == b"hello world\n"
+        assert await every_point(reports) == points(0.5, 0.25)
 
-    async def test_a_beat_is_counted_and_changes_nothing_else(self, evidence: Reports) -> None:
-        assert await evidence.record_heartbeat(JOB, 1, at_ms=START_MS) == ReportState(
+    async def test_a_beat_is_counted_and_changes_nothing_else(self, reports: Reports) -> None:
+        assert await reports.record_heartbeat(JOB, 1, at_ms=START_MS) == ReportState(
             beats=1, last_seen_ms=START_MS
         )
-        await report(evidence, 1, logs=b"x")
-        row = await evidence.record_heartbeat(JOB, 1, at_ms=START_MS + 9)
+        await report(reports, 1, logs=b"x")
+        row = await reports.record_heartbeat(JOB, 1, at_ms=START_MS + 9)
         assert (row.acked, row.beats, row.last_seen_ms) == (1, 3, START_MS + 9)
 
-    async def test_what_comes_twice_is_stored_once(self, evidence: Reports) -> None:
+    async def test_what_comes_twice_is_stored_once(self, reports: Reports) -> None:
         batch = ReportBatch(
             first=1,
             last=3,
@@ -129,55 +129,55 @@ class ReportsContract:
             dropped=[(2, 1)],
         )
         for _ in range(3):
-            row = await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
+            row = await reports.ingest(JOB, 1, batch, at_ms=START_MS)
         assert (row.acked, row.beats, row.dropped_points) == (3, 3, 1)
         assert row.marks == Marks(log_bytes=2, metric_points=1)
-        assert await whole_log(evidence) == b"ab"
-        assert await every_point(evidence) == points(1.0)
-        assert len(await evidence.telemetry(JOB, 1, max_count=10)) == 1
+        assert await whole_log(reports) == b"ab"
+        assert await every_point(reports) == points(1.0)
+        assert len(await reports.telemetry(JOB, 1, max_count=10)) == 1
 
-    async def test_of_an_overlapping_batch_only_the_new_frames_are_stored(self, evidence: Reports) -> None:
+    async def test_of_an_overlapping_batch_only_the_new_frames_are_stored(self, reports: Reports) -> None:
         letters = [(seq, bytes([96 + seq])) for seq in range(1, 10)]
         for first, last in ((1, 3), (2, 5), (1, 4), (4, 9), (9, 9)):
             batch = ReportBatch(first=first, last=last, logs=letters[first - 1 : last])
-            await evidence.ingest(JOB, 1, batch, at_ms=START_MS)
-        assert await whole_log(evidence) == b"abcdefghi"
-        assert (await evidence.state(JOB, 1)).acked == 9
+            await reports.ingest(JOB, 1, batch, at_ms=START_MS)
+        assert await whole_log(reports) == b"abcdefghi"
+        assert (await reports.state(JOB, 1)).acked == 9
 
-    async def test_a_gap_is_refused_and_says_what_is_expected(self, evidence: Reports) -> None:
+    async def test_a_gap_is_refused_and_says_what_is_expected(self, reports: Reports) -> None:
         for acked in (0, 1):
             with pytest.raises(ReportGap) as caught:
-                await report(evidence, acked + 2, logs=b"later")
+                await report(reports, acked + 2, logs=b"later")
             assert caught.value.details["expected"] == acked + 1
-            await report(evidence, acked + 1, logs=b"x")
-        assert await whole_log(evidence) == b"xx"
+            await report(reports, acked + 1, logs=b"x")
+        assert await whole_log(reports) == b"xx"
 
-    async def test_reports_out_of_order_are_refused_until_they_fit(self, evidence: Reports) -> None:
+    async def test_reports_out_of_order_are_refused_until_they_fit(self, reports: Reports) -> None:
         for seq in (3, 1, 3, 2, 1, 3, 5, 4, 2, 5):
             with contextlib.suppress(ReportGap):
-                await report(evidence, seq, logs=str(seq).encode())
-        assert await whole_log(evidence) == b"12345"
+                await report(reports, seq, logs=str(seq).encode())
+        assert await whole_log(reports) == b"12345"
 
-    async def test_attempts_and_jobs_are_kept_apart(self, evidence: Reports) -> None:
-        await report(evidence, 1, logs=b"one", points=points(1.0))
-        await report(evidence, 1, attempt=2, logs=b"two", points=points(2.0))
-        await report(evidence, 1, job=job_id(2), logs=b"other", points=points(3.0))
-        assert await whole_log(evidence, attempt=1) == b"one"
-        assert await whole_log(evidence, attempt=2) == b"two"
-        assert (await evidence.log(job_id(2), 1, offset=0, limit=10)).data == b"other"
-        assert await every_point(evidence) == points(1.0)
+    async def test_attempts_and_jobs_are_kept_apart(self, reports: Reports) -> None:
+        await report(reports, 1, logs=b"one", points=points(1.0))
+        await report(reports, 1, attempt=2, logs=b"two", points=points(2.0))
+        await report(reports, 1, job=job_id(2), logs=b"other", points=points(3.0))
+        assert await whole_log(reports, attempt=1) == b"one"
+        assert await whole_log(reports, attempt=2) == b"two"
+        assert (await reports.log(job_id(2), 1, offset=0, limit=10)).data == b"other"
+        assert await every_point(reports) == points(1.0)
 
-    async def test_a_late_report_of_an_old_attempt_is_kept_under_it(self, evidence: Reports) -> None:
-        await report(evidence, 1, attempt=1, logs=b"a")
-        await report(evidence, 1, attempt=2, logs=b"b")
-        await report(evidence, 2, attempt=1, logs=b"late")
-        assert await whole_log(evidence, attempt=1) == b"alate"
+    async def test_a_late_report_of_an_old_attempt_is_kept_under_it(self, reports: Reports) -> None:
+        await report(reports, 1, attempt=1, logs=b"a")
+        await report(reports, 1, attempt=2, logs=b"b")
+        await report(reports, 2, attempt=1, logs=b"late")
+        assert await whole_log(reports, attempt=1) == b"alate"
 
-    async def test_concurrent_copies_of_reports_are_stored_once_in_order(self, evidence: Reports) -> None:
+    async def test_concurrent_copies_of_reports_are_stored_once_in_order(self, reports: Reports) -> None:
         async def send(seq: int) -> None:
             while True:
                 try:
-                    await report(evidence, seq, logs=bytes([64 + seq]), points=points(float(seq)))
+                    await report(reports, seq, logs=bytes([64 + seq]), points=points(float(seq)))
                     return
                 except ReportGap:
                     await asyncio.sleep(0)
@@ -185,146 +185,146 @@ class ReportsContract:
         await asyncio.wait_for(
             asyncio.gather(*(send(seq) for seq in range(1, 16) for _ in range(3))), timeout=30
         )
-        assert await whole_log(evidence) == bytes(range(65, 80))
-        assert [point.value for point in await every_point(evidence)] == [float(seq) for seq in range(1, 16)]
+        assert await whole_log(reports) == bytes(range(65, 80))
+        assert [point.value for point in await every_point(reports)] == [float(seq) for seq in range(1, 16)]
 
-    async def test_points_come_in_the_order_stored_after_the_cursor(self, evidence: Reports) -> None:
+    async def test_points_come_in_the_order_stored_after_the_cursor(self, reports: Reports) -> None:
         mixed = [MetricPoint("ab"[n % 2], n, float(n), n / 2) for n in range(10)]
-        await report(evidence, 1, points=mixed[:7])
-        await report(evidence, 2, points=mixed[7:])
-        assert await evidence.points(JOB, 1, after=0, limit=4) == (mixed[:4], 4)
-        assert await evidence.points(JOB, 1, after=4, limit=4) == (mixed[4:8], 8)
-        assert await evidence.points(JOB, 1, after=8, limit=4) == (mixed[8:], 10)
-        assert await evidence.points(JOB, 1, after=10, limit=4) == ([], 10)
-        assert await evidence.points(JOB, 1, after=3, limit=2, name="b") == ([mixed[3], mixed[5]], 6)
-        assert await evidence.points(JOB, 1, after=8, limit=2, name="b") == ([mixed[9]], 10)
-        assert await evidence.points(JOB, 1, after=0, limit=5, name="zzz") == ([], 10)
-        assert await evidence.points(JOB, 1, after=2, limit=0) == ([], 2)
+        await report(reports, 1, points=mixed[:7])
+        await report(reports, 2, points=mixed[7:])
+        assert await reports.points(JOB, 1, after=0, limit=4) == (mixed[:4], 4)
+        assert await reports.points(JOB, 1, after=4, limit=4) == (mixed[4:8], 8)
+        assert await reports.points(JOB, 1, after=8, limit=4) == (mixed[8:], 10)
+        assert await reports.points(JOB, 1, after=10, limit=4) == ([], 10)
+        assert await reports.points(JOB, 1, after=3, limit=2, name="b") == ([mixed[3], mixed[5]], 6)
+        assert await reports.points(JOB, 1, after=8, limit=2, name="b") == ([mixed[9]], 10)
+        assert await reports.points(JOB, 1, after=0, limit=5, name="zzz") == ([], 10)
+        assert await reports.points(JOB, 1, after=2, limit=0) == ([], 2)
 
-    async def test_every_point_survives_many_small_and_some_large_reports(self, evidence: Reports) -> None:
+    async def test_every_point_survives_many_small_and_some_large_reports(self, reports: Reports) -> None:
         sent: list[MetricPoint] = []
         for seq in range(1, 701):
             size = 3000 if seq % 200 == 0 else 1 + seq % 3
             frame = [MetricPoint(f"m{n % 4}", seq, seq + n / 10, math.sin(seq + n)) for n in range(size)]
             sent += frame
-            await report(evidence, seq, points=frame)
-        assert await every_point(evidence, page=1777) == sent
+            await report(reports, seq, points=frame)
+        assert await every_point(reports, page=1777) == sent
         for name in ("m0", "m3"):
-            assert await every_point(evidence, page=999, name=name) == [p for p in sent if p.name == name]
-        summary = next(s for s in await evidence.series(JOB, 1) if s.name == "m0")
+            assert await every_point(reports, page=999, name=name) == [p for p in sent if p.name == name]
+        summary = next(s for s in await reports.series(JOB, 1) if s.name == "m0")
         values = [point.value for point in sent if point.name == "m0"]
         assert (summary.count, summary.min, summary.max) == (len(values), min(values), max(values))
         assert (summary.last, summary.last_step) == (values[-1], 700)
 
-    async def test_series_are_summed_up(self, evidence: Reports) -> None:
-        await report(evidence, 1, points=[*points(3.0, -1.0), *points(7.0, name="acc")])
-        await report(evidence, 2, points=points(2.0, first_step=9))
-        assert await evidence.series(JOB, 1) == [
+    async def test_series_are_summed_up(self, reports: Reports) -> None:
+        await report(reports, 1, points=[*points(3.0, -1.0), *points(7.0, name="acc")])
+        await report(reports, 2, points=points(2.0, first_step=9))
+        assert await reports.series(JOB, 1) == [
             SeriesSummary(name="acc", count=1, min=7.0, max=7.0, last=7.0, last_step=0),
             SeriesSummary(name="loss", count=3, min=-1.0, max=3.0, last=2.0, last_step=9),
         ]
 
-    async def test_nan_and_infinities_are_kept_and_extremes_ignore_nan(self, evidence: Reports) -> None:
+    async def test_nan_and_infinities_are_kept_and_extremes_ignore_nan(self, reports: Reports) -> None:
         odd = points(math.nan, 1.0, math.inf, -math.inf, math.nan)
-        await report(evidence, 1, points=odd)
-        await report(evidence, 2, points=points(math.nan, name="bad"))
-        assert same(await every_point(evidence, name="loss"), odd)
-        bad, loss = await evidence.series(JOB, 1)
+        await report(reports, 1, points=odd)
+        await report(reports, 2, points=points(math.nan, name="bad"))
+        assert same(await every_point(reports, name="loss"), odd)
+        bad, loss = await reports.series(JOB, 1)
         assert (loss.min, loss.max) == (-math.inf, math.inf)
         assert math.isnan(loss.last)
         assert (bad.count, math.isnan(bad.min), math.isnan(bad.max)) == (1, True, True)
-        assert same(await evidence.sample(JOB, 1, "loss", max_count=100), odd)
+        assert same(await reports.sample(JOB, 1, "loss", max_count=100), odd)
 
-    async def test_very_large_and_negative_steps_are_kept(self, evidence: Reports) -> None:
+    async def test_very_large_and_negative_steps_are_kept(self, reports: Reports) -> None:
         extreme = [MetricPoint("loss", step, 0.0, 1.0) for step in (2**62 - 1, -(2**62) + 1, 0, -5)]
-        await report(evidence, 1, points=extreme)
-        assert await every_point(evidence) == extreme
+        await report(reports, 1, points=extreme)
+        assert await every_point(reports) == extreme
 
-    async def test_a_sample_keeps_the_extremes_the_first_and_the_last(self, evidence: Reports) -> None:
+    async def test_a_sample_keeps_the_extremes_the_first_and_the_last(self, reports: Reports) -> None:
         values = [math.sin(n / 300) for n in range(30_000)]
         values[12_345], values[23_456] = 99.0, -99.0
         sent = points(*values)
         for seq, start in enumerate(range(0, 30_000, 2500), 1):
-            await report(evidence, seq, points=sent[start : start + 2500])
+            await report(reports, seq, points=sent[start : start + 2500])
         for most in (50, 400, 5000):
-            sample = await evidence.sample(JOB, 1, "loss", max_count=most)
+            sample = await reports.sample(JOB, 1, "loss", max_count=most)
             assert most / 3 < len(sample) <= most
             assert set(sample) <= set(sent)
             assert [point.step for point in sample] == sorted(point.step for point in sample)
             assert (sample[0], sample[-1]) == (sent[0], sent[-1])
             assert {sent[12_345], sent[23_456]} <= set(sample)
-        assert await evidence.sample(JOB, 1, "loss", max_count=30_000) == sent
+        assert await reports.sample(JOB, 1, "loss", max_count=30_000) == sent
 
-    async def test_a_sample_of_a_stretch_of_nan_shows_it(self, evidence: Reports) -> None:
+    async def test_a_sample_of_a_stretch_of_nan_shows_it(self, reports: Reports) -> None:
         values = [1.0] * 4000 + [math.nan] * 4000 + [2.0] * 4000
-        await report(evidence, 1, points=points(*values))
-        sample = await evidence.sample(JOB, 1, "loss", max_count=100)
+        await report(reports, 1, points=points(*values))
+        sample = await reports.sample(JOB, 1, "loss", max_count=100)
         assert any(math.isnan(point.value) for point in sample)
         assert {1.0, 2.0} <= {point.value for point in sample}
 
-    async def test_too_many_and_too_long_names_are_dropped_and_counted(self, evidence: Reports) -> None:
-        await report(evidence, 1, points=[MetricPoint(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])
+    async def test_too_many_and_too_long_names_are_dropped_and_counted(self, reports: Reports) -> None:
+        await report(reports, 1, points=[MetricPoint(f"n{n}", 0, 0.0, 0.0) for n in range(1200)])
         row = await report(
-            evidence, 2, points=[MetricPoint("x" * 201, 0, 0.0, 0.0), MetricPoint("n5", 1, 0.0, 5.0)]
+            reports, 2, points=[MetricPoint("x" * 201, 0, 0.0, 0.0), MetricPoint("n5", 1, 0.0, 5.0)]
         )
         assert row.acked == 2
         assert row.dropped_points == 201
         assert row.marks.metric_points == 1001
-        assert len(await evidence.series(JOB, 1)) == 1000
-        assert (await every_point(evidence))[-1] == MetricPoint("n5", 1, 0.0, 5.0)
+        assert len(await reports.series(JOB, 1)) == 1000
+        assert (await every_point(reports))[-1] == MetricPoint("n5", 1, 0.0, 5.0)
 
-    async def test_a_log_is_read_from_any_offset_and_from_the_end(self, evidence: Reports) -> None:
-        await report(evidence, 1, logs=b"0123456789")
-        await report(evidence, 2, logs=b"abcdef")
+    async def test_a_log_is_read_from_any_offset_and_from_the_end(self, reports: Reports) -> None:
+        await report(reports, 1, logs=b"0123456789")
+        await report(reports, 2, logs=b"abcdef")
         cases = {(0, 4): (0, b"0123"), (8, 4): (8, b"89ab"), (-3, 10): (13, b"def"), (-99, 3): (0, b"012")}
         for (offset, limit), (start, data) in cases.items():
-            part = await evidence.log(JOB, 1, offset=offset, limit=limit)
+            part = await reports.log(JOB, 1, offset=offset, limit=limit)
             assert (part.start, part.data, part.end) == (start, data, 16)
         for offset in (16, 99):
-            part = await evidence.log(JOB, 1, offset=offset, limit=5)
+            part = await reports.log(JOB, 1, offset=offset, limit=5)
             assert (part.start, part.data, part.end) == (16, b"", 16)
 
-    async def test_any_bytes_survive_many_small_writes(self, evidence: Reports) -> None:
+    async def test_any_bytes_survive_many_small_writes(self, reports: Reports) -> None:
         lines = [bytes([n % 256]) * (n % 97) + b"\r\n\x00\xff" for n in range(300)]
         for seq, line in enumerate(lines, 1):
-            await report(evidence, seq, logs=line)
-        assert await whole_log(evidence, page=777) == b"".join(lines)
+            await report(reports, seq, logs=line)
+        assert await whole_log(reports, page=777) == b"".join(lines)
 
-    async def test_beyond_the_quota_the_beginning_and_the_newest_stay(self, evidence: Reports) -> None:
+    async def test_beyond_the_quota_the_beginning_and_the_newest_stay(self, reports: Reports) -> None:
         quota = 64 * 1024
         sent = b"".join(b"%07d\n" % n for n in range(40_000))
         for seq, start in enumerate(range(0, len(sent), 3001), 1):
-            await report(evidence, seq, logs=sent[start : start + 3001])
-        assert (await evidence.state(JOB, 1)).marks.log_bytes == len(sent)
-        head = await evidence.log(JOB, 1, offset=0, limit=10 * quota)
+            await report(reports, seq, logs=sent[start : start + 3001])
+        assert (await reports.state(JOB, 1)).marks.log_bytes == len(sent)
+        head = await reports.log(JOB, 1, offset=0, limit=10 * quota)
         assert (head.start, head.end) == (0, len(sent))
         assert head.data == sent[: quota // 4]
-        rest = await evidence.log(JOB, 1, offset=len(head.data), limit=10 * quota)
+        rest = await reports.log(JOB, 1, offset=len(head.data), limit=10 * quota)
         assert rest.start > len(head.data)
         assert rest.data == sent[rest.start :]
         assert quota // 2 < len(head.data) + len(rest.data) <= quota
-        tail = await evidence.log(JOB, 1, offset=-100, limit=100)
+        tail = await reports.log(JOB, 1, offset=-100, limit=100)
         assert tail.data == sent[-100:]
 
-    async def test_the_quota_is_of_the_job_and_the_oldest_attempt_pays_first(self, evidence: Reports) -> None:
+    async def test_the_quota_is_of_the_job_and_the_oldest_attempt_pays_first(self, reports: Reports) -> None:
         quota = 64 * 1024
-        await report(evidence, 1, attempt=1, logs=b"1" * quota)
-        await report(evidence, 1, attempt=2, logs=b"2" * (quota // 2))
-        first = await whole_log(evidence, attempt=1, page=quota)
-        second = await whole_log(evidence, attempt=2, page=quota)
+        await report(reports, 1, attempt=1, logs=b"1" * quota)
+        await report(reports, 1, attempt=2, logs=b"2" * (quota // 2))
+        first = await whole_log(reports, attempt=1, page=quota)
+        second = await whole_log(reports, attempt=2, page=quota)
         assert second == b"2" * (quota // 2)
         assert quota // 4 <= len(first) <= quota // 2
 
-    async def test_one_report_larger_than_the_quota_is_no_error(self, evidence: Reports) -> None:
+    async def test_one_report_larger_than_the_quota_is_no_error(self, reports: Reports) -> None:
         sent = bytes(range(256)) * 1024
-        await report(evidence, 1, logs=sent)
-        assert (await evidence.log(JOB, 1, offset=-50, limit=50)).data == sent[-50:]
-        assert (await evidence.log(JOB, 1, offset=0, limit=50)).data == sent[:50]
+        await report(reports, 1, logs=sent)
+        assert (await reports.log(JOB, 1, offset=-50, limit=50)).data == sent[-50:]
+        assert (await reports.log(JOB, 1, offset=0, limit=50)).data == sent[:50]
 
-    async def test_telemetry_is_thinned_evenly_and_ends_with_the_newest(self, evidence: Reports) -> None:
+    async def test_telemetry_is_thinned_evenly_and_ends_with_the_newest(self, reports: Reports) -> None:
         for seq in range(1, 51):
-            await report(evidence, seq, telemetry={"n": seq, "gpus": [{"use": 0.5}]})
-        history = await evidence.telemetry(JOB, 1, max_count=10)
+            await report(reports, seq, telemetry={"n": seq, "gpus": [{"use": 0.5}]})
+        history = await reports.telemetry(JOB, 1, max_count=10)
         assert [sample["n"] for sample in history] == list(range(5, 51, 5))
-        assert len(await evidence.telemetry(JOB, 1, max_count=1000)) == 50
-        assert (await evidence.state(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}
+        assert len(await reports.telemetry(JOB, 1, max_count=1000)) == 50
+        assert (await reports.state(JOB, 1)).telemetry == {"n": 50, "gpus": [{"use": 0.5}]}

@@ -15,7 +15,7 @@ ALL = 1 << 20
 
 
 async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[Violation]:
-    journal, evidence = world.new_journal(), world.new_evidence()
+    journal, reports = world.new_journal(), world.new_reports()
     broken: list[Violation] = []
     for project in sorted({job.project for job in world.scenario.jobs}):
         truth = await journal.events(replace(SCOPE, project=project), after=0, limit=ALL)
@@ -26,8 +26,8 @@ async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[V
         if again != await journal.view(scope, job_id):
             broken.append(Violation(10, f"folding job {job_id} again gives another state"))
     for record in (record for record in world.environment.records if record.job_id):
-        log = await evidence.log(record.job_id, record.attempt, offset=0, limit=ALL)
-        points, _ = await evidence.points(record.job_id, record.attempt, after=0, limit=ALL)
+        log = await reports.log(record.job_id, record.attempt, offset=0, limit=ALL)
+        points, _ = await reports.points(record.job_id, record.attempt, after=0, limit=ALL)
         broken += [*_frames(record, log.data, points), *_commits(record, timelines[record.job_id])]
     return broken
 

@@ -35,7 +35,7 @@ class SharedServices:
     clock: VirtualClock
     faults: FaultInjector
     journal: Callable[[str], Journal]
-    evidence: Callable[[], Reports]
+    reports: Callable[[], Reports]
     blobs: Blobs
     backends: Mapping[str, SimBackend]
     policy: ControlPolicy
@@ -53,7 +53,7 @@ class ControlProcess:
         self.journal = crashable(
             shared.journal(life.name), life, submit="write", transact="write", acquire="write", live="read"
         )
-        self._evidence = crashable(shared.evidence(), life, ingest="write", record_heartbeat="write")
+        self._reports = crashable(shared.reports(), life, ingest="write", record_heartbeat="write")
         self._blobs = crashable(shared.blobs, life, put="write", delete="write", sign="call")
         self._backends: dict[str, Backend] = {
             name: crashable(backend, life, **backend.call_kinds) for name, backend in shared.backends.items()
@@ -72,7 +72,7 @@ class ControlProcess:
     def _new_agent_service(self) -> AgentService:
         return AgentService(
             self.journal,
-            self._evidence,
+            self._reports,
             self._checkpoints,
             Uploads(self._blobs),
             _NoSecrets(),
@@ -109,7 +109,7 @@ class ControlProcess:
     def _new_reconciler(self) -> AttemptReconciler:
         return AttemptReconciler(
             self.journal,
-            self._evidence,
+            self._reports,
             self._backends,
             self._tickets,
             self._clock,

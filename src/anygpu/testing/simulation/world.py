@@ -152,12 +152,12 @@ class SimWorld:
 
     def _open_stores(self, store: Store) -> None:
         self.new_journal: Callable[[], Journal]
-        self.new_evidence: Callable[[], Reports]
+        self.new_reports: Callable[[], Reports]
         if store == "sql":
-            self.new_journal, self.new_evidence = _sql_stores(self.clock)
+            self.new_journal, self.new_reports = _sql_stores(self.clock)
             return
-        journal, evidence = MemoryJournal(now_s=self.loop.time), MemoryReports()
-        self.new_journal, self.new_evidence = lambda: journal, lambda: evidence
+        journal, reports = MemoryJournal(now_s=self.loop.time), MemoryReports()
+        self.new_journal, self.new_reports = lambda: journal, lambda: reports
 
     def _new_shared_services(self) -> SharedServices:
         def journal(process: str) -> Journal:
@@ -178,7 +178,7 @@ class SimWorld:
             clock=self.clock,
             faults=self.faults,
             journal=journal,
-            evidence=self.new_evidence,
+            reports=self.new_reports,
             blobs=self.blobs,
             backends=backends,
             policy=self.scenario.policy,

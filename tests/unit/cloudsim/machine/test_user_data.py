@@ -16,7 +16,7 @@ runcmd:
 """
 
 
-def test_a_script_is_run_as_it_is() -> None:
+def test_a_script_is_run_unchanged() -> None:
     assert parse_user_data(SCRIPT.encode()) == ParsedUserData((SCRIPT,))
 
 
@@ -34,7 +34,7 @@ def test_cloud_config_gives_keys_and_commands() -> None:
     assert start.scripts == ("#!/bin/sh\nshutdown -h +60\ntouch 'a file'\n",)
 
 
-def test_every_part_of_a_message_counts() -> None:
+def test_every_part_of_a_mime_message_is_used() -> None:
     message = MIMEMultipart()
     message.attach(MIMEText(CONFIG, "cloud-config"))
     message.attach(MIMEText(SCRIPT, "x-shellscript"))

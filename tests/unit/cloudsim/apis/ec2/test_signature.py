@@ -20,9 +20,7 @@ def signed(secret: str = "secret") -> dict[str, str]:
 @pytest.mark.parametrize(
     ("secret", "body", "holds"), [("secret", BODY, True), ("other", BODY, False), ("secret", b"", False)]
 )
-def test_only_the_holder_of_the_secret_can_sign_and_only_what_was_sent(
-    secret: str, body: bytes, holds: bool
-) -> None:
+def test_a_signature_is_valid_only_for_its_secret_and_its_body(secret: str, body: bytes, holds: bool) -> None:
     headers = signed()
     found = signature.parse_header(headers["authorization"])
     assert found is not None
@@ -31,5 +29,5 @@ def test_only_the_holder_of_the_secret_can_sign_and_only_what_was_sent(
 
 
 @pytest.mark.parametrize("header", ["", "Bearer x", "AWS4-HMAC-SHA256 Credential=a/b"])
-def test_what_is_no_signature_is_none(header: str) -> None:
+def test_an_invalid_header_gives_none(header: str) -> None:
     assert signature.parse_header(header) is None
