@@ -28,7 +28,7 @@ $(TRAINERS)/.installed: trainers-constraints.txt scripts/setup_trainers_venv.py 
 	$(PYTHON) scripts/setup_trainers_venv.py $(TRAINERS)
 	@touch $@
 
-test-trainers: $(TRAINERS)/.installed  ## the trainers that need torch and other frameworks
+test-trainers: $(VENV)/.installed $(TRAINERS)/.installed  ## the trainers that need torch and other frameworks
 	@$(TRAINERS)/bin/python -m pytest -n 2 --dist loadfile tests/trainers $(ARGS)
 
 check: $(VENV)/.installed  ## lint, types, import contracts
