@@ -88,7 +88,7 @@ class ArtifactUpload(ApiModel):
     file: UploadFile
 
 
-class ChunkUpload(ApiModel):
+class MissingChunk(ApiModel):
     """A chunk that the server lacks, and the request that stores it."""
 
     sha256: str
@@ -101,10 +101,10 @@ class UploadPlan(ApiModel):
     """Answer to a new checkpoint or artifact: the id to commit with, and the missing chunks."""
 
     id: str
-    uploads: list[ChunkUpload]
+    uploads: list[MissingChunk]
 
 
-class AttemptEnd(ApiModel):
+class EndReport(ApiModel):
     """The last message of an agent: how the process ended."""
 
     outcome: str

@@ -49,7 +49,7 @@ class BackendOption(ApiModel):
     about: str = Field(examples=["key of the API"])
 
 
-class BackendKind(ApiModel):
+class BackendKindDetails(ApiModel):
     """A kind of backend and its options."""
 
     name: str = Field(examples=["lambda"])
@@ -60,7 +60,7 @@ class BackendKind(ApiModel):
 class BackendKindList(ApiModel):
     """Kinds of backends by name."""
 
-    kinds: list[BackendKind]
+    kinds: list[BackendKindDetails]
 
 
 class RotationReport(ApiModel):

@@ -49,7 +49,7 @@ class SweepReport(ApiModel):
     troubles: dict[str, str] = Field(examples=[{}])
 
 
-class ShellAccess(ApiModel):
+class ShellCredentials(ApiModel):
     """Address and key for SSH access to the machine of a job."""
 
     host: str = Field(examples=["203.0.113.7"])

@@ -50,7 +50,7 @@ class UnavailableSlot(ApiModel):
     reason: str = Field(examples=["no answer"])
 
 
-class QueueState(ApiModel):
+class QueueContents(ApiModel):
     """Waiting and running jobs of the project, and the slots of its backends."""
 
     jobs: list[QueuedJob]

@@ -11,7 +11,7 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 URLS = ["http://127.0.0.1:7791/blobs/…"]
 
 
-class MetricSeries(ApiModel):
+class SampledSeries(ApiModel):
     """One metric of an attempt. A value that JSON lacks is "NaN", "Infinity" or "-Infinity"."""
 
     name: str = Field(examples=["loss"])
@@ -30,7 +30,7 @@ class JobMetrics(ApiModel):
 
     attempt: int = Field(examples=[1])
     cursor: int = Field(examples=[3])
-    series: list[MetricSeries]
+    series: list[SampledSeries]
 
 
 class JobEvent(ApiModel):

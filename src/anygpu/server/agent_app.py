@@ -157,7 +157,7 @@ async def commit_artifact(request: Request, services: Services) -> Any:
     return await services.agents.commit_artifact(key, request.path_params["id"])
 
 
-@route("POST", "/end", body=protocol.AttemptEnd, response=protocol.Acknowledgement)
+@route("POST", "/end", body=protocol.EndReport, response=protocol.Acknowledgement)
 async def end(request: Request, services: Services) -> Any:
     key = _authenticate(request, services)
     acknowledgement = await services.agents.end(key, await read_object(request))

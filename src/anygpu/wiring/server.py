@@ -31,10 +31,9 @@ from anygpu.server.jobs.planning import AnalysisReader, JobPlanner
 from anygpu.server.jobs.queue import QueueSnapshot
 from anygpu.server.live.hub import Hub
 from anygpu.server.live.stream import StreamSources
-from anygpu.server.process import listeners as http_listeners
 from anygpu.server.process import log, state
 from anygpu.server.process.clock import LoopWake, SystemClock, SystemRandomness
-from anygpu.server.process.listeners import UvicornListener, local_url
+from anygpu.server.process.listeners import UvicornListener, freeze_gc, local_url
 from anygpu.server.process.metrics import HostTelemetry, ServerMetrics
 from anygpu.server.process.periodic import OutcomeWriter, Retention
 from anygpu.server.services import Services
@@ -108,7 +107,7 @@ async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
             await stack.enter_async_context(_background(parts.recording.run(parts.recorder)))
         address = _address(settings, api_socket, services)
         stack.enter_context(state.publish_address(settings.state, address))
-        http_listeners.freeze_gc()
+        freeze_gc()
         yield address
         services.stream_sources.hub.close()
 

@@ -19,7 +19,7 @@ from anygpu.store.blobs.uploads import Uploads
 
 # The analyser and the catalog are loaded by the first plan, because a server start needs neither.
 if TYPE_CHECKING:
-    from anygpu.plan.analyse import Analysis
+    from anygpu.plan.analyse.findings import Analysis
     from anygpu.plan.catalog import CatalogLayers, CatalogPolicy
     from anygpu.plan.catalog.tables import PriceRow
     from anygpu.plan.offers.candidates import Candidate, CandidateSet
@@ -106,14 +106,20 @@ class AnalysisReader:
 
     async def _read_archive(self, spec: JobSpec, organisation: str) -> bytes:
         """The archive of the working directory; empty when there is none, or when it is too large to analyse."""
-        from anygpu.plan.analyse.job import MAX_ARCHIVE_BYTES
-
         sha256 = spec.workdir.archive if spec.workdir else None
         if sha256 is None or spec.trainer is not None:
             return b""
         key = self._uploads.key(organisation, sha256)
         info = await self._blobs.head(key)
-        return b"" if info is None or info.size > MAX_ARCHIVE_BYTES else await self._blobs.get(key)
+        max_bytes = await asyncio.to_thread(_max_archive_bytes)
+        return b"" if info is None or info.size > max_bytes else await self._blobs.get(key)
+
+
+def _max_archive_bytes() -> int:
+    """The size limit of the analyser, which this imports."""
+    from anygpu.plan.analyse.job import MAX_ARCHIVE_BYTES
+
+    return MAX_ARCHIVE_BYTES
 
 
 def _analyse_archive(spec: JobSpec, archive: bytes) -> "Analysis | None":

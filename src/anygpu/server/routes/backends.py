@@ -7,7 +7,7 @@ from fastapi import Depends, Path, Query
 from anygpu.api.backends import (
     BackendCheckReport,
     BackendDetails,
-    BackendKind,
+    BackendKindDetails,
     BackendKindList,
     BackendList,
     BackendOption,
@@ -42,7 +42,7 @@ async def list_backends(services: ServicesDep, caller: CallerDep) -> BackendList
 def list_backend_kinds(caller: CallerDep) -> BackendKindList:  # in a thread, because it imports every adapter
     """List the kinds of backends and their options."""
     kinds = [
-        BackendKind(
+        BackendKindDetails(
             name=kind.name,
             about=kind.about,
             options=[BackendOption(**option) for option in options.describe_options(kind.options)],

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from anygpu.api.base import MACHINE
 from anygpu.api.jobs import JobDetails, MigrationRequest
-from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, ShellAccess, SweepReport
+from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, ShellCredentials, SweepReport
 from anygpu.backends.contract import Leftover, SupportsLeftovers, SupportsShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Handle
@@ -129,13 +129,13 @@ async def require_member(caller: CallerDep) -> None:
 @router.get(
     "/training/{ref}/shell", dependencies=[Depends(require_member)], response_description="How to log in."
 )
-async def get_shell(view: JobDep, services: ServicesDep) -> ShellAccess:
+async def get_shell(view: JobDep, services: ServicesDep) -> ShellCredentials:
     """Show the address and key of the machine on which the job runs now."""
     attempt = next((each for each in reversed(view.attempts) if not each.is_released), None)
     if attempt is None:
         raise Conflict(f"job {view.name or view.id} has no machine now; it is {view.status}")
     shell = await _shell_backend(services, attempt).shell(attempt.handle or Handle(name=attempt.name))
-    return ShellAccess(
+    return ShellCredentials(
         host=shell.host,
         port=shell.port,
         user=shell.user,

@@ -1,6 +1,6 @@
 """The queue: waiting jobs, running jobs and free slots."""
 
-from anygpu.api.queue import BackendSlot, QueuedJob, QueueState, RunningJob, UnavailableSlot
+from anygpu.api.queue import BackendSlot, QueueContents, QueuedJob, RunningJob, UnavailableSlot
 from anygpu.control.schedule.queue import waiting_since_ms
 from anygpu.errors import AnygpuError
 from anygpu.events.offers import MICROUSD, Offer
@@ -16,13 +16,13 @@ router = api_router("/api/v1/queue", tag="queue")
 
 
 @router.get("", response_description="The queue now.")
-async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueState:
+async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueContents:
     """Show the waiting and running jobs of the project. Positions count the jobs of all projects."""
     live = [view for view in await services.queue.live() if is_visible(view, caller.scope)]
     positions = await services.queue.positions()
     now_ms = services.clock.wall_ms()
     waiting = [_render_waiting(view, positions[view.id], now_ms) for view in live if view.id in positions]
-    return QueueState(
+    return QueueContents(
         jobs=sorted(waiting, key=lambda job: job.position),
         running=[_render_running(view) for view in live if view.id not in positions],
         slots=await _list_slots(services, caller.scope),
