@@ -2,7 +2,7 @@
 
     from anygpu.sdk import Platform, Requirements
 
-Nothing is imported until it is used, so that the command line starts quickly.
+Modules are imported when first used, so that the command line starts quickly.
 """
 
 from importlib import import_module

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class BackendsClient:
-    """Which backends there are, and which there should be. Answers are the API's own JSON."""
+    """The API's backend routes: `client.backends.add(...)`."""
 
     def __init__(self, http: ServerConnection) -> None:
         self._http = http
@@ -24,7 +24,7 @@ class BackendsClient:
         return self._request("GET", "")
 
     def kinds(self) -> Json:
-        """What each kind can be told, and which of it is a credential."""
+        """List the kinds of backends with their options and credentials."""
         return self._request("GET", "/kinds")
 
     def add(
@@ -36,7 +36,7 @@ class BackendsClient:
         *,
         replace: bool = False,
     ) -> Json:
-        """With `replace` a backend that is there is changed; credentials left out are kept, those None forgotten."""
+        """Add a backend. `replace` changes an existing one: credentials left out are kept, None removes one."""
         body = {
             "name": name,
             "kind": kind,
@@ -54,7 +54,7 @@ class BackendsClient:
         return self._request("DELETE", f"/{quote(name, safe='')}", query=query)
 
     def rotate(self, *, new_key: bool = True) -> Json:
-        """Seal every credential and secret of the server anew. For the operator."""
+        """Encrypt every credential and secret again. Only for operators."""
         return self._request("POST", "/rotate", query={"new_key": "true" if new_key else "false"})
 
     def _request(self, method: str, path: str, **more: Any) -> Json:
@@ -63,7 +63,7 @@ class BackendsClient:
 
 
 class Client:
-    """What a server can be asked. Not shared between threads; `another()` gives a second one."""
+    """The HTTP API of a server. Not thread-safe: `another()` returns a second client for another thread."""
 
     def __init__(self, locate: EndpointLocator, *, http: ServerConnection | None = None) -> None:
         self._locate = locate
@@ -74,7 +74,7 @@ class Client:
         return Client(self._locate, http=self.http.another())
 
     def submit(self, spec: Mapping[str, Any], *, key: str = "") -> Json:
-        """Without a key of the caller's own, one is made: a repeated request is still one job."""
+        """Submit a job. Without `key` a random idempotency key is used, so that a retried request creates one job."""
         headers = {"Idempotency-Key": key or str(spec.get("idempotency_key") or new_key())}
         return self._post(f"{ROOT}/training", dict(spec), headers=headers, repeatable=True)
 
@@ -96,7 +96,7 @@ class Client:
     def logs(
         self, job_id: str, *, attempt: int | None = None, offset: int = 0, limit: int | None = None
     ) -> tuple[bytes, int, int]:
-        """Bytes, the offset after them, and the attempt they are of."""
+        """Return log bytes, the offset after them, and the number of their attempt."""
         query = {"attempt": attempt, "offset": offset, "limit": limit}
         answer = self.http.request("GET", _job_path(job_id, "logs"), query=query)
         end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
@@ -137,7 +137,7 @@ class Client:
         )
 
     def upload(self, sha256: str, archive: Path | bytes) -> bool:
-        """Send an archive unless the server has it; whether it was sent."""
+        """Upload an archive unless the server has it; return whether it was uploaded."""
         path = f"{ROOT}/uploads/{sha256}"
         try:
             self.http.request("HEAD", path)
@@ -156,19 +156,19 @@ class Client:
             self.http.request("PUT", path, body=file, headers={**kind, **size})
 
     def plan(self, spec: Mapping[str, Any], files: Mapping[str, str], *, limit: int = 8) -> Json:
-        """Where a job could run. Nothing is started; `files` are its code, by their paths."""
+        """Compare offers for a job without starting it. `files` maps paths to the text of the job's code."""
         body = {"spec": dict(spec), "files": dict(files)}
         return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
 
     def kept_plan(self, job_id: str) -> Json:
-        """The comparison its place came from, what was predicted, and what it took."""
+        """Return the job's stored comparison of offers, the predictions, and the actual time and cost."""
         return self._get(_job_path(job_id, "plan"))
 
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 
     def accuracy(self) -> Json:
-        """How far the server's predictions were from what happened."""
+        """Compare the server's predictions with the actual times and costs."""
         return self._get(f"{ROOT}/accuracy")
 
     def machines(self) -> Json:

@@ -19,7 +19,7 @@ EMBEDDED = "local"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A named server. Without a url it is the one embedded on this machine."""
+    """A named server. Without a URL it is the server on this computer."""
 
     name: str
     url: str = ""
@@ -33,7 +33,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """Every server somebody logged in to, and the one in use."""
+    """The servers the user is logged in to, and the current one."""
 
     path: Path
     current: str = EMBEDDED
@@ -63,7 +63,7 @@ class Contexts:
 
 
 def load_contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
-    """Read the contexts file; without one there is only the embedded server."""
+    """Read the contexts file. Without one, only the server on this computer is known."""
     path = config_path(environ).with_name("contexts.json")
     try:
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def save_contexts(all_of_them: Contexts) -> None:
 
 
 def find_context(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:
-    """The context by name, else from ANYGPU_URL and ANYGPU_TOKEN, else the one in use."""
+    """Return the context by name, else from ANYGPU_URL and ANYGPU_TOKEN, else the current one."""
     if name:
         return load_contexts(environ).get(name)
     if url := environ.get("ANYGPU_URL"):
@@ -102,7 +102,8 @@ def _from_environment(url: str, environ: Mapping[str, str]) -> Context:
     token = environ.get("ANYGPU_TOKEN", "")
     if not token:
         raise Unauthorized(
-            "ANYGPU_URL is set, ANYGPU_TOKEN is not.", hint="Set both, or neither and `anygpu login`."
+            "ANYGPU_URL is set, but ANYGPU_TOKEN is not.",
+            hint="Set both, or unset ANYGPU_URL and use `anygpu login`.",
         )
     return Context("environment", url.rstrip("/"), token, origin="ANYGPU_URL")
 

@@ -1,4 +1,4 @@
-"""Files a job made, downloaded: resumed by chunk, verified, never outside their directory."""
+"""Download a job's files: resumed by chunk, verified, never outside the target directory."""
 
 import hashlib
 import http.client
@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from anygpu.errors import BlobCorrupt, BlobMissing, Conflict, ServerUnreachable, UnsafePath
+from anygpu.errors import BlobCorrupt, BlobMissing, Conflict, ServerUnreachable, UnsafePath, describe_error
 from anygpu.sdk.client import Client
 from anygpu.sdk.http import TRIES, backoff_s
 
@@ -20,7 +20,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file on the server: its name is relative, its bytes are the URLs' joined in order."""
+    """A file on the server. Its content is the content of the URLs in order."""
 
     name: str
     size: int
@@ -32,23 +32,23 @@ class RemoteFile:
 class DownloadedFile:
     path: Path
     size: int
-    downloaded: bool  # False: the same content was there already
+    downloaded: bool  # False: a file with the same content existed
 
 
 def artifact_files(client: Client, job_id: str, names: Sequence[str] = ()) -> list[RemoteFile]:
-    """The newest of each name: a later attempt's file replaces an earlier one's."""
+    """Return the newest output file of each name."""
     newest = {each["name"]: each for each in client.artifacts(job_id)}
     return [_remote_file(each, each["name"]) for name, each in newest.items() if not names or name in names]
 
 
 def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> list[RemoteFile]:
-    """The files of one checkpoint, under `checkpoints/<step>/`; the newest unless a step is given."""
+    """Return the files of a checkpoint, named `checkpoints/<step>/…`; the newest one unless a step is given."""
     saved = client.checkpoints(job_id)
     chosen = [each for each in saved if step is None or each["step"] == step]
     if not chosen:
-        said = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+        missing = "no checkpoint" if step is None else f"no checkpoint of step {step}"
         steps = ", ".join(str(each["step"]) for each in saved) or "none"
-        raise BlobMissing(f"The job has {said}.", hint=f"Steps kept: {steps}.")
+        raise BlobMissing(f"The job has {missing}.", hint=f"Available steps: {steps}.")
     newest = max(chosen, key=lambda each: (each["saved_at"], each["step"]))
     return [_remote_file(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
 
@@ -58,12 +58,12 @@ def _remote_file(found: dict[str, Any], name: str) -> RemoteFile:
 
 
 def safe_path(root: Path, name: str) -> Path:
-    """Where a remote name belongs under `root`; anything that would lead elsewhere is refused."""
+    """Return the local path of a remote name. Raises UnsafePath if it would be outside `root`."""
     windows = PureWindowsPath(name)
     parts = PurePosixPath(name).parts
     odd = "\0" in name or windows.drive or windows.root or ".." in windows.parts or not parts
     if odd or name.startswith("/"):
-        raise UnsafePath(f"The server names a file {name!r}, which leads outside {root}.")
+        raise UnsafePath(f"The server sent a file name {name!r} that leads outside {root}.")
     path = root.joinpath(*parts)
     if not path.parent.resolve().is_relative_to(root.resolve()):
         raise UnsafePath(
@@ -74,7 +74,7 @@ def safe_path(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Downloader:
-    """Downloads into one directory. `base_url` completes addresses the server gives without a host."""
+    """Downloads files into one directory. `base_url` completes URLs without a host."""
 
     root: Path
     base_url: str
@@ -86,8 +86,8 @@ class Downloader:
             return DownloadedFile(path, file.size, downloaded=False)
         if (path.exists() or path.is_symlink()) and not self.force:
             raise Conflict(
-                f"{path} exists with other content.",
-                hint="--force overwrites it; or choose another directory.",
+                f"{path} exists with different content.",
+                hint="Overwrite it with --force, or choose another directory.",
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         self._download_verified(file, path)
@@ -97,7 +97,7 @@ class Downloader:
         part = _PartialFile(path, file)
         self._download_with_retries(file, part)
         if file_sha256(part.data) != file.sha256:
-            # Damaged while it lay here, perhaps: once more from the beginning before blaming the server.
+            # The partial file may have been damaged on this disk: download once more from the start.
             part.discard()
             self._download_with_retries(file, part)
         if file_sha256(part.data) != file.sha256:
@@ -128,7 +128,7 @@ class Downloader:
 
 
 class _PartialFile:
-    """A file on its way: the bytes so far, and beside them how many whole chunks these are."""
+    """A partial download, with a second file that records the number of complete chunks."""
 
     def __init__(self, path: Path, file: RemoteFile) -> None:
         self.data = path.with_name(f".{path.name}.{file.sha256[:12]}.part")
@@ -162,7 +162,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _read_url(url: str) -> Iterator[bytes]:
-    """A signed URL's bytes. It carries its own permission: our token is not sent to whoever serves it."""
+    """Yield the content of a signed URL. The API token is not sent: the URL itself grants access."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=60)
@@ -175,11 +175,11 @@ def _read_url(url: str) -> Iterator[bytes]:
             yield block
         if response.length:
             raise ServerUnreachable(
-                f"{parts.hostname} ended a download early.", hint="Fetch again: it goes on."
+                f"{parts.hostname} ended a download early.", hint="Fetch again to continue."
             )
     except (OSError, http.client.HTTPException) as error:
         raise ServerUnreachable(
-            f"A download broke ({error}).", hint="Fetch again: it goes on from there."
+            f"A download broke off ({describe_error(error)}).", hint="Fetch again to continue."
         ) from error
     finally:
         connection.close()

@@ -1,7 +1,4 @@
-"""The server embedded on this machine: found by its state directory, started when none runs.
-
-Two commands at once start one server: whoever holds the start lock looks again before starting.
-"""
+"""Find, start and stop the server on this computer. A lock ensures that two commands start only one server."""
 
 import contextlib
 import json
@@ -21,19 +18,19 @@ from anygpu.sdk.http import Endpoint
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 LOG_LINES = 15
-# Servers outlive us on purpose; forgetting the object of a living child would be taken for a leak.
+# Keep the Popen objects: servers outlive this process, and Python warns about running children that are dropped.
 _CHILDREN: list[object] = []
 
 
 class ServerFailed(AnygpuError):
-    """The embedded server did not start. Its log says why."""
+    """The server on this computer did not start or stop. Read its log."""
 
     code = "server_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server that answers: where, and as which process."""
+    """The address, process id and token of a running server."""
 
     url: str
     pid: int
@@ -45,7 +42,7 @@ class RunningServer:
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """As the settings say; without a settings file there is nothing to load."""
+    """Return the state directory. Without a settings file, the settings are not loaded."""
     if chosen := environ.get("ANYGPU_STATE"):
         return Path(chosen).expanduser().absolute()
     if not config_path(environ).exists():
@@ -56,7 +53,7 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_running(state: Path) -> RunningServer | None:
-    """The server of this state directory, if its process lives. It announces itself when it is ready."""
+    """Return the server of a state directory if its process is running and ready."""
     try:
         told = json.loads((state / "server.json").read_text())
         found = RunningServer(told["url"], int(told["pid"]), (state / "token").read_text().strip())
@@ -66,7 +63,7 @@ def find_running(state: Path) -> RunningServer | None:
 
 
 def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> RunningServer:
-    """The running server, started first if there is none."""
+    """Return the running server; start it first if there is none."""
     found = find_running(state)
     if found is not None:
         return found
@@ -80,7 +77,7 @@ def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> 
 
 
 def create_state_dir(state: Path) -> None:
-    """The directory, there and writable."""
+    """Create the state directory and check that it is writable."""
     from anygpu.settings import InvalidSettings
 
     try:
@@ -94,7 +91,7 @@ def create_state_dir(state: Path) -> None:
 
 
 def stop(state: Path, timeout_s: float = 20) -> int | None:
-    """Ask the server to stop and wait until it is gone; its process id, or None when none ran."""
+    """Stop the server and wait until it has ended. Returns its process id, or None if none was running."""
     found = find_running(state)
     if found is None:
         return None
@@ -104,14 +101,14 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
         if time.monotonic() > until:
             raise ServerFailed(
                 f"The server (process {found.pid}) has not stopped after {timeout_s:.0f} s.",
-                hint=f"See {state / 'server.log'}; `kill -9 {found.pid}` ends it; no job is lost by that.",
+                hint=f"See {state / 'server.log'}; `kill -9 {found.pid}` ends it without losing jobs.",
             )
         time.sleep(POLL_S)
     return found.pid
 
 
 def server_command(state: Path) -> list[str]:
-    """How a server of this state directory is started. A port that is taken gives way to a free one."""
+    """Return the command that starts the server. If the configured port is in use, it gets a free one."""
     from anygpu import settings
 
     port = settings.load(overrides={"state": state}).server.port
@@ -138,11 +135,9 @@ def _start(state: Path) -> RunningServer:
         if found is not None:
             return found
         if child.poll() is not None:
-            raise ServerFailed(f"The embedded server ended with code {child.returncode}:\n{_log_tail(log)}")
+            raise ServerFailed(f"The server ended with code {child.returncode}:\n{_log_tail(log)}")
         time.sleep(POLL_S)
-    raise ServerUnreachable(
-        f"The embedded server is not ready after {START_TIMEOUT_S:.0f} s:\n{_log_tail(log)}"
-    )
+    raise ServerUnreachable(f"The server is not ready after {START_TIMEOUT_S:.0f} s:\n{_log_tail(log)}")
 
 
 @contextlib.contextmanager
@@ -151,8 +146,8 @@ def _start_lock(state: Path) -> Iterator[None]:
         import fcntl
     except ImportError:
         raise ServerFailed(
-            "The embedded server needs Linux or macOS.",
-            hint="Log in to a server elsewhere with `anygpu login URL`.",
+            "The server needs Linux or macOS.",
+            hint="Use a server on another computer with `anygpu login URL`.",
         ) from None
     with (state / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -161,11 +156,11 @@ def _start_lock(state: Path) -> Iterator[None]:
 
 def _log_tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return "\n".join([*lines[-LOG_LINES:], f"(the whole log: {log})"])
+    return "\n".join([*lines[-LOG_LINES:], f"(full log: {log})"])
 
 
 def _is_server_process(pid: int) -> bool:
-    """Our server's process. Numbers are used again, and the token must not be sent to whoever has it now."""
+    """Check that the process is an anygpu server: process ids are reused, and only a server may get the token."""
     try:
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -173,7 +168,7 @@ def _is_server_process(pid: int) -> bool:
         return False
     except OSError:
         return True  # no /proc on this system
-    return b"anygpu.server" in command_line  # a process that ended and was not waited for has no words
+    return b"anygpu.server" in command_line  # empty for a zombie
 
 
 def _is_port_free(port: int) -> bool:
@@ -187,5 +182,5 @@ def _is_port_free(port: int) -> bool:
 
 
 def has_crashed(state: Path) -> bool:
-    """A server that stops leaves nothing behind; one that was killed leaves its address."""
+    """Return whether the server was killed: a normal stop removes the address file."""
     return (state / "server.json").exists() and find_running(state) is None

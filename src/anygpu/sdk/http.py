@@ -31,7 +31,7 @@ _STANDARD_KEYS = {"type", "title", "status", "code", "detail", "hint", "retryabl
 
 
 def error_from_response(status: int, content_type: str, body: bytes) -> AnygpuError:
-    """The error a server's answer stands for; one it did not name is told by its status."""
+    """Build the error that an HTTP response describes: by its code, else by its status."""
     document = _problem_document(content_type, body)
     code = document.get("code")
     kind = next((kind for kind in errors.every_error() if kind.code == code), None)
@@ -53,7 +53,7 @@ def _build_error(kind: type[AnygpuError], status: int, document: Mapping[str, An
 
 
 def _problem(item: Mapping[str, Any]) -> Problem:
-    # Whoever called us wrote neither a body nor a path.
+    # The caller of the SDK sees neither the HTTP body nor the URL path.
     return Problem(
         place=str(item.get("place", "")).removeprefix("path."),
         value=item.get("value"),
@@ -83,21 +83,21 @@ _IDEMPOTENT_METHODS = {"GET", "HEAD", "PUT", "DELETE"}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server is, and who we are to it."""
+    """The URL of a server and the token to use."""
 
     url: str
     token: str
 
 
 class EndpointLocator(Protocol):
-    """Says where the server is now; asked again after a broken connection, for it may have moved."""
+    """Return the current endpoint. Called again after a broken connection: a restarted server may have another port."""
 
     def __call__(self) -> Endpoint: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """Headers by their names in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -108,7 +108,7 @@ class ApiResponse:
 
 
 class ServerConnection:
-    """One kept connection. Not shared between threads: each thread makes its own."""
+    """One reused HTTP connection. Not thread-safe: each thread needs its own."""
 
     def __init__(self, locate: EndpointLocator, *, timeout_s: float = 30, tries: int = TRIES) -> None:
         self._locate = locate
@@ -119,7 +119,7 @@ class ServerConnection:
         self._socket: socket.socket | None = None
 
     def another(self) -> "ServerConnection":
-        """A second connection to the same server, for another thread or beside an open stream."""
+        """Return a second connection to the same server, for another thread or next to an open stream."""
         return ServerConnection(self._locate, timeout_s=self._timeout_s, tries=self._tries)
 
     @property
@@ -138,14 +138,14 @@ class ServerConnection:
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
     ) -> ApiResponse:
-        """One answer, after retries if the call may be repeated. Raises the error the server named."""
-        # Where there is no server, looking again a moment later finds none either.
+        """Send a request, with retries if it may be repeated. Raises the error that the server reports."""
+        # If no server is running, fail now: retries would not help.
         self._endpoint = self.endpoint
         safe = method in _IDEMPOTENT_METHODS if repeatable is None else repeatable
         return self._with_retries(lambda: self._request_once(method, path, query, body, headers), safe)
 
     def open(self, path: str, query: Mapping[str, Any], *, silence_s: float) -> http.client.HTTPResponse:
-        """An answer still to be read, on this connection. `silence_s` without a byte breaks it."""
+        """Open a streaming response. It breaks after `silence_s` seconds without a byte."""
         response = self._send("GET", path, query, None, None)
         if self._socket is not None:
             self._socket.settimeout(silence_s)
@@ -161,13 +161,13 @@ class ServerConnection:
             connection.close()
 
     def abort(self) -> None:
-        """End what is being read, from any thread."""
+        """Interrupt a read in progress, from any thread."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def reset(self) -> None:
-        """Close, and ask again where the server is."""
+        """Close the connection and locate the server again at the next request."""
         self.close()
         self._endpoint = None
 
@@ -213,7 +213,7 @@ class ServerConnection:
         try:
             connection = self._open_connection()
             connection.request(method, _request_target(path, query), payload, self._headers(kind, headers))
-            self._socket = connection.sock  # the connection lets go of it when the server will close
+            self._socket = connection.sock  # http.client drops it when the server announces to close
             return connection.getresponse()
         except _CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
@@ -242,7 +242,7 @@ class ServerConnection:
 
 
 def backoff_s(turn: int) -> float:
-    """What to wait after failed try number `turn`, jittered so that clients do not knock together."""
+    """Return the delay after failed try `turn`, with jitter so that clients do not retry at the same time."""
     longest_s: float = min(FIRST_DELAY_S * 2 ** min(turn, 16), MAX_DELAY_S)
     return longest_s * random.uniform(0.5, 1)  # noqa: S311 no secret
 
@@ -250,15 +250,13 @@ def backoff_s(turn: int) -> float:
 def _new_connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServerUnreachable(
-            f"{url!r} is not an address of a server.", hint="Write it as https://host[:port]."
-        )
+        raise ServerUnreachable(f"{url!r} is not a server address.", hint="Use the form https://host[:port].")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname, parts.port, timeout=timeout_s)
 
 
 def _is_closed_by_server(connection: http.client.HTTPConnection) -> bool:
-    """Nothing is asked, so anything to read is the server's goodbye to a connection kept too long."""
+    """Return whether the server closed an idle connection: no request is open, so readable means closed."""
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
@@ -271,7 +269,7 @@ def _encode_body(body: Any) -> tuple[Any, str | None]:
     if body is None:
         return None, None
     if hasattr(body, "seek"):
-        body.seek(0)  # a repeated call sends the file from its beginning
+        body.seek(0)  # a retry sends the file from its start
     if isinstance(body, bytes) or hasattr(body, "read"):
         return body, "application/octet-stream"
     return json.dumps(body).encode(), "application/json"

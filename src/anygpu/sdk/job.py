@@ -10,11 +10,11 @@ from anygpu.errors import AnygpuError
 from anygpu.sdk.client import Client
 from anygpu.sdk.status import TERMINAL, Status
 
-REFRESH_S = 10.0  # what no message carries (the cost) is asked for this often
+REFRESH_S = 10.0  # interval for values that no message carries, such as the cost
 
 
 class Monitor:
-    """`for status in job.monitor()` or `async for status in job.monitor()`, until the job has ended."""
+    """Iterate over the job's status with `for` or `async for` until the job has ended."""
 
     def __init__(self, client: Client, job_id: str) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class Monitor:
             while (status := await asyncio.to_thread(next, statuses, None)) is not None:
                 yield status
         finally:
-            following.close()  # a thread that waits for the next message must not outlive the loop
+            following.close()  # ends the thread that waits for the next message
 
 
 class _StatusFeed:
@@ -79,7 +79,7 @@ class _StatusFeed:
 
 
 class JobFailed(AnygpuError):
-    """The job ended without its result. Read its failure and its log."""
+    """The job failed or was cancelled. Read its failure and its log."""
 
     code = "job_failed"
 
@@ -90,14 +90,14 @@ class JobFailed(AnygpuError):
 
 
 class NotFinished(AnygpuError):
-    """The job has not ended within the time given. It goes on; ask again."""
+    """The job has not ended within the timeout. It keeps running; call again to wait longer."""
 
     code = "not_finished"
     retryable = True
 
 
 class Job:
-    """A submitted job: watch it, read it, stop it, fetch what it made."""
+    """A submitted job: follow it, read its logs, cancel it, download its files."""
 
     def __init__(self, client: Client, job_id: str) -> None:
         self._client = client
@@ -107,28 +107,28 @@ class Job:
         return f"Job({self.id!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Everything the server says of the job, as the API has it."""
+        """Return the job's details as the API's JSON."""
         return self._client.job(self.id)
 
     def status(self) -> Status:
         return Status(job_id=self.id).with_job(self.describe())
 
     def monitor(self) -> Monitor:
-        """Every change until the end; works with `for` and with `async for`."""
+        """Yield the status after every change until the job ends; works with `for` and `async for`."""
         return Monitor(self._client, self.id)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """The newest attempt's lines; with `follow`, of every attempt as they come, until the job ends."""
+        """Yield the lines of the newest attempt; with `follow`, of every attempt until the job ends."""
         chunks = self._live_log() if follow else self._stored_log()
         return _split_lines(chunks)
 
     def metrics(self, *names: str, points: int = 1000) -> dict[str, list[list[Any]]]:
-        """Each metric's `[step, time, value]` points, thinned out to about `points` with the extremes kept."""
+        """Return `[step, time, value]` points by metric, downsampled to about `points`; extremes are kept."""
         series = self._client.metrics(self.id, names=names, points=points)["series"]
         return {each["name"]: each["points"] for each in series}
 
     def result(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Wait for the end; the job as the server has it. Raises JobFailed if it did not complete."""
+        """Wait until the job ends and return its details. Raises JobFailed if it did not complete."""
         job = self._wait_until_ended(timeout_s)
         if job["status"] != "completed":
             raise JobFailed(_failure_message(job), job=job)
@@ -138,13 +138,13 @@ class Job:
         self._client.cancel(self.id)
 
     def resume(self, **overrides: Any) -> "Job":
-        """A new job that goes on from this one's newest checkpoint."""
+        """Start a new job from this job's newest checkpoint."""
         return Job(self._client, self._client.resume(self.id, overrides)["id"])
 
     def fetch(
         self, directory: str | Path = ".", *, checkpoints: bool = False, force: bool = False
     ) -> list[Path]:
-        """Download what the job made into a directory; each file is verified."""
+        """Download the job's output files into a directory and verify them."""
         from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 
         files = artifact_files(self._client, self.id)
@@ -159,12 +159,13 @@ class Job:
             return job
         if not self._ends_within(timeout_s):
             raise NotFinished(
-                f"{self.id} has not ended after {timeout_s:g} s.", hint="It goes on; ask again."
+                f"Job {self.id} has not ended after {timeout_s:g} s.",
+                hint="It keeps running; call again to wait.",
             )
         return self.describe()
 
     def _ends_within(self, timeout_s: float | None) -> bool:
-        """Whether the end came in time. The alarm closes the stream, which ends the wait."""
+        """Wait for the end; return False on timeout. The timer closes the stream, which ends the wait."""
         import threading
 
         with closing(self._client.another()) as waiting:
@@ -193,8 +194,8 @@ class Job:
 
 def _failure_message(job: Mapping[str, Any]) -> str:
     failure = job.get("failure") or {}
-    said = failure.get("message") or job["status"]
-    return f"Job {job.get('name') or job['id']} {job['status']}: {said}"
+    message = failure.get("message") or job["status"]
+    return f"Job {job.get('name') or job['id']} {job['status']}: {message}"
 
 
 def _split_lines(chunks: Iterator[bytes]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The trained model brought home: which file it is, and the name it is saved by.
+"""Find and download a job's trained model.
 
-What the script declared with `anygpu.best(path)` comes first. Otherwise the first of `ORDER` that the results hold, and
-then the same among the newest checkpoint's files; of several that match alike, the one published last.
+The model is the file that the script declared with `anygpu.best(path)`; else the first match of `PATTERNS` among the
+output files, then among the files of the newest checkpoint. Of several matches, the newest is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,33 +56,33 @@ FRAMEWORKS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """The files of a model: one, or several below one directory."""
+    """The files of a model: one file, or several in one directory."""
 
     files: Sequence[RemoteFile]
     framework: str
 
     @property
     def root(self) -> str:
-        """What their names have before the part that differs; a single file's whole name."""
+        """Return the common directory of the files, or the name of a single file."""
         return self.files[0].name if len(self.files) == 1 else DECLARED_PREFIX + "model"
 
 
 def find_model(client: Client, job: Mapping[str, Any]) -> TrainedModel:
-    """The model a job made."""
+    """Find the model of a job. Raises BlobMissing if there is none."""
     results = artifact_files(client, job["id"])
     files = (
         declared_files(results) or first_match(results) or first_match(_newest_checkpoint(client, job["id"]))
     )
     if not files:
         raise BlobMissing(
-            "The job has published no model.",
-            hint="Declare it in the script with anygpu.best(path), or name its file in `outputs`.",
+            "The job has no model file.",
+            hint="Declare it in the script with anygpu.best(path), or add its file to `outputs`.",
         )
     return TrainedModel(files, framework_name(job.get("spec") or {}, files))
 
 
 def declared_files(results: Sequence[RemoteFile]) -> list[RemoteFile]:
-    """The newest declared file, or all files of the directory it lies in."""
+    """Return the newest declared file, or all files of the declared directory."""
     best = [file for file in results if file.name.startswith(DECLARED_PREFIX)]
     if not best:
         return []
@@ -103,18 +103,18 @@ def first_match(files: Sequence[RemoteFile]) -> list[RemoteFile]:
 
 
 def framework_name(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
-    """The trainer's name where there is one; else what the file's place and ending say."""
+    """Return the trainer's name, else a name derived from the file's path and suffix."""
     if spec.get("trainer"):
         return str(spec["trainer"]).partition("/")[0]
     name = PurePosixPath(files[0].name)
     if name.parent.name == "weights" and name.suffix == ".pt":
-        return "yolo"  # where ultralytics puts best.pt and last.pt
+        return "yolo"  # ultralytics saves weights/best.pt and weights/last.pt
     suffixes = {PurePosixPath(file.name).suffix for file in files}
     return next((known for suffix, known in FRAMEWORKS.items() if suffix in suffixes), "model")
 
 
 def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime | None = None) -> str:
-    """`model_yolo_2026-01-16T14-30-45.pt`, by when the job ended (UTC), so that fetching again finds it."""
+    """Return a name such as `model_yolo_2026-01-16T14-30-45.pt`, with the time the job ended in UTC."""
     ended = job.get("ended_at")
     at = datetime.fromisoformat(ended) if ended else now or datetime.now(UTC)
     suffix = "".join(PurePosixPath(model.root).suffixes[-1:]) if len(model.files) == 1 else ""
@@ -122,7 +122,7 @@ def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime |
 
 
 def download_model(model: TrainedModel, name: str, directory: Path, base_url: str) -> list[DownloadedFile]:
-    """Save it under its name, or the next free one when something else bears that already."""
+    """Download the model under `name`, or under the next free name if another file has that name."""
     free = _free_name(directory, name, model)
     download = Downloader(directory, base_url)
     return [download.fetch(replace(file, name=free + file.name[len(model.root) :])) for file in model.files]

@@ -19,9 +19,9 @@ from anygpu.sdk.requirements import Requirements, placement_from
 
 
 class Platform:
-    """A server to submit to: ANYGPU_URL's, else the context in use, else the one on this machine.
+    """A server to submit jobs to: ANYGPU_URL, else the current context, else the server on this computer.
 
-    The server of this machine is started when none runs.
+    The server on this computer is started if it is not running.
     """
 
     def __init__(
@@ -43,27 +43,27 @@ class Platform:
         workdir: str | Path | None = None,
         **spec: Any,
     ) -> Job:
-        """Submit a job; returns at once. `spec` takes every other field of a job's spec, e.g. `name`, `env`."""
+        """Submit a job and return without waiting. `spec` takes the other fields of a job, such as `name` or `env`."""
         from anygpu.sdk.submission import prepare_spec
 
         what = {"code": code, "script": None if script is None else str(script), "command": command}
-        asked = {key: value for key, value in what.items() if value is not None}
+        target = {key: value for key, value in what.items() if value is not None}
         needs = requirements.spec() if requirements is not None else {}
         wishes = {"placement": placement_from(preferences or {})}
         ready = prepare_spec(
             self.client,
-            merge_specs(needs, wishes, asked, spec),
+            merge_specs(needs, wishes, target, spec),
             workdir=workdir,
             server_is_local=self._context.is_embedded,
         )
         return Job(self.client, self.client.submit(ready)["id"])
 
     def job(self, job_id: str) -> Job:
-        """By id, a unique beginning of it, name, or `last`."""
+        """Return a job by its id, the start of its id, its name, or `last`."""
         return Job(self.client, self.client.job(job_id)["id"])
 
     def jobs(self, **filters: Any) -> Iterator[Job]:
-        """Newest first. Filters: status, phase, name, tag, backend, person, q, after_ms, before_ms."""
+        """Yield jobs, newest first. Filters: status, phase, name, tag, backend, person, q, after_ms, before_ms."""
         cursor: str | None = None
         while True:
             page = self.client.jobs(**filters, cursor=cursor)
@@ -73,21 +73,21 @@ class Platform:
                 return
 
 
-def locator_for(context: Context, state: Path | None = None, on_start: Any = lambda: None) -> EndpointLocator:
-    """How to find a context's server, now and again after it moved."""
+def locator_for(context: Context, state: Path | None = None) -> EndpointLocator:
+    """Return a function that finds the context's server, starting the one on this computer if needed."""
     if not context.is_embedded:
         return lambda: Endpoint(context.url, context.token)
 
     def here() -> Endpoint:
         from anygpu.sdk import embedded
 
-        return embedded.ensure_running(state or embedded.state_dir(), on_start).endpoint
+        return embedded.ensure_running(state or embedded.state_dir()).endpoint
 
     return here
 
 
 def merge_specs(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """One mapping of several; later parts win, place by place."""
+    """Merge mappings recursively; later ones win."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():

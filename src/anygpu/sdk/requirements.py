@@ -1,4 +1,4 @@
-"""What a job needs, in the words researchers use; translated to the job's spec."""
+"""`Requirements` and preferences of a job, and their translation to the job spec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ PREFERENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What the machine must have, and what the job may take. What is not said is decided by the plan."""
+    """The hardware a job needs and its limits. Values that are not set are decided by the plan."""
 
     gpu_count: int | None = None
     gpu_kind: str | None = None
@@ -39,7 +39,7 @@ class Requirements:
     max_retries: int | None = None
 
     def spec(self) -> dict[str, Any]:
-        """The parts of a job's spec these stand for."""
+        """Return the sections of the job spec for these requirements."""
         gpu = _without_none(count=self.gpu_count, kind=self.gpu_kind, memory=_size(self.gpu_memory_gb))
         resources = _without_none(
             gpu=gpu or None, cpus=self.cpus, memory=_size(self.memory_gb), disk=_size(self.disk_gb)
@@ -80,7 +80,7 @@ def _without_none(**parts: Any) -> dict[str, Any]:
 
 
 def _size(gigabytes: float | None) -> str | None:
-    # GPUs are sold as "16 GB" and mean GiB; "16G" is the spec's word for that.
+    # GPU vendors write "16 GB" for GiB; the spec writes "16G".
     return None if gigabytes is None else f"{gigabytes:g}G"
 
 

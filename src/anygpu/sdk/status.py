@@ -1,4 +1,4 @@
-"""Where a job stands at one moment, in the words `job.monitor()` gives it."""
+"""`Status`: the state of a job at one moment, as `job.monitor()` yields it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ MICROUSD = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One moment of a job. `progress` is a percentage, `cost` dollars."""
+    """The state of a job at one moment. `progress` is a percentage, `cost` is in dollars."""
 
     job_id: str
     name: str = ""
@@ -38,7 +38,7 @@ class Status:
         return self.status in TERMINAL
 
     def with_job(self, job: Mapping[str, Any]) -> "Status":
-        """This status brought up to what the server says of the job."""
+        """Return this status updated with the server's details of the job."""
         backend = job.get("backend") or self.backend
         moved = self.backend is not None and backend != self.backend
         fresh = replace(
@@ -76,12 +76,12 @@ class Status:
         return replace(self, metrics={**self.metrics, **newest})
 
     def without_news(self) -> "Status":
-        """The same, no longer news: a move is told once."""
+        """Return this status with `backend_changed` reset: a change is reported once."""
         return replace(self, backend_changed=False)
 
 
 def fraction_of(progress: Mapping[str, Any]) -> float | None:
-    """How much is done: as the job said, else by its steps, else by its epochs."""
+    """Return the completed fraction: as reported, else from steps, else from epochs."""
     if progress.get("fraction") is not None:
         return float(progress["fraction"])
     for done, total in (("step", "steps"), ("epoch", "epochs")):
@@ -90,5 +90,5 @@ def fraction_of(progress: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _first_not_none(told: int | None, known: int | None) -> int | None:
-    return known if told is None else told
+def _first_not_none(new: int | None, current: int | None) -> int | None:
+    return current if new is None else new

@@ -1,4 +1,4 @@
-"""A job's stream, followed over any number of broken connections: nothing missed, nothing twice."""
+"""Follow a job's message stream across broken connections, without gaps or duplicates."""
 
 import base64
 import http.client
@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """How much of a job's stream has been seen."""
+    """The position in a job's stream up to which messages were received."""
 
     after: int = 0
     attempt: int = 0
@@ -39,7 +39,7 @@ START = StreamCursor()
 
 
 def advance(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
-    """The cursor after a message, and what of the message is new."""
+    """Return the cursor after a message, and the part of the message that is new."""
     kind = message.get("kind")
     if kind == "event":
         return _advance_event(cursor, message)
@@ -74,7 +74,7 @@ def _advance_metrics(cursor: StreamCursor, message: Message) -> tuple[StreamCurs
 
 
 class MessageStream:
-    """Iterate over a stream's messages until its `end`. Log data arrive as bytes."""
+    """Iterate over the messages of a stream until `end`. Log data are bytes."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class MessageStream:
                     self._wait_or_raise(error)
 
     def close(self) -> None:
-        """Stop, also from another thread: a read in progress ends."""
+        """Stop the iteration, also from another thread."""
         self._closing.set()
         self._interrupted.set()
         self._http.abort()
 
     def interrupt(self) -> None:
-        """Yield `interrupted` next, then go on where the stream stood. Safe in a signal handler."""
+        """Yield `interrupted` next, then continue. Safe in a signal handler."""
         self._interrupted.set()
         self._http.abort()
 
@@ -158,7 +158,7 @@ class MessageStream:
 
 
 def read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """Whole lines as they arrive; a last line without its end is not whole and is left out."""
+    """Yield complete lines as they arrive; an incomplete last line is dropped."""
     rest = b""
     while block := response.read1(65536):
         *whole, rest = (rest + block).split(b"\n")

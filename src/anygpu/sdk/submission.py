@@ -5,29 +5,31 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from anygpu.errors import AnygpuError, InvalidSpec, NotFound, Problem, TooLarge, UnsafePath
 from anygpu.sdk.client import Client
-from anygpu.spec.jobspec import JobSpec
+
+if TYPE_CHECKING:  # pydantic is imported only where a spec must be parsed
+    from anygpu.spec.jobspec import JobSpec
 
 
 def check_training(spec: Mapping[str, Any]) -> None:
-    """InvalidSpec tells all that is wrong with the settings; then with the data, where that lies here."""
+    """Raise InvalidSpec if a trainer's settings, or its dataset on this computer, have problems."""
     from anygpu.spec import from_mapping
     from anygpu.spec.trainer_check import trainer_problems
 
     try:
-        asked = from_mapping(spec)
+        job = from_mapping(spec)
     except AnygpuError:
-        return  # the server explains what is wrong with the rest of it
-    problems = [*trainer_problems(asked)] or [*dataset_problems(asked)]
+        return  # the server reports problems in the rest of the spec
+    problems = [*trainer_problems(job)] or [*dataset_problems(job)]
     if problems:
         raise InvalidSpec(problems)
 
 
-def dataset_problems(spec: JobSpec) -> list[Problem]:
-    """What is wrong with a dataset that is a path of this machine."""
+def dataset_problems(spec: "JobSpec") -> list[Problem]:
+    """Check a trainer's dataset if it is a path on this computer."""
     from anygpu.trainers import registry
     from anygpu.trainers.errors import BadDataset, MissingExtra
 
@@ -43,7 +45,7 @@ def dataset_problems(spec: JobSpec) -> list[Problem]:
     except BadDataset as error:
         return [Problem("dataset", str(each.path), str(each)) for each in error.findings[: error.SHOWN]]
     except (ImportError, MissingExtra):
-        return []  # what would be needed to look is not installed here; the job looks again
+        return []  # the trainer's packages are not installed here; the job checks again
     return []
 
 
@@ -53,7 +55,7 @@ STRATEGIES = ("cheapest", "fastest", "balanced")
 
 
 def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: bool) -> dict[str, Any]:
-    """The spec with the pieces of its dataset, where that is a path of this machine and the job may leave it."""
+    """Upload the dataset if it is a path on this computer and the job may run elsewhere; add its parts to the spec."""
     path = _dataset_path(spec.get("dataset"))
     if path is None or not (runs_only_elsewhere(spec) or may_run_elsewhere(spec, server_is_local)):
         return spec
@@ -62,7 +64,7 @@ def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: boo
     except TooLarge:
         if runs_only_elsewhere(spec):
             raise
-        return spec  # where it runs here it needs no sending, and elsewhere it says what is missing
+        return spec  # not needed if the job runs on this computer; elsewhere the job reports the missing data
 
 
 def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> list[str]:
@@ -77,7 +79,7 @@ def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> 
 
 
 def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
-    """Every backend the job may run on is named, and this machine is not among them."""
+    """Return whether the allowed backends are listed and `local` is not among them."""
     allowed = set(_placement(spec).get("allowed") or ())
     return bool(allowed) and LOCAL not in allowed
 
@@ -89,7 +91,7 @@ def may_run_elsewhere(spec: Mapping[str, Any], server_is_local: bool) -> bool:
 
 
 def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """As the server will read it; a spec with errors in it is the server's to explain."""
+    """Return the spec's placement section; empty for an invalid spec, which the server reports."""
     from anygpu.spec import from_mapping
 
     try:
@@ -99,7 +101,7 @@ def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dataset_path(dataset: Any) -> Path | None:
-    """A dataset given by a path that exists here and has not been sent yet."""
+    """Return the dataset's path if it exists on this computer and was not uploaded yet."""
     if isinstance(dataset, Mapping):
         said = None if dataset.get("parts") else dataset.get("path")
     else:
@@ -124,9 +126,10 @@ def prepare_spec(
     server_is_local: bool = False,
     check: bool = True,
 ) -> dict[str, Any]:
-    """The spec ready to submit. `here`: the server is on this machine, so this machine's paths mean something.
+    """Return the spec with its files uploaded, ready to submit.
 
-    `check`: a trainer's settings and dataset are looked at before anything is sent.
+    `server_is_local`: the server runs on this computer and can use its paths. `check`: check a trainer's settings and
+    dataset before uploading.
     """
     ready = dict(spec)
     if check and ready.get("trainer"):
@@ -139,7 +142,7 @@ def prepare_spec(
 
 
 def _runs_files(spec: Mapping[str, Any]) -> bool:
-    """A trainer by name needs none; one in a file, or with a directory of its own, does."""
+    """Return whether the job needs a working directory. A trainer by name does not, unless `workdir` is given."""
     if any(spec.get(kind) for kind in FIELDS_WITH_FILES):
         return True
     return bool(spec.get("trainer") and (trainer_file(spec) or spec.get("workdir")))
@@ -151,7 +154,7 @@ def trainer_file(spec: Mapping[str, Any]) -> str | None:
 
 
 def find_interpreter(environ: Mapping[str, str] = os.environ) -> str:
-    """The Python people mean: that of the environment they are in, else the one that runs us."""
+    """Return the Python of the active virtual or conda environment, else the one that runs anygpu."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         python = Path(environ.get(variable, "")) / "bin" / "python"
         if environ.get(variable) and python.exists():
@@ -160,7 +163,7 @@ def find_interpreter(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _with_local_paths(spec: dict[str, Any]) -> dict[str, Any]:
-    # A trainer runs with the server's own interpreter, in whose environment anygpu's extras are installed.
+    # A trainer runs with the server's interpreter, where anygpu's extras are installed.
     if not any(spec.get(key) for key in ("image", "python", "trainer")):
         spec = {**spec, "python": find_interpreter()}
     data = spec.get("dataset")
@@ -198,11 +201,11 @@ def _expand(text: Any) -> Path | None:
 
 
 def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
-    """The directory that travels, and the script's place in it. A script elsewhere brings its own directory."""
+    """Return the directory to upload and the script's path in it. A script outside brings its own directory."""
     root = (chosen or Path.cwd()).absolute()
     if not root.is_dir():
         raise NotFound(
-            f"There is no directory {root}.", hint="It was to travel with the job; check the path."
+            f"There is no directory {root}.", hint="It is the job's working directory. Check the path."
         )
     if script is None:
         return _require_upload_root(root, chosen is not None), None
@@ -211,7 +214,7 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
         path = root / script
     if not path.is_file():
         raise NotFound(
-            f"There is no script {script!r}.", hint="Check the path; it is relative to this directory."
+            f"There is no script {script!r}.", hint="Check the path; it is relative to the current directory."
         )
     if chosen is not None and not path.is_relative_to(root):
         raise UnsafePath(f"{script} is not inside the working directory {root}.")
@@ -221,11 +224,11 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
 
 
 def _require_upload_root(root: Path, chosen: bool) -> Path:
-    """Nobody means to upload a whole home directory; say so before an hour of packing does."""
+    """Refuse to upload the home directory or the file system root unless it was chosen explicitly."""
     if not chosen and _is_home_or_root(root):
         raise UnsafePath(
-            f"The working directory is {root}, which would be uploaded whole.",
-            hint="Change into the project's directory, name one with --workdir, or send none with --no-workdir.",
+            f"The working directory is {root} and would be uploaded completely.",
+            hint="Change to the project's directory, choose one with --workdir, or use --no-workdir.",
         )
     return root
 

@@ -36,7 +36,14 @@ def test_an_unknown_command_is_not_looked_for_in_the_package() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["anygpu.cli.root", "anygpu.cli.jobs.run", "anygpu.cli.jobs.follow", "anygpu.sdk.platform"]
+    "module",
+    [
+        "anygpu.cli.root",
+        "anygpu.cli.jobs.run",
+        "anygpu.cli.jobs.follow",
+        "anygpu.sdk.platform",
+        "anygpu.sdk.submission",
+    ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"

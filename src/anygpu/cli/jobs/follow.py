@@ -50,7 +50,7 @@ Event = Mapping[str, Any]
 
 
 class JobEnding:
-    """How a job ended, collected from its events: the exit code and a summary."""
+    """The end of a job, collected from its events: exit code and summary."""
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
