@@ -20,7 +20,7 @@ from anygpu.sdk.job import Job
 from anygpu.sdk.platform import Platform
 from anygpu.sdk.stream import Message
 
-PLAIN_EVERY_S = 1.0
+PLAIN_EVERY_S = 5.0
 
 
 class DemoRun:
@@ -34,6 +34,7 @@ class DemoRun:
         self._cloud: DemoCloud | None = None
         self._preempted_at: float | None = None
         self._measured_epochs: set[int] = set()
+        self._exhausted: set[str] = set()  # backends without capacity
 
     def run(self) -> DemoReport:
         started = time.monotonic()
@@ -120,7 +121,12 @@ class DemoRun:
             price = formatting.money(machine.price_microusd_per_hour)
             self._print_unless_live(f"Rented {machine.label} for {price} per hour.")
         elif event["type"] == "AttemptLost" and data["failure"]["code"] == "no_capacity":
-            self._print_unless_live(f"No capacity left at {self.report.places.pop().backend}.")
+            self._handle_no_capacity(self.report.places.pop().backend)
+
+    def _handle_no_capacity(self, backend: str) -> None:
+        if backend not in self._exhausted:  # the server tries each zone
+            self._exhausted.add(backend)
+            self._print_unless_live(f"No capacity left at {backend}.")
 
     def _handle_recovery(self, data: dict[str, Any]) -> None:
         if data["failure"]["blame"] != "preemption":
