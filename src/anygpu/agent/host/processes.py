@@ -62,15 +62,14 @@ def _names_from_proc() -> Iterator[tuple[int, str]]:
 
 def _attempt_name(entry: str) -> str | None:
     try:
-        environ = _read(f"{entry}/environ")
-        start = environ.find(NAME_VARIABLE)
-        if start < 0 or (start > 0 and environ[start - 1] != 0):
+        _, variable, rest = (b"\0" + _read(f"{entry}/environ")).partition(b"\0" + NAME_VARIABLE)
+        if not variable:
             return None
         if b") Z " in _read(f"{entry}/stat"):
             return None  # a zombie
     except OSError:
         return None
-    return environ[start + len(NAME_VARIABLE) :].split(b"\0", 1)[0].decode("utf-8", "replace")
+    return rest.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _read(path: str) -> bytes:
@@ -153,7 +152,7 @@ def find_descendants(name: str, excluded: set[int]) -> list[int]:
         for process in processes
         if process.pid not in excluded
         and process.pid != os.getpid()
-        and (process.pid in descendants or _has_attempt_name(process.pid, name))
+        and (process.pid in descendants or _attempt_name(f"/proc/{process.pid}") == name)
         and process.pid not in helper_pids
     ]
 
@@ -225,11 +224,3 @@ def _descendant_pids(processes: list[_ProcessInfo], root: int) -> set[int]:
         descendants |= more
         grew = bool(more)
     return descendants - {root}
-
-
-def _has_attempt_name(pid: int, name: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"ANYGPU_NAME={name}".encode() in file.read().split(b"\0")
-    except OSError:
-        return False

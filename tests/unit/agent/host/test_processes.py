@@ -8,7 +8,8 @@ from anygpu.agent.host import processes
 
 def test_every_process_of_an_attempt_is_found_and_killed() -> None:
     name = f"anygpu-{os.urandom(8).hex()}-1"
-    env = {"PATH": os.environ["PATH"], "ANYGPU_NAME": name}
+    # A variable whose name only ends like ours comes first.
+    env = {"PATH": os.environ["PATH"], "MY_ANYGPU_NAME": "other", "ANYGPU_NAME": name}
     with subprocess.Popen(["sh", "-c", "setsid sleep 1000 & exec sleep 1000"], env=env) as process:
         try:
             while len(processes.processes_by_attempt().get(name, [])) < 2:
