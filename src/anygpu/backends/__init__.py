@@ -1,1 +1,1 @@
-"""How it starts: the contract, and one file or folder per place."""
+"""Adapters to places that run attempts: the contract, and one file or folder per backend."""

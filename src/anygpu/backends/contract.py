@@ -1,4 +1,4 @@
-"""A backend is four verbs; what only some can do is a capability of its own, found by isinstance."""
+"""The interface of a backend: four methods, plus optional capabilities that are found by isinstance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,41 +11,41 @@ from anygpu.spec.sections import Resources
 
 
 class MachineState(StrEnum):
-    """What the provider says of an attempt's machine."""
+    """The state of an attempt's machine, as its provider reports it."""
 
     PENDING = "pending"
     RUNNING = "running"
-    EXITED = "exited"  # still there (and perhaps billing), but it will not run again
+    EXITED = "exited"  # it still exists and may be billed, but will not run again
     GONE = "gone"  # the provider confirms that nothing is left
-    ABSENT = "absent"  # the provider does not list it; where lists lag this proves nothing yet
+    ABSENT = "absent"  # the provider does not list it; it may appear later where lists lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledInterval:
-    """When a machine was billed, by its provider's clock."""
+    """The time a machine was billed for, by its provider's clock."""
 
     started_at_ms: int
     ended_at_ms: int | None = None
-    price_microusd_per_hour: int | None = None  # where it differs from that of the first
+    price_microusd_per_hour: int | None = None  # None: the price of the attempt's own machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One look at an attempt through its provider."""
+    """The result of one probe of an attempt."""
 
     state: MachineState
     detail: str = ""
     preempted: bool = False
-    started_at_ms: int | None = None  # by the provider's clock: when it began to bill
-    ended_at_ms: int | None = None  # by the provider's clock: when it stopped
-    failure: Failure | None = None  # a step of getting it to run failed for good: it will not run
-    price_microusd_per_hour: int | None = None  # what it is billed at, where the provider says so
-    duplicates: tuple[BilledInterval, ...] = ()  # other machines of the same name, which are billed too
+    started_at_ms: int | None = None  # start of billing, by the provider's clock
+    ended_at_ms: int | None = None  # end of billing, by the provider's clock
+    failure: Failure | None = None  # a start-up step failed for good: the attempt will not run
+    price_microusd_per_hour: int | None = None  # the billed price, if the provider reports it
+    duplicates: tuple[BilledInterval, ...] = ()  # further machines of the same name, also billed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
-    """What a backend needs to start an attempt. Launching the same name twice starts one."""
+    """Everything a backend needs to start an attempt. Launching the same name twice starts one attempt."""
 
     name: str
     job_id: str
@@ -58,86 +58,86 @@ class LaunchRequest:
 
 
 class Backend(Protocol):
-    """A place that can run attempts. Every verb works with a handle that holds only the name."""
+    """A place that can run attempts. Every method accepts a handle that holds only the name."""
 
     name: str
-    probe_every_s: float  # how often to look at a healthy attempt; 0 when a look costs nothing
+    probe_every_s: float  # interval between probes of a healthy attempt; 0: probing is free
 
     async def offers(self, need: Resources) -> Sequence[Offer]: ...
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Idempotent by name. Raises a LaunchError; any other error leaves the outcome unknown."""
+        """Start an attempt. Idempotent by name. An error other than LaunchError leaves the outcome unknown."""
         ...
 
     async def probe(self, handle: Handle) -> Observation: ...
 
     async def terminate(self, handle: Handle) -> None:
-        """End the machine and everything on it. Twice is the same as once; `probe` confirms."""
+        """End the machine and everything on it. Idempotent; `probe` confirms the end."""
         ...
 
 
 @runtime_checkable
 class SupportsInventory(Protocol):
-    """Can say what of ours exists, so that the sweeper can end what nobody owns."""
+    """Lists the attempts that exist, so that the sweeper can end orphans."""
 
     async def inventory(self) -> Sequence[Handle]: ...
 
 
 @runtime_checkable
 class SupportsDelivery(Protocol):
-    """Can send what a dead agent left in its spool."""
+    """Sends the reports that a dead agent left in its spool."""
 
     async def deliver(self, handle: Handle) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountStatus:
-    """What a provider says of the credentials a backend uses."""
+    """Whether a backend's credentials work, and what they allow."""
 
     valid: bool
-    message: str = ""  # in words, for the person who must act; also who we are when it is valid
+    message: str = ""  # why the credentials fail and what to do; or whose they are
     balance_microusd: int | None = None
     quota: str = ""
 
 
 @runtime_checkable
 class SupportsAccountCheck(Protocol):
-    """Can say whether its credentials work, and what they allow."""
+    """Checks its credentials with the provider."""
 
     async def check(self) -> AccountStatus: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A thing that is no machine and may bill or clutter: an address, a disk, a key."""
+    """A resource without a machine that may be billed: an address, a disk, a key."""
 
     kind: str  # address | disk | key | group
     id: str
-    name: str  # the attempt it was made for; empty when it carries none
+    name: str  # the attempt it was created for; empty: unknown
     region: str = ""
 
 
 @runtime_checkable
 class SupportsLeftovers(Protocol):
-    """Can list and remove what machines leave behind. Lists only what carries our name."""
+    """Lists and removes leftover resources. Lists only those that carry our name."""
 
     async def leftovers(self) -> Sequence[Leftover]: ...
 
     async def remove(self, leftover: Leftover) -> None:
-        """Twice is the same as once."""
+        """Idempotent."""
         ...
 
 
 @runtime_checkable
 class SupportsMetering(Protocol):
-    """Can ask what the provider itself says an attempt cost; None while it does not say."""
+    """Reads the cost of an attempt from the provider; None while it is not known there."""
 
     async def metered_microusd(self, handle: Handle) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellAccess:
-    """How a person gets onto an attempt's machine."""
+    """SSH access to an attempt's machine, for a person."""
 
     host: str
     port: int
@@ -148,6 +148,6 @@ class ShellAccess:
 
 @runtime_checkable
 class SupportsShell(Protocol):
-    """Can let a person onto the machine of an attempt."""
+    """Gives people SSH access to the machine of an attempt."""
 
     async def shell(self, handle: Handle) -> ShellAccess: ...

@@ -20,7 +20,7 @@ ReportFailure = Callable[[str, Exception], None]
 
 
 class BackendSource(StrEnum):
-    """Who says that a backend is there."""
+    """Where a backend is configured."""
 
     BUILT_IN = "built-in"
     SETTINGS = "settings"
@@ -29,7 +29,7 @@ class BackendSource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsBackend:
-    """A backend of the settings file, read and found valid."""
+    """A backend from the settings file, with validated options."""
 
     name: str
     organisation: str
@@ -39,7 +39,7 @@ class SettingsBackend:
 
 @dataclass(slots=True, kw_only=True)
 class BackendEntry:
-    """One backend as it is now. What it runs on changes; what it was configured as does not."""
+    """One configured backend and its current state. A changed configuration makes a new entry."""
 
     name: str
     kind: str
@@ -49,11 +49,9 @@ class BackendEntry:
     credential_names: tuple[str, ...] = ()
     profile: Profile | None = None
     backend: Backend
-    reason: str = ""  # why it is not open
+    reason: str = ""  # why it is not available
     opening: asyncio.Task[None] | None = None
-    predecessor_closing: asyncio.Task[None] | None = (
-        None  # what it was before closes first: two must not hold one machine
-    )
+    predecessor_closing: asyncio.Task[None] | None = None  # the old backend closes before this one opens
 
     @property
     def is_open(self) -> bool:
@@ -61,9 +59,9 @@ class BackendEntry:
 
 
 class UnavailableBackend:
-    """Stands where a backend could not be opened, and says why to whoever asks.
+    """Placeholder for a backend that is not open. Every call raises the reason.
 
-    It raises nothing that would mean "certainly not launched": a machine may run from before.
+    The error is not a LaunchError, because a machine that was launched earlier may still run.
     """
 
     probe_every_s = 0.0
@@ -89,9 +87,9 @@ class UnavailableBackend:
 
 
 class BackendManager(Mapping[str, Backend]):
-    """Follows the profiles: one that is added, changed or removed here or by another server is so at once here.
+    """Opens and closes backends as profiles are added, changed and removed, by this server or another.
 
-    Opening goes on beside everything else. Until it is done, and when it fails, `NotOpen` stands in.
+    Backends open in background tasks. `UnavailableBackend` takes their place until then, and after a failure.
     """
 
     def __init__(
@@ -109,7 +107,7 @@ class BackendManager(Mapping[str, Backend]):
         self._on_open = on_open
         self._report = report
         self._closing: set[asyncio.Task[None]] = set()
-        self._refresh_lock = asyncio.Lock()  # what was read first is taken in first
+        self._refresh_lock = asyncio.Lock()  # profiles are applied in the order they were read
         self._entries = {name: _built_in_entry(name, backend) for name, backend in built_in.items()}
         self._entries |= {
             backend_settings.name: _settings_entry(backend_settings) for backend_settings in tables
@@ -126,7 +124,7 @@ class BackendManager(Mapping[str, Backend]):
         return len(self._entries)
 
     def visible(self, name: str, organisation: str) -> bool:
-        """Whether jobs of this organisation may run there."""
+        """Return whether jobs of this organisation may use the backend."""
         entry = self._entries.get(name)
         return entry is not None and entry.organisation in (ALL_ORGANISATIONS, organisation)
 
@@ -137,21 +135,21 @@ class BackendManager(Mapping[str, Backend]):
         return [each for name, each in sorted(self._entries.items()) if self.visible(name, organisation)]
 
     async def follow(self, every_s: float) -> None:
-        """Never returns; cancel it to stop."""
+        """Refresh periodically until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             try:
                 await self.refresh()
             except Exception as error:  # noqa: BLE001  a database that does not answer now will answer later
-                self._report("backends could not be read and will be tried again", error)
+                self._report("backend profiles could not be read; will retry", error)
 
     async def refresh(self) -> None:
-        """Take in the profiles as they are now; what changed is opened beside, what failed is tried again."""
+        """Read the profiles, open what changed in the background, and retry what failed."""
         async with self._refresh_lock:
             self._apply_profiles({profile.name: profile for profile in await self._profiles.all()})
 
     async def wait_opened(self, entry: BackendEntry) -> None:
-        """Returns once it is open or has failed to open."""
+        """Wait until the backend is open or has failed to open."""
         if entry.opening is not None:
             await asyncio.wait([entry.opening])
 
@@ -179,7 +177,7 @@ class BackendManager(Mapping[str, Backend]):
             entry.predecessor_closing = self._remove(existing) if existing is not None else None
             self._entries[profile.name] = entry
         elif existing.source is not BackendSource.PROFILE:
-            existing.reason = existing.reason or "a profile has this name too and is not used"
+            existing.reason = existing.reason or "a profile of the same name exists and is ignored"
 
     def _remove(self, entry: BackendEntry) -> asyncio.Task[None]:
         self._entries.pop(entry.name, None)
@@ -196,7 +194,7 @@ class BackendManager(Mapping[str, Backend]):
                 await asyncio.wait([entry.predecessor_closing])
             kind = await asyncio.to_thread(
                 registry.find_kind, entry.kind
-            )  # a vendor's library takes its time
+            )  # vendor libraries are slow to import
             context = replace(self._context, pins=self._context.pins / entry.name)
             entry.backend = await kind.open(entry.name, self._options(entry, kind), context)
             entry.reason = ""
@@ -215,17 +213,17 @@ class BackendManager(Mapping[str, Backend]):
     def _record_failure(self, entry: BackendEntry, error: Exception) -> None:
         why = str(error) or type(error).__name__
         if why != entry.reason:
-            self._report(f"backend {entry.name!r} cannot be opened and will be tried again", error)
+            self._report(f"backend {entry.name!r} cannot be opened; will retry", error)
         entry.reason, entry.backend = why, UnavailableBackend(entry.name, why)
 
     async def _close_entry(self, entry: BackendEntry) -> None:
         close = getattr(entry.backend, "close", None)
         if close is None or entry.source is BackendSource.BUILT_IN:
-            return  # built in: whoever made it closes it
+            return  # built-in backends are closed by their creator
         try:
             await close()
         except Exception as error:  # noqa: BLE001
-            self._report(f"backend {entry.name!r} did not close well", error)
+            self._report(f"backend {entry.name!r} failed to close", error)
 
 
 def _built_in_entry(name: str, backend: Backend) -> BackendEntry:

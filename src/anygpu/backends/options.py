@@ -1,4 +1,4 @@
-"""What a person wrote about a backend -> its `Options`, or every problem at its place. No credential is repeated."""
+"""Parse the options and credentials of a backend. Errors list every problem and never repeat a credential."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedOptions:
-    """Options that are valid, and the same as they are stored: what was said, the credentials apart."""
+    """Validated options, and the form in which they are stored: credentials apart, defaults left out."""
 
     options: BaseModel
     stored: Json
@@ -33,7 +33,7 @@ def parse_options(
     source: str = "body",
     place: str = "options",
 ) -> ParsedOptions:
-    """Texts are read as the field's own type, so that a command line can say everything."""
+    """Validate options and credentials. Strings are converted to the field's type, as a command line needs it."""
     wrong = [
         *_option_problems(model, options, place, source),
         *_credential_problems(model, credentials, source),
@@ -50,18 +50,18 @@ def parse_options(
 
 
 def credential_fields(model: type[BaseModel]) -> list[str]:
-    """The names of its credentials."""
+    """Return the names of the fields that are credentials."""
     return [name for name, info in model.model_fields.items() if _is_secret(info)]
 
 
 def configured_credentials(options: BaseModel) -> list[str]:
-    """The names of credentials that are there and not empty."""
+    """Return the names of the credentials that are set and not empty."""
     chosen = {name: getattr(options, name) for name in credential_fields(type(options))}
     return [name for name, value in chosen.items() if value is not None and value.get_secret_value()]
 
 
 def describe_options(model: type[BaseModel]) -> list[Json]:
-    """Every option as people are told of it."""
+    """Describe every option, for documentation and forms."""
     return [
         {
             "name": name,
@@ -133,7 +133,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _union_members(annotation: Any) -> Iterator[Any]:
-    """The annotation and what it is a union of."""
+    """Yield the annotation itself and the members of its unions."""
     origin = get_origin(annotation)
     yield origin if origin in (tuple, list, dict) else annotation
     if origin not in (tuple, list, dict):

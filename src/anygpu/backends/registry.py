@@ -1,12 +1,12 @@
-"""Kinds of backends, by name; each is imported when it is first used.
+"""Find the kinds of backends by name. Each module is imported when its kind is first used.
 
-- `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a provider of machines, with `Options` and
+- `anygpu.backends.clouds.<kind>` (a trailing underscore is dropped): a VM provider, with `Options` and
   `connect(options) -> Provider`, which `VmBackend` turns into a backend.
-- `ssh`: boxes of one's own, with `Options` and `open_backend`.
+- `ssh`: machines of the user, with `Options` and `open_backend`.
 - the entry points of group `anygpu.backends`: modules of other packages that have either.
 
     async def open_backend(name: str, options: Options, context: BackendContext) -> Backend: ...
-    def ambient(options: Options) -> bool: ...  # whether it would use the server's own credentials; may be left out
+    def ambient(options: Options) -> bool: ...  # optional: whether it uses the server's own credentials
 """
 
 from collections.abc import Callable, Iterator
@@ -29,24 +29,24 @@ _BUILT_IN = {"ssh": "anygpu.backends.ssh.backend"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendContext:
-    """What the server gives every backend."""
+    """The server's side of every backend: secret, addresses, callbacks."""
 
-    secret: bytes  # from which keys of attempts are computed
-    agent_target: tuple[str, int]  # where the agent listener is, seen from here
-    pins: Path  # this backend's directory for host keys seen before
-    on_change: Callable[[str], None]  # called with the name of an attempt that should be looked at
-    attended: bool = False  # this server is always on: it will end what it rents
+    secret: bytes  # the SSH keys of attempts are derived from it
+    agent_target: tuple[str, int]  # host and port of the agent listener, as this process reaches it
+    pins: Path  # directory for the pinned host keys of this backend
+    on_change: Callable[[str], None]  # called with the name of an attempt that has changed
+    attended: bool = False  # the server is always on, so it ends every machine it rents
 
 
 class OpenBackend(Protocol):
-    """Gives a backend that works; what it cannot do it says by itself later."""
+    """Opens a backend. Problems that can be repaired later are reported by the backend's own methods."""
 
     async def __call__(self, name: str, options: Any, context: BackendContext) -> Backend: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendKind:
-    """A kind of backend: what it can be told, and how it is opened."""
+    """A kind of backend: its options, and the function that opens one."""
 
     name: str
     options: type[BaseModel]
@@ -56,18 +56,18 @@ class BackendKind:
 
 
 def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendKind:
-    """The kind of this name. InvalidSpec when there is none, KindUnusable when it cannot be imported."""
+    """Return the kind of this name. Raises InvalidSpec if it does not exist, KindUnusable if its import fails."""
     load = _module_loaders().get(name)
     kind = _load_kind(name, load) if load is not None else None
     if kind is None:
-        known = [each.name for each in usable_kinds()]
-        near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+        names = [kind.name for kind in usable_kinds()]
+        near = did_you_mean(name, names) or f"there are: {', '.join(names)}"
         raise InvalidSpec([Problem(place, name[:100], "there is no such kind of backend", near, source)])
     return kind
 
 
 def usable_kinds() -> Iterator[BackendKind]:
-    """All kinds that can be used here, by name."""
+    """Yield every kind that can be imported, sorted by name."""
     for name, load in sorted(_module_loaders().items()):
         try:
             kind = _load_kind(name, load)
@@ -78,7 +78,7 @@ def usable_kinds() -> Iterator[BackendKind]:
 
 
 def _module_loaders() -> dict[str, Callable[[], Any]]:
-    """How to get each kind's module. Our own names win over those of other packages."""
+    """Map each kind to a function that imports its module. Built-in kinds take precedence over plug-ins."""
     from importlib.metadata import entry_points  # not needed by a server without profiles
     from pkgutil import iter_modules
 
@@ -95,11 +95,14 @@ def _import_later(path: str) -> Callable[[], Any]:
 
 
 def _load_kind(name: str, load: Callable[[], Any]) -> BackendKind | None:
-    """None for a module beside the kinds that is none itself."""
+    """Import a module and read its kind; None if the module does not define one."""
     try:
         module = load()
     except ImportError as error:
-        raise KindUnusable(f"the kind {name!r} needs {error.name or error}", hint="Install it.") from error
+        missing = error.name or error
+        raise KindUnusable(
+            f"backend kind {name!r} needs the package {missing}", hint=f"Install {missing}."
+        ) from error
     opens = getattr(module, "open_backend", None) or _open_vm_backend(getattr(module, "connect", None))
     options = getattr(module, "Options", None)
     if opens is None or options is None:

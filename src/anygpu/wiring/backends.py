@@ -21,8 +21,8 @@ from anygpu.settings import InvalidSettings, Settings
 from anygpu.store.vault.profiles import Profiles
 
 GPU_LOCKS = Path("/tmp/anygpu-gpus")  # noqa: S108 - shared by everybody on the host on purpose
-PREWARM_DELAY_S = 0.5  # being ready comes first
-REFRESH_EVERY_S = 10.0  # profiles that other servers changed
+PREWARM_DELAY_S = 0.5  # the server becomes ready first
+REFRESH_EVERY_S = 10.0  # finds profiles that other servers changed
 NO_JOB = ""  # wakes the control loop without naming a job
 _NOT_OPTIONS = ("kind", "organisation")
 
@@ -37,7 +37,7 @@ async def open_backends(
     wake: Wake,
     stack: AsyncExitStack,
 ) -> BackendManager:
-    """Returns with every backend known; those that need opening are opened beside."""
+    """Build the backend manager. Configured backends open in the background."""
     context = BackendContext(
         secret=secret,
         agent_target=_agent_target(agent_url),
@@ -75,11 +75,14 @@ def _local_backend(settings: Settings, wake: Wake, stack: AsyncExitStack) -> dic
 
 
 def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) -> SettingsBackend:
-    """A backend of the settings file. Its credentials may stand among its options: the file is the operator's own."""
+    """Parse a backend of the settings file. There, credentials are written among the options."""
     place = f"backends.{name}"
     try:
         if name == "local":
-            raise InvalidSettings("`local` is built in", hint="`[local]` configures it; choose another name.")
+            raise InvalidSettings(
+                "the name `local` is reserved for the built-in backend",
+                hint="Configure that one in `[local]`, or choose another name.",
+            )
         kind = registry.find_kind(table["kind"], place=f"{place}.kind", source="settings")
         secret = reading.credential_fields(kind.options)
         options = {key: value for key, value in table.items() if key not in (*_NOT_OPTIONS, *secret)}
@@ -92,14 +95,14 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
 
 
 def _agent_target(agent_url: str) -> tuple[str, int]:
-    """Where tunnels end: the agent listener itself, as this machine reaches it."""
+    """Return host and port of the agent listener, as this machine reaches it. SSH tunnels end there."""
     parts = urlsplit(agent_url)
     host = parts.hostname or "127.0.0.1"
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), parts.port or 80  # noqa: S104 - not to listen
 
 
 def _wake_job(wake: Wake, attempt_name: str) -> None:
-    """anygpu-<32 hex digits>-<number> -> the job's id; a name that is not ours wakes nobody."""
+    """Wake the job of an attempt name (anygpu-<32 hex digits>-<number>). Ignores other names."""
     parts = attempt_name.split("-")
     if len(parts) == 3 and len(parts[1]) == 32:
         wake.set(uuid_prefix(parts[1]))

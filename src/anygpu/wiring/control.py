@@ -25,10 +25,10 @@ from anygpu.wiring.stores import Stores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """Time, chance and wake-ups."""
+    """Clock, randomness and wake-ups of this process."""
 
     clock: SystemClock
-    chance: SystemRandomness
+    randomness: SystemRandomness
     wake: LoopWake
 
 
@@ -62,7 +62,7 @@ def build_supervisor(
 
     def new_keeper() -> AttemptReconciler:
         return AttemptReconciler(
-            journal, stores.evidence, backends, tickets, clock, runtime.chance, policy, lambda: agent_url
+            journal, stores.evidence, backends, tickets, clock, runtime.randomness, policy, lambda: agent_url
         )
 
     return Supervisor(
@@ -91,7 +91,7 @@ def build_market(settings: Settings) -> CatalogCandidates:
 
 
 def conditions_by_backend(policy: CatalogPolicy, backends: BackendManager) -> ConditionsAt:
-    """Of the cloud a backend rents in: its kind has the cloud's name."""
+    """Return credits and egress price by backend. A backend's kind is the name of its cloud."""
 
     def conditions_at(backend: str) -> Conditions:
         entry = backends.entry(backend)
@@ -108,7 +108,7 @@ def conditions_by_backend(policy: CatalogPolicy, backends: BackendManager) -> Co
 
 def control_policy(settings: Settings) -> ControlPolicy:
     agent, control = settings.agent, settings.control
-    # Wake-ups do not cross processes: where several share a database, the safety net is what catches.
+    # Wake-ups do not cross processes: servers that share a database find each other's changes by polling.
     poll_s = control.safety_net_s if settings.embedded else min(control.safety_net_s, control.poll_events_s)
     return ControlPolicy(
         lease_s=agent.lease_s,

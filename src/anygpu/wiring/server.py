@@ -61,7 +61,7 @@ ORGANISATION, PROJECT = "local", "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerKeys:
-    """Secrets of this server, all made from one file, none usable for another's purpose."""
+    """The server's secrets, each derived from one key file for one purpose."""
 
     blobs: bytes
     tickets: bytes
@@ -76,7 +76,7 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParts:
-    """What runs, besides the listeners."""
+    """The parts of a running server, without its listeners."""
 
     services: Services
     supervisor: Supervisor
@@ -88,7 +88,7 @@ class ServerParts:
 
 @asynccontextmanager
 async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
-    """A whole server, from the first lock to the announced address; everything is let go in reverse."""
+    """Run a whole server. Yields its address; on exit, everything is released in reverse order."""
     state.prepare_directory(settings.state)
     async with AsyncExitStack() as stack:
         if settings.embedded:
@@ -114,7 +114,7 @@ async def run_server(settings: Settings) -> AsyncIterator[dict[str, Any]]:
 
 async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -> ServerParts:
     keys = ServerKeys.from_file(key_file(settings))
-    runtime = Runtime(clock=SystemClock(), chance=SystemRandomness(), wake=LoopWake())
+    runtime = Runtime(clock=SystemClock(), randomness=SystemRandomness(), wake=LoopWake())
     hub = _hub(settings)
     recording = OutcomeWriter()
     stores = await open_stores(settings, keys.blobs, _notify_all(hub.on_commit, recording.on_commit), stack)
@@ -139,7 +139,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     services = Services(
         journal=stores.journal,
         reports=stores.evidence,
-        jobs=Jobs(stores.journal, runtime.clock, runtime.chance, runtime.wake),
+        jobs=Jobs(stores.journal, runtime.clock, runtime.randomness, runtime.wake),
         agents=build_agent_service(stores, tickets, runtime, policy),
         blobs=stores.blobs,
         checkpoints=stores.checkpoints,
@@ -181,8 +181,8 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
         check_ready=_readiness_check(stores.journal),
     )
     leader = state.leader_name(settings.state, alone=settings.embedded)
-    comparing = OfferComparer(reader, plans, runtime.clock, past_runs, conditions_at)
-    leading = build_supervisor(stores, backends, comparing, tickets, runtime, policy, agents_go_to, leader)
+    comparer = OfferComparer(reader, plans, runtime.clock, past_runs, conditions_at)
+    leading = build_supervisor(stores, backends, comparer, tickets, runtime, policy, agents_go_to, leader)
     return ServerParts(
         services=services,
         supervisor=leading,
@@ -208,7 +208,7 @@ def _hub(settings: Settings) -> Hub:
 
 
 def _poll_s(settings: Settings) -> float | None:
-    """How often to look for what other processes wrote; None where there are none."""
+    """Return the interval for polling changes of other servers; None if there are none."""
     return None if settings.embedded else settings.control.poll_events_s
 
 
@@ -259,7 +259,7 @@ def _gate_rules(settings: Settings) -> AccessRules:
 
 
 async def _ensure_own_token(settings: Settings, access: Authenticator) -> None:
-    """The state directory's token belongs to whoever runs the server."""
+    """Create the operator's token and store it in the state directory, unless it exists."""
     token = state.load_or_create_secret(settings.state / "token", _new_token).decode().strip()
     try:
         await access.caller_for_token(token)
@@ -275,7 +275,7 @@ def _new_token() -> bytes:
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in containers
+    except (KeyError, OSError):  # a user id without a name, as in containers
         return str(os.getuid())
 
 

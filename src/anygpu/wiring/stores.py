@@ -30,7 +30,7 @@ from anygpu.store.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """Where facts and bytes live."""
+    """The database and everything stored in it or in the blob store."""
 
     database: Database
     journal: SqlJournal
@@ -83,7 +83,7 @@ def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitab
 
 
 def _blob_options(settings: Settings) -> dict[str, Any]:
-    """`endpoint=http://…` is the provider's; `client.allow_http=true` its HTTP client's."""
+    """Parse blob options: `endpoint=http://…` is for the store, `client.allow_http=true` for its HTTP client."""
     options: dict[str, Any] = {}
     for text in settings.store.blob_options:
         name, _, value = text.partition("=")

@@ -1,11 +1,11 @@
 """CanopyWave (canopywave.com/docs/account/quick-start).
 
-A launch wants a password, which is made at random and forgotten: only the attempt's key logs in. There are no tags and
-no client token, so the unique `name` is the tag. A machine is listed without a public address until one is allocated
-and associated. That is done while listing (`_settle`), because listing is what everybody repeats: an address that is
-already at the machine, or was allocated for it before, is used first, so that one name never gets two. A machine this
-process did not make may be another server's, which will see to it: it is helped only after `TAKE_OVER_S`. An address is
-released before its machine is ended: afterwards the list no longer says whose it was.
+A launch needs a password. It is random and not stored, because only the attempt's key logs in. There are no tags and no
+client token, so the unique `name` is the tag. A machine has no public address until one is allocated and associated.
+Listing does that (`_assign_address`), because it is repeated anyway. An address that is already associated with the
+machine, or was allocated for it before, is used first, so that one name never gets two. A machine of another server
+gets its address from that server, so this process waits for `TAKE_OVER_S` before it helps. An address is released
+before its machine is destroyed, because afterwards the list does not tell whose address it was.
 """
 
 import asyncio
@@ -63,22 +63,22 @@ TAKE_OVER_S = 60.0
 
 
 class Options(VmOptions):
-    """What a CanopyWave backend can be told."""
+    """Options of a CanopyWave backend."""
 
     api_key: SecretStr | None = Field(
-        None, description="API key; left out: the environment's CANOPYWAVE_API_KEY"
+        None, description="API key; default: the environment variable CANOPYWAVE_API_KEY"
     )
-    project: str = Field("", description="project to rent in; empty: the only one the key may use")
+    project: str = Field("", description="project to rent in; empty: the only project of the key")
     image: str = Field("", description="image of the machines; empty: Ubuntu 22.04")
     own_project: bool = Field(
         False,
-        description="the project is used by this server alone: addresses that belong to no machine may be used "
-        "and released",
+        description="only this server uses the project, so it may use and release addresses that belong to "
+        "no machine",
     )
 
 
 class CanopyWaveProvider:
-    """Machines of CanopyWave, with the addresses they need."""
+    """Creates, lists and destroys CanopyWave machines and their public addresses."""
 
     self_expires = "none"
     idempotent = False
@@ -96,12 +96,12 @@ class CanopyWaveProvider:
         self.user = options.user or "ubuntu"
         self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
         self._address_lock = asyncio.Lock()
-        self._allocated: dict[str, dict[str, Any]] = {}  # name of a machine -> the address made for it
+        self._allocated: dict[str, dict[str, Any]] = {}  # machine name -> the address allocated for it
         self._addresses_before: dict[
             str, set[str]
-        ] = {}  # name of a machine -> addresses there were before its own
-        self._ending: set[str] = set()  # machines that are to get no address any more
-        self._assign_at: dict[str, float] = {}  # when a machine without an address is helped
+        ] = {}  # machine name -> addresses that existed before its own
+        self._ending: set[str] = set()  # machines that must not get an address any more
+        self._assign_at: dict[str, float] = {}  # when to assign an address to a machine
         self._project = options.project
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
@@ -121,7 +121,7 @@ class CanopyWaveProvider:
         return CloudMachine(id=made_id, name=order.name, power=PowerState.STARTING, region=order.offer.region)
 
     def native_request(self, order: MachineOrder, password: str = "(random)") -> dict[str, Any]:  # noqa: S107
-        """Exactly what a launch sends, but for the password, which nobody needs."""
+        """Return the exact launch request, except for the password."""
         ubuntu = "GPU-Ubuntu.22.04" if order.offer.gpu_count else "CPU-Ubuntu.22.04"
         return {
             "region": order.offer.region,
@@ -157,9 +157,12 @@ class CanopyWaveProvider:
         except LaunchRefused as error:
             return AccountStatus(valid=False, message=str(error))
         if project not in projects:
-            return AccountStatus(valid=False, message=f"the key may use {', '.join(projects)}, not {project}")
+            return AccountStatus(
+                valid=False,
+                message=f"the key has access to {', '.join(projects)}, not to {project}; change `project`",
+            )
         idle = [a["ip"] for r in await self._regions() for a in await self._addresses(r) if not a["server"]]
-        billing = f"; at no machine, and billed: {', '.join(idle)}" if idle else ""
+        billing = f"; billed addresses without a machine: {', '.join(idle)}" if idle else ""
         return AccountStatus(valid=True, message=f"the key works; project {project}{billing}")
 
     async def leftovers(self) -> Sequence[Leftover]:
@@ -187,13 +190,13 @@ class CanopyWaveProvider:
         await self._http.close()
 
     async def project(self) -> str:
-        """The configured project, or the only one there is."""
+        """Return the configured project, or the only one of the key."""
         if not self._project:
             projects = await self._list("/projects")
             if len(projects) != 1:
                 raise LaunchRefused(
-                    f"CanopyWave needs a project; the key may use {', '.join(projects) or 'none'}",
-                    hint="Give the backend its `project`.",
+                    f"CanopyWave needs a project; the key has access to {', '.join(projects) or 'none'}",
+                    hint="Set `project` of the backend.",
                 )
             self._project = projects[0]
         return self._project
@@ -203,7 +206,7 @@ class CanopyWaveProvider:
         return [self._machine(one) for one in listed if (one.get("name") or "").startswith(NAME_PREFIX)]
 
     def _without_address(self, machines: Sequence[CloudMachine]) -> Iterable[CloudMachine]:
-        """At most one of each name: a twin will be ended, and must not take its brother's address."""
+        """Return the machines to assign an address to, one per name: duplicates will be destroyed."""
         alive = [m for m in machines if m.power is PowerState.RUNNING and m.id not in self._ending]
         first = {
             m.name: m for m in sorted(alive, key=lambda m: (not m.address, m.started_at_ms or 0, m.id))[::-1]
@@ -214,7 +217,7 @@ class CanopyWaveProvider:
         ]
 
     async def _with_address(self, machine: CloudMachine) -> CloudMachine:
-        """With a public address. What fails is tried again at the next look."""
+        """Return the machine with a public address. Failures are retried by the next listing."""
         try:
             return replace(machine, address=await self._assign_address(machine))
         except FAILURES as error:
@@ -236,7 +239,7 @@ class CanopyWaveProvider:
         return str(address["ip"])
 
     def _find_unclaimed(self, name: str, addresses: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-        """The address whose allocation was never answered; in a project of our own, any that is at no machine."""
+        """Find the address of an allocation that got no answer. With `own_project`, any address without a machine."""
         taken = {address["id"] for address in self._allocated.values()}
         before, own = self._addresses_before.get(name), self._options.own_project
         free = (a for a in addresses if not a["server"] and a["id"] not in taken)
@@ -256,7 +259,7 @@ class CanopyWaveProvider:
         self._allocated.pop(machine.name, None)
 
     async def _release(self, address_id: str, where: dict[str, str]) -> None:
-        """At once when the provider allows it: between the two documented steps an address carries no name."""
+        """Release an address: in one step if possible, because after disassociation it carries no name."""
         try:
             await self._http.delete(f"/api/v1/ips/{address_id}", **where)
         except FAILURES:
@@ -303,7 +306,7 @@ class CanopyWaveProvider:
 
 
 def public_address(one: dict[str, Any]) -> str:
-    """Lists say `publicIp`; the other fields are what OpenStack and older answers use."""
+    """Return the public address. Lists use `publicIp`; OpenStack and older answers use other fields."""
     said = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
     if said:
         return str(said)

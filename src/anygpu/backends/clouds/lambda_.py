@@ -1,8 +1,8 @@
 """Lambda on-demand cloud (docs-api.lambda.ai/api/cloud, docs.lambda.ai/public-cloud/billing).
 
-No client token, no spot, names are labels. A launch takes the name of exactly one SSH key that exists already, so an
-attempt's key is added under the attempt's name and goes with it. A launch is allowed about every 12 seconds, so
-launches queue here. Nothing but `terminate` ends the bill, not even a halt; billing is by the minute.
+There is no client token and no spot; names are labels. A launch needs the name of one existing SSH key, so an attempt's
+key is added under the attempt's name and deleted with it. Lambda allows a launch about every 12 seconds, so launches
+queue here. Only `terminate` ends the billing, a halt does not. Billing is per minute.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MICROUSD_PER_CENT = 10_000
 POWER = {
     "booting": PowerState.STARTING,
     "active": PowerState.RUNNING,
-    "unhealthy": PowerState.RUNNING,  # it bills, and may answer: SSH will tell
+    "unhealthy": PowerState.RUNNING,  # it is billed and may still answer over SSH
     "terminating": PowerState.ENDING,
     "terminated": PowerState.ENDED,
     "preempted": PowerState.ENDED,
@@ -41,14 +41,14 @@ POWER = {
 
 
 class Options(VmOptions):
-    """What a Lambda backend can be told."""
+    """Options of a Lambda backend."""
 
-    api_key: SecretStr | None = Field(None, description="API key; left out: the environment's LAMBDA_API_KEY")
-    launch_every_s: float = Field(12, ge=0, description="seconds between two launches, as Lambda allows them")
+    api_key: SecretStr | None = Field(None, description="API key; default: the variable LAMBDA_API_KEY")
+    launch_every_s: float = Field(12, ge=0, description="seconds between two launches: Lambda's limit")
 
 
 class LambdaProvider:
-    """Machines of Lambda's on-demand cloud."""
+    """Creates, lists and destroys machines of Lambda's on-demand cloud."""
 
     self_expires = "none"
     idempotent = False
@@ -87,7 +87,7 @@ class LambdaProvider:
         )
 
     def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Exactly what a launch sends."""
+        """Return the exact launch request."""
         return {
             "region_name": order.offer.region,
             "instance_type_name": order.offer.name,
@@ -101,7 +101,7 @@ class LambdaProvider:
         return [self._machine(one) for one in listed if _is_ours(one)]
 
     async def destroy(self, machine: CloudMachine) -> None:
-        with suppress(ResourceNotFound):  # it may be gone already, and its key not
+        with suppress(ResourceNotFound):  # its key may still exist
             await self._http.post("/api/v1/instance-operations/terminate", {"instance_ids": [machine.id]})
         for key in await self._keys():
             if key["name"] == machine.name:

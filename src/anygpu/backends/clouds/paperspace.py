@@ -1,9 +1,9 @@
 """Paperspace machines (docs.digitalocean.com/reference/paperspace/api-reference).
 
-There is no API for SSH keys, so the attempt's key comes with its startup script, which carries the attempt's name and
-goes with its machine. Auto-shutdown of a Linux machine is by the clock, whoever is connected, one hour to one week
-(docs.digitalocean.com/products/paperspace/machines/how-to/manage-auto-shutdown): the provider's own maximum life. A
-machine that is off bills its disk until it is deleted. Billing is by the hour. No price list in the API: see `TYPES`.
+There is no API for SSH keys, so the startup script installs the attempt's key. The script has the attempt's name and is
+deleted with the machine. Auto-shutdown of a Linux machine is a fixed time, from one hour to one week
+(docs.digitalocean.com/products/paperspace/machines/how-to/manage-auto-shutdown): the provider's maximum lifetime. The
+disk of a machine that is off is billed until it is deleted. Billing is per hour. The API has no prices: see `TYPES`.
 """
 
 import math
@@ -53,7 +53,7 @@ chown -R paperspace "$home/.ssh" 2>/dev/null
 
 
 class PaperspaceType(NamedTuple):
-    """A machine type that is not in any list of the API."""
+    """A machine type. The API does not list them."""
 
     name: str
     gpu_kind: str
@@ -84,18 +84,16 @@ TYPES = (
 
 
 class Options(VmOptions):
-    """What a Paperspace backend can be told."""
+    """Options of a Paperspace backend."""
 
-    api_key: SecretStr | None = Field(
-        None, description="API key; left out: the environment's PAPERSPACE_API_KEY"
-    )
+    api_key: SecretStr | None = Field(None, description="API key; default: the variable PAPERSPACE_API_KEY")
     template: str = Field("", description="id of the template; empty: an Ubuntu template that fits the type")
     network: str = Field("", description="id of a private network; empty: the team's default")
-    disk_gib: int = Field(100, ge=50, description="disk of a machine; it bills until the machine is deleted")
+    disk_gib: int = Field(100, ge=50, description="disk of a machine; billed until the machine is deleted")
 
 
 class PaperspaceProvider:
-    """Machines of Paperspace."""
+    """Creates, lists and destroys Paperspace machines."""
 
     self_expires = "max_duration"
     idempotent = False
@@ -121,7 +119,7 @@ class PaperspaceProvider:
     def native_request(
         self, order: MachineOrder, *, template: str = "(one that fits)", script: str = "(made before)"
     ) -> dict[str, Any]:
-        """Exactly what a launch sends; template and startup script have ids only the API knows."""
+        """Return the exact launch request, except for the ids of template and startup script."""
         request = {
             "name": order.name,
             "machineType": order.offer.name,
@@ -156,7 +154,7 @@ class PaperspaceProvider:
             return AccountStatus(valid=False, message=str(error))
         if not session or not session.get("user"):
             return AccountStatus(
-                valid=False, message="Paperspace knows nobody by this key; check PAPERSPACE_API_KEY"
+                valid=False, message="Paperspace does not know this key; check PAPERSPACE_API_KEY"
             )
         return AccountStatus(valid=True, message=f"the key of {session['user']['email']} works")
 
@@ -187,7 +185,7 @@ class PaperspaceProvider:
     async def _template_id(self, kind: str) -> str:
         fitting = [t for t in await self._templates() if kind in _available_types(t)]
         if not fitting:
-            raise LaunchRefused(f"No Ubuntu template of Paperspace fits {kind}", hint="Name a `template`.")
+            raise LaunchRefused(f"Paperspace has no Ubuntu template for {kind}", hint="Set `template`.")
         return str(max(fitting, key=lambda template: template["operatingSystemLabel"])["id"])
 
     async def _list(self, path: str, **params: str) -> list[dict[str, Any]]:
@@ -232,7 +230,7 @@ class PaperspaceProvider:
 
 
 def shutdown_hours(max_life_s: float | None) -> int:
-    """Rounded up: a machine must outlive its work, and never live without an end."""
+    """Return the auto-shutdown time in hours, rounded up: at least one hour, at most a week."""
     return min(max(math.ceil((max_life_s or WEEK_H * HOUR_S) / HOUR_S), 1), WEEK_H)
 
 

@@ -1,10 +1,10 @@
 """RunPod pods, by REST v2 (docs.runpod.io/api-reference-v2).
 
 v1 is retired in late 2026 (see that reference's page `migrate-from-v1`). A pod is a container with an SSH server on a
-mapped port; its images start one when `PUBLIC_KEY` is in the environment (`22/tcp` must be asked for: v2 opens no
-port by itself). v2 has no interruptible pods and no idempotency key; `name` is a label. A pod has no user data and
-does not end by itself: the startup script is not used, and consent is needed. Billing is by the second, and the
-provider's own meter can be read. The balance is told only by GraphQL.
+mapped port. RunPod's images start the server if the variable `PUBLIC_KEY` is set; the port `22/tcp` must be requested.
+v2 has no interruptible pods and no idempotency key; `name` is a label. A pod has no user data and does not end by
+itself, so the startup script is not used, and consent is needed. Billing is per second, and the API reports the metered
+cost. Only GraphQL reports the balance.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,18 +41,18 @@ POWER = {
 
 
 class Options(VmOptions):
-    """What a RunPod backend can be told. Regions are its data centers: 'US-TX-3'."""
+    """Options of a RunPod backend. Regions are its data centers: 'US-TX-3'."""
 
-    api_key: SecretStr | None = Field(None, description="API key; left out: the environment's RUNPOD_API_KEY")
-    image: str = Field(IMAGE, description="image of the pods; it must start an SSH server for PUBLIC_KEY")
+    api_key: SecretStr | None = Field(None, description="API key; default: the variable RUNPOD_API_KEY")
+    image: str = Field(IMAGE, description="image of the pods; it must start an SSH server with PUBLIC_KEY")
     cloud: str = Field(
-        "SECURE", pattern="SECURE|COMMUNITY", description="whose machines: SECURE or COMMUNITY"
+        "SECURE", pattern="SECURE|COMMUNITY", description="type of data centers: SECURE or COMMUNITY"
     )
-    disk_gib: int = Field(50, ge=1, description="disk of a pod; it goes with the pod")
+    disk_gib: int = Field(50, ge=1, description="disk of a pod; deleted with the pod")
 
 
 class RunPodProvider:
-    """Pods of RunPod."""
+    """Creates, lists and destroys RunPod pods."""
 
     self_expires = "none"
     idempotent = False
@@ -74,7 +74,7 @@ class RunPodProvider:
         return self._machine(await self._http.post("/v2/pods", self.native_request(order), patient=False))
 
     def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Exactly what a launch sends."""
+        """Return the exact launch request."""
         request = {
             "name": order.name,
             "image": self._options.image,
@@ -112,7 +112,7 @@ class RunPodProvider:
         return ()
 
     async def remove(self, leftover: Leftover) -> None:
-        """A pod leaves nothing: its key is in its environment, its disk goes with it."""
+        """Nothing to do: a pod leaves no resources."""
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
         return ()

@@ -1,4 +1,4 @@
-"""This machine: agents as detached subprocesses, GPUs as slots locked on the host, CPUs as slots of this server."""
+"""Run attempts on this machine: agents are detached subprocesses; GPU and CPU slots are lock files."""
 
 from anygpu.backends.local.backend import LocalBackend
 

@@ -1,4 +1,4 @@
-"""Attempts as detached agents on this machine. They survive the server and are found again by their directories."""
+"""Run attempts as detached agents on this machine. They survive the server and are found by their directories."""
 
 import asyncio
 import contextlib
@@ -24,13 +24,13 @@ from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
-PREWARM_DELAY_S = 0.5  # the next spare must not slow the job that has just taken this one
+PREWARM_DELAY_S = 0.5  # prewarming must not slow down the job that has just started
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
 PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
 
 
 class LocalBackend:
-    """Runs attempts here: no root, no Docker."""
+    """Runs attempts on this machine, without root and without Docker."""
 
     name = "local"
     probe_every_s = 0.0
@@ -44,7 +44,7 @@ class LocalBackend:
         single_server: bool = True,
         on_exit: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`alone`: no other server shares our journal, so an attempt that is not here is nowhere."""
+        """`single_server`: no other server shares the journal, so an attempt that is not found here does not exist."""
         self._attempts = attempts
         self._single_server = single_server
         self._gpu_locks = gpu_locks
@@ -110,7 +110,7 @@ class LocalBackend:
     async def terminate(self, handle: Handle) -> None:
         self._own_directory(handle)
         if handle.name in self._children:
-            self._children[handle.name].kill()  # one that was started ahead may not carry its name yet
+            self._children[handle.name].kill()  # a prewarmed agent may not carry its name yet
         gone = await asyncio.to_thread(processes.kill_attempt, handle.name)
         self._reap(handle.name)
         if not gone:
@@ -123,41 +123,41 @@ class LocalBackend:
         return [Handle(name=name) for name in sorted(mine)]
 
     async def deliver(self, handle: Handle) -> None:
-        """Send what a dead agent left behind."""
+        """Send the reports that a dead agent left behind."""
         directory = self._directory(handle.name)
         if (directory / "work.json").exists():
             self._deliveries.append(self._start_process(["--deliver", str(directory)], directory, {}, ()))
 
     def prewarm(self) -> None:
-        """Have an agent ready for the next job, where the kernel lets one be found that was started ahead."""
+        """Start an agent for the next job. Linux only: elsewhere a prewarmed agent cannot be found by its name."""
         if sys.platform == "linux":
             self._prewarmed.prepare()
 
     def close(self) -> None:
-        """Let go of the agents, which go on without us."""
+        """Stop watching the agents. They keep running."""
         self._closed = True
         self._exit_watcher.close()
         self._prewarmed.close()
         for child in (*self._children.values(), *self._deliveries):
             if child.poll() is None:
-                child.returncode = 0  # not ours to wait for any more
+                child.returncode = 0  # prevents Popen's warning about a running child
 
-    # -- starting ---------------------------------------------------------------------------------------------
+    # -- launch -----------------------------------------------------------------------------------------------
 
     def _native_handle(self, directory: Path) -> dict[str, str]:
         return {"directory": str(directory), "host": os.uname().nodename}
 
     def _own_directory(self, handle: Handle) -> Path:
-        """Servers that share a journal each have a machine called local; one must not speak for another's."""
+        """Return the attempt's directory. Raises if another server that shares the journal launched the attempt."""
         directory = self._directory(handle.name)
         if handle.native and handle.native != self._native_handle(directory):
             host = handle.native.get("host", "another machine")
-            raise BackendUnavailable(f"{handle.name} runs under another server, on {host}")
+            raise BackendUnavailable(f"{handle.name} was launched by another server, on {host}")
         return directory
 
     def _directory(self, name: str) -> Path:
         if "/" in name or name.startswith("."):
-            raise LaunchRefused(f"{name!r} is not an attempt's name")
+            raise LaunchRefused(f"{name!r} is not a valid attempt name")
         return self._attempts / name
 
     def _write_ticket(self, directory: Path, launch: LaunchRequest) -> None:
@@ -174,7 +174,7 @@ class LocalBackend:
         if launch.resources.gpu and launch.resources.gpu.count:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(held_slots.labels)
         else:
-            env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no GPU must not sit on somebody else's
+            env["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs must not use those of another job
         if prewarmed is not None and self._assign_prewarmed(
             prewarmed, launch.name, directory, env, held_slots.fds
         ):
@@ -228,10 +228,10 @@ class LocalBackend:
             raise NoCapacity(self._free_slots(need, cards)[1])
         return held_slots
 
-    # -- looking ----------------------------------------------------------------------------------------------
+    # -- probe ------------------------------------------------------------------------------------------------
 
     def _is_agent_alive(self, directory: Path) -> bool:
-        """The agent holds a lock for as long as it lives."""
+        """Return whether the agent still holds its lock."""
         lock = directory / "agent.lock"
         return lock.exists() and not slots.free_labels([slots.Slot("agent", str(lock))])
 
@@ -255,7 +255,7 @@ class LocalBackend:
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
     def _free_slots(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[int, str]:
-        """How many such attempts could start now, and what a job would wait for if none."""
+        """Return how many such attempts could start now, and the reason to wait if none can."""
         pool, count = self._slot_pool(need, cards)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
@@ -264,5 +264,5 @@ class LocalBackend:
 
 
 def _agent_environment() -> dict[str, str]:
-    """The agent's environment holds none of the server's secrets, since the job could read it."""
+    """Return the environment for agents. It excludes the server's secrets, because jobs can read it."""
     return {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ExitWatcher:
-    """One open pidfd per living agent; works for agents started by an earlier server too."""
+    """Watches one pidfd per running agent, including agents that an earlier server started."""
 
     def __init__(self, on_exit: Callable[[str], None]) -> None:
         self._on_exit = on_exit

@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""Resources of this machine: GPUs, memory, disk."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class GpuCard:
 
 
 def gpu_cards(timeout_s: float = 10) -> tuple[GpuCard, ...]:
-    """The GPUs nvidia-smi knows; none when it is missing, broken or slow."""
+    """Return the GPUs that nvidia-smi lists; none if it is missing, fails or times out."""
     if shutil.which(NVIDIA_SMI[0]) is None:
         return ()
     try:

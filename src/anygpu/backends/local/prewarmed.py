@@ -13,7 +13,7 @@ StartProcess = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
 
 class PrewarmedAgent:
-    """Waits for its attempt at the other end of a socket; leaves when that is closed."""
+    """An agent process that waits at a socket for its attempt. It exits when the socket is closed."""
 
     def __init__(self, start: StartProcess) -> None:
         self._ours, theirs = socket.socketpair()
@@ -25,7 +25,10 @@ class PrewarmedAgent:
         return self.process.poll() is None
 
     def assign(self, name: str, directory: Path, env: Mapping[str, str], fds: Sequence[int]) -> bool:
-        """False when it died meanwhile. The first descriptor becomes its output; the rest are its locks."""
+        """Give the agent its attempt. The first descriptor becomes its output, the others are its slot locks.
+
+        Returns False if the agent has died.
+        """
         order = {"name": name, "directory": str(directory), "env": dict(env)}
         with self._ours:
             try:
@@ -41,7 +44,7 @@ class PrewarmedAgent:
 
 
 class PrewarmedPool:
-    """At most one at a time: it costs some ten megabytes while it waits."""
+    """Keeps at most one prewarmed agent, because each takes about ten megabytes of memory."""
 
     def __init__(self, start: StartProcess) -> None:
         self._start = start

@@ -1,1 +1,1 @@
-"""Machines reached over SSH: the connection, the link that keeps an attempt in reach, and boxes you own."""
+"""Reach machines over SSH: connections, agent links, and a backend for the user's own hosts."""

@@ -1,4 +1,7 @@
-"""Boxes of one's own, over SSH. No root, no Docker; GPUs are shared by locks on the box, also with other people."""
+"""Run attempts on the user's own machines over SSH, without root and without Docker.
+
+GPUs are shared by lock files on the host, also with other users of anygpu.
+"""
 
 import asyncio
 import contextlib
@@ -44,7 +47,7 @@ async def open_backend(name: str, options: Options, context: "BackendContext") -
 
 
 class SshBackend:
-    """Runs attempts on boxes that are always there. Handles need only a name: boxes are few, so each is asked."""
+    """Runs attempts on a few permanent hosts. If a handle names no host, all hosts are asked."""
 
     probe_every_s = 0.0
 
@@ -65,35 +68,35 @@ class SshBackend:
         self._on_change = on_change
         self._connector = SshConnector(pins, timing)
         self._owner = hmac.new(secret, b"owner of attempts on boxes", hashlib.sha256).hexdigest()[:12]
-        self._hosts = {box.name: box for box in self._make_hosts(options)}
+        self._hosts = {host.name: host for host in self._make_hosts(options)}
         self._links: dict[str, SshLink] = {}
         self._changed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """After a restart: what still runs on the boxes is looked at now, not when its turn comes."""
+        """Report the attempts that still run after a restart, so that they are probed at once."""
         self._start_task(self._report_running())
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """A box that does not answer is offered as it was, with the reason why it must wait."""
+        """Return one offer per host. A host that does not answer is offered with the reason to wait."""
         hosts = list(self._hosts.values())
-        statuses = await asyncio.gather(*(box.recent_status() for box in hosts))
+        statuses = await asyncio.gather(*(host.recent_status() for host in hosts))
         return [
-            build_offer(box, status, need, backend=self.name, options=self._options)
-            for box, status in zip(hosts, statuses, strict=True)
+            build_offer(host, status, need, backend=self.name, options=self._options)
+            for host, status in zip(hosts, statuses, strict=True)
         ]
 
     async def launch(self, launch: LaunchRequest, offer: Offer) -> Handle:
-        """Returns when the agent runs on the box, so that what is needed to find it again lies there."""
-        box = self._hosts.get(offer.name)
-        if box is None:
-            raise LaunchRefused(f"{self.name} has no box {offer.name!r}", hint="Plan the job again.")
+        """Start the agent and return once it runs, because then the host can find it by its name."""
+        host = self._hosts.get(offer.name)
+        if host is None:
+            raise LaunchRefused(f"{self.name} has no host {offer.name!r}", hint="Plan the job again.")
         link = self._links.get(launch.name)
         if link is None or link.state is LinkState.FAILED:
-            link = self._start_link(box, launch)
-        await self._wait_ready(link, launch.name, box)
+            link = self._start_link(host, launch)
+        await self._wait_ready(link, launch.name, host)
         self._changed_at[launch.name] = time.monotonic()
-        return Handle(name=launch.name, native={"box": box.name})
+        return Handle(name=launch.name, native={"box": host.name})
 
     async def probe(self, handle: Handle) -> Observation:
         link = self._links.get(handle.name)
@@ -112,23 +115,23 @@ class SshBackend:
         self._changed_at[handle.name] = time.monotonic()
         hosts = self._hosts_of(handle)
         request = {"do": "kill", "target": handle.name}
-        answers = await asyncio.gather(*(box.request(request) for box in hosts), return_exceptions=True)
+        answers = await asyncio.gather(*(host.request(request) for host in hosts), return_exceptions=True)
         self._changed_at[handle.name] = time.monotonic()
         _require_terminated(handle.name, answers)
 
     async def inventory(self) -> Sequence[Handle]:
         statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
         return [
-            Handle(name=name, native={"box": box})
-            for box, status in statuses.items()
+            Handle(name=name, native={"box": host})
+            for host, status in statuses.items()
             if isinstance(status, HostStatus)
             for name in status.attempt_names
         ]
 
     async def deliver(self, handle: Handle) -> None:
-        """Send what a dead agent left on its box; goes on after we return."""
-        for box in self._hosts_of(handle):
-            link = self._make_link(box, reattach_request(handle.name), lambda: None, deliver=True)
+        """Send the reports that a dead agent left on its host, in the background."""
+        for host in self._hosts_of(handle):
+            link = self._make_link(host, reattach_request(handle.name), lambda: None, deliver=True)
             self._start_task(_run_delivery(link))
 
     async def check(self) -> AccountStatus:
@@ -136,19 +139,19 @@ class SshBackend:
         return account_status({name: _status_or_error(status) for name, status in statuses.items()})
 
     async def shell(self, handle: Handle) -> ShellAccess:
-        for box in self._hosts_of(handle):
-            if len(self._hosts) == 1 or handle.name in (await box.check()).attempt_names:
-                return self._shell(box.login)
-        raise BackendUnavailable(f"no box of {self.name} runs {handle.name}")
+        for host in self._hosts_of(handle):
+            if len(self._hosts) == 1 or handle.name in (await host.check()).attempt_names:
+                return self._shell(host.login)
+        raise BackendUnavailable(f"no host of {self.name} runs {handle.name}")
 
     async def close(self) -> None:
-        """Let go of the agents, which go on without us."""
+        """Disconnect. The agents keep running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(
             *self._tasks, *(link.stop() for link in self._links.values()), return_exceptions=True
         )
-        await asyncio.gather(*(box.close() for box in self._hosts.values()))
+        await asyncio.gather(*(host.close() for host in self._hosts.values()))
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -159,7 +162,7 @@ class SshBackend:
         for handle in await self.inventory():
             self._on_change(handle.name)
 
-    # -- boxes ------------------------------------------------------------------------------------------------
+    # -- hosts ------------------------------------------------------------------------------------------------
 
     def _make_hosts(self, options: Options) -> Sequence[SshHost]:
         how: dict[str, Any] = {"owner": self._owner, "cpu_count": options.cpus, "python": options.python}
@@ -167,11 +170,11 @@ class SshBackend:
         return [SshHost(login, self._connector, **how) for login in logins]
 
     def _login(self, address: str) -> SshLogin:
-        user, host, port = split_address(address)
+        user, address_host, port = split_address(address)
         alone = len(self._options.addresses) == 1
         return SshLogin(
             machine=self.name if alone else address,
-            host=host,
+            host=address_host,
             port=port,
             user=user,
             private_key=self._options.private_key.get_secret_value(),
@@ -183,28 +186,30 @@ class SshBackend:
         return ShellAccess(
             host=login.host,
             port=login.port,
-            user=login.user or getpass.getuser(),  # as ssh itself would
-            private_key="",  # the server's key is a credential; whoever may log in has a key of their own
+            user=login.user or getpass.getuser(),  # the default of ssh
+            private_key="",  # never the server's key: people log in with their own
             host_keys=login.host_keys or self._connector.pins.get(login.pin_name),
         )
 
     def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
-        """The box an attempt was launched on, or all of them when only its name is known."""
+        """Return the host of an attempt, or all hosts if the handle holds only the name."""
         chosen = handle.native.get("box")
         if chosen is None:
             return list(self._hosts.values())
         if chosen not in self._hosts:
-            raise BackendUnavailable(f"{handle.name} runs on {chosen}, which {self.name} no longer has")
+            raise BackendUnavailable(
+                f"{handle.name} runs on {chosen}, which is no longer a host of {self.name}"
+            )
         return [self._hosts[chosen]]
 
     async def _check_hosts(
         self, hosts: Sequence[SshHost], newer_than: float
     ) -> dict[str, HostStatus | BaseException]:
-        statuses = await asyncio.gather(*(box.check(newer_than) for box in hosts), return_exceptions=True)
-        return {box.name: status for box, status in zip(hosts, statuses, strict=True)}
+        statuses = await asyncio.gather(*(host.check(newer_than) for host in hosts), return_exceptions=True)
+        return {host.name: status for host, status in zip(hosts, statuses, strict=True)}
 
     async def _find_attempt(self, handle: Handle, link: SshLink | None) -> Observation:
-        """The box's own word: what of the attempt runs there. A broken connection is only a reason to ask."""
+        """Ask the hosts whether the attempt still runs. A broken connection alone proves nothing."""
         newer_than = max(self._changed_at.get(handle.name, 0.0), time.monotonic() - 1)
         statuses = await self._check_hosts(self._hosts_of(handle), newer_than)
         for name, status in statuses.items():
@@ -214,42 +219,40 @@ class SshBackend:
         if silent:
             raise silent[0]
         await self._drop_link(handle.name)
-        return Observation(state=MachineState.GONE, detail="no process is left on the box")
+        return Observation(state=MachineState.GONE, detail="no process is left on the host")
 
-    def _observe_running(self, name: str, box: SshHost, link: SshLink | None) -> Observation:
+    def _observe_running(self, name: str, host: SshHost, link: SshLink | None) -> Observation:
         if link is not None and link.state is LinkState.EXITED:
             return Observation(
                 state=MachineState.EXITED, detail=f"{link.detail}; some of its processes are left"
             )
         if link is None:
-            self._start_link(box, reattach_request(name))
-        return Observation(
-            state=MachineState.RUNNING, detail=f"the agent runs on {box.name}; it is being reached again"
-        )
+            self._start_link(host, reattach_request(name))
+        return Observation(state=MachineState.RUNNING, detail=f"the agent runs on {host.name}; reconnecting")
 
     # -- links ------------------------------------------------------------------------------------------------
 
-    def _start_link(self, box: SshHost, launch: LaunchRequest) -> SshLink:
-        link = self._make_link(box, launch, lambda: self._link_changed(launch.name))
+    def _start_link(self, host: SshHost, launch: LaunchRequest) -> SshLink:
+        link = self._make_link(host, launch, lambda: self._link_changed(launch.name))
         self._links[launch.name] = link
         link.start()
         return link
 
     def _link_changed(self, name: str) -> None:
-        """What was seen of it before proves nothing now."""
+        """Report the change. Statuses from before it are no longer valid for this attempt."""
         self._changed_at[name] = time.monotonic()
         self._on_change(name)
 
     def _make_link(
-        self, box: SshHost, launch: LaunchRequest, on_change: Callable[[], None], *, deliver: bool = False
+        self, host: SshHost, launch: LaunchRequest, on_change: Callable[[], None], *, deliver: bool = False
     ) -> SshLink:
         async def login() -> SshLogin:
-            return box.login
+            return host.login
 
         slots = SlotRequest(
             gpus=gpu_count(launch.resources),
             cpus=cpu_slot_count(launch.resources),
-            cpu_count=box.cpu_count,
+            cpu_count=host.cpu_count,
             owner=self._owner,
         )
         return SshLink(
@@ -259,24 +262,24 @@ class SshBackend:
             agent_target=self._agent_target,
             on_change=on_change,
             share=slots,
-            python=box.python,
+            python=host.python,
             booting=False,
             deliver=deliver,
         )
 
-    async def _wait_ready(self, link: SshLink, name: str, box: SshHost) -> None:
+    async def _wait_ready(self, link: SshLink, name: str, host: SshHost) -> None:
         try:
             async with asyncio.timeout(LAUNCH_TIMEOUT_S):
                 state = await link.wait_ready()
         except TimeoutError as error:
             await self._drop_link(name)
-            text = f"{box.name} did not start the agent in {LAUNCH_TIMEOUT_S:g} s: {link.detail}"
+            text = f"{host.name} did not start the agent in {LAUNCH_TIMEOUT_S:g} s: {link.detail}"
             raise BackendUnavailable(text) from error
         if state is LinkState.FAILED and link.error is not None:
             await self._drop_link(name)
             raise link.error
         if state is LinkState.STOPPED:
-            raise BackendUnavailable(f"{name} was ended while it was being started on {box.name}")
+            raise BackendUnavailable(f"{name} was terminated while it was starting on {host.name}")
 
     async def _drop_link(self, name: str) -> None:
         link = self._links.pop(name, None)
@@ -295,7 +298,7 @@ async def _run_delivery(link: SshLink) -> None:
 
 
 def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
-    """Ended only when a box that knows it says so, or every box says that it does not."""
+    """Raise unless a host confirms the end, or every host answers that it does not know the attempt."""
     known = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
     if any(not answer["gone"] for answer in known):
         raise BackendUnavailable(f"processes of {name} do not die; they may wait for a device")

@@ -43,7 +43,7 @@ _build_lock = threading.Lock()
 
 
 async def agent_archive() -> AgentArchive:
-    """A thousand links that begin at once build it once, and not in the loop."""
+    """Return the agent archive. It is built once, in a thread, however many links start together."""
     return build_archive() if build_archive.cache_info().currsize else await asyncio.to_thread(_build_once)
 
 
@@ -54,7 +54,7 @@ def _build_once() -> AgentArchive:
 
 @cache
 def bootstrap_program() -> bytes:
-    """The program that lets the agent in; run by the machine's own Python before anything of ours is there."""
+    """Return the program that installs the agent. It runs on the machine's own Python."""
     import anygpu.agent.host
 
     return Path(anygpu.agent.host.__file__).with_name("bootstrap.py").read_bytes()
@@ -71,8 +71,8 @@ PYTHON_PATHS = (
     "~/anaconda3/bin/python3",
 )
 
-# Neither single quotes, backslashes nor exclamation marks: the person's login shell, whichever it is, reads this first.
-# A Python that is too old leaves with 97, one that does not know -I with 2; neither has touched standard input.
+# No single quotes, backslashes or exclamation marks, because the user's login shell, of any kind, reads this first.
+# A Python that is too old exits with 97, one without -I exits with 2; neither has read standard input.
 FIND_PYTHON = (
     'n="$1"; shift; seen=""; for p in "$@"; do command -v "$p" >/dev/null 2>&1 || continue; '
     '"$p" -I -S -c "import sys; sys.version_info < (3, 9) and sys.exit(97); '
@@ -83,7 +83,7 @@ FIND_PYTHON = (
 
 
 class BootstrapSession:
-    """An open conversation. `answer()` gives the machine's answers one by one; None when it has no more to say."""
+    """One bootstrap command that runs on a machine: send a request, then read its answers."""
 
     def __init__(
         self, process: "asyncssh.SSHClientProcess[bytes]", machine: str, archive: AgentArchive
@@ -91,13 +91,13 @@ class BootstrapSession:
         self._process = process
         self._archive = archive
         self._machine = machine
-        self._output: deque[str] = deque(maxlen=8)  # what was printed besides our own lines: for messages
+        self._output: deque[str] = deque(maxlen=8)  # other output of the command, for error messages
 
     @classmethod
     async def open(
         cls, connection: "asyncssh.SSHClientConnection", *, machine: str, python: str = ""
     ) -> "BootstrapSession":
-        """The machine's Python starts while we may still be finding out what to ask."""
+        """Start the command. The request may be sent later, while Python starts."""
         import asyncssh
 
         archive = await agent_archive()
@@ -109,13 +109,13 @@ class BootstrapSession:
         return session
 
     async def send_request(self, request: dict[str, Any]) -> None:
-        """Asked of the agent on the machine, which is brought there first if need be. Once for each door."""
+        """Send the request to the agent, which is uploaded first if it is missing. Once per session."""
         draft = str(request.get("target") or request["do"])
         agent = {"sha256": self._archive.sha256, "size": len(self._archive.data), "draft": draft}
         await self._send(json.dumps({**agent, "request": request}).encode() + b"\n")
 
     async def next_answer(self) -> dict[str, Any] | None:
-        """Sends the agent when the machine asks for it, and raises the machine's errors as ours."""
+        """Return the next answer; None at the end. Uploads the agent when the machine asks for it."""
         while (line := await self._process.stdout.readline()) != b"":
             if line.startswith(NO_PYTHON):
                 raise self._no_python(line)
@@ -131,18 +131,18 @@ class BootstrapSession:
         return None
 
     async def single_answer(self) -> dict[str, Any]:
-        """The one answer of a request that has exactly one."""
+        """Return the answer of a request that has exactly one."""
         facts = await self.next_answer()
         if facts is None:
             raise self._no_answer()
         return facts
 
     def _no_answer(self) -> LaunchError:
-        """The command ended without an answer: what it printed is all there is to say."""
+        """The error for a command that ended without an answer. Quotes its output."""
         text = "; ".join(line for line in self._output if line) or "it printed nothing"
         return BootstrapFailed(
-            f"{self._machine}: the agent's first command ended without an answer: {text}",
-            hint="Log in with ssh and look at what the login shell prints and allows.",
+            f"{self._machine}: the bootstrap command ended without an answer: {text}",
+            hint="Log in with ssh and check what the login shell prints and allows.",
             machine=self._machine,
             step="bootstrap",
         )
@@ -159,7 +159,7 @@ class BootstrapSession:
         self.close()
 
     async def _send(self, data: bytes) -> None:
-        """A machine that stops listening has said why; its words are read next."""
+        """Write to the command. A closed pipe is ignored, because the answer that follows tells why."""
         view = memoryview(data)
         with contextlib.suppress(BrokenPipeError):
             for start in range(0, len(view), CHUNK_BYTES):
@@ -170,7 +170,7 @@ class BootstrapSession:
         seen = line.decode("utf-8", "replace").split()[1:]
         found = f"only {', '.join(seen)}, which is older" if seen else "none"
         return NoPython(
-            f"{self._machine}: Python 3.9 or newer is needed and there is {found}",
+            f"{self._machine}: Python 3.9 or newer is needed, found {found}",
             hint="Install one: apt install python3, or without root: "
             "curl -LsSf https://astral.sh/uv/install.sh | sh; uv python install --default 3.12",
             machine=self._machine,
@@ -180,13 +180,17 @@ class BootstrapSession:
     def _bootstrap_error(self, facts: dict[str, Any]) -> LaunchError:
         full = facts["error"] == "disk_full"
         kind = DiskFull if full else BootstrapFailed
-        hint = f"Free some space in the home directory on {self._machine}." if full else "Try there with ssh."
-        text = f"{self._machine}: the agent could not be brought there: {facts['detail']}"
+        hint = (
+            f"Free some space in the home directory on {self._machine}."
+            if full
+            else "Log in with ssh and try it there."
+        )
+        text = f"{self._machine}: the agent could not be installed: {facts['detail']}"
         return kind(text, hint=hint, machine=self._machine, step="bootstrap")
 
 
 def bootstrap_command(python: str = "") -> str:
-    """What the machine's login shell is asked to run."""
+    """Return the command line for the machine's login shell."""
     chosen = (shlex.quote(python),) if python else (*PYTHONS, *PYTHON_PATHS)
     return f"sh -c '{FIND_PYTHON}' anygpu {len(bootstrap_program())} {' '.join(chosen)}"
 
@@ -199,7 +203,7 @@ async def run_request(
     python: str = "",
     timeout_s: float = 300,
 ) -> dict[str, Any]:
-    """One request, one answer."""
+    """Run a request that has one answer, and return it."""
     async with asyncio.timeout(timeout_s):
         async with await BootstrapSession.open(connection, machine=machine, python=python) as session:
             await session.send_request(request)

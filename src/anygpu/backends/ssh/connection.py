@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshLogin:
-    """Where to knock, as whom, and how the machine proves itself."""
+    """Address, user, key and expected host keys of a machine."""
 
-    machine: str  # what people call it: the name in every message
+    machine: str  # its name in messages
     host: str
     port: int = 22
     user: str = ""
     private_key: str = field(
         default="", repr=False
-    )  # OpenSSH format; empty: a file, or the person's own keys
-    identity: str = ""  # a private key file of the person who runs the server
-    host_keys: tuple[str, ...] = ()  # known beforehand; empty: pinned at first sight
-    pin: str = ""  # under which name a key seen first is kept; empty: the address
+    )  # OpenSSH format; empty: `identity`, or the user's own keys
+    identity: str = ""  # a private key file on the server
+    host_keys: tuple[str, ...] = ()  # expected keys; empty: the first key seen is pinned
+    pin: str = ""  # name under which the host key is pinned; empty: the address
 
     @property
     def pin_name(self) -> str:
-        """Rented machines take over each other's addresses: they are pinned by attempt, boxes by address."""
+        """The name for pinning. Rented machines reuse addresses, so they are pinned by attempt instead."""
         return self.pin or f"{self.host}-{self.port}"
 
     @property
     def uses_ssh_config(self) -> bool:
-        """A box of the person's own, reached as their `ssh` would: their keys, agent and ~/.ssh/config."""
+        """Whether to connect as the user's `ssh` would: with their keys, ssh-agent and ~/.ssh/config."""
         return not self.private_key
 
 
@@ -55,17 +55,15 @@ class SshTiming:
 
     tries: int = 5
     retry_interval_s: float = 10
-    connect_s: float = 15  # one try, from the first packet to the login
+    connect_s: float = 15  # one try, until the login is done
     command_s: float = 300
-    bootstrap_s: float = 300  # from the first login to the agent
+    bootstrap_s: float = 300  # from the first login until the agent runs
     keepalive_s: float = 5
     keepalive_misses: int = 3
     first_retry_s: float = 0.2
-    first_reconnect_s: float = (
-        0.8  # after a break: by then a provider has told which machines are gone for good
-    )
+    first_reconnect_s: float = 0.8  # by then the provider lists which machines are gone
     max_retry_s: float = 10
-    max_handshakes: int = 16  # at one time: each is a few milliseconds of computing in the server's only loop
+    max_handshakes: int = 16  # concurrent ones: each blocks the event loop for some milliseconds
 
     @property
     def patience_s(self) -> float:
@@ -73,12 +71,12 @@ class SshTiming:
 
 
 DEFAULT_PORT = 22
-# Processors have instructions for AES; asyncssh's first choice takes four times as long for what goes through tunnels.
+# Hardware-accelerated AES: asyncssh's default cipher takes four times as long for tunnel traffic.
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 
 
 class SshConnector:
-    """Logs in to machines. One for many links: it bounds how many handshakes are computed at one time."""
+    """Logs in to machines. Links share a connector, which limits the number of concurrent handshakes."""
 
     def __init__(self, pins: HostKeyStore, timing: SshTiming | None = None) -> None:
         self.pins = pins
@@ -86,7 +84,7 @@ class SshConnector:
         self._handshakes = asyncio.Semaphore(self.timing.max_handshakes)
 
     async def connect(self, login: SshLogin) -> "Connection":
-        """A verified connection, or SshUnreachable, SshRefused or HostKeyChanged. Tries once."""
+        """Connect once and verify the host key. Raises SshUnreachable, SshRefused or HostKeyChanged."""
         import asyncssh
 
         expected = login.host_keys or self.pins.get(login.pin_name)
@@ -98,7 +96,10 @@ class SshConnector:
         except asyncssh.PermissionDenied as error:
             raise _login_refused(login, error) from error
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-            raise SshRefused(f"{login.machine}: the private key cannot be used: {error}") from error
+            raise SshRefused(
+                f"{login.machine}: the private key is not usable: {error}",
+                hint="Give a private key in OpenSSH format, without a passphrase.",
+            ) from error
         except (OSError, TimeoutError, asyncssh.Error) as error:
             raise _unreachable(login, error) from error
         if not expected and check.shown not in self.pins.pin(login.pin_name, check.shown):
@@ -108,7 +109,7 @@ class SshConnector:
 
     async def _open(self, login: SshLogin, check: "HostKeyCheck") -> "Connection":
         async with asyncio.timeout(self.timing.connect_s):
-            if login.uses_ssh_config:  # the person's ~/.ssh/config may lead through another machine
+            if login.uses_ssh_config:  # ~/.ssh/config may use a jump host
                 return await self._handshake(login, check)
             reached = await _connect_socket(login.host, login.port)
             try:
@@ -123,10 +124,10 @@ class SshConnector:
 
         return await asyncssh.connect(
             login.host,
-            # The usual port is left out for boxes of one's own: ~/.ssh/config may name another.
+            # The default port is left out if ~/.ssh/config applies, because it may set another.
             login.port if login.port != DEFAULT_PORT or not login.uses_ssh_config else (),
             client_factory=lambda: _make_client(check),
-            known_hosts=([], [], []),  # so that every key is put to our own check
+            known_hosts=([], [], []),  # so that our own check decides about every key
             server_host_key_algs=_key_algorithms(check.expected),
             keepalive_interval=self.timing.keepalive_s,
             keepalive_count_max=self.timing.keepalive_misses,
@@ -139,7 +140,7 @@ class SshConnector:
 
 
 class HostKeyCheck:
-    """Remembers the key a machine showed, and whether it is one of those expected."""
+    """Compares the host key that a machine shows with the expected ones."""
 
     def __init__(self, expected: Sequence[str]) -> None:
         self.expected = tuple(expected)
@@ -151,7 +152,7 @@ class HostKeyCheck:
 
 
 async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
-    """The host key a machine shows to whoever asks, without logging in."""
+    """Fetch the host key of a machine without logging in."""
     import asyncssh
 
     try:
@@ -166,7 +167,7 @@ async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
 
 
 def fingerprint(key: str) -> str:
-    """As `ssh-keygen -l` shows it."""
+    """Return the fingerprint in the format of `ssh-keygen -l`."""
     import asyncssh
 
     return f"{key.split()[0]} {asyncssh.import_public_key(key).get_fingerprint()}"
@@ -179,11 +180,11 @@ def _key_text(key: "asyncssh.SSHKey") -> str:
 def _make_client(check: HostKeyCheck) -> "asyncssh.SSHClient":
     import asyncssh
 
-    class Client(asyncssh.SSHClient):
+    class _Client(asyncssh.SSHClient):
         def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
             return check.accepts(key)
 
-    return Client()
+    return _Client()
 
 
 def _login_options(login: SshLogin) -> dict[str, Any]:
@@ -192,14 +193,14 @@ def _login_options(login: SshLogin) -> dict[str, Any]:
     user: dict[str, Any] = {"username": login.user} if login.user else {}
     if login.private_key:
         key = asyncssh.import_private_key(login.private_key)
-        # Nothing of the person who runs the server takes part: no agent, no configuration, no other key.
+        # Only this key: not the ssh-agent, configuration or keys of the server's user.
         plain = {"agent_path": None, "config": None, "encryption_algs": CIPHERS}
         return {**user, "client_keys": [key], **plain}
     return {**user, "client_keys": [login.identity]} if login.identity else user
 
 
 def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
-    """Ask for the kind of key we know first: a machine has several, and shows the one asked for."""
+    """Return the host key algorithms, those of the expected keys first: a machine may have several keys."""
     from asyncssh.public_key import get_default_public_key_algs
 
     every = [name.decode() for name in get_default_public_key_algs()]
@@ -208,7 +209,7 @@ def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
 
 
 async def _connect_socket(host: str, port: int) -> socket.socket:
-    """A connected socket. A machine that boots refuses at once and may answer a moment later."""
+    """Open a TCP connection."""
     loop = asyncio.get_running_loop()
     family, address = _parse_address(host, port) or await _resolve(host, port)
     reached = socket.socket(family, socket.SOCK_STREAM)
@@ -223,7 +224,7 @@ async def _connect_socket(host: str, port: int) -> socket.socket:
 
 
 def _parse_address(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None":
-    """Providers give addresses, not names: no thread is needed to look one up."""
+    """Return family and socket address of a numeric address; None for a host name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -238,7 +239,7 @@ async def _resolve(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
 
 
 async def disconnect(connection: "Connection", within_s: float = 1) -> None:
-    """At once, without asking the peer, and with everything that went through it closed."""
+    """Close the connection and all its channels at once, without waiting for the peer."""
     connection.abort()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -249,8 +250,8 @@ def _host_key_changed(login: SshLogin, check: HostKeyCheck) -> HostKeyChanged:
     known = ", ".join(fingerprint(key) for key in check.expected)
     return HostKeyChanged(
         f"{login.machine} ({login.host}:{login.port}) shows the host key {fingerprint(check.shown)}, "
-        f"but {known or 'another'} is known",
-        hint="Somebody may be in between. If the machine was reinstalled, remove it and add it again.",
+        f"but {known or 'another'} is expected",
+        hint="If the machine was reinstalled, remove the host and add it again. If not, do not trust this connection.",
         machine=login.machine,
         step="ssh",
     )
@@ -282,7 +283,7 @@ def _error_text(error: Exception) -> str:
 async def open_tunnel(
     connection: "asyncssh.SSHClientConnection", target: tuple[str, int], machine: str
 ) -> int:
-    """Port 0: the machine chooses a free one, so that a stale connection's cannot be in the way."""
+    """Open a reverse tunnel to `target` and return its port, which the machine chooses."""
     import asyncssh
 
     try:
@@ -294,7 +295,7 @@ async def open_tunnel(
     except asyncssh.ChannelListenError as error:
         raise TunnelRefused(
             f"{machine}: its SSH server allows no reverse tunnel: {error}",
-            hint="Set AllowTcpForwarding yes (and no `restrict` in authorized_keys) there.",
+            hint="Set AllowTcpForwarding yes in its sshd_config, and remove `restrict` from authorized_keys.",
             machine=machine,
             step="tunnel",
         ) from error
@@ -302,7 +303,7 @@ async def open_tunnel(
 
 
 async def _forward(connection: "asyncssh.SSHClientConnection", target: tuple[str, int]) -> "SSHForwarder":
-    """asyncssh would leave the near end open if the connection is lost while that end is being made."""
+    """Connect a tunnel channel. Closes it if the SSH connection was lost meanwhile, which asyncssh does not do."""
     import asyncssh
 
     forwarder = await connection.forward_connection(*target)

@@ -1,4 +1,4 @@
-"""One error for each step on the way to a machine, each naming the machine and what to do."""
+"""Errors of the steps that start an agent over SSH. Each names the machine and what to do."""
 
 from anygpu.errors import BackendUnavailable, LaunchError
 
@@ -16,7 +16,7 @@ class SshRefused(LaunchError):
 
 
 class HostKeyChanged(LaunchError):
-    """The machine shows another host key than before. If it was reinstalled, remove it and add it again."""
+    """The machine's host key has changed. If it was reinstalled, remove the host and add it again."""
 
     code = "host_key_changed"
 
@@ -40,12 +40,12 @@ class TunnelRefused(LaunchError):
 
 
 class BootstrapFailed(LaunchError):
-    """The agent could not be brought onto the machine. Read the machine's own words, and try by hand with ssh."""
+    """The agent could not be installed on the machine. Read the machine's message, and try to log in with ssh."""
 
     code = "bootstrap_failed"
 
 
 class AttemptUnknown(LaunchError):
-    """The machine knows nothing of this attempt. Nothing to do: the job is started anew elsewhere."""
+    """The machine does not know this attempt. Nothing to do: the job starts again on another machine."""
 
     code = "attempt_unknown"

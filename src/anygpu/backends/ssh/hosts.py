@@ -16,13 +16,13 @@ from anygpu.errors import AnygpuError
 if TYPE_CHECKING:
     import asyncssh
 
-STATUS_MAX_AGE_S = 5.0  # how long an answer is good enough for placing
-CHECK_WAIT_S = 3.0  # how long one box may hold up the others
+STATUS_MAX_AGE_S = 5.0  # how old a status may be for scheduling
+CHECK_WAIT_S = 3.0  # how long one host may delay the offers of the others
 
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """What a box said of itself, and when it was asked (monotonic)."""
+    """The answer of a host to a check, and when it was requested (monotonic clock)."""
 
     requested_at: float
     facts: dict[str, Any]
@@ -34,7 +34,7 @@ class HostStatus:
 
 
 class SshHost:
-    """One machine. What it said last stays known while it does not answer, with the `trouble` it has."""
+    """A host with its last status. While it does not answer, `problem` tells why."""
 
     def __init__(
         self, login: SshLogin, connector: SshConnector, *, owner: str, cpu_count: int = 0, python: str = ""
@@ -53,7 +53,7 @@ class SshHost:
         self._check_started_at = self._failed_at = float("-inf")
 
     async def request(self, request: dict[str, Any], timeout_s: float | None = None) -> dict[str, Any]:
-        """One answer, or SshUnreachable and its kin."""
+        """Run a request on the host. Raises SshUnreachable and the other errors of `ssh.errors`."""
         import asyncssh
 
         full_request = {**request, "owner": self._owner, "cpu_count": self.cpu_count}
@@ -69,7 +69,7 @@ class SshHost:
             raise SshUnreachable(f"{self.name} did not answer {request['do']!r}: {text}") from error
 
     async def check(self, newer_than: float = float("-inf")) -> HostStatus:
-        """An answer that was asked for after `newer_than`; many who ask at once share one."""
+        """Return a status requested after `newer_than`. Concurrent callers share one check."""
         if self.last_status is not None and self.last_status.requested_at > newer_than and not self.problem:
             return self.last_status
         if (
@@ -81,7 +81,7 @@ class SshHost:
         return await asyncio.shield(self._start_check())
 
     async def recent_status(self) -> HostStatus | None:
-        """For placing: what is known without waiting long. A box in trouble is waited for by nobody."""
+        """Return the last status for scheduling. Waits briefly for a new one, unless the host has a problem."""
         now = time.monotonic()
         if (
             self.last_status is not None
@@ -135,16 +135,16 @@ class SshHost:
 
 
 def _retrieve_exception(task: "asyncio.Task[HostStatus]") -> None:
-    """A failed look is kept as `trouble`; nobody else need have waited for it."""
+    """Mark the exception as retrieved: `problem` keeps it, and perhaps nobody awaited the task."""
     if not task.cancelled():
         task.exception()
 
 
 async def request_once(login: SshLogin, request: dict[str, Any], *, python: str = "") -> dict[str, Any]:
-    """For a command that looks at one box and leaves. Its host key must be known."""
+    """Connect, run one request, disconnect. The login must contain the host key."""
     connector = SshConnector(HostKeyStore(Path(os.devnull)))
-    box = SshHost(login, connector, owner="", python=python)
+    host = SshHost(login, connector, owner="", python=python)
     try:
-        return await box.request(request)
+        return await host.request(request)
     finally:
-        await box.close()
+        await host.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """One Ed25519 key, both halves in OpenSSH's format."""
+    """An Ed25519 key pair in OpenSSH format."""
 
     private_openssh: str
     public_openssh: str
@@ -21,10 +21,10 @@ class KeyPair:
         return f"KeyPair({self.public_openssh!r})"
 
 
-@lru_cache(maxsize=4096)  # writing one down takes a millisecond, and a link that is broken asks at every try
+@lru_cache(maxsize=4096)  # encoding takes a millisecond, and a broken link needs the key at every retry
 def attempt_key(secret: bytes, name: str) -> KeyPair:
-    """The same secret and name always give the same key: a restarted server can log in again."""
-    # Imported here: the library takes longer to load than most commands take to run.
+    """Derive the key of an attempt. Deterministic, so that a restarted server can log in again."""
+    # Imported here, because the library is slow to load.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -41,7 +41,7 @@ def attempt_key(secret: bytes, name: str) -> KeyPair:
 
 
 class HostKeyStore:
-    """One small file per machine. The first key kept under a name stays, whoever else wants to keep another."""
+    """Stores the host key that was first seen for each machine, one file per name."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -53,12 +53,12 @@ class HostKeyStore:
             return ()
 
     def pin(self, name: str, key: str) -> tuple[str, ...]:
-        """What is expected of this machine from now on: `key`, unless another was kept first."""
+        """Store `key` unless another is stored already. Returns the stored keys."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._directory / f".{os.getpid()}-{id(self)}.tmp"
         draft.write_text(f"{key}\n")
         with contextlib.suppress(FileExistsError):
-            os.link(draft, self._path(name))  # whole or not at all, and never over another's
+            os.link(draft, self._path(name))  # atomic, and never replaces an existing key
         draft.unlink()
         return self.get(name)
 

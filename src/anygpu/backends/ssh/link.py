@@ -1,8 +1,8 @@
-"""Keeps one attempt's machine in reach: log in, bring the agent, start it once, keep the tunnel up until told to stop.
+"""Keep the connection to one attempt's agent: log in, upload the agent, start it once, keep the tunnel open.
 
-Connecting again is the same act as connecting: the machine is asked to start the agent unless it lives, which also
-tells it the tunnel's new port. So a lost network, a laptop that slept and a server that restarted all end the same way,
-and none of them starts training anew.
+Reconnecting takes the same steps as connecting: the machine is asked to start the agent unless it runs, and learns the
+new port of the tunnel. So a lost network, a laptop that slept and a restarted server are handled in the same way, and
+none of them restarts the training.
 """
 
 import asyncio
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
 
 
 class LinkState(StrEnum):
-    """How far it has come, or how it stands."""
+    """The progress and state of a link."""
 
     CONNECTING = "connecting"  # not logged in yet
-    BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being brought there
-    STARTING = "starting"  # the agent is there and is being started
-    UP = "up"  # the agent lives and its tunnel is open
-    BROKEN = "broken"  # it was up; the connection is lost and tried again. Says nothing of the agent
-    EXITED = "exited"  # the machine says that the agent has ended
-    FAILED = "failed"  # it will not run: see `failure`
+    BOOTSTRAPPING = "bootstrapping"  # logged in; the agent is being uploaded
+    STARTING = "starting"  # the agent is being started
+    UP = "up"  # the agent runs and its tunnel is open
+    BROKEN = "broken"  # it was up and reconnects; the agent may still run
+    EXITED = "exited"  # the machine reports that the agent has ended
+    FAILED = "failed"  # the agent will not run: see `failure`
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """What the attempt may take of a machine it shares with others. GPUs and CPUs are held by locks there."""
+    """The slots an attempt needs on a shared machine. Lock files there hold them."""
 
     gpus: int = 0
     cpus: int = 1
-    cpu_count: int = 0  # how many CPU slots the machine has; 0: as many as it has processors
-    owner: str = ""  # servers that share a machine keep their attempts apart
+    cpu_count: int = 0  # CPU slots of the machine; 0: its number of processors
+    owner: str = ""  # id of the server: servers that share a machine keep their attempts apart
 
     def as_request(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "cpus": self.cpus, "cpu_count": self.cpu_count, "owner": self.owner}
 
 
 def reattach_request(name: str) -> LaunchRequest:
-    """An attempt an earlier server launched: its agent is found again, and started by nobody."""
+    """Return a request that finds the agent of an earlier launch and never starts one."""
     return LaunchRequest(name=name, job_id="", attempt=0, ticket="", agent_url="", resources=Resources())
 
 
 class SshLink:
-    """One attempt's machine. `state`, `failure` and `detail` say how it stands; `on_change` when that changes."""
+    """The link to one attempt's agent. Calls `on_change` when `state` or `detail` changes."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class SshLink:
         deliver: bool = False,
         patience_s: float | None = None,
     ) -> None:
-        """`booting`: a new machine may refuse for a while. `deliver`: only send what a dead agent left.
+        """`booting`: a new machine may refuse logins for a while. `deliver`: only send a dead agent's reports.
 
-        `patience_s`: how long to go on without a login. For an attempt that an earlier server may have started, its
-        lease: until that has run out the agent may be well, and only the network between is not.
+        `patience_s`: how long to retry the login. It is the lease for an attempt that an earlier server may have
+        started: until the lease ends, the agent may run although the network does not reach it.
         """
         self._login = login
         self._launch = launch
@@ -107,7 +107,7 @@ class SshLink:
         self.failure: Failure | None = None
         self.error: LaunchError | None = None
         self.detail = ""
-        self.exit_code: int | None = None  # of the agent, once it has ended and the machine knows it
+        self.exit_code: int | None = None  # of the agent, once the machine reports it
 
     def start(self) -> None:
         if self._task is None:
@@ -115,7 +115,7 @@ class SshLink:
             self._task = asyncio.create_task(self._run(), name=f"link {self._launch.name}")
 
     async def stop(self) -> None:
-        """Let go of the machine. The agent goes on without us."""
+        """Disconnect. The agent keeps running."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -124,12 +124,12 @@ class SshLink:
         self._ready.set()
 
     async def wait_ready(self) -> LinkState:
-        """Waits until it is up, or will never be."""
+        """Wait until the link is up or has failed."""
         await self._ready.wait()
         return self.state
 
     async def wait_ended(self) -> None:
-        """Waits until the agent has ended, or it is certain that none will run."""
+        """Wait until the agent has ended or will certainly not run."""
         await self._ended.wait()
 
     async def _run(self) -> None:
@@ -139,13 +139,13 @@ class SshLink:
                 await self._session()
             except LaunchError as error:
                 self._record_error(error)
-            except Exception as error:  # noqa: BLE001  an address that cannot be had now may be had later
+            except Exception as error:  # noqa: BLE001  for example, the address is not known yet
                 self._record_error(SshUnreachable(f"{self._launch.name}: {error or type(error).__name__}"))
             if not self._is_over():
                 await asyncio.sleep(self._next_pause_s())
 
     async def _session(self) -> None:
-        """From the login to the loss of the connection, or to the end of the agent."""
+        """Run one connection, until it is lost or the agent ends."""
         import asyncssh
 
         login = await self._login()
@@ -168,7 +168,7 @@ class SshLink:
                 BootstrapSession.open(connection, machine=login.machine, python=self._python),
             )
             if not self._was_up:
-                self._set_state(LinkState.STARTING, f"the agent is brought to {login.machine}")
+                self._set_state(LinkState.STARTING, f"uploading the agent to {login.machine}")
             await session.send_request(self._start_request(f"http://127.0.0.1:{port}"))
             self._handle_answer(await session.single_answer(), login)
         if self.state is LinkState.UP:
@@ -179,7 +179,7 @@ class SshLink:
         await self._keep_tunnel(connection)
 
     async def _keep_tunnel(self, connection: "asyncssh.SSHClientConnection") -> None:
-        """The tunnel is kept for who delivers what a dead agent left, until we are stopped."""
+        """Keep the tunnel for the delivery of a dead agent's reports, until `stop`."""
         await connection.wait_closed()
 
     def _start_request(self, url: str) -> dict[str, Any]:
@@ -205,9 +205,9 @@ class SshLink:
             free = f"{answer['free']} of {answer['of']} {answer['what']}s are free"
             raise NoCapacity(f"{login.machine}: {free}", hint="The job waits for a free one.")
         else:
-            raise AttemptUnknown(f"{login.machine} knows nothing of {self._launch.name}")
+            raise AttemptUnknown(f"{login.machine} does not know {self._launch.name}")
 
-    # -- how it stands ----------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------
 
     def _is_over(self) -> bool:
         return self.state in (LinkState.FAILED, LinkState.EXITED)
@@ -219,7 +219,7 @@ class SshLink:
         self._set_state(LinkState.EXITED, f"the agent on {login.machine} has ended{how}")
 
     def _record_error(self, error: LaunchError) -> None:
-        """A connection that breaks says nothing of the agent: once it was up, we try for ever."""
+        """Fail, or retry. A link that was up retries forever, because the agent may still run."""
         if isinstance(error, AttemptUnknown | NoCapacity) or (not self._was_up and self._is_final(error)):
             self.error = error
             self.failure = Failure(code=error.code, message=self._failure_message(error), blame=Blame.LAUNCH)
@@ -252,7 +252,7 @@ class SshLink:
         return True
 
     def _next_pause_s(self) -> float:
-        """Short at first: a machine that boots is met soon after its SSH server is up."""
+        """Return the pause before the next try: short at first, because a machine may be booting."""
         pause_s, most_s = self._retry_pause_s, self._timing.max_retry_s
         self._retry_pause_s = min(self._retry_pause_s * 2, most_s if self._was_up else min(most_s, 1.0))
         return pause_s
@@ -269,9 +269,9 @@ class SshLink:
 
 
 def _connection_lost(login: SshLogin, error: Exception) -> LaunchError:
-    """The connection broke in the middle of a step; the next try goes on from what is there."""
+    """The error for a connection that broke during a step. The next try continues from there."""
     if isinstance(error, TimeoutError):
-        return BootstrapFailed(f"{login.machine}: the agent was not started in time", step="bootstrap")
+        return BootstrapFailed(f"{login.machine}: the agent did not start in time", step="bootstrap")
     text = str(error) or type(error).__name__
     return SshUnreachable(
         f"the connection to {login.machine} broke: {text}", machine=login.machine, step="ssh"

@@ -15,7 +15,7 @@ GET_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh"
 
 
 def missing_requirements(facts: Mapping[str, Any]) -> list[str]:
-    """One sentence each; empty when nothing is missing."""
+    """Return one sentence for each missing requirement."""
     found = [_missing_gpu(facts), _missing_disk(facts), _missing_installer(facts)]
     return [sentence for sentence in found if sentence]
 
@@ -23,8 +23,8 @@ def missing_requirements(facts: Mapping[str, Any]) -> list[str]:
 def _missing_gpu(facts: Mapping[str, Any]) -> str:
     if facts["gpus"]:
         return ""
-    why = facts["gpu_problem"] or "nvidia-smi lists none"
-    return f"no GPU: {why}. If it has an NVIDIA card, install the driver; other jobs can run all the same"
+    reason = facts["gpu_problem"] or "nvidia-smi lists none"
+    return f"no GPU: {reason}. If it has an NVIDIA card, install the driver; jobs without GPUs can run"
 
 
 def _missing_disk(facts: Mapping[str, Any]) -> str:
@@ -41,7 +41,7 @@ def _missing_installer(facts: Mapping[str, Any]) -> str:
 
 
 def describe_host(facts: Mapping[str, Any]) -> str:
-    """What it has, in one line."""
+    """Summarise the hardware and Python of a host in one line."""
     kinds = [f"{card['kind']} {card['memory_gib']:g} GiB" for card in facts["gpus"]]
     cards = ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
     drivers = ", ".join(dict.fromkeys(card["driver"] for card in facts["gpus"]))
@@ -60,7 +60,7 @@ def gpu_count(need: Resources) -> int:
 
 
 def cpu_slot_count(need: Resources) -> int:
-    """A job with GPUs takes them alone; one without takes CPU slots."""
+    """Return the CPU slots a job needs: none if it has GPUs."""
     return 0 if gpu_count(need) else max(1, math.ceil(need.cpus or 1))
 
 
@@ -89,7 +89,7 @@ def build_offer(
 
 
 def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tuple[int, str]:
-    """How many such attempts could start now, and what a job would wait for if none."""
+    """Return how many such attempts could start now, and the reason to wait if none can."""
     if status is None or host.problem:
         return 0, host.problem or f"{host.name} has not answered yet"
     gpus = gpu_count(need)
@@ -101,7 +101,7 @@ def free_slots(host: SshHost, status: HostStatus | None, need: Resources) -> tup
 
 
 def account_status(statuses: Mapping[str, HostStatus | str]) -> AccountStatus:
-    """Valid when every box answers; the words are for whoever has to repair one that does not."""
+    """Summarise all hosts. Valid if every host answers; the message has one line per host."""
     lines = [
         f"{name}: {status if isinstance(status, str) else _describe_status(status)}"
         for name, status in statuses.items()

@@ -1,4 +1,4 @@
-"""What boxes of one's own can be told."""
+"""Options of the SSH backend."""
 
 from typing import Annotated
 
@@ -11,32 +11,34 @@ HostAddress = Annotated[
 
 
 class Options(BaseModel):
-    """One box, or several that are logged in to in the same way."""
+    """One host, or several that share the same login."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: HostAddress | None = Field(
-        None, description="the box: [user@]name[:port], also a name from ~/.ssh/config"
+        None, description="the host: [user@]name[:port], or a name from ~/.ssh/config"
     )
-    hosts: tuple[HostAddress, ...] = Field((), description="several boxes, each as in `host`")
+    hosts: tuple[HostAddress, ...] = Field((), description="several hosts, each as in `host`")
     identity: str = Field(
-        "", description="private key file on the server; empty: the server's own keys and agent"
+        "", description="private key file on the server; empty: the server user's keys and ssh-agent"
     )
-    private_key: SecretStr = Field(
-        SecretStr(""), description="private key to log in with, in OpenSSH's format"
+    private_key: SecretStr = Field(SecretStr(""), description="private key for the login, in OpenSSH format")
+    host_keys: tuple[str, ...] = Field(
+        (), description="host keys of the machine; empty: the first key seen is pinned"
     )
-    host_keys: tuple[str, ...] = Field((), description="the box's host keys; empty: pinned at first sight")
-    price_microusd_per_hour: int = Field(0, ge=0, description="what an hour of a box is counted as")
-    cpus: int = Field(0, ge=0, description="CPU slots of a box; 0: as many as it has processors")
-    python: str = Field("", description="the Python to run agents and jobs with; empty: the first found")
-    lease_s: float = Field(DAY_S, ge=60, description="how long an agent goes on without reaching the server")
+    price_microusd_per_hour: int = Field(0, ge=0, description="price of one hour, for cost accounting")
+    cpus: int = Field(0, ge=0, description="CPU slots of a host; 0: its number of processors")
+    python: str = Field("", description="Python for agents and jobs; empty: the first one found")
+    lease_s: float = Field(
+        DAY_S, ge=60, description="how long an agent keeps running without reaching the server"
+    )
 
     @model_validator(mode="after")
     def _check_addresses(self) -> "Options":
         if not self.addresses:
-            raise ValueError("no box is named; set host (or hosts)")
+            raise ValueError("no host is given; set `host` or `hosts`")
         if self.host_keys and len(self.addresses) > 1:
-            raise ValueError("host_keys belong to one box; give each box a backend of its own")
+            raise ValueError("host_keys belong to one host; configure one backend per host")
         return self
 
     @property
@@ -45,7 +47,7 @@ class Options(BaseModel):
 
 
 def split_address(address: str) -> tuple[str, str, int]:
-    """`me@box:2222` -> user, host, port; an address without them has an empty user and port 22."""
+    """Split `me@lab:2222` into user, host and port. Defaults: empty user, port 22."""
     user, _, place = address.rpartition("@")
     host, colon, port = place.rpartition(":")
     if not colon or place.endswith("]"):

@@ -1,1 +1,1 @@
-"""Rented machines: one lifecycle for every provider, and one small file for each."""
+"""Run attempts on rented machines: one lifecycle for all providers."""

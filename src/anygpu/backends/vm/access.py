@@ -20,7 +20,7 @@ SSH = 22
 
 
 class MachineAccess:
-    """Makes logins, links and shells for attempts."""
+    """Creates SSH logins, agent links and shells for attempts."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class MachineAccess:
         return (attempt.launch.lease_s if attempt.launch else 0) or self._timing.lease_s
 
     async def deliver(self, attempt: VmAttempt) -> None:
-        """Send what a dead agent left on its machine; returns when it is sent."""
+        """Send the reports that a dead agent left on its machine, and wait until they are sent."""
         courier = SshLink(
             lambda: self._login_when_port_open(attempt),
             attempt.launch or reattach_request(attempt.name),
@@ -103,7 +103,7 @@ class MachineAccess:
         return machine.port if machine.port != SSH else self._port
 
     async def _login_when_port_open(self, attempt: VmAttempt) -> SshLogin:
-        """A machine whose SSH port is closed has printed no host keys yet: the provider need not be asked."""
+        """Return the login once the SSH port is open. Before that, the provider has no host keys to show."""
         machine = attempt.machine
         if machine is not None and machine.address and machine.id not in self._host_keys:
             await self._check_port(attempt.name, machine.address, self._port_of(machine))
@@ -116,7 +116,7 @@ class MachineAccess:
         except (OSError, TimeoutError) as error:
             raise SshUnreachable(
                 f"{name} ({host}:{port}) does not answer over SSH: {error or 'no answer in time'}",
-                hint="Its image may run no SSH server, or a firewall may be in between.",
+                hint="Check that its image runs an SSH server and that no firewall blocks the port.",
             ) from error
         writer.close()
 
@@ -129,7 +129,7 @@ class MachineAccess:
         return lookup.keys or ()
 
     async def _fetch_host_keys(self, lookup: "HostKeyLookup", machine: CloudMachine) -> None:
-        """Console output comes late, and each question costs a call: not asked again at once."""
+        """Ask the provider for the host keys, with growing pauses between the calls."""
         now = asyncio.get_running_loop().time()
         if now >= lookup.ask_at:
             lookup.ask_at = now + lookup.pause_s
@@ -143,7 +143,7 @@ class MachineAccess:
 
 @dataclass(slots=True)
 class HostKeyLookup:
-    """What the provider says of a machine's host keys: nothing yet, or what they are, or that it does not know."""
+    """The host keys of a machine, as far as the provider knows them. None: not known yet; empty: never known."""
 
     since: float
     ask_at: float = float("-inf")

@@ -17,12 +17,12 @@ from anygpu.events.facts import Blame, Failure
 
 
 class AgentLink(Protocol):
-    """Keeps the agent of an attempt running and in reach. `backends.ssh.link.Link` is one."""
+    """The link to an attempt's agent, implemented by `backends.ssh.link.SshLink`."""
 
     state: LinkState
-    failure: Failure | None  # why it will never run
-    detail: str  # what it is doing now, in words
-    exit_code: int | None  # of an agent that has ended; 0 when it had told everything
+    failure: Failure | None  # why the agent will not run
+    detail: str  # what it is doing now
+    exit_code: int | None  # of an agent that has ended; 0: all reports were sent
 
     def start(self) -> None: ...
 
@@ -31,29 +31,25 @@ class AgentLink(Protocol):
 
 @dataclass(slots=True)
 class VmAttempt:
-    """One attempt; times are of the loop's own clock."""
+    """The state of one attempt. Times are of the event loop's clock."""
 
     name: str
-    first_seen_at: float  # when this process first heard of it
+    first_seen_at: float  # when this process first saw the attempt
     changed_at: float  # when something last changed
-    list_after: float = float(
-        "-inf"
-    )  # our newest act, or a broken connection: a look must be newer than that
+    list_after: float = float("-inf")  # our last action or link failure: only newer listings count
     launch: LaunchRequest | None = None
-    from_earlier_process: bool = (
-        False  # an earlier process launched it: its agent may be well and out of reach
-    )
-    machine: CloudMachine | None = None  # as it was created, or last listed
-    was_listed: bool = False  # the provider has shown it
+    from_earlier_process: bool = False  # its agent may run although it cannot be reached
+    machine: CloudMachine | None = None  # as created or last listed
+    was_listed: bool = False  # some listing has shown it
     is_listed: bool = False  # the newest listing shows it
-    may_appear_until: float = float("-inf")  # what was ordered before may be missing from lists until then
-    is_creating: bool = False  # a launch is under way
-    was_refused: bool = False  # the provider has said no, and nothing ordered before can show up
+    may_appear_until: float = float("-inf")  # lists may omit an earlier order until then
+    is_creating: bool = False  # a create call is running
+    was_refused: bool = False  # the provider refused, and no earlier order can appear
     terminate_requested: bool = False
     duplicates: dict[str, CloudMachine] = field(
         default_factory=dict
-    )  # further machines of the same name, billed too
-    destroyed_at: dict[str, float] = field(default_factory=dict)  # machines we ended, and when
+    )  # further machines of the same name, also billed
+    destroyed_at: dict[str, float] = field(default_factory=dict)  # machines we destroyed, and when
     link: AgentLink | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -65,7 +61,7 @@ class VmAttempt:
             self.machine = machine
 
     def update(self, snapshot: MachineSnapshot, now: float) -> bool:
-        """The newest listing. True when it tells something new."""
+        """Apply the newest listing. Returns whether it changed anything."""
         machines = snapshot.named(self.name)
         chosen = select_machine(machines, self.machine.id if self.machine else "")
         new = chosen != self.machine if chosen else self.is_listed
@@ -83,18 +79,18 @@ class VmAttempt:
 
     @property
     def is_reclaimed(self) -> bool:
-        """It is ending, and not by our doing: no newer listing takes that back."""
+        """Whether the provider is ending the machine, without our request."""
         ending = self.machine is not None and self.machine.power is PowerState.ENDING
         return ending and self.is_listed and not self.terminate_requested
 
     @property
     def is_cut_off(self) -> bool:
-        """It was taken together with its connection: there is nothing left to dial."""
+        """Whether the machine is reclaimed and its connection lost, so that reconnecting is pointless."""
         return self.is_reclaimed and self.is_link_broken
 
     @property
     def is_link_broken(self) -> bool:
-        """It was connected and is not."""
+        """Whether the connection was lost."""
         return self.link is not None and self.link.state is LinkState.BROKEN
 
     @property
@@ -102,16 +98,16 @@ class VmAttempt:
         return self.was_refused and self.machine is None and not self.is_listed
 
     def needs_listing_after(self, moment: float) -> bool:
-        """What was listed at that moment does not tell yet what is to be known of it."""
+        """Return whether a listing from `moment` is too old for this attempt."""
         return self.list_after > moment and not self.is_final
 
     @property
     def is_final(self) -> bool:
-        """No later listing says otherwise; what has ended may even be forgotten."""
+        """Whether no later listing can change the result."""
         return self.has_ended or self.was_never_created or self.is_reclaimed
 
     def is_over(self, now: float) -> bool:
-        """Nothing of it is left to look after."""
+        """Return whether nothing of the attempt is left to watch."""
         return (
             self.has_ended
             or self.was_never_created
@@ -131,17 +127,17 @@ class VmAttempt:
 
     @property
     def is_changing(self) -> bool:
-        """Something about it is expected to change."""
+        """Whether a change is expected soon."""
         waiting = not self.is_listed or self.machine is None or self.machine.power is not PowerState.RUNNING
         return waiting or self.terminate_requested or self.is_link_down
 
     @property
     def is_link_down(self) -> bool:
-        """The agent is out of reach or over: the provider may know why."""
+        """Whether the agent is unreachable or has ended: the provider may know why."""
         return self.is_link_broken or (self.link is not None and self.link.state is LinkState.EXITED)
 
     def uses_capacity(self, now: float) -> bool:
-        """It is one of the machines its backend has, or is about to have."""
+        """Return whether the attempt counts towards the backend's `max_machines`."""
         if self.was_listed:
             return self.is_listed and self.machine is not None and self.machine.power in ALIVE
         return self.is_creating or now < self.may_appear_until
@@ -155,7 +151,7 @@ STOPPED_STATES = {
 
 
 def observe(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
-    """`attempt` has taken in a listing that is new enough."""
+    """Build the observation of an attempt that is up to date with a recent listing."""
     return replace(
         _observe_machine(attempt, now, timing),
         duplicates=tuple(_billed_intervals(attempt.duplicates.values())),
@@ -171,12 +167,12 @@ def _billed_intervals(machines: Iterable[CloudMachine]) -> Iterator[BilledInterv
 def _observe_machine(attempt: VmAttempt, now: float, timing: VmTiming) -> Observation:
     machine = attempt.machine
     if attempt.was_never_created:
-        return Observation(state=MachineState.GONE, detail="the provider refused it; nothing was made")
+        return Observation(state=MachineState.GONE, detail="the provider refused it; nothing was created")
     if machine is None or (not attempt.is_listed and not attempt.has_ended):
         return _observe_unlisted(attempt, now)
     if machine.power in STOPPED_STATES:
-        state, words = STOPPED_STATES[machine.power]
-        return _observation(machine, state, machine.detail or words)
+        state, detail = STOPPED_STATES[machine.power]
+        return _observation(machine, state, machine.detail or detail)
     if machine.power is PowerState.STARTING or not machine.address:
         return _observation(
             machine,
@@ -191,10 +187,10 @@ def _observe_unlisted(attempt: VmAttempt, now: float) -> Observation:
     preempted = attempt.machine is not None and attempt.machine.preempted
     started = attempt.machine.started_at_ms if attempt.machine else None
     if attempt.was_listed and attempt.destroyed_at:
-        detail = "it was ended, and the provider no longer lists it"
+        detail = "it was destroyed, and the provider no longer lists it"
         return Observation(state=MachineState.GONE, detail=detail, preempted=preempted, started_at_ms=started)
     if now < attempt.may_appear_until:
-        return Observation(state=MachineState.PENDING, detail="ordered; the provider does not list it yet")
+        return Observation(state=MachineState.PENDING, detail="created; the provider does not list it yet")
     detail = "the provider no longer lists it" if attempt.was_listed else "the provider does not list it"
     return Observation(state=MachineState.ABSENT, detail=detail, preempted=preempted, started_at_ms=started)
 
@@ -220,7 +216,7 @@ def _address_timeout(
         return None
     text = (
         f"waiting for an address: machine {machine.id} in {machine.region or 'its region'} had none after"
-        f" {timing.address_timeout_s:g} s ({machine.detail or machine.power}). It is ended and another place is tried."
+        f" {timing.address_timeout_s:g} s ({machine.detail or machine.power}). It is destroyed; another offer is tried."
     )
     return Failure(code="no_address", message=text, blame=Blame.LAUNCH)
 

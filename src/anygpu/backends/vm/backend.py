@@ -29,7 +29,7 @@ from anygpu.spec.sections import Resources
 
 
 class AttemptMeter:
-    """The capability of a backend whose provider has a meter."""
+    """Reads the cost of an attempt, if the provider has a meter."""
 
     def __init__(
         self, provider: MeteredProvider, machines: OwnedMachines, lookup: Callable[[Handle], VmAttempt]
@@ -47,18 +47,16 @@ class AttemptMeter:
         )
 
 
-SNAPSHOT_SLACK_S = (
-    15.0  # how much older than the slowest listing a listing may be before a look waits for another
-)
-DESTROY_RETRY_S = 30.0  # how long a provider that was told to end a machine is given before it is told again
-FORGET_AFTER_S = 172_800.0  # how long what is over is still known: meters are read a day later
+SNAPSHOT_SLACK_S = 15.0  # a listing may be this much older than the idle poll interval
+DESTROY_RETRY_S = 30.0  # time until a destroy call is repeated
+FORGET_AFTER_S = 172_800.0  # ended attempts are kept, because meters are read a day later
 
 MakeLink = Callable[[VmAttempt, Callable[[], None]], AgentLink]
 DeliverReports = Callable[[VmAttempt], Awaitable[None]]
 
 
 class VmBackend:
-    """Rents a machine for each attempt. Made inside the event loop it runs in."""
+    """Rents a machine for each attempt. Must be created in the event loop it runs in."""
 
     probe_every_s = 0.0
 
@@ -77,7 +75,7 @@ class VmBackend:
         link: MakeLink | None = None,
         deliver: DeliverReports | None = None,
     ) -> None:
-        """`on_change` is told the name of an attempt worth a look; `attended`: this server is always on."""
+        """`on_change` gets the name of an attempt that should be probed. `attended`: this server is always on."""
         self.name = name
         self._provider = provider
         self._options = options
@@ -113,12 +111,10 @@ class VmBackend:
         )
         self._make_link = link or self._access.link
         self._deliver = deliver or self._access.deliver
-        if isinstance(
-            provider, MeteredProvider
-        ):  # a capability is found by isinstance: only then is it there
+        if isinstance(provider, MeteredProvider):  # isinstance finds this capability by its method
             self.metered_microusd = AttemptMeter(provider, self._machines, self._attempt_of).metered_microusd
 
-    # -- the four verbs ---------------------------------------------------------------------------------------
+    # -- backend methods --------------------------------------------------------------------------------------
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
         offers = await self._offers.get(need)
@@ -171,7 +167,7 @@ class VmBackend:
             attempt.record_action(self._clock.time())
             self._poller.poll_now()
 
-    # -- what only some can do --------------------------------------------------------------------------------
+    # -- optional capabilities --------------------------------------------------------------------------------
 
     async def inventory(self) -> Sequence[Handle]:
         snapshot = await self._listing.newer_than(self._clock.time())
@@ -196,14 +192,14 @@ class VmBackend:
         return await self._access.shell(attempt)
 
     async def deliver(self, handle: Handle) -> None:
-        """Send what a dead agent left behind. A machine that is gone has taken it along."""
+        """Send the reports that a dead agent left on its machine, if the machine still exists."""
         attempt = self._attempt_of(handle)
         if attempt.is_reachable:
             async with asyncio.timeout(self._timing.delivery_timeout_s):
                 await self._deliver(attempt)
 
     async def close(self) -> None:
-        """Let go of the machines, which go on without us."""
+        """Disconnect. The machines keep running."""
         await self._poller.close()
         await self._listing.close()
         await self._offers.close()
@@ -212,7 +208,7 @@ class VmBackend:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._provider.close()
 
-    # -- launching --------------------------------------------------------------------------------------------
+    # -- launch -----------------------------------------------------------------------------------------------
 
     def _order(self, launch: LaunchRequest, offer: Offer) -> MachineOrder:
         life_s = self._timing.life_s(launch.max_run_s)
@@ -235,15 +231,15 @@ class VmBackend:
         attempt.is_creating = True
 
     async def _machines_in_use(self) -> set[str]:
-        """Names of machines that exist or are being made."""
+        """Return the attempts whose machines exist or are being created."""
         snapshot = await self._recent_snapshot()
         now = self._clock.time()
         return snapshot.alive | {a.name for a in self._attempts.values() if a.uses_capacity(now)}
 
-    # -- looking ----------------------------------------------------------------------------------------------
+    # -- probe ------------------------------------------------------------------------------------------------
 
     def _attempt_of(self, handle: Handle) -> VmAttempt:
-        """What is known of an attempt; what another process launched is known from its handle."""
+        """Return the state of an attempt. If another process launched it, restore the state from the handle."""
         now = self._clock.time()
         attempt = self._attempts.setdefault(
             handle.name, VmAttempt(name=handle.name, first_seen_at=now, changed_at=now)
@@ -265,7 +261,7 @@ class VmBackend:
         self._poller.start()
 
     async def _recent_snapshot(self, after: float = float("-inf")) -> MachineSnapshot:
-        """A listing that is not older than the watch lets them become, and not older than `after`."""
+        """Return a listing that is recent enough, and not older than `after`."""
         return await self._listing.newer_than(max(after, self._oldest_usable()))
 
     def _oldest_usable(self) -> float:
@@ -299,18 +295,18 @@ class VmBackend:
             self._on_change(attempt.name)
 
     def _link_changed(self, attempt: VmAttempt) -> None:
-        """The link has news. When it broke or the agent is over, the provider is asked at once."""
+        """Handle a change of the link. If it is down, list the machines at once."""
         attempt.changed_at = self._clock.time()
         if attempt.is_link_down:
             attempt.list_after = attempt.changed_at
             self._poller.poll_now()
-        if not attempt.is_link_broken:  # what there is to decide then comes with the listing
+        if not attempt.is_link_broken:  # if it is broken, the new listing reports the change
             self._on_change(attempt.name)
 
-    # -- ending -----------------------------------------------------------------------------------------------
+    # -- terminate --------------------------------------------------------------------------------------------
 
     async def _deliver_reports(self, attempt: VmAttempt) -> None:
-        """An agent that died has left reports on the machine: they are sent before it goes, if that is soon done."""
+        """Send the reports of an agent that died, before its machine is destroyed. Gives up after a timeout."""
         link = attempt.link
         if link is not None and link.state is LinkState.EXITED and link.exit_code != 0:
             with contextlib.suppress(Exception):
@@ -318,7 +314,7 @@ class VmBackend:
                     await self._deliver(attempt)
 
     def _is_being_ended(self, attempt: VmAttempt) -> bool:
-        """Everything known of it was ended a moment ago; telling the provider again makes nothing faster."""
+        """Return whether all machines of the attempt were destroyed a moment ago."""
         machines = self._listing.latest.named(attempt.name) if self._listing.latest else ()
         ids = {m.id for m in machines} or ({attempt.machine.id} if attempt.machine else set())
         return bool(ids) and all(self._was_destroyed_recently(attempt, id) for id in ids)
@@ -332,7 +328,7 @@ class VmBackend:
         self._update(attempt, snapshot)
         machines = snapshot.named(attempt.name)
         if not machines and attempt.machine is not None and not attempt.was_listed:
-            machines = (attempt.machine,)  # accepted, and not listed yet
+            machines = (attempt.machine,)  # created, but not listed yet
         await asyncio.gather(*(self._destroy(attempt, machine) for machine in machines))
         if not machines:
             await self._remove_leftovers(attempt.name)
@@ -342,7 +338,7 @@ class VmBackend:
         attempt.destroyed_at[machine.id] = self._clock.time()
 
     async def _remove_leftovers(self, name: str) -> None:
-        """An order that failed half way may have left a key or an address without a machine."""
+        """Remove keys and addresses that a failed launch left without a machine."""
         for leftover in await self._machines.leftovers():
             if leftover.name == name:
                 await self._machines.remove(leftover)
@@ -360,4 +356,4 @@ class VmBackend:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # what failed is seen in the next listing and done again
+            task.exception()  # mark as retrieved; the next listing shows and repeats what failed

@@ -24,13 +24,16 @@ from anygpu.spec.sections import Resources
 
 
 def startup_script(life_s: float) -> str:
-    """Runs as root by cloud-init. The same for the same life, so that an order repeated is the same order."""
+    """Return a script for cloud-init that shuts the machine down after `life_s`.
+
+    It is deterministic, because a repeated order must equal the first.
+    """
     minutes = max(1, math.ceil(life_s / 60))
-    return f"#!/bin/sh\nshutdown -h +{minutes} 'anygpu: the life of this machine is over'\n"
+    return f"#!/bin/sh\nshutdown -h +{minutes} 'anygpu: maximum lifetime reached'\n"
 
 
 class LaunchCipher:
-    """Only a server with the same secret can open what this closes."""
+    """Encrypts launch requests with a key derived from the server's secret."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = base64.urlsafe_b64encode(hmac.new(secret, b"sealed launches", hashlib.sha256).digest())
@@ -40,7 +43,7 @@ class LaunchCipher:
         return str(self._fernet().encrypt(json.dumps(plain).encode()).decode())
 
     def decrypt(self, sealed: str) -> LaunchRequest | None:
-        """None when it was sealed by somebody else or is damaged."""
+        """Return the request; None if it is damaged or was encrypted with another secret."""
         from cryptography.fernet import InvalidToken
 
         try:
@@ -50,16 +53,16 @@ class LaunchCipher:
         return LaunchRequest(**{**plain, "resources": Resources.model_validate(plain["resources"])})
 
     def _fernet(self) -> Any:
-        from cryptography.fernet import Fernet  # costs 50 ms, which a server without machines saves
+        from cryptography.fernet import Fernet  # a slow import (50 ms)
 
         return Fernet(self._key)
 
 
-REFUSALS = (LaunchError, RateLimited)  # the provider has said no: nothing was made
+REFUSALS = (LaunchError, RateLimited)  # the provider refused: nothing was created
 
 
 class MachineCreator:
-    """Where the provider knows idempotency keys it is trusted with them; elsewhere the list decides."""
+    """Creates one machine per name: by the provider's idempotency key, or by checking its list first."""
 
     def __init__(
         self, machines: OwnedMachines, listing: MachineListing, *, idempotent: bool, lag_s: float
@@ -72,7 +75,7 @@ class MachineCreator:
         self._started_at_ms = time.time() * 1000
 
     async def find_or_create(self, attempt: VmAttempt, order: MachineOrder) -> CloudMachine:
-        """The machine of this name: found or made. An error that is not `CERTAIN` leaves it unknown."""
+        """Return the machine of this name. After an error that is not in `REFUSALS`, it may exist or not."""
         if not self._idempotent:
             earlier = await self._find_earlier(attempt)
             if earlier is not None:
@@ -80,8 +83,11 @@ class MachineCreator:
         return await self._create(attempt, order)
 
     async def _find_earlier(self, attempt: VmAttempt) -> CloudMachine | None:
-        """What an earlier call made. Asked until no such call can show up any more: a create that timed out may
-        have succeeded, and a list may lag behind it, so that creating again at once would make twins."""
+        """Find the machine of an earlier call. Waits until the list must show it.
+
+        A create call that timed out may have succeeded, and the list may lag behind it. Creating again at once would
+        make duplicates.
+        """
         settled_at = max(attempt.may_appear_until, self._earlier_listed_at(attempt), attempt.first_seen_at)
         snapshot = await self._listing.newer_than(attempt.first_seen_at)
         while True:
@@ -89,13 +95,13 @@ class MachineCreator:
             if alive:
                 return select_machine(alive)
             if attempt.terminate_requested:
-                raise LaunchRefused(f"{attempt.name} was ended before it was launched")
+                raise LaunchRefused(f"{attempt.name} was terminated before it was launched")
             if snapshot.began_at >= settled_at:
                 return None
             snapshot = await self._listing.newer_than(asyncio.get_running_loop().time())
 
     def _earlier_listed_at(self, attempt: VmAttempt) -> float:
-        """From when on a list shows what an earlier process ordered. A job younger than this one had no other."""
+        """Return when the list must show machines of earlier processes. A job newer than this process has none."""
         job_id = attempt.launch.job_id if attempt.launch else ""
         return float("-inf") if _created_ms(job_id) > self._started_at_ms else self._started_at + self._lag_s
 
@@ -106,7 +112,7 @@ class MachineCreator:
         except REFUSALS:
             attempt.was_refused = attempt.may_appear_until == float("-inf")
             raise
-        except BaseException:  # a timeout, a cut connection, our own end: it may have been made
+        except BaseException:  # timeout, lost connection, cancellation: it may exist
             attempt.may_appear_until = clock.time() + self._lag_s
             raise
         attempt.may_appear_until = clock.time() + self._lag_s
@@ -114,7 +120,7 @@ class MachineCreator:
 
 
 def _created_ms(job_id: str) -> float:
-    """The moment a UUIDv7 carries; long ago for any other id."""
+    """Return the time in a UUIDv7; -inf for other ids."""
     try:
         made = uuid.UUID(job_id)
     except ValueError:

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from anygpu.backends.vm.provider import CredentialsRefused, OutcomeUnknown, ResourceNotFound
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused, NoCapacity, NoQuota, RateLimited
 
-NAME_PREFIX = "anygpu-"  # what the name of every resource of an attempt begins with
+NAME_PREFIX = "anygpu-"  # prefix of the names of all our resources
 TRIES = 3
 BACKOFF_S = 0.5
 MAX_BACKOFF_S = 10.0
@@ -33,16 +33,16 @@ RETRIED_READS = (BackendUnavailable, OutcomeUnknown, RateLimited)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorInfo:
-    """What the edge must know of a provider."""
+    """The provider's name, address, key variable and error texts."""
 
     name: str
     base_url: str
-    variable: str  # the environment variable that may hold the key
-    no_capacity: tuple[str, ...]  # how it says that it has no such machine now; lower case
+    variable: str  # environment variable of the API key
+    no_capacity: tuple[str, ...]  # parts of its out-of-capacity messages, in lower case
 
 
 class VendorClient:
-    """Requests to one provider. Answers are the JSON of the body; None when there is none."""
+    """Sends requests to one provider. Returns the JSON of the answer; None if the body is empty."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class VendorClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._vendor, self._sleep = vendor, sleep
-        # An empty key is somebody's mistake or trick, not a wish for the server's own.
+        # An empty key does not fall back to the environment: it may be a mistake or an attack.
         self._key = os.environ.get(vendor.variable, "") if key is None else key.get_secret_value()
-        # The environment's proxies are for the provider; another address is given as it is to be reached.
+        # Proxies of the environment apply to the provider's own address, not to a configured endpoint.
         self._client = httpx.AsyncClient(
             base_url=endpoint or vendor.base_url,
             timeout=timeout_s,
@@ -68,16 +68,16 @@ class VendorClient:
     async def get(self, path: str, **params: Any) -> Any:
         try:
             return await self._retry(RETRIED_READS, lambda: self._send("GET", path, params=params))
-        except OutcomeUnknown as error:  # reading changes nothing: it is only out of reach
+        except OutcomeUnknown as error:  # a read changes nothing
             raise BackendUnavailable(str(error)) from error
 
     async def post(self, path: str, body: Mapping[str, Any], *, patient: bool = True) -> Any:
-        """A call that was turned away because there were too many was not done: a patient one is made again."""
+        """Send a write. If `patient`, retry when it was rate limited, because such a call was not executed."""
         when = (RateLimited,) if patient else ()
         return await self._retry(when, lambda: self._send("POST", path, body=body))
 
     async def delete(self, path: str, **params: Any) -> None:
-        """What is not there is deleted."""
+        """Delete a resource. Succeeds if it does not exist."""
         with suppress(ResourceNotFound):
             await self._retry((RateLimited,), lambda: self._send("DELETE", path, params=params))
 
@@ -114,8 +114,8 @@ class VendorClient:
     def _headers(self) -> dict[str, str]:
         if not self._key:
             raise LaunchRefused(
-                f"{self._vendor.name} needs an API key, and none is configured",
-                hint=f"Set {self._vendor.variable}, or give the backend its `api_key`.",
+                f"{self._vendor.name} needs an API key, but none is configured",
+                hint=f"Set {self._vendor.variable}, or set the credential `api_key` of the backend.",
             )
         return {"Authorization": f"Bearer {self._key}"}
 
@@ -132,21 +132,23 @@ class VendorClient:
         full = f"{said}: {words}"
         match answer.status_code:
             case status if any(sign in f"{code} {words}".lower() for sign in self._vendor.no_capacity):
-                return NoCapacity(f"{self._vendor.name} has no such machine now: {words}", status=status)
+                return NoCapacity(
+                    f"{self._vendor.name} has no capacity for this machine now: {words}", status=status
+                )
             case status if status != 429 and any(sign in f"{code} {words}".lower() for sign in QUOTA):
-                hint = f"Ask {self._vendor.name} for more, or end some machines."
+                hint = f"Ask {self._vendor.name} for a higher quota, or end some machines."
                 return NoQuota(full, hint=hint, vendor_code=code)
             case 401 | 403:
-                hint = f"Check {self._vendor.variable} or the backend's `api_key`, and what that key may do."
+                hint = f"Check {self._vendor.variable} or the backend's `api_key`, and the permissions of that key."
                 return CredentialsRefused(full, hint=hint, vendor_code=code)
             case 404:
-                return ResourceNotFound(full, hint="Check the region and the type.", vendor_code=code)
+                return ResourceNotFound(full, hint="Check the region and the machine type.", vendor_code=code)
             case 429:
                 return RateLimited(full, retry_after_s=_seconds(answer.headers.get("Retry-After", "")))
             case status if status >= 500:
                 return OutcomeUnknown(full)
             case _:
-                hint = "Correct the region, the type or the quota of the backend."
+                hint = "Correct the region, the machine type or the options of the backend."
                 return LaunchRefused(full, hint=hint, vendor_code=code)
 
 
@@ -160,7 +162,7 @@ def _seconds(text: str) -> float:
 
 
 def _error_fields(answer: httpx.Response) -> tuple[str, str]:
-    """The vendor's code and words, in whichever of the usual shapes they came."""
+    """Read the vendor's error code and message from the common error formats."""
     try:
         body = answer.json()
     except ValueError:
@@ -174,7 +176,7 @@ def _error_fields(answer: httpx.Response) -> tuple[str, str]:
 
 
 def parse_gpus(text: str) -> tuple[int, str, float]:
-    """'8x A100 (80 GB SXM4)' -> 8, 'A100', 80; a text without a GPU gives no GPU."""
+    """Parse '8x A100 (80 GB SXM4)' into 8, 'A100', 80. A text without a GPU gives a count of 0."""
     found = GPUS.match(text)
     if not found:
         return 0, "", 0
@@ -182,7 +184,7 @@ def parse_gpus(text: str) -> tuple[int, str, float]:
 
 
 def unix_ms(text: str | None) -> int | None:
-    """A vendor's ISO time, UTC when it does not say."""
+    """Parse a vendor's ISO time. The default time zone is UTC."""
     if not text:
         return None
     moment = datetime.fromisoformat(text)

@@ -21,7 +21,7 @@ def owner_tag(secret: bytes) -> str:
 
 
 class OwnedMachines:
-    """A provider seen through one server's eyes: attempts' names inside, marked names outside."""
+    """The provider's machines of this server. Adds the server's tag to names, and removes it from answers."""
 
     def __init__(self, provider: Provider, tag: str) -> None:
         self._provider = provider
@@ -75,7 +75,7 @@ PREFERENCE = (
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSnapshot:
-    """What the provider listed, by attempt, in a call that began at `began_at` of the loop's clock."""
+    """The result of one listing, by attempt. `began_at` is the start of the call, by the loop's clock."""
 
     began_at: float
     machines: Mapping[str, tuple[CloudMachine, ...]] = field(default_factory=dict)
@@ -85,14 +85,14 @@ class MachineSnapshot:
 
     @cached_property
     def alive(self) -> set[str]:
-        """Asked for at every launch: worked out once."""
+        """The attempts that have a machine. Cached, because every launch needs it."""
         return {name for name, machines in self.machines.items() if any(m.power in ALIVE for m in machines)}
 
 
 class MachineListing:
-    """At most one call is in flight, and they do not come more often than the provider likes.
+    """Lists the machines: at most one call at a time, and with pauses between calls.
 
-    After a rest two may follow at once: the first is nearly always the one that nothing had called for.
+    After a pause two calls may follow at once, because the first is usually the routine one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class MachineListing:
         self._fetch = fetch
         self._pause_s = pause_s
         self._on_listed = on_listed
-        self._rested_at = float("-inf")  # when the calls so far have had their pauses
+        self._rested_at = float("-inf")  # end of the pauses of all calls so far
         self._gap_s = pause_s
         self._call: asyncio.Task[None] | None = None
         self.latest: MachineSnapshot | None = None
@@ -113,26 +113,26 @@ class MachineListing:
     async def newer_than(
         self, moment: float, *, enough: Callable[[], bool] = lambda: False
     ) -> MachineSnapshot:
-        """A listing that did not begin before `moment`. Raises what the provider raised when there is none.
+        """Return a listing that began at or after `moment`. Raises the provider's error.
 
-        `enough`: whether an older one has told by now what there is to know.
+        `enough`: whether an older listing is sufficient by now.
         """
         while self.latest is None or (self.latest.began_at < moment and not enough()):
             await self._join_call()
         return self.latest
 
     async def _join_call(self) -> None:
-        if self._call is None or self._call.done():  # waiting for what is over would never let others run
+        if self._call is None or self._call.done():  # awaiting a finished call would starve other tasks
             self._call = asyncio.create_task(self._list())
             self._call.add_done_callback(self._call_done)
-        # Shielded: one who no longer waits must not take the answer away from the others.
+        # Shielded: a caller that is cancelled must not cancel the call of the others.
         await asyncio.shield(self._call)
 
     def _call_done(self, flight: asyncio.Task[None]) -> None:
         if self._call is flight:
             self._call = None
         if not flight.cancelled():
-            flight.exception()  # each who waited was told; when nobody waited, nobody needs to be
+            flight.exception()  # mark as retrieved: every waiting caller got it
 
     async def _list(self) -> None:
         clock = asyncio.get_running_loop()
@@ -142,7 +142,7 @@ class MachineListing:
             machines = await self._fetch()
         finally:
             took_s = clock.time() - began_at
-            self._gap_s = max(self._pause_s, 4 * took_s)  # a slow provider is asked less often
+            self._gap_s = max(self._pause_s, 4 * took_s)  # call a slow provider less often
             self._rested_at = max(self._rested_at, began_at) + self._gap_s
         self.latest = MachineSnapshot(began_at=began_at, machines=group_by_name(machines))
         self._on_listed(self.latest)
@@ -161,14 +161,14 @@ def group_by_name(machines: Sequence[CloudMachine]) -> dict[str, tuple[CloudMach
 
 
 def select_machine(machines: Sequence[CloudMachine], preferred: str = "") -> CloudMachine | None:
-    """The one machine of a name that counts: the one an agent was sent to, else the liveliest, else the oldest."""
+    """Select one machine of a name: the preferred id, else the best power state, else the oldest."""
     if not machines:
         return None
     return min(machines, key=lambda m: (m.id != preferred, PREFERENCE.index(m.power), _age(m), m.id))
 
 
 def duplicate_machines(machines: Sequence[CloudMachine], preferred: str = "") -> list[CloudMachine]:
-    """Living machines of a name beside the one that counts."""
+    """Return the machines of a name to destroy: all that exist, except the selected one."""
     chosen = select_machine(machines, preferred)
     return [m for m in machines if m is not chosen and m.power in ALIVE and m.power is not PowerState.ENDING]
 

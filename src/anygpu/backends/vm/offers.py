@@ -12,9 +12,9 @@ from anygpu.spec.sections import Resources
 def apply_limits(
     offer: Offer, *, backend: str, options: VmOptions, timing: VmTiming, machines: int, attended: bool
 ) -> Offer:
-    """The offer under the name of its backend, with the limits of its configuration.
+    """Return the offer with the backend's name and limits.
 
-    `machines` counts those of this backend that exist or are being made; `attended`: the server is always on.
+    `machines`: how many machines of this backend exist or are being created. `attended`: the server is always on.
     """
     left = max(0, options.max_machines - machines)
     free = left if offer.free is None else min(offer.free, left)
@@ -30,7 +30,7 @@ def apply_limits(
 
 
 def refusal_reason(offer: Offer, options: VmOptions, *, attended: bool) -> str:
-    """Why the configuration does not allow it; empty when it does."""
+    """Return why the configuration forbids the offer; empty if it allows it."""
     dearest = options.max_price_microusd_per_hour
     if dearest is not None and offer.price_microusd_per_hour > dearest:
         return (
@@ -40,7 +40,7 @@ def refusal_reason(offer: Offer, options: VmOptions, *, attended: bool) -> str:
     if offer.self_expires == "none" and not (options.unattended or attended):
         at_stake = format_dollars(24 * offer.price_microusd_per_hour)
         return (
-            "its machines do not end by themselves: if this server stops, each goes on costing"
+            "its machines do not end by themselves: if this server stops, each continues to cost"
             f" {at_stake} a day; set unattended=true on this backend to allow that"
         )
     return ""
@@ -58,7 +58,7 @@ FetchOffers = Callable[[Resources], Awaitable[Sequence[Offer]]]
 
 
 class CachedOffers:
-    """The provider's offers for each need, shared by those who ask at the same time and kept for a while."""
+    """Caches the provider's offers per request. Concurrent callers share one call."""
 
     def __init__(self, ask: FetchOffers, *, keep_s: float) -> None:
         self._fetch = ask
@@ -70,14 +70,14 @@ class CachedOffers:
         self._answers = {n: a for n, a in self._answers.items() if now - a[0] < self._max_age_s}
         if need not in self._answers:
             self._answers[need] = now, asyncio.create_task(self._fetch_or_forget(need))
-        # Shielded: a planner that stops waiting must not take the answer away from the next.
+        # Shielded: a caller that is cancelled must not cancel the call of the others.
         return await asyncio.shield(self._answers[need][1])
 
     async def _fetch_or_forget(self, need: Resources) -> Sequence[Offer]:
         try:
             return tuple(await self._fetch(need))
         except Exception:
-            self._answers.pop(need, None)  # an error is not an answer: ask again next time
+            self._answers.pop(need, None)  # errors are not cached
             raise
 
     async def close(self) -> None:

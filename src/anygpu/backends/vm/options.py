@@ -11,27 +11,27 @@ from anygpu.backends.ssh.connection import SshTiming
 
 
 class VmOptions(BaseModel):
-    """Common options. Left out, each provider's own default or the ambient environment decides."""
+    """Options of every VM provider. Each provider adds its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    endpoint: str = Field("", description="another address of the provider's API: a proxy, or a simulator")
-    regions: tuple[str, ...] = Field((), description="regions to rent in; empty: all the provider lists")
-    user: str = Field("", description="who logs in on the machines; empty: as the provider's images have it")
+    endpoint: str = Field("", description="address of the provider's API, for a proxy or a simulator")
+    regions: tuple[str, ...] = Field((), description="regions to rent in; empty: all regions")
+    user: str = Field(
+        "", description="login user of the machines; empty: the default of the provider's images"
+    )
     ssh_port: int = Field(22, ge=1, le=65535, description="port of the machines' SSH server")
-    max_machines: int = Field(10, ge=0, description="machines of this backend at one time")
-    max_price_microusd_per_hour: int | None = Field(None, ge=0, description="dearest machine allowed")
+    max_machines: int = Field(10, ge=0, description="maximum number of machines at one time")
+    max_price_microusd_per_hour: int | None = Field(None, ge=0, description="maximum price of a machine")
     ready_s: float = Field(
-        600, gt=0, description="seconds from the order to a running machine with an address"
+        600, gt=0, description="seconds from creation until the machine runs and has an address"
     )
-    ssh_s: float = Field(300, gt=0, description="seconds a running machine has until it lets us log in")
-    bootstrap_s: float = Field(300, gt=0, description="seconds from the first login to the running agent")
+    ssh_s: float = Field(300, gt=0, description="seconds until a running machine must accept the login")
+    bootstrap_s: float = Field(300, gt=0, description="seconds from the first login until the agent runs")
     containers: bool = Field(
-        False, description="the machines' image has docker or podman, so they can run a job's image"
+        False, description="the machines' image has docker or podman, so it can run container jobs"
     )
-    unattended: bool = Field(
-        False, description="consent: machines that cannot end by themselves may be rented by this server"
-    )
+    unattended: bool = Field(False, description="consent to rent machines that cannot end by themselves")
 
 
 SSH_TRIES = 5
@@ -39,23 +39,21 @@ SSH_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmTiming:
-    """How often to list, how long each step may take, how long a machine may live."""
+    """Poll intervals, timeouts and lifetimes, in seconds."""
 
-    offers_max_age_s: float = 60  # how long prices and types are remembered
-    poll_fast_s: float = 0.5  # between two listings while something has just changed
-    poll_fast_for_s: float = 120  # how long such a hurry lasts
-    poll_medium_s: float = 5  # between two listings while a machine comes or goes for longer than that
-    poll_idle_s: float = 30  # between two listings when nothing is expected to change
-    address_timeout_s: float = 600  # from the order to a running machine that has an address
-    host_keys_timeout_s: float = (
-        30  # for the provider to show a machine's host keys, before the key seen first is pinned
-    )
-    delivery_timeout_s: float = 60  # to send what a dead agent left behind
-    lease_s: float = 900  # how long an agent on a rented machine may be out of reach before it stops
-    default_run_s: float = 25_200  # how long a machine is wanted when the job does not say
-    life_margin_s: float = 3_600  # how much later a machine that nobody ended ends by itself
+    offers_max_age_s: float = 60  # how long offers are cached
+    poll_fast_s: float = 0.5  # list interval after a change
+    poll_fast_for_s: float = 120  # how long that interval applies
+    poll_medium_s: float = 5  # list interval while a machine starts or ends slowly
+    poll_idle_s: float = 30  # list interval when no change is expected
+    address_timeout_s: float = 600  # from creation until the machine runs and has an address
+    host_keys_timeout_s: float = 30  # wait for the provider's host keys; then pin the first key seen
+    delivery_timeout_s: float = 60  # to send a dead agent's reports
+    lease_s: float = 900  # an agent that cannot reach the server for this long stops
+    default_run_s: float = 25_200  # run time of jobs without a limit
+    life_margin_s: float = 3_600  # a machine ends by itself this long after the run time
 
-    # A machine counts as running long before its SSH server does: 300 s of tries, none of them costs anything.
+    # A machine is reported as running long before its SSH server is up, so the login is retried for 300 s.
     ssh: SshTiming = field(default_factory=lambda: SshTiming(tries=SSH_TRIES, retry_interval_s=60))
 
     def life_s(self, max_run_s: float | None) -> float:
@@ -63,7 +61,7 @@ class VmTiming:
 
 
 def timing_from_options(options: VmOptions) -> VmTiming:
-    """As a backend's configuration has it."""
+    """Return the timing that a backend's options define."""
     patience = SshTiming(
         tries=SSH_TRIES, retry_interval_s=options.ssh_s / SSH_TRIES, bootstrap_s=options.bootstrap_s
     )

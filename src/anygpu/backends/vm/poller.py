@@ -13,7 +13,7 @@ NEVER: Final = float("inf")
 
 
 class ListingPoller:
-    """Keeps the listing fresh, so that a look costs nothing and a change is seen without being asked for."""
+    """Keeps the listing recent while there are attempts, so that probes need no call and changes are noticed."""
 
     def __init__(
         self, listing: MachineListing, attempts: Callable[[], Iterable[VmAttempt]], timing: VmTiming
@@ -25,13 +25,13 @@ class ListingPoller:
         self._task: asyncio.Task[None] | None = None
 
     def poll_now(self) -> None:
-        """Something may have changed: list now."""
+        """List as soon as possible, because something may have changed."""
         self._requested.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     def start(self) -> None:
-        """There is something to watch; nothing needs to be listed for that now."""
+        """Start polling, unless it runs already."""
         if self._task is None:
             self.poll_now()
 
@@ -42,7 +42,7 @@ class ListingPoller:
             try:
                 await self._listing.newer_than(clock.time())
                 failed = 0
-            except Exception:  # noqa: BLE001  whoever looks is told; here only the pace follows from it
+            except Exception:  # noqa: BLE001  callers of `newer_than` get the error; here it slows the polling
                 failed += 1
             backoff_s = min(self._timing.poll_fast_s * (2**failed - 1), self._timing.poll_idle_s)
             await asyncio.sleep(backoff_s)
@@ -50,7 +50,7 @@ class ListingPoller:
             await self._wait_until_due()
 
     def _skip_if_answered(self) -> None:
-        """Who nudged while the last listing was made may have got the answer by it."""
+        """Drop requests that the last listing has answered already."""
         latest = self._listing.latest
         if latest is not None and not any(
             each.needs_listing_after(latest.began_at) for each in self._attempts()
@@ -58,7 +58,7 @@ class ListingPoller:
             self._requested.clear()
 
     async def _wait_until_due(self) -> None:
-        """The next listing is due after a pause that may become shorter meanwhile, or when someone nudges."""
+        """Wait for the pause to end or for a request."""
         pause_s = self.pause_s(asyncio.get_running_loop().time())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if pause_s == NEVER else pause_s):

@@ -16,79 +16,79 @@ from anygpu.spec.sections import Resources
 
 
 class CredentialsRefused(LaunchRefused):
-    """The provider does not accept the credentials. Check them with `anygpu backend check`, and what they may do."""
+    """The provider does not accept the credentials. Check them with `anygpu backend check`, and their permissions."""
 
     code = "credentials_refused"
 
 
 class ResourceNotFound(LaunchRefused):
-    """The provider does not know this resource. Nothing to do when it was to be removed."""
+    """The provider does not have this resource. Nothing to do if it was to be removed."""
 
     code = "resource_gone"
 
 
 class OutcomeUnknown(Exception):
-    """The provider may or may not have done what was asked: look at its list before asking again."""
+    """The provider may or may not have executed the request. Check its list before you repeat it."""
 
 
 class PowerState(StrEnum):
-    """What the provider says a machine does."""
+    """The state of a machine, as its provider reports it."""
 
     STARTING = "starting"
     RUNNING = "running"
-    STOPPED = "stopped"  # still there, perhaps still billed, runs nothing
+    STOPPED = "stopped"  # it exists and may be billed, but runs nothing
     ENDING = "ending"
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudMachine:
-    """One machine as its provider lists it."""
+    """A machine as its provider lists it."""
 
     id: str
-    name: str  # the attempt's name, which every resource of it carries
+    name: str  # the attempt's name; all its resources have it
     power: PowerState
     region: str = ""
-    address: str = ""  # empty until there is one
+    address: str = ""  # empty: none yet
     port: int = 22
     detail: str = ""
-    preempted: bool = False  # it was taken back, or will be
-    started_at_ms: int | None = None  # by the provider's clock; None where the provider does not say
+    preempted: bool = False  # the provider has reclaimed it, or will
+    started_at_ms: int | None = None  # by the provider's clock; None: unknown
     ended_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOrder:
-    """A machine to be created. Two orders of one name are one machine where the provider knows idempotency keys."""
+    """A machine to create. Idempotent providers create one machine for repeated orders of a name."""
 
     name: str
     offer: Offer
     public_key: str  # OpenSSH format, one line; only this key may log in
-    startup_script: str  # a shell script that runs as root at boot: ends the machine when its life is over
-    max_life_s: float | None = None  # for providers that can end a machine by themselves
+    startup_script: str  # runs as root at boot: ends the machine after its maximum lifetime
+    max_life_s: float | None = None  # for providers that end machines by themselves
 
 
 class Provider(Protocol):
-    """A provider of machines. `self_expires` and `idempotent` say what may be relied on when we are not there."""
+    """A VM provider."""
 
-    user: str  # who logs in on its images
-    self_expires: str  # halt | max_duration | none
-    idempotent: bool  # creating a name twice gives the same machine, by the provider's own promise
-    listing_lag_s: float  # how long a new machine may be missing from its lists
-    notices: str  # aws | gcp | azure | "": whose preemption notice its machines can read
+    user: str  # login user of its images
+    self_expires: str  # how a machine ends without us: halt | max_duration | none
+    idempotent: bool  # whether creating a name twice returns the same machine
+    listing_lag_s: float  # how long its lists may omit a new machine
+    notices: str  # kind of preemption notice on its machines: aws | gcp | azure | ""
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        """Everything that could hold `need`, priced. `backend` is filled in by the caller."""
+        """Return priced offers that could fit `need`. The caller fills in `backend`."""
         ...
 
     async def create(self, order: MachineOrder) -> CloudMachine: ...
 
     async def machines(self) -> Sequence[CloudMachine]:
-        """Every machine that carries our name, ended ones too while the provider still shows them."""
+        """Return all machines with our name prefix, including ended ones that the provider still lists."""
         ...
 
     async def destroy(self, machine: CloudMachine) -> None:
-        """End it, with its address, disk and key. Twice is the same as once."""
+        """Destroy the machine with its address, disk and key. Idempotent."""
         ...
 
     async def check(self) -> AccountStatus: ...
@@ -98,7 +98,7 @@ class Provider(Protocol):
     async def remove(self, leftover: Leftover) -> None: ...
 
     async def host_keys(self, machine: CloudMachine) -> Sequence[str]:
-        """The machine's SSH host keys as the provider knows them; empty when it never knows. An error: not yet."""
+        """Return the machine's SSH host keys; empty if the provider never knows them. Raises if not known yet."""
         ...
 
     async def close(self) -> None: ...
@@ -106,6 +106,6 @@ class Provider(Protocol):
 
 @runtime_checkable
 class MeteredProvider(Protocol):
-    """A provider that says what a machine cost. None while it does not say yet; asked after the machine has ended."""
+    """A provider that reports the cost of an ended machine; None while it is not known yet."""
 
     async def metered_microusd(self, machine: CloudMachine) -> int | None: ...

@@ -27,7 +27,7 @@ COST_REGION = "us-east-1"  # Cost Explorer has one endpoint
 
 
 async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus:
-    """Asks STS who we are and each region whether we may look at it. EC2 has no balance."""
+    """Check the credentials with STS, and the access to each region. EC2 has no balance."""
     try:
         identity = await aws.read(regions[0], "get_caller_identity", service="sts")
         for region in regions:
@@ -41,23 +41,23 @@ async def check_account(aws: AwsClient, regions: Sequence[str]) -> AccountStatus
 
 
 async def _describe_quotas(aws: AwsClient, region: str) -> str:
-    """In words: '96 vCPUs G on demand, 0 vCPUs P5 spot'. Not being allowed to ask is no error."""
-    said: list[str] = []
+    """Describe the quotas: '96 vCPUs G on demand, 0 vCPUs P5 spot'. Missing permission is not an error."""
+    quotas: list[str] = []
     for code, name in QUOTAS.items():
         try:
             answer = await aws.read(
                 region, "get_service_quota", service="service-quotas", ServiceCode="ec2", QuotaCode=code
             )
         except AnygpuError as error:
-            return ", ".join([*said, f"{name} unknown ({error.details.get('vendor_code') or error.code})"])
-        said.append(f"{answer['Quota']['Value']:g} vCPUs {name}")
-    return ", ".join(said)
+            return ", ".join([*quotas, f"{name} unknown ({error.details.get('vendor_code') or error.code})"])
+        quotas.append(f"{answer['Quota']['Value']:g} vCPUs {name}")
+    return ", ".join(quotas)
 
 
 class CostExplorerMeter:
-    """Cost Explorer, asked once for an attempt: every question costs a cent, and the answer comes a day late.
+    """Reads the cost of a machine from Cost Explorer, once: each request costs a cent, and the data is a day late.
 
-    The tag must be activated as a cost allocation tag in the account's billing settings, else there is no answer.
+    The name tag must be activated as a cost allocation tag in the account's billing settings.
     """
 
     def __init__(self, aws: AwsClient, *, delay_s: float) -> None:

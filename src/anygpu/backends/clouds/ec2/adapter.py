@@ -42,9 +42,9 @@ PAGE_SIZE = 1000
 
 
 class Options(VmOptions):
-    """What an EC2 backend can be told. Credentials left out come from the environment, the profile or the role."""
+    """Options of an EC2 backend. Default credentials: those of the environment, the profile or the role."""
 
-    profile: str = Field("", description="profile of ~/.aws to use; empty: the environment's, or the role's")
+    profile: str = Field("", description="profile of ~/.aws; empty: the environment's, or the role's")
     access_key_id: str = Field("", description="access key id; empty: ambient credentials")
     secret_access_key: SecretStr | None = Field(None, description="secret of that access key")
     session_token: SecretStr | None = Field(None, description="session token of temporary keys")
@@ -52,21 +52,21 @@ class Options(VmOptions):
         "", description="AMI, or the name of one of yours (* varies); empty: Deep Learning Base, Ubuntu 22.04"
     )
     subnet: str = Field("", description="subnet of the machines; empty: the default one of the region")
-    security_group: str = Field("", description="security group; empty: one named anygpu-ssh is made once")
-    ssh_from: str = Field("0.0.0.0/0", description="addresses that may reach SSH in the group we make")
-    public_address: bool = Field(True, description="reach machines by their public address; else the private")
+    security_group: str = Field("", description="security group; empty: one named anygpu-ssh is created")
+    ssh_from: str = Field("0.0.0.0/0", description="addresses that may reach SSH in the created group")
+    public_address: bool = Field(True, description="use the public address of machines, not the private one")
     volume_gib: int = Field(
-        100, ge=8, le=16384, description="disk of a machine, gp3; it goes with the machine"
+        100, ge=8, le=16384, description="gp3 disk of a machine; it is deleted with the machine"
     )
     instance_types: tuple[str, ...] = Field(
-        (), description="types to rent (g5.*); empty: every GPU type known"
+        (), description="types to rent (g5.*); empty: every known GPU type"
     )
     spot: bool = Field(True, description="offer spot machines too")
     capacity_reservations: tuple[str, ...] = Field(
-        (), description="capacity reservations and Capacity Blocks to launch into, paid already"
+        (), description="paid capacity reservations and Capacity Blocks to launch into"
     )
     reserved_instances: bool = Field(
-        False, description="price types with unused Reserved Instances at the margin"
+        False, description="use the marginal price of types with unused Reserved Instances"
     )
     meter: str = Field(
         "", pattern="cost-explorer|", description="'cost-explorer': compare with AWS's own figures"
@@ -77,7 +77,7 @@ class Options(VmOptions):
 
 
 class Ec2Provider:
-    """Machines of EC2 in the regions of one backend."""
+    """Creates, lists and destroys EC2 instances in the regions of one backend."""
 
     self_expires = "halt"
     idempotent = True
@@ -104,7 +104,9 @@ class Ec2Provider:
         try:
             answer = await self._aws.call(region, "run_instances", **translate.native_request(order, setup))
         except ResourceNotFound:
-            self._region_setups.forget(region)  # the image or the group is gone: found anew at the next try
+            self._region_setups.forget(
+                region
+            )  # the image or the group was deleted: search again at the next try
             raise
         except LaunchRefused as error:
             if error.details.get("vendor_code") != "IdempotentParameterMismatch":
@@ -113,7 +115,7 @@ class Ec2Provider:
         return self._machine(answer["Instances"][0], region)
 
     async def native_request(self, order: MachineOrder) -> dict[str, Any]:
-        """Exactly what `create` would send now."""
+        """Return the exact request of `create`."""
         return translate.native_request(order, await self._region_setup(order))
 
     async def machines(self) -> Sequence[CloudMachine]:
@@ -161,7 +163,7 @@ class Ec2Provider:
             on_demand = [at_marginal_price(offer, unused) for offer in on_demand]
         spot = await region_offers.spot(machines) if self._options.spot else []
         found = [*await self._reserved_offers(region_offers, machines), *on_demand, *spot]
-        # AWS's Deep Learning images come with docker and NVIDIA's toolkit; of another image its owner must say so.
+        # AWS's Deep Learning images include docker and NVIDIA's toolkit. Other images need the option `containers`.
         return [replace(offer, containers=not self._options.image) for offer in found]
 
     async def _reserved_offers(self, region_offers: RegionOffers, machines: Sequence[Offer]) -> list[Offer]:
@@ -187,11 +189,11 @@ class Ec2Provider:
         return setup
 
     async def _find_created(self, order: MachineOrder) -> CloudMachine:
-        """The token was used with other words (a newer image, say): the machine it made is the one."""
+        """Find the machine that an earlier, different request with the same client token created."""
         named = [{"Name": f"tag:{translate.NAME_TAG}", "Values": [order.name]}]
         made = await self._list_machines(order.offer.region, named)
         if not made:
-            raise BackendUnavailable(f"EC2 made {order.name} before, and does not list it yet")
+            raise BackendUnavailable(f"EC2 has created {order.name} before, but does not list it yet")
         return made[0]
 
     # -- listing ----------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class Ec2Provider:
     async def _find_end_times(
         self, region: str, instances: Sequence[dict[str, Any]], machines: Sequence[CloudMachine]
     ) -> None:
-        """An instance that was taken back does not always say when; its spot request does."""
+        """Read missing end times of preempted instances from their spot requests."""
         silent = {m.id for m in machines if m.power is PowerState.ENDED and m.preempted and not m.ended_at_ms}
         params = {
             i["SpotInstanceRequestId"]: i["InstanceId"]
@@ -232,7 +234,7 @@ class Ec2Provider:
 
 
 class MeteredEc2Provider(Ec2Provider):
-    """EC2 whose figures are compared with Cost Explorer's."""
+    """EC2 with metered costs from Cost Explorer."""
 
     def __init__(self, options: Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
         super().__init__(options, aws, regions)
@@ -244,14 +246,14 @@ class MeteredEc2Provider(Ec2Provider):
 
 
 async def connect(options: Options) -> Provider:
-    """Nothing is asked of AWS yet: wrong credentials or regions are told by `check` and by what fails."""
+    """Create the provider without a call to AWS. Wrong credentials or regions are reported by later calls."""
     aws = AwsClient(endpoint=options.endpoint, profile=options.profile, keys=_keys(options))
     regions = options.regions or (await aws.default_region(),)
     return MeteredEc2Provider(options, aws, regions) if options.meter else Ec2Provider(options, aws, regions)
 
 
 def ambient(options: Options) -> bool:
-    """Whether it would use the credentials of the server's own environment."""
+    """Return whether the backend uses the AWS credentials of the server's environment."""
     return _keys(options) is None
 
 
@@ -259,10 +261,10 @@ def _keys(options: Options) -> tuple[str, str, str] | None:
     secret, token = options.secret_access_key, options.session_token
     if not options.access_key_id and secret is None:
         return None
-    if not options.access_key_id or secret is None:  # else somebody else's ambient account would be used
+    if not options.access_key_id or secret is None:  # never complete one half from the environment
         raise CredentialsRefused(
-            "`access_key_id` and `secret_access_key` belong together, and one is missing",
-            hint="Give the backend both, or none to use the AWS credentials of the environment.",
+            "`access_key_id` and `secret_access_key` must be set together, and one is missing",
+            hint="Set both, or neither to use the AWS credentials of the environment.",
         )
     return options.access_key_id, secret.get_secret_value(), token.get_secret_value() if token else ""
 

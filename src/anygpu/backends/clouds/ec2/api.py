@@ -57,32 +57,32 @@ NOT_FOUND_SUFFIXES = ("NotFound", "NoSuchEntity")
 
 
 def translate_client_error(error: Any, *, what: str, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """What a botocore ClientError means for us. `who` names the credentials, never shows them."""
+    """Translate a botocore ClientError. `who` names the credentials without showing them."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     words = str(error.response.get("Error", {}).get("Message", "")) or code
     said = f"EC2 in {region} answered {what} with {code}: {words}"
     if code in NO_CAPACITY:
-        return NoCapacity(f"EC2 in {region} has no such machine now: {words}", vendor_code=code)
+        return NoCapacity(f"EC2 in {region} has no capacity for this machine now: {words}", vendor_code=code)
     if code in QUOTA:
-        hint = f"Ask for more in Service Quotas of region {region}, or end some machines."
+        hint = f"Request a higher quota in Service Quotas of region {region}, or end some machines."
         return NoQuota(said, hint=hint, vendor_code=code)
     if code in THROTTLED:
         return RateLimited(said, vendor_code=code)
     if code in CREDENTIALS:
-        hint = f"Check the credentials ({who}), what they may do, and that region {region} is enabled for it."
+        hint = f"Check the credentials ({who}), their permissions, and that region {region} is enabled."
         return CredentialsRefused(said, hint=hint, vendor_code=code)
     if code.endswith(NOT_FOUND_SUFFIXES):
         return ResourceNotFound(said, vendor_code=code)
     if status >= 500:
         return OutcomeUnknown(said)
     return LaunchRefused(
-        said, hint="Correct the region, the type or the image of the backend.", vendor_code=code
+        said, hint="Correct the region, the instance type or the image of the backend.", vendor_code=code
     )
 
 
 def translate_transport_error(error: Exception, *, region: str, who: str) -> AnygpuError | OutcomeUnknown:
-    """What any other botocore error means: nothing was sent, or nobody knows what became of it."""
+    """Translate any other botocore error: either nothing was sent, or the outcome is unknown."""
     from botocore import exceptions
 
     never_sent = (
@@ -96,21 +96,21 @@ def translate_transport_error(error: Exception, *, region: str, who: str) -> Any
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
         return OutcomeUnknown(f"EC2 in {region} did not answer: {error}")
     if isinstance(error, exceptions.ParamValidationError):
-        return LaunchRefused(f"this is no request EC2 understands: {error}")
-    hint = "Log in (`aws configure`, `aws sso login`), set AWS_PROFILE, or give the backend its keys."
+        return LaunchRefused(f"EC2 does not accept this request: {error}")
+    hint = "Log in (`aws configure`, `aws sso login`), set AWS_PROFILE, or set the backend's credentials."
     return CredentialsRefused(f"no usable AWS credentials ({who}): {error}", hint=hint)
 
 
 THREADS = 16
 CONNECT_S = 10
-READ_S = 60  # RunInstances takes some seconds, a page of a thousand instances too
+READ_S = 60  # RunInstances and large pages take some seconds
 
 
 class AwsClient:
-    """Calls to AWS. The session is made when it is first needed: importing boto3 costs a third of a second."""
+    """Calls AWS in threads. boto3 is imported at the first call, because that takes a third of a second."""
 
     def __init__(self, *, endpoint: str = "", profile: str = "", keys: tuple[str, str, str] | None) -> None:
-        """`keys`: id, secret and session token; None: whatever the environment, the profile or the role gives."""
+        """`keys`: id, secret and session token; None: those of the environment, the profile or the role."""
         self._endpoint = endpoint
         self._profile = profile
         self._keys = keys
@@ -121,7 +121,7 @@ class AwsClient:
 
     @property
     def credentials_label(self) -> str:
-        """Which credentials are used, for a person who must correct them."""
+        """Names the credentials in use, for error messages."""
         if self._keys:
             return f"access key {self._keys[0]}"
         return f"profile {self._profile!r}" if self._profile else "the AWS credentials of the environment"
@@ -131,18 +131,18 @@ class AwsClient:
         return str(session.region_name or "us-east-1")
 
     async def call(self, region: str, operation: str, *, service: str = "ec2", **params: Any) -> Any:
-        """A request that changes something: an error that is no LaunchError leaves the outcome unknown."""
+        """Send a write. An error other than LaunchError leaves the outcome unknown."""
         return await self._in_thread(partial(self._call_client, service, region, operation, params), region)
 
     async def read(self, region: str, operation: str, *, service: str = "ec2", **params: Any) -> Any:
-        """A request that changes nothing: without an answer the provider is only out of reach."""
+        """Send a read. Without an answer, raises BackendUnavailable."""
         try:
             return await self.call(region, operation, service=service, **params)
         except OutcomeUnknown as error:
             raise BackendUnavailable(str(error)) from error
 
     async def pages(self, region: str, operation: str, key: str, **params: Any) -> AsyncIterator[Any]:
-        """Everything a paged operation lists under `key`."""
+        """Yield all items that a paged operation lists under `key`."""
         token: dict[str, str] = {}
         while True:
             page = await self.read(region, operation, **params, **token)
@@ -168,8 +168,8 @@ class AwsClient:
             raise translate_client_error(
                 error, what=what, region=region, who=self.credentials_label
             ) from error
-        except ResponseParserError as error:  # a proxy in between, or an error page
-            raise OutcomeUnknown(f"EC2 in {region} answered what is no answer of EC2") from error
+        except ResponseParserError as error:  # for example the error page of a proxy
+            raise OutcomeUnknown(f"EC2 in {region} sent an answer that is not from EC2") from error
         except BotoCoreError as error:
             raise translate_transport_error(error, region=region, who=self.credentials_label) from error
 
@@ -195,7 +195,7 @@ class AwsClient:
 
     def _client(self, service: str, region: str) -> Any:
         session = self._get_session()
-        with self._client_lock:  # sessions make clients one at a time; clients may be used by all threads
+        with self._client_lock:  # creating clients is not thread-safe, using them is
             if (service, region) not in self._clients:
                 client = session.client(
                     service, region_name=region, endpoint_url=self._endpoint or None, config=_config()
@@ -209,7 +209,7 @@ class AwsClient:
 
 @cache
 def _model_loader() -> Any:
-    """EC2's own description takes a second to read: it is read once, for all backends and regions."""
+    """Return the loader of service models. Shared, because reading the EC2 model takes a second."""
     from botocore.loaders import create_loader
 
     return create_loader()
@@ -218,7 +218,7 @@ def _model_loader() -> Any:
 def _config() -> Any:
     from botocore.config import Config
 
-    # One try: a second one hides whether the first was done, and our own loops try again anyway.
+    # One try: a retry would hide whether the first was executed, and our callers retry anyway.
     return Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,

@@ -21,7 +21,7 @@ PRICES = Path(__file__).with_name("prices.csv")
 
 
 def on_demand_microusd(instance_type: str, region: str) -> int | None:
-    """Per hour; None when it is not known."""
+    """Return the on-demand price per hour; None if it is not known."""
     return _price_table().get((instance_type, region))
 
 
@@ -37,19 +37,17 @@ def _price_table() -> dict[tuple[str, str], int]:
     }
 
 
-# Families with NVIDIA GPUs of today, on x86; fractions of a GPU (g6f) and metal are left out.
+# Current families with NVIDIA GPUs on x86, without fractional GPUs (g6f) and bare metal.
 GPU_FAMILIES = ("g4dn", "g5", "g6", "gr6", "g6e", "g7", "g7e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200")
 CPU_TYPES = ("t3.medium", "t3.large", "t3.xlarge", "c7i.large", "c7i.xlarge", "c7i.2xlarge", "m7i.xlarge")
 LINUX = "Linux/UNIX"
 PER_SECOND = Billing(step_s=1, minimum_s=60)  # Linux: aws.amazon.com/ec2/pricing/on-demand
-BLOCK_MARGIN_S = (
-    1800  # instances in a Capacity Block are ended half an hour before it is over (EC2 User Guide)
-)
+BLOCK_MARGIN_S = 1800  # EC2 ends instances 30 minutes before the Capacity Block ends (EC2 User Guide)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReservation:
-    """A capacity reservation of the account: paid for, whether it is used or not."""
+    """A capacity reservation of the account. It is paid for, used or not."""
 
     id: str
     type: str
@@ -60,7 +58,7 @@ class CapacityReservation:
 
 
 class RegionOffers:
-    """Offers of one region."""
+    """Finds the instance types of one region and their prices."""
 
     def __init__(self, aws: AwsClient, region: str, *, disk_gib: int) -> None:
         self._aws = aws
@@ -68,7 +66,7 @@ class RegionOffers:
         self._disk_gib = disk_gib
 
     async def instance_types(self, need: Resources, wanted: Sequence[str]) -> list[Offer]:
-        """Types that could hold `need`, without a price."""
+        """Return the instance types that fit `need`, without prices."""
         patterns = [*wanted] or [*_type_patterns(need)]
         found = self._aws.pages(
             self._region,
@@ -86,7 +84,7 @@ class RegionOffers:
                 yield replace(machine, price_microusd_per_hour=price)
 
     async def spot(self, machines: Sequence[Offer]) -> list[Offer]:
-        """One offer for each zone that has a price: prices and interruptions differ between zones."""
+        """Return one spot offer per zone, because prices and interruptions differ between zones."""
         if not machines:
             return []
         prices = self._aws.pages(
@@ -106,7 +104,7 @@ class RegionOffers:
         ]
 
     async def reserved_capacity(self, ids: Sequence[str]) -> list[CapacityReservation]:
-        """The capacity reservations named, as far as they are in this region and active."""
+        """Return those of the reservations that are active in this region."""
         found = self._aws.pages(
             self._region,
             "describe_capacity_reservations",
@@ -116,7 +114,7 @@ class RegionOffers:
         return [_reservation(item) async for item in found if item["CapacityReservationId"] in ids]
 
     async def unused_commitments(self) -> dict[str, tuple[int, int]]:
-        """Types with Reserved Instances nobody uses: how many, and what an hour costs on top of what is paid."""
+        """Return the types with unused Reserved Instances: their number, and the marginal price per hour."""
         bought: Counter[str] = Counter()
         marginal: dict[str, int] = {}
         answer = await self._aws.read(
@@ -130,7 +128,7 @@ class RegionOffers:
         return {name: (count, marginal[name]) for name, count in unused.items()}
 
     async def _running_on_demand(self, types: Iterable[str]) -> Counter[str]:
-        """What runs on demand in the account, ours or not: a Reserved Instance pays for any."""
+        """Count all on-demand instances of the account, because Reserved Instances cover any of them."""
         names = sorted(types)
         if not names:
             return Counter()
@@ -160,7 +158,7 @@ class RegionOffers:
 
 
 def reservation_offer(machine: Offer, reservation: CapacityReservation, now: datetime) -> Offer:
-    """What is paid for already costs nothing more."""
+    """Return the offer of a reservation, at no further cost."""
     left_s = None
     if reservation.ends_at is not None:
         margin_s = BLOCK_MARGIN_S if reservation.block else 0
@@ -177,7 +175,7 @@ def reservation_offer(machine: Offer, reservation: CapacityReservation, now: dat
 
 
 def at_marginal_price(offer: Offer, unused: Mapping[str, tuple[int, int]]) -> Offer:
-    """On demand under a commitment that is not used: the discount makes it cheap while there are any left."""
+    """Return the offer at the marginal price of an unused Reserved Instance, if there is one."""
     if offer.name not in unused:
         return offer
     count, price = unused[offer.name]
@@ -192,7 +190,7 @@ def _type_patterns(need: Resources) -> Iterator[str]:
 
 
 def _fits(offer: Offer, need: Resources) -> bool:
-    """Other reasons against an offer are the plan's to tell; these would only fill it."""
+    """Return whether the GPU count fits. The planner checks and explains everything else."""
     wanted = need.gpu.count if need.gpu else 0
     return offer.gpu_count >= wanted and bool(offer.gpu_count) == bool(wanted)
 

@@ -22,35 +22,35 @@ TEXT_FIELDS = {
     "spotInstanceRequestId": "SpotInstanceRequestId",
 }
 EMPTY_RESPONSE = b"<DescribeInstancesResponse/>"
-MAX_CACHED = 10_000  # reservations remembered as they were read
+MAX_CACHED = 10_000  # parsed reservations
 RESERVATION = re.compile(rb"<item>\s*<reservationId>")
 RESERVATIONS_END = b"</reservationSet>"
 Parsed = dict[str, Any]
 
 
 class InstanceParser:
-    """Of one region's answers. A reservation that is written as it was before is not read again."""
+    """Parses the answers of one region. Reservations whose XML has not changed are taken from a cache."""
 
     def __init__(self) -> None:
         self._cache: dict[bytes, list[Parsed]] = {}
 
     def before_parse(self, response_dict: Parsed, customized_response_dict: Parsed, **_: Any) -> None:
-        """For botocore's event `before-parse`: what is read here is not read again by botocore."""
+        """Handle botocore's event `before-parse`: parse the answer here instead of in botocore."""
         if response_dict["status_code"] != 200:
             return
-        with _gc_paused(), suppress(ET.ParseError):  # that one is botocore's to tell
+        with _gc_paused(), suppress(ET.ParseError):  # botocore reports invalid XML
             customized_response_dict.update(self.parse(response_dict["body"]))
             response_dict["body"] = EMPTY_RESPONSE
 
     def parse(self, body: bytes) -> Parsed:
-        """As botocore would give it, without the fields nobody asks for. What it holds is not to be changed."""
+        """Return what botocore would return, with only the fields in use. Do not modify it: it is cached."""
         rest, reservations = _split_reservations(body)
         if len(self._cache) > MAX_CACHED:
             self._cache = {}
-        known = self._cache  # another thread may begin anew
+        known = self._cache  # another thread may replace it
         new = [each for each in dict.fromkeys(reservations) if each not in known]
         read = ET.fromstring(b"<new>%s</new>" % b"".join(new))  # noqa: S314 - as botocore reads it
-        if len(read) != len(new):  # there is more between them than we know of
+        if len(read) != len(new):  # unexpected elements between the reservations
             return _parse_all(body)
         known.update({text: _parse_instances(item) for text, item in zip(new, read, strict=True)})
         found = _parse_all(rest)
@@ -59,7 +59,7 @@ class InstanceParser:
 
 
 def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
-    """The answer without its reservations, and each of them; all of it and none, where tags may stand unescaped."""
+    """Split the answer into the rest and its reservations. Does not split XML with comments or CDATA."""
     starts = [match.start() for match in RESERVATION.finditer(body)]
     end = body.rfind(RESERVATIONS_END)
     if not starts or end < starts[-1] or b"<!" in body:
@@ -70,7 +70,7 @@ def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
 
 @contextmanager
 def _gc_paused() -> Iterator[None]:
-    """A tree of a hundred thousand nodes that goes as a whole is no reason to look through all the server's memory."""
+    """Pause garbage collection: the many nodes of the XML tree would trigger full collections."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -8,9 +8,7 @@ from anygpu.backends.clouds.ec2.api import AwsClient
 from anygpu.backends.clouds.ec2.translate import RegionSetup
 from anygpu.errors import LaunchRefused
 
-GPU_IMAGE = (
-    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"  # of amazon: driver and CUDA inside
-)
+GPU_IMAGE = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"  # owned by amazon; includes driver and CUDA
 CPU_IMAGE = "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-*"
 CANONICAL = "099720109477"
 GROUP = "anygpu-ssh"
@@ -19,9 +17,9 @@ Group = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionOptions:
-    """What the backend's options say about where its machines stand."""
+    """The options of a backend that affect its region setup."""
 
-    image: str = ""  # an AMI, or the name of one, with * where it varies; empty: ours
+    image: str = ""  # an AMI id, or a name pattern with *; empty: our default
     subnet: str = ""
     security_group: str = ""
     volume_gib: int = 100
@@ -31,7 +29,7 @@ class RegionOptions:
 
 
 class RegionSetups:
-    """Sites by region and by whether their machines have a GPU; asked for once while the server runs."""
+    """Finds and caches the setup of each region, for machines with and without GPUs."""
 
     def __init__(self, aws: AwsClient, wishes: RegionOptions) -> None:
         self._aws = aws
@@ -40,7 +38,7 @@ class RegionSetups:
         self._lock = asyncio.Lock()
 
     async def get(self, region: str, *, gpu: bool) -> RegionSetup:
-        async with self._lock:  # a hundred launches at once ask once
+        async with self._lock:  # concurrent launches share one search
             if (region, gpu) not in self._setups:
                 self._setups[region, gpu] = await self._find(region, gpu=gpu)
             return self._setups[region, gpu]
@@ -72,14 +70,15 @@ class RegionSetups:
         if not found["Images"]:
             name = wanted or (GPU_IMAGE if gpu else CPU_IMAGE)
             raise LaunchRefused(
-                f"there is no image {name!r} in {region}", hint="Set `image` of the backend to an AMI."
+                f"image {name!r} does not exist in {region}",
+                hint="Set `image` of the backend to the id of an AMI.",
             )
         return max(found["Images"], key=lambda image: str(image.get("CreationDate", "")))
 
     async def _security_group(self, region: str) -> str:
         vpc = await self._vpc(region)
         group = await self._find_group(region, vpc) or await self._create_group(region, vpc)
-        if not group.get("IpPermissions"):  # new, or whoever made it did not come to this
+        if not group.get("IpPermissions"):  # new, or its creator crashed before this step
             await self._allow_ssh(region, group["GroupId"])
         return str(group["GroupId"])
 
@@ -90,7 +89,9 @@ class RegionSetups:
         default = [{"Name": "is-default", "Values": ["true"]}]
         vpcs = (await self._aws.read(region, "describe_vpcs", Filters=default))["Vpcs"]
         if not vpcs:
-            raise LaunchRefused(f"{region} has no default VPC", hint="Set `subnet` of the backend.")
+            raise LaunchRefused(
+                f"{region} has no default VPC", hint="Set `subnet` of the backend, or create a default VPC."
+            )
         return str(vpcs[0]["VpcId"])
 
     async def _find_group(self, region: str, vpc: str) -> Group | None:
@@ -115,7 +116,7 @@ class RegionSetups:
             )
             if known is None:
                 raise
-            return known  # another server made it at the same time
+            return known  # another server created it at the same time
         return made
 
     async def _allow_ssh(self, region: str, group: str) -> None:
@@ -138,7 +139,7 @@ class RegionSetups:
         return GROUP if self._options.ssh_port == 22 else f"{GROUP}-{self._options.ssh_port}"
 
     def forget(self, region: str) -> None:
-        """What was found may be gone: somebody deleted the group, or the image was withdrawn."""
+        """Forget the setups of a region, because the image or the group may have been deleted."""
         self._setups = {key: setup for key, setup in self._setups.items() if key[0] != region}
 
 

@@ -28,20 +28,20 @@ HOST_KEYS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionSetup:
-    """What a launch needs to know of its region: found once, the same for every machine there."""
+    """The part of a launch request that is the same for all machines of a region."""
 
     image: str
     root_device: str
     volume_gib: int
-    security_group: str = ""  # empty: the one of the VPC, or of the subnet
-    subnet: str = ""  # empty: the default one
+    security_group: str = ""  # empty: the default of the VPC or subnet
+    subnet: str = ""  # empty: the default subnet
     public_address: bool = True
     reservation: str = ""  # the capacity reservation to launch into
     block: bool = False  # that reservation is a Capacity Block
 
 
 def native_request(order: MachineOrder, setup: RegionSetup) -> dict[str, Any]:
-    """Exactly what a launch sends to RunInstances. The same order gives the same request, whenever it is made."""
+    """Build the RunInstances request. The same order always gives the same request."""
     return {
         "ImageId": setup.image,
         "InstanceType": order.offer.name,
@@ -59,13 +59,13 @@ def native_request(order: MachineOrder, setup: RegionSetup) -> dict[str, Any]:
 
 
 def user_data(order: MachineOrder) -> str:
-    """For cloud-init: who may log in, and when the machine ends. No key pair is made that somebody must delete."""
+    """Build the cloud-init configuration: the SSH key and the startup script. No key pair needs a clean-up."""
     config = {"ssh_authorized_keys": [order.public_key], "runcmd": [["sh", "-c", order.startup_script]]}
     return f"#cloud-config\n{json.dumps(config, indent=1)}\n"
 
 
 def machine_of(instance: Mapping[str, Any], region: str, *, public_address: bool = True) -> CloudMachine:
-    """An instance as DescribeInstances or RunInstances shows it."""
+    """Convert an instance of DescribeInstances or RunInstances."""
     power = POWER[instance["State"]["Name"]]
     reason = instance.get("StateReason", {})
     transition = str(instance.get("StateTransitionReason", ""))
@@ -84,7 +84,7 @@ def machine_of(instance: Mapping[str, Any], region: str, *, public_address: bool
 
 
 def was_preempted(instance: Mapping[str, Any]) -> bool:
-    """By the code of the reason; now and then only the transition says that it was the service's doing."""
+    """Return whether AWS reclaimed a spot instance. Sometimes only the transition reason tells."""
     if instance.get("InstanceLifecycle") != "spot":
         return False
     transition = str(instance.get("StateTransitionReason", ""))
@@ -94,7 +94,7 @@ def was_preempted(instance: Mapping[str, Any]) -> bool:
 
 
 def ended_at_ms(transition: str) -> int | None:
-    """'User initiated (2026-01-31 12:00:00 GMT)' -> that moment; None when it does not say."""
+    """Parse the time in 'User initiated (2026-01-31 12:00:00 GMT)'; None if there is none."""
     found = TRANSITION_TIME.search(transition)
     if found is None:
         return None
@@ -106,7 +106,7 @@ def name_of(tagged: Mapping[str, Any]) -> str:
 
 
 def host_keys(console: str) -> tuple[str, ...]:
-    """From the block cloud-init prints when it has made them; the newest one counts."""
+    """Parse the host keys that cloud-init prints on the console. The newest block counts."""
     blocks = HOST_KEYS.findall(console)
     lines = blocks[-1].splitlines() if blocks else []
     return tuple(" ".join(line.split()[:2]) for line in lines if len(line.split()) >= 2)
