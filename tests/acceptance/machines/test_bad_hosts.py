@@ -89,5 +89,5 @@ async def test_a_box_without_python_is_told_how_to_get_one(server: Server, tmp_p
         configured(server, "bare", box, box.key.private_openssh, python="python-that-is-not-there") as job_id,
     ):
         for text in await told(server, "bare", job_id):
-            assert "Python 3.9 or newer is needed and there is none" in text
+            assert "Python 3.9 or newer is needed, found none" in text
             assert "apt install python3" in text

@@ -130,9 +130,9 @@ def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_
 
 
 UNUSABLE = {
-    "c7i.large": ("boot_hangs", "logging in: ", "does not answer over SSH: ", "a firewall may be in between"),
+    "c7i.large": ("boot_hangs", "logging in: ", "does not answer over SSH: ", "no firewall blocks the port"),
     "c7i.xlarge": ("ssh_refused", "logging in: ", "does not answer over SSH: ", "may run no SSH server"),
-    "t3.medium": ("disk_full", "preparing the machine: ", "could not be brought there: ", "Free some space"),
+    "t3.medium": ("disk_full", "preparing the machine: ", "could not be installed: ", "Free some space"),
 }
 
 

@@ -8,7 +8,7 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 QUICK = SimOptions(timing=CloudTiming(boot_s=0.2, ending_s=0.1))
 
 
-def options(sim: CloudSim, **told: Any) -> adapter.Options:
+def options(sim: CloudSim, **told: Any) -> adapter.Ec2Options:
     known: dict[str, Any] = {
         "endpoint": sim.url("ec2"),
         "ssh_port": sim.options.ssh_port,
@@ -16,4 +16,4 @@ def options(sim: CloudSim, **told: Any) -> adapter.Options:
         "access_key_id": "AKIASIMULATED0000000",
         "secret_access_key": "simulated",
     }
-    return adapter.Options(**{**known, **told})
+    return adapter.Ec2Options(**{**known, **told})

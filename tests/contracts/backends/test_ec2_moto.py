@@ -46,7 +46,7 @@ def image(endpoint: str) -> str:
 
 @pytest.fixture
 async def provider(endpoint: str, image: str) -> AsyncIterator[ec2.Ec2Provider]:
-    made: Any = await ec2.connect(ec2.Options(endpoint=endpoint, regions=(REGION,), image=image))
+    made: Any = await ec2.connect(ec2.Ec2Options(endpoint=endpoint, regions=(REGION,), image=image))
     yield made
     for machine in await made.machines():
         await made.destroy(machine)
@@ -106,7 +106,7 @@ async def test_a_region_without_a_default_network_says_what_to_set(endpoint: str
     for vpc in client.describe_vpcs()["Vpcs"]:
         client.delete_vpc(VpcId=vpc["VpcId"])
     client.close()
-    provider: Any = await ec2.connect(ec2.Options(endpoint=endpoint, regions=(region,), image=image))
+    provider: Any = await ec2.connect(ec2.Ec2Options(endpoint=endpoint, regions=(region,), image=image))
     offer = next(iter(await provider.offers(ONE_GPU)))
     with pytest.raises(LaunchRefused, match="no default VPC"):
         await provider.create(order(offer))

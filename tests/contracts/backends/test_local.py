@@ -126,9 +126,9 @@ class TestSeveralServers:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_for_state(place, handle, MachineState.RUNNING)
         other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", single_server=False)
-        with pytest.raises(BackendUnavailable, match="runs under another server"):
+        with pytest.raises(BackendUnavailable, match="was launched by another server"):
             await other.probe(handle)
-        with pytest.raises(BackendUnavailable, match="runs under another server"):
+        with pytest.raises(BackendUnavailable, match="was launched by another server"):
             await other.terminate(handle)
         assert (await place.backend.probe(handle)).state is MachineState.RUNNING
 

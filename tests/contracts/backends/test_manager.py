@@ -295,7 +295,7 @@ async def test_a_backend_with_machines_stays_until_it_is_forced(make: Callable[.
             "kind = 'pluged'",
             "settings backends.lab.kind: there is no such kind of backend; did you mean 'plugged'",
         ),
-        ("kind = 'broken'", "needs no_such_module"),
+        ("kind = 'broken'", "needs the package no_such_module"),
         ("kind = 'plugged'\ncpus = 0", "settings backends.lab.cpus: input should be greater"),
         ("kind = 'plugged'\napi_key = 5", "settings credentials.api_key: a text is needed"),
     ],

@@ -11,10 +11,11 @@ import pytest
 
 from anygpu.agent.host import processes
 from anygpu.backends.contract import MachineState, SupportsAccountCheck, SupportsDelivery, SupportsShell
-from anygpu.backends.ssh.backend import Options, SshBackend
+from anygpu.backends.ssh.backend import SshBackend
 from anygpu.backends.ssh.connection import SshTiming
 from anygpu.backends.ssh.errors import HostKeyChanged, SshRefused
 from anygpu.backends.ssh.keys import HostKeyStore, KeyPair, attempt_key
+from anygpu.backends.ssh.options import SshOptions
 from anygpu.errors import BackendUnavailable, NoCapacity
 from anygpu.events.offers import Handle
 from anygpu.testing.contracts.backend import (
@@ -45,7 +46,7 @@ class SshPlace:
         self, hosts: Sequence[str] = (), secret: bytes = b"one server's secret", key: KeyPair | None = None
     ) -> SshBackend:
         ours = f"{self.box.user}@127.0.0.1:{self.wire.port}"
-        options = Options(hosts=(ours, *hosts), private_key=(key or self.box.key).private_openssh, cpus=2)
+        options = SshOptions(hosts=(ours, *hosts), private_key=(key or self.box.key).private_openssh, cpus=2)
         made = SshBackend(
             "boxes",
             options,
@@ -156,7 +157,7 @@ class TestSsh(BackendContract):
         launching = asyncio.create_task(place.backend.launch(launch, offer))
         await asyncio.sleep(0.05)
         await place.backend.terminate(Handle(name=launch.name))
-        with pytest.raises(BackendUnavailable, match="was ended while"):
+        with pytest.raises(BackendUnavailable, match="was terminated while"):
             await launching
         await asyncio.sleep(0.3)
         assert launch.name not in processes.processes_by_attempt()
@@ -212,6 +213,6 @@ class TestWrongBoxes:
         backend = place.fresh_backend()
         offer = (await backend.offers(new_launch(place).resources))[0]
         assert "host key" in offer.wait_reason
-        with pytest.raises(HostKeyChanged, match="remove it and add it again"):
+        with pytest.raises(HostKeyChanged, match="remove the host and add it again"):
             await backend.launch(new_launch(place), offer)
         assert place.count_agents() == 0

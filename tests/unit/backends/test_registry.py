@@ -47,7 +47,7 @@ def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
 def test_a_kind_knows_when_it_would_use_what_is_the_servers() -> None:
     ec2, cloud = registry.find_kind("ec2"), registry.find_kind("lambda")
     half = ec2.options.model_validate({"session_token": "t", "secret_access_key": "s"})
-    with pytest.raises(AnygpuError, match="belong together"):
+    with pytest.raises(AnygpuError, match="must be set together"):
         ec2.ambient(half)
     assert ec2.ambient(ec2.options.model_validate({}))
     assert not ec2.ambient(half.model_copy(update={"access_key_id": "AKIA"}))

@@ -62,7 +62,7 @@ FAILURES = (AnygpuError, OutcomeUnknown)
 TAKE_OVER_S = 60.0
 
 
-class Options(VmOptions):
+class CanopyWaveOptions(VmOptions):
     """Options of a CanopyWave backend."""
 
     api_key: SecretStr | None = Field(
@@ -87,7 +87,7 @@ class CanopyWaveProvider:
 
     def __init__(
         self,
-        options: Options,
+        options: CanopyWaveOptions,
         transport: httpx.AsyncBaseTransport | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -334,5 +334,8 @@ def _offer(flavor: dict[str, Any], region: str) -> Offer:
     )
 
 
-async def connect(options: Options) -> Provider:
+Options = CanopyWaveOptions  # the registry finds the options by this name
+
+
+async def connect(options: CanopyWaveOptions) -> Provider:
     return CanopyWaveProvider(options)

@@ -40,7 +40,7 @@ POWER = {
 }
 
 
-class Options(VmOptions):
+class LambdaOptions(VmOptions):
     """Options of a Lambda backend."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable LAMBDA_API_KEY")
@@ -57,7 +57,7 @@ class LambdaProvider:
 
     def __init__(
         self,
-        options: Options,
+        options: LambdaOptions,
         transport: httpx.AsyncBaseTransport | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -188,5 +188,8 @@ def _offer(kind: dict[str, Any], *, region: str, free: int | None = None, wait_r
     )
 
 
-async def connect(options: Options) -> Provider:
+Options = LambdaOptions  # the registry finds the options by this name
+
+
+async def connect(options: LambdaOptions) -> Provider:
     return LambdaProvider(options)

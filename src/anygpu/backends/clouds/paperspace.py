@@ -83,7 +83,7 @@ TYPES = (
 )
 
 
-class Options(VmOptions):
+class PaperspaceOptions(VmOptions):
     """Options of a Paperspace backend."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable PAPERSPACE_API_KEY")
@@ -100,7 +100,7 @@ class PaperspaceProvider:
     listing_lag_s = 10.0
     notices = ""
 
-    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, options: PaperspaceOptions, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._options = options
         self.user = options.user or "paperspace"
         self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
@@ -242,5 +242,8 @@ def _available_types(template: dict[str, Any]) -> Iterable[str]:
     return [t["machineTypeLabel"] for t in template["availableMachineTypes"] if t["isAvailable"]]
 
 
-async def connect(options: Options) -> Provider:
+Options = PaperspaceOptions  # the registry finds the options by this name
+
+
+async def connect(options: PaperspaceOptions) -> Provider:
     return PaperspaceProvider(options)

@@ -40,7 +40,7 @@ POWER = {
 }
 
 
-class Options(VmOptions):
+class RunPodOptions(VmOptions):
     """Options of a RunPod backend. Regions are its data centers: 'US-TX-3'."""
 
     api_key: SecretStr | None = Field(None, description="API key; default: the variable RUNPOD_API_KEY")
@@ -59,7 +59,7 @@ class RunPodProvider:
     listing_lag_s = 10.0
     notices = ""
 
-    def __init__(self, options: Options, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, options: RunPodOptions, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._options = options
         self.user = options.user or "root"
         self._http = VendorClient(VENDOR, key=options.api_key, endpoint=options.endpoint, transport=transport)
@@ -161,5 +161,8 @@ class RunPodProvider:
         )
 
 
-async def connect(options: Options) -> Provider:
+Options = RunPodOptions  # the registry finds the options by this name
+
+
+async def connect(options: RunPodOptions) -> Provider:
     return RunPodProvider(options)

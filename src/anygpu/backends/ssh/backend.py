@@ -1,4 +1,4 @@
-"""Run attempts on the user's own machines over SSH, without root and without Docker.
+"""Your own machines, over SSH. Needs no root and no Docker.
 
 GPUs are shared by lock files on the host, also with other users of anygpu.
 """
@@ -10,30 +10,27 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anygpu.backends.contract import AccountStatus, LaunchRequest, MachineState, Observation, ShellAccess
+from anygpu.backends.registry import BackendContext
 from anygpu.backends.ssh.connection import SshConnector, SshLogin, SshTiming
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.keys import HostKeyStore
 from anygpu.backends.ssh.link import LinkState, SlotRequest, SshLink, reattach_request
 from anygpu.backends.ssh.offers import account_status, build_offer, cpu_slot_count, gpu_count
-from anygpu.backends.ssh.options import Options, split_address
+from anygpu.backends.ssh.options import SshOptions, split_address
 from anygpu.errors import AnygpuError, BackendUnavailable, LaunchRefused
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
-if TYPE_CHECKING:
-    from anygpu.backends.registry import BackendContext
-
-__all__ = ["Options", "SshBackend", "open_backend"]
-
 LAUNCH_TIMEOUT_S = 120.0
 DELIVERY_TIMEOUT_S = 3_600.0
+Options = SshOptions  # the registry finds the options by this name
 STARTING_STATES = (LinkState.CONNECTING, LinkState.BOOTSTRAPPING, LinkState.STARTING)
 
 
-async def open_backend(name: str, options: Options, context: "BackendContext") -> "SshBackend":
+async def open_backend(name: str, options: SshOptions, context: BackendContext) -> "SshBackend":
     opened = SshBackend(
         name,
         options,
@@ -54,7 +51,7 @@ class SshBackend:
     def __init__(
         self,
         name: str,
-        options: Options,
+        options: SshOptions,
         *,
         secret: bytes,
         agent_target: tuple[str, int],
@@ -164,7 +161,7 @@ class SshBackend:
 
     # -- hosts ------------------------------------------------------------------------------------------------
 
-    def _make_hosts(self, options: Options) -> Sequence[SshHost]:
+    def _make_hosts(self, options: SshOptions) -> Sequence[SshHost]:
         how: dict[str, Any] = {"owner": self._owner, "cpu_count": options.cpus, "python": options.python}
         logins = [self._login(address) for address in options.addresses]
         return [SshHost(login, self._connector, **how) for login in logins]

@@ -6,7 +6,7 @@ from typing import Any
 
 from anygpu.backends.contract import AccountStatus
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
-from anygpu.backends.ssh.options import Options
+from anygpu.backends.ssh.options import SshOptions
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
@@ -65,7 +65,7 @@ def cpu_slot_count(need: Resources) -> int:
 
 
 def build_offer(
-    host: SshHost, status: HostStatus | None, need: Resources, *, backend: str, options: Options
+    host: SshHost, status: HostStatus | None, need: Resources, *, backend: str, options: SshOptions
 ) -> Offer:
     facts = status.facts if status else {}
     cards = facts.get("gpus", [])

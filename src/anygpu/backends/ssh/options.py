@@ -10,7 +10,7 @@ HostAddress = Annotated[
 ]
 
 
-class Options(BaseModel):
+class SshOptions(BaseModel):
     """One host, or several that share the same login."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,7 +34,7 @@ class Options(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _check_addresses(self) -> "Options":
+    def _check_addresses(self) -> "SshOptions":
         if not self.addresses:
             raise ValueError("no host is given; set `host` or `hosts`")
         if self.host_keys and len(self.addresses) > 1:

@@ -345,7 +345,7 @@ async def test_the_only_project_is_found_and_several_must_be_chosen_from() -> No
     one, _ = provider({"GET /api/v1/projects": data(["lab"]), IPS: data([])}, project="")
     assert (await one.check()).message == "the key works; project lab"
     several, _ = provider({"GET /api/v1/projects": data(["lab", "other"])}, project="")
-    with pytest.raises(LaunchRefused, match="the key may use lab, other"):
+    with pytest.raises(LaunchRefused, match="the key has access to lab, other"):
         await several.machines()
 
 
@@ -355,13 +355,13 @@ async def test_a_check_says_why_a_key_does_not_work() -> None:
     assert not account.valid
     assert "CANOPYWAVE_API_KEY" in account.message
     elsewhere, _ = provider({"GET /api/v1/projects": data(["other"])})
-    assert (await elsewhere.check()).message == "the key may use other, not lab"
+    assert (await elsewhere.check()).message == "the key has access to other, not to lab; change `project`"
 
 
 async def test_a_check_tells_of_addresses_that_bill_for_nothing() -> None:
     answers = {"GET /api/v1/projects": data(["lab"]), IPS: data([address(7, None), address(8, "laptop")])}
     canopywave, _ = provider(answers)
-    assert (await canopywave.check()).message.endswith("at no machine, and billed: 198.51.100.7")
+    assert (await canopywave.check()).message.endswith("billed addresses without a machine: 198.51.100.7")
 
 
 async def test_regions_are_asked_for_when_none_is_configured() -> None:

@@ -13,7 +13,7 @@ from anygpu.backends.ssh.offers import (
     missing_requirements,
 )
 from anygpu.backends.ssh.offers import gpu_count as count_gpus
-from anygpu.backends.ssh.options import Options, split_address
+from anygpu.backends.ssh.options import SshOptions, split_address
 from anygpu.spec.sections import Gpu, Resources
 
 CARD = {"uuid": "GPU-1", "kind": "NVIDIA L4", "memory_gib": 22.5, "driver": "550.54"}
@@ -54,24 +54,24 @@ class CheckedHost(SshHost):
 )
 def test_an_address_is_parted_as_ssh_does(address: str, parts: tuple[str, str, int]) -> None:
     assert split_address(address) == parts
-    assert Options(host=address).addresses == (address,)
+    assert SshOptions(host=address).addresses == (address,)
 
 
 @pytest.mark.parametrize("address", ["", "me@", "a b", "me@box:port", "x@y@z"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValidationError):
-        Options(host=address)
+        SshOptions(host=address)
 
 
 def test_no_box_and_one_key_for_many_boxes_are_refused() -> None:
-    with pytest.raises(ValidationError, match="no box is named"):
-        Options()
-    with pytest.raises(ValidationError, match="host_keys belong to one box"):
-        Options(hosts=("a", "b"), host_keys=("ssh-ed25519 A",))
+    with pytest.raises(ValidationError, match="no host is given"):
+        SshOptions()
+    with pytest.raises(ValidationError, match="host_keys belong to one host"):
+        SshOptions(hosts=("a", "b"), host_keys=("ssh-ed25519 A",))
 
 
 def test_an_offer_says_what_the_box_has_and_how_much_is_free() -> None:
-    options = Options(host="lab", price_microusd_per_hour=7)
+    options = SshOptions(host="lab", price_microusd_per_hour=7)
     offer = build_offer(CheckedHost(), HostStatus(0, FACTS), ONE, backend="lab", options=options)
     assert (offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.free) == ("NVIDIA L4", 2, 22.5, 1)
     assert offer.driver == "550.54"
@@ -89,13 +89,13 @@ def test_an_offer_says_what_the_box_has_and_how_much_is_free() -> None:
 )
 def test_a_job_that_must_wait_is_told_for_what(need: Resources, trouble: str, free: int, reason: str) -> None:
     offer = build_offer(
-        CheckedHost(trouble), HostStatus(0, FACTS), need, backend="lab", options=Options(host="lab")
+        CheckedHost(trouble), HostStatus(0, FACTS), need, backend="lab", options=SshOptions(host="lab")
     )
     assert (offer.free, offer.wait_reason) == (free, reason)
 
 
 def test_a_box_never_heard_of_offers_nothing_and_says_so() -> None:
-    offer = build_offer(CheckedHost(), None, ONE, backend="lab", options=Options(host="lab"))
+    offer = build_offer(CheckedHost(), None, ONE, backend="lab", options=SshOptions(host="lab"))
     assert (offer.free, offer.wait_reason) == (0, "lab has not answered yet")
 
 

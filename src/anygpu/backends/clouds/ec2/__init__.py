@@ -5,6 +5,7 @@
 maximum price. The public key is part of the user data: there is no key pair to clean up.
 """
 
-from anygpu.backends.clouds.ec2.adapter import Options, ambient, connect
+from anygpu.backends.clouds.ec2.adapter import Ec2Options as Options
+from anygpu.backends.clouds.ec2.adapter import ambient, connect
 
 __all__ = ["Options", "ambient", "connect"]

@@ -41,7 +41,7 @@ NAME_TAG_FILTERS = [{"Name": "tag-key", "Values": [translate.NAME_TAG]}]
 PAGE_SIZE = 1000
 
 
-class Options(VmOptions):
+class Ec2Options(VmOptions):
     """Options of an EC2 backend. Default credentials: those of the environment, the profile or the role."""
 
     profile: str = Field("", description="profile of ~/.aws; empty: the environment's, or the role's")
@@ -86,7 +86,7 @@ class Ec2Provider:
     )
     notices = "aws"
 
-    def __init__(self, options: Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
+    def __init__(self, options: Ec2Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
         self._options = options
         self._aws = aws
         self._regions = regions
@@ -236,7 +236,7 @@ class Ec2Provider:
 class MeteredEc2Provider(Ec2Provider):
     """EC2 with metered costs from Cost Explorer."""
 
-    def __init__(self, options: Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
+    def __init__(self, options: Ec2Options, aws: AwsClient, regions: tuple[str, ...]) -> None:
         super().__init__(options, aws, regions)
         delay = timedelta(hours=options.meter_after_h)
         self._meter = CostExplorerMeter(aws, delay_s=delay.total_seconds())
@@ -245,19 +245,19 @@ class MeteredEc2Provider(Ec2Provider):
         return await self._meter.metered_microusd(machine, datetime.now(UTC))
 
 
-async def connect(options: Options) -> Provider:
+async def connect(options: Ec2Options) -> Provider:
     """Create the provider without a call to AWS. Wrong credentials or regions are reported by later calls."""
     aws = AwsClient(endpoint=options.endpoint, profile=options.profile, keys=_keys(options))
     regions = options.regions or (await aws.default_region(),)
     return MeteredEc2Provider(options, aws, regions) if options.meter else Ec2Provider(options, aws, regions)
 
 
-def ambient(options: Options) -> bool:
+def ambient(options: Ec2Options) -> bool:
     """Return whether the backend uses the AWS credentials of the server's environment."""
     return _keys(options) is None
 
 
-def _keys(options: Options) -> tuple[str, str, str] | None:
+def _keys(options: Ec2Options) -> tuple[str, str, str] | None:
     secret, token = options.secret_access_key, options.session_token
     if not options.access_key_id and secret is None:
         return None
@@ -269,7 +269,7 @@ def _keys(options: Options) -> tuple[str, str, str] | None:
     return options.access_key_id, secret.get_secret_value(), token.get_secret_value() if token else ""
 
 
-def _region_options(options: Options) -> RegionOptions:
+def _region_options(options: Ec2Options) -> RegionOptions:
     return RegionOptions(
         image=options.image,
         subnet=options.subnet,
