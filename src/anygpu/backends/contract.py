@@ -136,7 +136,7 @@ class SupportsMetering(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellAccess:
+class ShellLogin:
     """SSH access to an attempt's machine, for a person."""
 
     host: str
@@ -150,4 +150,4 @@ class ShellAccess:
 class SupportsShell(Protocol):
     """Gives people SSH access to the machine of an attempt."""
 
-    async def shell(self, handle: Handle) -> ShellAccess: ...
+    async def shell(self, handle: Handle) -> ShellLogin: ...

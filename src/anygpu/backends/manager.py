@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.contract import Backend, LaunchRequest, Observation
-from anygpu.backends.registry import BackendContext, BackendKind
+from anygpu.backends.options import ParsedOptions, parse_options
+from anygpu.backends.registry import BackendContext, BackendFactory
 from anygpu.errors import BackendNotOpen
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
@@ -20,7 +20,7 @@ ReportFailure = Callable[[str, Exception], None]
 
 
 class BackendSource(StrEnum):
-    """Where a backend is configured."""
+    """The place that configures a backend."""
 
     BUILT_IN = "built-in"
     SETTINGS = "settings"
@@ -34,7 +34,7 @@ class SettingsBackend:
     name: str
     organisation: str
     kind: str
-    parsed: reading.ParsedOptions
+    parsed: ParsedOptions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,11 +204,11 @@ class BackendManager(Mapping[str, Backend]):
         finally:
             entry.opening = None
 
-    def _options(self, entry: BackendEntry, kind: BackendKind) -> Any:
+    def _options(self, entry: BackendEntry, kind: BackendFactory) -> Any:
         if entry.profile is None:
             return self._settings[entry.name].parsed.options
         credentials = self._profiles.credentials(entry.profile)
-        return reading.parse_options(kind.options, entry.options, credentials).options
+        return parse_options(kind.options, entry.options, credentials).options
 
     def _record_failure(self, entry: BackendEntry, error: Exception) -> None:
         why = str(error) or type(error).__name__

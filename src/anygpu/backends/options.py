@@ -40,9 +40,9 @@ def parse_options(
     ]
     if wrong:
         raise InvalidSpec(wrong)
-    said = {name: _from_text(model.model_fields[name], value) for name, value in options.items()}
+    values = {name: _from_text(model.model_fields[name], value) for name, value in options.items()}
     try:
-        valid = model.model_validate({**said, **credentials})
+        valid = model.model_validate({**values, **credentials})
     except ValidationError as error:
         raise InvalidSpec([*_validation_problems(model, error, place, source)]) from None
     plain = valid.model_dump(mode="json", exclude_unset=True, exclude={*credentials})
@@ -115,9 +115,9 @@ def _validation_problems(
         name = str(raw["loc"][0]) if raw["loc"] else ""
         secret = name in model.model_fields and _is_secret(model.model_fields[name])
         where = ".".join(["credentials" if secret else place, *map(str, raw["loc"])])
-        said = "is required" if raw["type"] == "missing" else raw["msg"][:1].lower() + raw["msg"][1:]
+        message = "is required" if raw["type"] == "missing" else raw["msg"][:1].lower() + raw["msg"][1:]
         value = None if secret or raw["type"] == "missing" or not raw["loc"] else raw["input"]
-        yield Problem(where, _shorten(value), said, "", source)
+        yield Problem(where, _shorten(value), message, "", source)
 
 
 def _shorten(value: Any) -> Any:

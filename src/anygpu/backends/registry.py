@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from anygpu.backends import clouds
-from anygpu.backends import options as reading
 from anygpu.backends.contract import Backend
+from anygpu.backends.options import configured_credentials
 from anygpu.errors import InvalidSpec, KindUnusable, Problem
 from anygpu.suggest import did_you_mean
 
@@ -45,7 +45,7 @@ class OpenBackend(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackendKind:
+class BackendFactory:
     """A kind of backend: its options, and the function that opens one."""
 
     name: str
@@ -55,7 +55,7 @@ class BackendKind:
     about: str
 
 
-def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendKind:
+def find_kind(name: str, *, place: str = "kind", source: str = "body") -> BackendFactory:
     """Return the kind of this name. Raises InvalidSpec if it does not exist, KindUnusable if its import fails."""
     load = _module_loaders().get(name)
     kind = _load_kind(name, load) if load is not None else None
@@ -66,7 +66,7 @@ def find_kind(name: str, *, place: str = "kind", source: str = "body") -> Backen
     return kind
 
 
-def usable_kinds() -> Iterator[BackendKind]:
+def usable_kinds() -> Iterator[BackendFactory]:
     """Yield every kind that can be imported, sorted by name."""
     for name, load in sorted(_module_loaders().items()):
         try:
@@ -82,19 +82,19 @@ def _module_loaders() -> dict[str, Callable[[], Any]]:
     from importlib.metadata import entry_points  # not needed by a server without profiles
     from pkgutil import iter_modules
 
-    found: dict[str, Callable[[], Any]] = {
+    loaders: dict[str, Callable[[], Any]] = {
         each.name: each.load for each in entry_points(group=ENTRY_POINT_GROUP)
     }
     for module in iter_modules(clouds.__path__):
-        found[module.name.rstrip("_")] = _import_later(f"{clouds.__name__}.{module.name}")
-    return found | {name: _import_later(path) for name, path in _BUILT_IN.items()}
+        loaders[module.name.rstrip("_")] = _import_later(f"{clouds.__name__}.{module.name}")
+    return loaders | {name: _import_later(path) for name, path in _BUILT_IN.items()}
 
 
 def _import_later(path: str) -> Callable[[], Any]:
     return lambda: import_module(path)
 
 
-def _load_kind(name: str, load: Callable[[], Any]) -> BackendKind | None:
+def _load_kind(name: str, load: Callable[[], Any]) -> BackendFactory | None:
     """Import a module and read its kind; None if the module does not define one."""
     try:
         module = load()
@@ -109,15 +109,15 @@ def _load_kind(name: str, load: Callable[[], Any]) -> BackendKind | None:
         return None
     about = " ".join((module.__doc__ or "").strip().partition("\n\n")[0].split())
     brief = about.partition(". ")[0].partition(" (")[0].rstrip(".")
-    ambient = getattr(module, "ambient", lambda chosen: not reading.configured_credentials(chosen))
-    return BackendKind(name=name, options=options, open=opens, ambient=ambient, about=brief)
+    ambient = getattr(module, "ambient", lambda chosen: not configured_credentials(chosen))
+    return BackendFactory(name=name, options=options, open=opens, ambient=ambient, about=brief)
 
 
 def _open_vm_backend(connect: Any) -> OpenBackend | None:
     if connect is None:
         return None
 
-    async def opened(name: str, options: Any, context: BackendContext) -> Backend:
+    async def open_backend(name: str, options: Any, context: BackendContext) -> Backend:
         from anygpu.backends.ssh.keys import HostKeyStore
         from anygpu.backends.vm.backend import VmBackend
 
@@ -133,4 +133,4 @@ def _open_vm_backend(connect: Any) -> OpenBackend | None:
             attended=context.attended,
         )
 
-    return opened
+    return open_backend

@@ -11,7 +11,7 @@ from anygpu.backends import registry
 from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountCheck
 from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource
 from anygpu.backends.options import ParsedOptions
-from anygpu.backends.registry import BackendKind
+from anygpu.backends.registry import BackendFactory
 from anygpu.errors import Conflict, Forbidden, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Offer
 from anygpu.events.view import JobView
@@ -220,7 +220,7 @@ REMOVAL_HINTS = {
 
 
 def _require_permission(
-    caller: Caller, kind: BackendKind, given: ParsedOptions, existing: Profile | None
+    caller: Caller, kind: BackendFactory, given: ParsedOptions, existing: Profile | None
 ) -> None:
     """Refuse the server's own credentials and a chosen endpoint to everyone but the operator."""
     if caller.role.includes(Role.OPERATOR):

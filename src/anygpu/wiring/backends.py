@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from anygpu.backends import options as reading
 from anygpu.backends import registry
 from anygpu.backends.contract import Backend
 from anygpu.backends.local import LocalBackend
 from anygpu.backends.manager import BackendManager, SettingsBackend
+from anygpu.backends.options import credential_fields, parse_options
 from anygpu.backends.registry import BackendContext
 from anygpu.control.clock import Wake
 from anygpu.errors import AnygpuError
@@ -84,10 +84,10 @@ def _settings_backend(name: str, table: Mapping[str, Any], organisation: str) ->
                 hint="Configure that one in `[local]`, or choose another name.",
             )
         kind = registry.find_kind(table["kind"], place=f"{place}.kind", source="settings")
-        secret = reading.credential_fields(kind.options)
+        secret = credential_fields(kind.options)
         options = {key: value for key, value in table.items() if key not in (*_NOT_OPTIONS, *secret)}
         credentials = {key: value for key, value in table.items() if key in secret}
-        parsed = reading.parse_options(kind.options, options, credentials, source="settings", place=place)
+        parsed = parse_options(kind.options, options, credentials, source="settings", place=place)
     except AnygpuError as error:
         raise InvalidSettings(str(error)) from error
     owner = str(table.get("organisation", organisation))

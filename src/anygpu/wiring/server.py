@@ -194,11 +194,11 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
 
 
 def _notify_all(*listeners: OnCommit) -> OnCommit:
-    def committed(recorded: Sequence[Recorded]) -> None:
+    def notify(recorded: Sequence[Recorded]) -> None:
         for each in listeners:
             each(recorded)
 
-    return committed
+    return notify
 
 
 def _hub(settings: Settings) -> Hub:

@@ -70,11 +70,11 @@ def build_retention(settings: Settings, stores: Stores, clock: SystemClock) -> R
         for (job_id,) in await database.read(lambda connection: fetch_all(connection, sql, (since_ms,))):
             yield await journal.view(SYSTEM, job_id)
 
-    async def emptied(before_ms: int, dry_run: bool) -> dict[str, int]:
+    async def prune_journal(before_ms: int, dry_run: bool) -> dict[str, int]:
         return asdict(await prune(database, ended_before_ms=before_ms, dry_run=dry_run))
 
     keep_days = settings.store.retention_days
-    return Retention(stores.blobs, stores.uploads, kept_jobs, emptied, clock, keep_days=keep_days)
+    return Retention(stores.blobs, stores.uploads, kept_jobs, prune_journal, clock, keep_days=keep_days)
 
 
 def key_rotation(settings: Settings, stores: Stores) -> Callable[[bool], Awaitable[RotationResult]]:

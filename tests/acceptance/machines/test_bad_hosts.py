@@ -79,7 +79,7 @@ async def test_another_host_key_than_the_known_one_is_told_and_nothing_is_sent(
     ):
         for text in await told(server, "changed", job_id):
             assert "shows the host key ssh-ed25519 SHA256:" in text
-            assert "If the machine was reinstalled, remove it and add it again" in text
+            assert "If the machine was reinstalled, remove the host and add it again" in text
         assert not (box.home / ".anygpu").exists()
 
 

@@ -166,15 +166,15 @@ class CanopyWaveProvider:
         return AccountStatus(valid=True, message=f"the key works; project {project}{billing}")
 
     async def leftovers(self) -> Sequence[Leftover]:
-        found: list[Leftover] = []
+        leftovers: list[Leftover] = []
         for region in await self._regions():
             where = {"region": region, "project": await self.project()}
-            found += [
+            leftovers += [
                 Leftover(kind="key", id=k["name"], name=k["name"], region=region)
                 for k in await self._keys(where)
             ]
-            found += self._leftover_addresses(await self._addresses(region), region)
-        return found
+            leftovers += self._leftover_addresses(await self._addresses(region), region)
+        return leftovers
 
     async def remove(self, leftover: Leftover) -> None:
         where = {"region": leftover.region, "project": await self.project()}
@@ -226,9 +226,9 @@ class CanopyWaveProvider:
     async def _assign_address(self, machine: CloudMachine) -> str:
         where = {"region": machine.region, "project": await self.project()}
         addresses = await self._addresses(machine.region)
-        known = next((a for a in addresses if a["server"] == machine.name), None)
-        if known:
-            return str(known["ip"])
+        associated = next((a for a in addresses if a["server"] == machine.name), None)
+        if associated:
+            return str(associated["ip"])
         address = self._allocated.get(machine.name) or self._find_unclaimed(machine.name, addresses)
         if not address:
             self._addresses_before[machine.name] = {a["id"] for a in addresses}
@@ -267,8 +267,8 @@ class CanopyWaveProvider:
             await self._http.delete(f"/api/v1/ips/{address_id}", **where)
 
     def _leftover_addresses(self, addresses: Iterable[dict[str, Any]], region: str) -> list[Leftover]:
-        known = {address["id"]: name for name, address in self._allocated.items()}
-        named = [(a["id"], a["server"] or known.get(a["id"], "")) for a in addresses]
+        allocated = {address["id"]: name for name, address in self._allocated.items()}
+        named = [(a["id"], a["server"] or allocated.get(a["id"], "")) for a in addresses]
         return [
             Leftover(kind="address", id=address_id, name=name, region=region)
             for address_id, name in named
@@ -307,9 +307,9 @@ class CanopyWaveProvider:
 
 def public_address(one: dict[str, Any]) -> str:
     """Return the public address. Lists use `publicIp`; OpenStack and older answers use other fields."""
-    said = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
-    if said:
-        return str(said)
+    direct = next((one[field] for field in ADDRESS_FIELDS if one.get(field)), "")
+    if direct:
+        return str(direct)
     every = [entry for entries in (one.get("addresses") or {}).values() for entry in entries]
     reachable = (e["addr"] for e in every if e.get("version", 4) == 4 and e.get("OS-EXT-IPS:type") != "fixed")
     return str(next(reachable, ""))

@@ -5,28 +5,32 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import anygpu.agent
 from anygpu.agent import attempt_dir
 from anygpu.agent.host import processes, slots
+from anygpu.agent.host.gpus import query_gpus
 from anygpu.backends.contract import LaunchRequest, MachineState, Observation
-from anygpu.backends.local import host
-from anygpu.backends.local.exits import ExitWatcher
-from anygpu.backends.local.prewarmed import PrewarmedAgent, PrewarmedPool, placeholder_env
+from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
 from anygpu.spec.sections import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
+GIB = 1024**3
 PREWARM_DELAY_S = 0.5  # prewarming must not slow down the job that has just started
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL", "LD_LIBRARY_PATH")
 PASSED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "XDG_")
+
+Gpu = dict[str, Any]  # as `query_gpus` returns it
 
 
 class LocalBackend:
@@ -50,7 +54,7 @@ class LocalBackend:
         self._gpu_locks = gpu_locks
         self._cpu_count = cpus or os.cpu_count() or 1
         self._cpu_slots = slots.cpu_slots(str(attempts), self._cpu_count)
-        self._cards: tuple[host.GpuCard, ...] | None = None
+        self._gpus: list[Gpu] | None = None
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._deliveries: list[subprocess.Popen[bytes]] = []
         self._exit_watcher = ExitWatcher(on_exit)
@@ -59,21 +63,21 @@ class LocalBackend:
         attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        cards = await self._get_gpus()
-        free, reason = self._free_slots(need, cards)
+        gpus = await self._get_gpus()
+        free, reason = self._free_slots(need, gpus)
         return [
             Offer(
                 backend=self.name,
                 name=os.uname().nodename,
-                gpu_kind=cards[0].kind if cards else "",
-                gpu_count=len(cards),
-                gpu_memory_gib=min((card.memory_gib for card in cards), default=0),
+                gpu_kind=gpus[0]["kind"] if gpus else "",
+                gpu_count=len(gpus),
+                gpu_memory_gib=min((gpu["memory_gib"] for gpu in gpus), default=0),
                 cpus=self._cpu_count,
-                memory_gib=round(host.memory_gib(), 1),
-                disk_gib=round(host.disk_gib(self._attempts)),
+                memory_gib=round(_memory_gib(), 1),
+                disk_gib=round(_free_disk_gib(self._attempts)),
                 free=free,
                 wait_reason=reason,
-                driver=cards[0].driver if cards else "",
+                driver=gpus[0]["driver"] if gpus else "",
             )
         ]
 
@@ -221,11 +225,11 @@ class LocalBackend:
                 start_new_session=True,
             )
 
-    def _hold_slots(self, need: Resources, cards: Sequence[host.GpuCard]) -> slots.HeldSlots:
-        pool, count = self._slot_pool(need, cards)
+    def _hold_slots(self, need: Resources, gpus: Sequence[Gpu]) -> slots.HeldSlots:
+        pool, count = self._slot_pool(need, gpus)
         held_slots = slots.hold_slots(pool, count)
         if held_slots is None:
-            raise NoCapacity(self._free_slots(need, cards)[1])
+            raise NoCapacity(self._free_slots(need, gpus)[1])
         return held_slots
 
     # -- probe ------------------------------------------------------------------------------------------------
@@ -241,22 +245,23 @@ class LocalBackend:
             del self._children[name]
         self._deliveries = [courier for courier in self._deliveries if courier.poll() is None]
 
-    async def _get_gpus(self) -> tuple[host.GpuCard, ...]:
-        if self._cards is None:
-            self._cards = await asyncio.to_thread(host.gpu_cards)
-            if self._cards:
+    async def _get_gpus(self) -> list[Gpu]:
+        if self._gpus is None:
+            gpus, _ = await asyncio.to_thread(query_gpus)
+            self._gpus = gpus
+            if gpus:
                 with contextlib.suppress(FileExistsError):
                     self._gpu_locks.mkdir(parents=True, mode=0o777)
-        return self._cards
+        return self._gpus
 
-    def _slot_pool(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[Sequence[slots.Slot], int]:
+    def _slot_pool(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[Sequence[slots.Slot], int]:
         if need.gpu and need.gpu.count:
-            return slots.gpu_slots([card.uuid for card in cards], str(self._gpu_locks)), need.gpu.count
+            return slots.gpu_slots([gpu["uuid"] for gpu in gpus], str(self._gpu_locks)), need.gpu.count
         return self._cpu_slots, max(1, math.ceil(need.cpus or 1))
 
-    def _free_slots(self, need: Resources, cards: Sequence[host.GpuCard]) -> tuple[int, str]:
+    def _free_slots(self, need: Resources, gpus: Sequence[Gpu]) -> tuple[int, str]:
         """Return how many such attempts could start now, and the reason to wait if none can."""
-        pool, count = self._slot_pool(need, cards)
+        pool, count = self._slot_pool(need, gpus)
         free = len(slots.free_labels(pool))
         what = "GPU" if need.gpu and need.gpu.count else "CPU slot"
         reason = f"{free} of {len(pool)} {what}s here are free, the job needs {count}"
@@ -266,3 +271,11 @@ class LocalBackend:
 def _agent_environment() -> dict[str, str]:
     """Return the environment for agents. It excludes the server's secrets, because jobs can read it."""
     return {k: v for k, v in os.environ.items() if k in PASSED_VARIABLES or k.startswith(PASSED_PREFIXES)}
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+
+
+def _free_disk_gib(path: Path) -> float:
+    return shutil.disk_usage(path).free / GIB

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from anygpu.backends.contract import AccountStatus, LaunchRequest, MachineState, Observation, ShellAccess
+from anygpu.backends.contract import AccountStatus, LaunchRequest, MachineState, Observation, ShellLogin
 from anygpu.backends.registry import BackendContext
 from anygpu.backends.ssh.connection import SshConnector, SshLogin, SshTiming
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
@@ -64,6 +64,7 @@ class SshBackend:
         self._agent_target = agent_target
         self._on_change = on_change
         self._connector = SshConnector(pins, timing)
+        # The label must not change: directories on the hosts carry the owner id.
         self._owner = hmac.new(secret, b"owner of attempts on boxes", hashlib.sha256).hexdigest()[:12]
         self._hosts = {host.name: host for host in self._make_hosts(options)}
         self._links: dict[str, SshLink] = {}
@@ -135,7 +136,7 @@ class SshBackend:
         statuses = await self._check_hosts(list(self._hosts.values()), newer_than=time.monotonic())
         return account_status({name: _status_or_error(status) for name, status in statuses.items()})
 
-    async def shell(self, handle: Handle) -> ShellAccess:
+    async def shell(self, handle: Handle) -> ShellLogin:
         for host in self._hosts_of(handle):
             if len(self._hosts) == 1 or handle.name in (await host.check()).attempt_names:
                 return self._shell(host.login)
@@ -179,13 +180,13 @@ class SshBackend:
             host_keys=self._options.host_keys,
         )
 
-    def _shell(self, login: SshLogin) -> ShellAccess:
-        return ShellAccess(
+    def _shell(self, login: SshLogin) -> ShellLogin:
+        return ShellLogin(
             host=login.host,
             port=login.port,
             user=login.user or getpass.getuser(),  # the default of ssh
             private_key="",  # never the server's key: people log in with their own
-            host_keys=login.host_keys or self._connector.pins.get(login.pin_name),
+            host_keys=self._connector.expected_host_keys(login),
         )
 
     def _hosts_of(self, handle: Handle) -> Sequence[SshHost]:
@@ -296,11 +297,11 @@ async def _run_delivery(link: SshLink) -> None:
 
 def _require_terminated(name: str, answers: Sequence[dict[str, Any] | BaseException]) -> None:
     """Raise unless a host confirms the end, or every host answers that it does not know the attempt."""
-    known = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
-    if any(not answer["gone"] for answer in known):
+    owners = [answer for answer in answers if isinstance(answer, dict) and answer["known"]]
+    if any(not answer["gone"] for answer in owners):
         raise BackendUnavailable(f"processes of {name} do not die; they may wait for a device")
     silent = [answer for answer in answers if isinstance(answer, BaseException)]
-    if silent and not known:
+    if silent and not owners:
         raise silent[0]
 
 

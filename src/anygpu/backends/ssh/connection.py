@@ -87,7 +87,7 @@ class SshConnector:
         """Connect once and verify the host key. Raises SshUnreachable, SshRefused or HostKeyChanged."""
         import asyncssh
 
-        expected = login.host_keys or self.pins.get(login.pin_name)
+        expected = self.expected_host_keys(login)
         check = HostKeyCheck(expected)
         try:
             connection = await self._open(login, check)
@@ -106,6 +106,10 @@ class SshConnector:
             connection.abort()
             raise _host_key_changed(login, check)
         return connection
+
+    def expected_host_keys(self, login: SshLogin) -> tuple[str, ...]:
+        """Return the host keys of the login, or else the pinned ones."""
+        return login.host_keys or self.pins.get(login.pin_name)
 
     async def _open(self, login: SshLogin, check: "HostKeyCheck") -> "Connection":
         async with asyncio.timeout(self.timing.connect_s):
@@ -148,7 +152,9 @@ class HostKeyCheck:
 
     def accepts(self, key: "asyncssh.SSHKey") -> bool:
         self.shown = _key_text(key)
-        return not self.expected or self.shown in {" ".join(known.split()[:2]) for known in self.expected}
+        return not self.expected or self.shown in {
+            " ".join(key_line.split()[:2]) for key_line in self.expected
+        }
 
 
 async def fetch_host_key(login: SshLogin, timeout_s: float = 15) -> str:
@@ -233,8 +239,8 @@ def _parse_address(host: str, port: int) -> "tuple[int, tuple[Any, ...]] | None"
 
 
 async def _resolve(host: str, port: int) -> "tuple[int, tuple[Any, ...]]":
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, _, _, _, address = found[0]
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    family, _, _, _, address = infos[0]
     return family, address
 
 
@@ -247,10 +253,10 @@ async def disconnect(connection: "Connection", within_s: float = 1) -> None:
 
 
 def _host_key_changed(login: SshLogin, check: HostKeyCheck) -> HostKeyChanged:
-    known = ", ".join(fingerprint(key) for key in check.expected)
+    expected = ", ".join(fingerprint(key) for key in check.expected)
     return HostKeyChanged(
         f"{login.machine} ({login.host}:{login.port}) shows the host key {fingerprint(check.shown)}, "
-        f"but {known or 'another'} is expected",
+        f"but {expected or 'another'} is expected",
         hint="If the machine was reinstalled, remove the host and add it again. If not, do not trust this connection.",
         machine=login.machine,
         step="ssh",

@@ -29,8 +29,8 @@ class HostStatus:
 
     @property
     def attempt_names(self) -> list[str]:
-        found: list[str] = self.facts["names"]
-        return found
+        names: list[str] = self.facts["names"]
+        return names
 
 
 class SshHost:

@@ -16,8 +16,8 @@ GET_UV = "curl -LsSf https://astral.sh/uv/install.sh | sh"
 
 def missing_requirements(facts: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each missing requirement."""
-    found = [_missing_gpu(facts), _missing_disk(facts), _missing_installer(facts)]
-    return [sentence for sentence in found if sentence]
+    sentences = [_missing_gpu(facts), _missing_disk(facts), _missing_installer(facts)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _missing_gpu(facts: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anygpu.backends.contract import ShellAccess
+from anygpu.backends.contract import ShellLogin
 from anygpu.backends.ssh.connection import SshConnector, SshLogin
 from anygpu.backends.ssh.errors import SshUnreachable
 from anygpu.backends.ssh.keys import HostKeyStore, attempt_key
@@ -40,7 +40,6 @@ class MachineAccess:
         self._notices = notices
         self._secret = secret
         self._agent_target = agent_target
-        self._pins = pins
         self._connector = SshConnector(pins, timing.ssh)
         self._timing = timing
         self._host_keys: dict[str, HostKeyLookup] = {}
@@ -89,14 +88,14 @@ class MachineAccess:
         finally:
             await courier.stop()
 
-    async def shell(self, attempt: VmAttempt) -> ShellAccess:
+    async def shell(self, attempt: VmAttempt) -> ShellLogin:
         login = await self.login(attempt)
-        return ShellAccess(
+        return ShellLogin(
             host=login.host,
             port=login.port,
             user=login.user,
             private_key=login.private_key,
-            host_keys=login.host_keys or self._pins.get(login.pin_name),
+            host_keys=self._connector.expected_host_keys(login),
         )
 
     def _port_of(self, machine: CloudMachine) -> int:

@@ -62,7 +62,7 @@ class VmAttempt:
 
     def update(self, snapshot: MachineSnapshot, now: float) -> bool:
         """Apply the newest listing. Returns whether it changed anything."""
-        machines = snapshot.named(self.name)
+        machines = snapshot.of_attempt(self.name)
         chosen = select_machine(machines, self.machine.id if self.machine else "")
         new = chosen != self.machine if chosen else self.is_listed
         self.is_listed = chosen is not None

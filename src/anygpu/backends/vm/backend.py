@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from anygpu.backends.contract import AccountStatus, LaunchRequest, Leftover, Observation, ShellAccess
+from anygpu.backends.contract import AccountStatus, LaunchRequest, Leftover, Observation, ShellLogin
 from anygpu.backends.ssh.keys import HostKeyStore, attempt_key
 from anygpu.backends.ssh.link import LinkState
 from anygpu.backends.vm.access import MachineAccess
@@ -36,10 +36,10 @@ class AttemptMeter:
     ) -> None:
         self._provider = provider
         self._machines = machines
-        self._known = lookup
+        self._attempt_of = lookup
 
     async def metered_microusd(self, handle: Handle) -> int | None:
-        machine = self._known(handle).machine
+        machine = self._attempt_of(handle).machine
         return (
             None
             if machine is None
@@ -171,7 +171,7 @@ class VmBackend:
 
     async def inventory(self) -> Sequence[Handle]:
         snapshot = await self._listing.newer_than(self._clock.time())
-        chosen = [select_machine(snapshot.named(name)) for name in sorted(snapshot.alive)]
+        chosen = [select_machine(snapshot.of_attempt(name)) for name in sorted(snapshot.alive)]
         return [Handle(name=m.name, native={"id": m.id, "region": m.region}) for m in chosen if m]
 
     async def check(self) -> AccountStatus:
@@ -183,7 +183,7 @@ class VmBackend:
     async def remove(self, leftover: Leftover) -> None:
         await self._machines.remove(leftover)
 
-    async def shell(self, handle: Handle) -> ShellAccess:
+    async def shell(self, handle: Handle) -> ShellLogin:
         attempt = self._attempt_of(handle)
         await self._refresh(attempt)
         if not attempt.is_reachable:
@@ -282,7 +282,7 @@ class VmBackend:
     def _update(self, attempt: VmAttempt, snapshot: MachineSnapshot) -> None:
         news = attempt.update(snapshot, self._clock.time())
         for twin in duplicate_machines(
-            snapshot.named(attempt.name), attempt.machine.id if attempt.machine else ""
+            snapshot.of_attempt(attempt.name), attempt.machine.id if attempt.machine else ""
         ):
             if not self._was_destroyed_recently(attempt, twin.id):
                 self._start_task(self._destroy(attempt, twin))
@@ -315,7 +315,7 @@ class VmBackend:
 
     def _is_being_ended(self, attempt: VmAttempt) -> bool:
         """Return whether all machines of the attempt were destroyed a moment ago."""
-        machines = self._listing.latest.named(attempt.name) if self._listing.latest else ()
+        machines = self._listing.latest.of_attempt(attempt.name) if self._listing.latest else ()
         ids = {m.id for m in machines} or ({attempt.machine.id} if attempt.machine else set())
         return bool(ids) and all(self._was_destroyed_recently(attempt, id) for id in ids)
 
@@ -326,7 +326,7 @@ class VmBackend:
     async def _destroy_all(self, attempt: VmAttempt) -> None:
         snapshot = await self._recent_snapshot(attempt.list_after)
         self._update(attempt, snapshot)
-        machines = snapshot.named(attempt.name)
+        machines = snapshot.of_attempt(attempt.name)
         if not machines and attempt.machine is not None and not attempt.was_listed:
             machines = (attempt.machine,)  # created, but not listed yet
         await asyncio.gather(*(self._destroy(attempt, machine) for machine in machines))

@@ -91,7 +91,7 @@ class MachineCreator:
         settled_at = max(attempt.may_appear_until, self._earlier_listed_at(attempt), attempt.first_seen_at)
         snapshot = await self._listing.newer_than(attempt.first_seen_at)
         while True:
-            alive = [m for m in snapshot.named(attempt.name) if m.power in ALIVE]
+            alive = [m for m in snapshot.of_attempt(attempt.name) if m.power in ALIVE]
             if alive:
                 return select_machine(alive)
             if attempt.terminate_requested:

@@ -122,20 +122,20 @@ class VendorClient:
     def _parse_response(self, answer: httpx.Response, what: str) -> Any:
         if answer.is_success:
             return answer.json() if answer.content else None
-        code, words = _error_fields(answer)
-        words = words.replace(self._key, "(the key)")
+        code, detail = _error_fields(answer)
+        detail = detail.replace(self._key, "(the key)")
         raise self._error(
-            answer, f"{self._vendor.name} answered {what} with {answer.status_code}", code, words
+            answer, f"{self._vendor.name} answered {what} with {answer.status_code}", code, detail
         )
 
-    def _error(self, answer: httpx.Response, said: str, code: str, words: str) -> Exception:
-        full = f"{said}: {words}"
+    def _error(self, answer: httpx.Response, summary: str, code: str, detail: str) -> Exception:
+        full = f"{summary}: {detail}"
         match answer.status_code:
-            case status if any(sign in f"{code} {words}".lower() for sign in self._vendor.no_capacity):
+            case status if any(sign in f"{code} {detail}".lower() for sign in self._vendor.no_capacity):
                 return NoCapacity(
-                    f"{self._vendor.name} has no capacity for this machine now: {words}", status=status
+                    f"{self._vendor.name} has no capacity for this machine now: {detail}", status=status
                 )
-            case status if status != 429 and any(sign in f"{code} {words}".lower() for sign in QUOTA):
+            case status if status != 429 and any(sign in f"{code} {detail}".lower() for sign in QUOTA):
                 hint = f"Ask {self._vendor.name} for a higher quota, or end some machines."
                 return NoQuota(full, hint=hint, vendor_code=code)
             case 401 | 403:
@@ -153,8 +153,8 @@ class VendorClient:
 
 
 def _backoff_s(error: Exception, tried: int) -> float:
-    asked = error.details.get("retry_after_s", 0) if isinstance(error, AnygpuError) else 0
-    return min(max(asked, BACKOFF_S * tried), MAX_BACKOFF_S)
+    retry_after_s = error.details.get("retry_after_s", 0) if isinstance(error, AnygpuError) else 0
+    return min(max(retry_after_s, BACKOFF_S * tried), MAX_BACKOFF_S)
 
 
 def _seconds(text: str) -> float:
@@ -170,17 +170,17 @@ def _error_fields(answer: httpx.Response) -> tuple[str, str]:
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return "", str(inner)
-    words = [inner.get("message") or inner.get("detail") or inner.get("title") or str(inner)]
+    texts = [inner.get("message") or inner.get("detail") or inner.get("title") or str(inner)]
     more = [inner["suggestion"]] if inner.get("suggestion") else [str(e) for e in inner.get("errors", ())]
-    return str(inner.get("code", "")), " ".join(words + more)
+    return str(inner.get("code", "")), " ".join(texts + more)
 
 
 def parse_gpus(text: str) -> tuple[int, str, float]:
     """Parse '8x A100 (80 GB SXM4)' into 8, 'A100', 80. A text without a GPU gives a count of 0."""
-    found = GPUS.match(text)
-    if not found:
+    match = GPUS.match(text)
+    if not match:
         return 0, "", 0
-    return int(found["count"] or 1), found["kind"], float(found["memory_gib"])
+    return int(match["count"] or 1), match["kind"], float(match["memory_gib"])
 
 
 def unix_ms(text: str | None) -> int | None:

@@ -80,7 +80,7 @@ class MachineSnapshot:
     began_at: float
     machines: Mapping[str, tuple[CloudMachine, ...]] = field(default_factory=dict)
 
-    def named(self, name: str) -> tuple[CloudMachine, ...]:
+    def of_attempt(self, name: str) -> tuple[CloudMachine, ...]:
         return self.machines.get(name, ())
 
     @cached_property

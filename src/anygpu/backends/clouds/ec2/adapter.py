@@ -95,8 +95,8 @@ class Ec2Provider:
         self.user = options.user or "ubuntu"
 
     async def offers(self, need: Resources) -> Sequence[Offer]:
-        found = await asyncio.gather(*(self._region_offers(region, need) for region in self._regions))
-        return [offer for offers in found for offer in offers]
+        by_region = await asyncio.gather(*(self._region_offers(region, need) for region in self._regions))
+        return [offer for offers in by_region for offer in offers]
 
     async def create(self, order: MachineOrder) -> CloudMachine:
         region = order.offer.region
@@ -119,10 +119,10 @@ class Ec2Provider:
         return translate.native_request(order, await self._region_setup(order))
 
     async def machines(self) -> Sequence[CloudMachine]:
-        found = await asyncio.gather(
+        by_region = await asyncio.gather(
             *(self._list_machines(region, NAME_TAG_FILTERS) for region in self._regions)
         )
-        return [machine for machines in found for machine in machines]
+        return [machine for machines in by_region for machine in machines]
 
     async def destroy(self, machine: CloudMachine) -> None:
         try:
@@ -134,8 +134,8 @@ class Ec2Provider:
         return await check_account(self._aws, self._regions)
 
     async def leftovers(self) -> Sequence[Leftover]:
-        found = await asyncio.gather(*(list_leftovers(self._aws, region) for region in self._regions))
-        return [left for lefts in found for left in lefts]
+        by_region = await asyncio.gather(*(list_leftovers(self._aws, region) for region in self._regions))
+        return [leftover for leftovers in by_region for leftover in leftovers]
 
     async def remove(self, leftover: Leftover) -> None:
         await remove_leftover(self._aws, leftover)
@@ -162,9 +162,9 @@ class Ec2Provider:
             unused = await region_offers.unused_commitments()
             on_demand = [at_marginal_price(offer, unused) for offer in on_demand]
         spot = await region_offers.spot(machines) if self._options.spot else []
-        found = [*await self._reserved_offers(region_offers, machines), *on_demand, *spot]
+        offers = [*await self._reserved_offers(region_offers, machines), *on_demand, *spot]
         # AWS's Deep Learning images include docker and NVIDIA's toolkit. Other images need the option `containers`.
-        return [replace(offer, containers=not self._options.image) for offer in found]
+        return [replace(offer, containers=not self._options.image) for offer in offers]
 
     async def _reserved_offers(self, region_offers: RegionOffers, machines: Sequence[Offer]) -> list[Offer]:
         now, by_name = datetime.now(UTC), {machine.name: machine for machine in machines}

@@ -60,24 +60,24 @@ def translate_client_error(error: Any, *, what: str, region: str, who: str) -> A
     """Translate a botocore ClientError. `who` names the credentials without showing them."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    words = str(error.response.get("Error", {}).get("Message", "")) or code
-    said = f"EC2 in {region} answered {what} with {code}: {words}"
+    detail = str(error.response.get("Error", {}).get("Message", "")) or code
+    message = f"EC2 in {region} answered {what} with {code}: {detail}"
     if code in NO_CAPACITY:
-        return NoCapacity(f"EC2 in {region} has no capacity for this machine now: {words}", vendor_code=code)
+        return NoCapacity(f"EC2 in {region} has no capacity for this machine now: {detail}", vendor_code=code)
     if code in QUOTA:
         hint = f"Request a higher quota in Service Quotas of region {region}, or end some machines."
-        return NoQuota(said, hint=hint, vendor_code=code)
+        return NoQuota(message, hint=hint, vendor_code=code)
     if code in THROTTLED:
-        return RateLimited(said, vendor_code=code)
+        return RateLimited(message, vendor_code=code)
     if code in CREDENTIALS:
         hint = f"Check the credentials ({who}), their permissions, and that region {region} is enabled."
-        return CredentialsRefused(said, hint=hint, vendor_code=code)
+        return CredentialsRefused(message, hint=hint, vendor_code=code)
     if code.endswith(NOT_FOUND_SUFFIXES):
-        return ResourceNotFound(said, vendor_code=code)
+        return ResourceNotFound(message, vendor_code=code)
     if status >= 500:
-        return OutcomeUnknown(said)
+        return OutcomeUnknown(message)
     return LaunchRefused(
-        said, hint="Correct the region, the instance type or the image of the backend.", vendor_code=code
+        message, hint="Correct the region, the instance type or the image of the backend.", vendor_code=code
     )
 
 

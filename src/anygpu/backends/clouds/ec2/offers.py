@@ -68,13 +68,13 @@ class RegionOffers:
     async def instance_types(self, need: Resources, wanted: Sequence[str]) -> list[Offer]:
         """Return the instance types that fit `need`, without prices."""
         patterns = [*wanted] or [*_type_patterns(need)]
-        found = self._aws.pages(
+        pages = self._aws.pages(
             self._region,
             "describe_instance_types",
             "InstanceTypes",
             Filters=[{"Name": "instance-type", "Values": patterns}],
         )
-        offers = [self._offer(info) async for info in found if not info.get("BareMetal")]
+        offers = [self._offer(info) async for info in pages if not info.get("BareMetal")]
         return [offer for offer in offers if _fits(offer, need)]
 
     def on_demand(self, machines: Iterable[Offer]) -> Iterator[Offer]:
@@ -105,13 +105,13 @@ class RegionOffers:
 
     async def reserved_capacity(self, ids: Sequence[str]) -> list[CapacityReservation]:
         """Return those of the reservations that are active in this region."""
-        found = self._aws.pages(
+        pages = self._aws.pages(
             self._region,
             "describe_capacity_reservations",
             "CapacityReservations",
             Filters=[{"Name": "state", "Values": ["active"]}],
         )
-        return [_reservation(item) async for item in found if item["CapacityReservationId"] in ids]
+        return [_reservation(item) async for item in pages if item["CapacityReservationId"] in ids]
 
     async def unused_commitments(self) -> dict[str, tuple[int, int]]:
         """Return the types with unused Reserved Instances: their number, and the marginal price per hour."""

@@ -47,15 +47,15 @@ class InstanceParser:
         rest, reservations = _split_reservations(body)
         if len(self._cache) > MAX_CACHED:
             self._cache = {}
-        known = self._cache  # another thread may replace it
-        new = [each for each in dict.fromkeys(reservations) if each not in known]
+        cache = self._cache  # another thread may replace it
+        new = [each for each in dict.fromkeys(reservations) if each not in cache]
         read = ET.fromstring(b"<new>%s</new>" % b"".join(new))  # noqa: S314 - as botocore reads it
         if len(read) != len(new):  # unexpected elements between the reservations
             return _parse_all(body)
-        known.update({text: _parse_instances(item) for text, item in zip(new, read, strict=True)})
-        found = _parse_all(rest)
-        found["Reservations"] += [{"Instances": known[each]} for each in reservations]
-        return found
+        cache.update({text: _parse_instances(item) for text, item in zip(new, read, strict=True)})
+        parsed = _parse_all(rest)
+        parsed["Reservations"] += [{"Instances": cache[each]} for each in reservations]
+        return parsed
 
 
 def _split_reservations(body: bytes) -> tuple[bytes, list[bytes]]:
@@ -94,20 +94,20 @@ def _parse_instances(reservation: ET.Element, space: str = "") -> list[Parsed]:
 
 
 def _parse_instance(item: ET.Element, space: str) -> Parsed:
-    found: Parsed = {}
+    parsed: Parsed = {}
     for child in item:
         name = child.tag[len(space) :]
         if name in TEXT_FIELDS and child.text:
-            found[TEXT_FIELDS[name]] = child.text
+            parsed[TEXT_FIELDS[name]] = child.text
         elif name == "instanceState":
-            found["State"] = {"Name": child.findtext(f"{space}name")}
+            parsed["State"] = {"Name": child.findtext(f"{space}name")}
         elif name == "stateReason":
-            found["StateReason"] = _child_texts(child, space, code="Code", message="Message")
+            parsed["StateReason"] = _child_texts(child, space, code="Code", message="Message")
         elif name == "tagSet":
-            found["Tags"] = [_child_texts(tag, space, key="Key", value="Value") for tag in child]
+            parsed["Tags"] = [_child_texts(tag, space, key="Key", value="Value") for tag in child]
         elif name == "launchTime" and child.text:
-            found["LaunchTime"] = datetime.fromisoformat(child.text)
-    return found
+            parsed["LaunchTime"] = datetime.fromisoformat(child.text)
+    return parsed
 
 
 def _child_texts(element: ET.Element, space: str, **names: str) -> dict[str, str]:

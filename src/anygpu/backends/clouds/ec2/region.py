@@ -64,16 +64,16 @@ class RegionSetups:
     async def _image(self, region: str, *, gpu: bool) -> Any:
         wanted = self._options.image
         if wanted.startswith("ami-"):
-            found = await self._aws.read(region, "describe_images", ImageIds=[wanted])
+            answer = await self._aws.read(region, "describe_images", ImageIds=[wanted])
         else:
-            found = await self._aws.read(region, "describe_images", **_image_filters(wanted, gpu=gpu))
-        if not found["Images"]:
+            answer = await self._aws.read(region, "describe_images", **_image_filters(wanted, gpu=gpu))
+        if not answer["Images"]:
             name = wanted or (GPU_IMAGE if gpu else CPU_IMAGE)
             raise LaunchRefused(
                 f"image {name!r} does not exist in {region}",
                 hint="Set `image` of the backend to the id of an AMI.",
             )
-        return max(found["Images"], key=lambda image: str(image.get("CreationDate", "")))
+        return max(answer["Images"], key=lambda image: str(image.get("CreationDate", "")))
 
     async def _security_group(self, region: str) -> str:
         vpc = await self._vpc(region)
@@ -84,8 +84,8 @@ class RegionSetups:
 
     async def _vpc(self, region: str) -> str:
         if self._options.subnet:
-            found = await self._aws.read(region, "describe_subnets", SubnetIds=[self._options.subnet])
-            return str(found["Subnets"][0]["VpcId"])
+            answer = await self._aws.read(region, "describe_subnets", SubnetIds=[self._options.subnet])
+            return str(answer["Subnets"][0]["VpcId"])
         default = [{"Name": "is-default", "Values": ["true"]}]
         vpcs = (await self._aws.read(region, "describe_vpcs", Filters=default))["Vpcs"]
         if not vpcs:
@@ -111,12 +111,12 @@ class RegionSetups:
                 TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
             )
         except LaunchRefused as error:
-            known = (
+            existing = (
                 await self._find_group(region, vpc) if _has_code(error, "InvalidGroup.Duplicate") else None
             )
-            if known is None:
+            if existing is None:
                 raise
-            return known  # another server created it at the same time
+            return existing  # another server created it at the same time
         return made
 
     async def _allow_ssh(self, region: str, group: str) -> None:

@@ -95,10 +95,10 @@ def was_preempted(instance: Mapping[str, Any]) -> bool:
 
 def ended_at_ms(transition: str) -> int | None:
     """Parse the time in 'User initiated (2026-01-31 12:00:00 GMT)'; None if there is none."""
-    found = TRANSITION_TIME.search(transition)
-    if found is None:
+    match = TRANSITION_TIME.search(transition)
+    if match is None:
         return None
-    return _ms(datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC))
+    return _ms(datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC))
 
 
 def name_of(tagged: Mapping[str, Any]) -> str:
