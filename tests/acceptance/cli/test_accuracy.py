@@ -28,7 +28,7 @@ def first_steps(job: dict[str, Any]) -> dict[str, Any] | None:
     return said if said and said["basis"] == "first steps" else None
 
 
-def test_first_steps_predict_the_whole_job_and_accuracy_judges_that(alone: Shell) -> None:
+def test_a_job_is_predicted_from_its_first_steps_and_accuracy_counts_it(alone: Shell) -> None:
     alone("up", "-d")
     assert b"No predictions yet" in alone("accuracy").stdout
     alone.write("t.py", *SCRIPT)

@@ -9,7 +9,7 @@ from tests.acceptance.cli.conftest import Shell
 
 
 @pytest.mark.slow
-def test_the_demo_loses_its_spot_machine_goes_on_elsewhere_and_the_bills_agree(alone: Shell) -> None:
+def test_the_demo_resumes_elsewhere_after_a_preemption_and_the_bills_agree(alone: Shell) -> None:
     before = set(Path(tempfile.gettempdir()).glob("anygpu-demo-*"))
     report = json.loads(alone("demo", "--json").stdout)
     assert report["troubles"] == []

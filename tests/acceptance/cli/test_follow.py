@@ -78,7 +78,7 @@ def test_a_status_line_with_bar_and_metrics_stays_below(long_run: Any) -> None:
     assert exit_code(pid, terminal) == 130
 
 
-def test_ctrl_c_then_d_detaches_and_the_job_goes_on(long_run: Any) -> None:
+def test_ctrl_c_then_d_detaches(long_run: Any) -> None:
     anygpu, name, pid, terminal = long_run
     os.write(terminal, b"\x03")
     shown_until(terminal, ASKED)

@@ -29,7 +29,7 @@ async def said(anygpu: Shell, *words: str, code: int = 0) -> str:
     return (done.stdout + done.stderr).decode()
 
 
-async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: SshTestHost, tmp_path: Path) -> None:
+async def test_a_host_is_added_used_and_removed(anygpu: Shell, box: SshTestHost, tmp_path: Path) -> None:
     where, key = f"{box.user}@127.0.0.1:{box.port}", str(tmp_path / "id")
     added = await said(anygpu, "host", "add", where, "--name", "lab", "-i", key, "--yes", "--price", "0.25")
     assert "The host key of 127.0.0.1 is ssh-ed25519 SHA256:" in added
@@ -46,9 +46,7 @@ async def test_a_box_is_added_used_and_removed(anygpu: Shell, box: SshTestHost, 
     assert "No hosts." in await said(anygpu, "host", "ls")
 
 
-async def test_a_box_that_is_not_what_it_should_be_is_not_added(
-    anygpu: Shell, box: SshTestHost, tmp_path: Path
-) -> None:
+async def test_an_unusable_host_is_not_added(anygpu: Shell, box: SshTestHost, tmp_path: Path) -> None:
     where = f"{box.user}@127.0.0.1:{box.port}"
     (tmp_path / "other").write_text(attempt_key(b"a stranger's", "id").private_openssh)
     refused = await said(anygpu, "host", "add", where, "-i", str(tmp_path / "other"), "-y", code=1)
@@ -64,7 +62,7 @@ async def test_a_box_that_is_not_what_it_should_be_is_not_added(
     assert "No hosts." in await said(anygpu, "host", "ls")
 
 
-async def test_training_on_a_box_goes_on_while_the_server_is_dead(
+async def test_training_on_a_host_continues_while_the_server_is_down(
     alone: Shell, box: SshTestHost, tmp_path: Path
 ) -> None:
     where = f"{box.user}@127.0.0.1:{box.port}"

@@ -12,7 +12,7 @@ SAVING = [
 ]
 
 
-def test_the_declared_model_comes_home_and_another_is_never_overwritten(anygpu: Shell) -> None:
+def test_the_declared_model_is_downloaded_and_no_other_file_overwritten(anygpu: Shell) -> None:
     anygpu.write("t.py", *SAVING)
     anygpu("run", "-n", "declaring", "--env", "DECLARE=1", "--output", "runs/**", "t.py")
     [first] = anygpu.json("fetch", "declaring", "--model", "--to", "models")["files"]
@@ -27,7 +27,7 @@ def test_the_declared_model_comes_home_and_another_is_never_overwritten(anygpu: 
     assert path.read_bytes() == b"mine now"
 
 
-def test_without_a_declaration_the_stated_order_finds_it(anygpu: Shell) -> None:
+def test_without_a_declaration_the_patterns_find_the_model(anygpu: Shell) -> None:
     anygpu.write("t.py", *SAVING)
     anygpu("run", "-n", "silent", "--output", "runs/**", "--output", "w.pt", "t.py")
     [found] = anygpu.json("fetch", "silent", "--model")["files"]

@@ -16,7 +16,7 @@ TRAINS = (
 )
 
 
-def test_a_plan_has_ones_own_machines_beside_the_catalog_and_starts_nothing(anygpu: Shell) -> None:
+def test_a_plan_has_own_machines_and_catalog_offers_and_starts_nothing(anygpu: Shell) -> None:
     anygpu.write("train.py", *TRAINS)
     before = len(anygpu.json("ls")["jobs"])
     told = json.loads(anygpu("plan", "--json", "--limit", "0", "train.py").stdout)
@@ -42,7 +42,7 @@ def test_a_plan_is_made_without_a_server_too(alone: Shell) -> None:
     assert "cheapest:" in said
 
 
-def test_a_job_says_why_it_ran_there_and_how_right_the_prediction_was(anygpu: Shell) -> None:
+def test_explain_shows_the_placement_and_the_prediction_error(anygpu: Shell) -> None:
     anygpu.write("long.py", "import time", "time.sleep(4)")
     anygpu("run", "-n", "explained", "--set", "placement.expected_duration=4s", "long.py")
     said = anygpu("explain", "explained").stdout.decode()
@@ -56,7 +56,7 @@ def test_a_job_says_why_it_ran_there_and_how_right_the_prediction_was(anygpu: Sh
     assert told["plan"]["choice"]["backend"] == "local"
 
 
-def test_a_request_that_is_no_plan_is_refused_with_the_place(anygpu: Shell, tmp_path: Path) -> None:
+def test_an_invalid_plan_request_names_the_field(anygpu: Shell, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(json.dumps({"scrpt": "train.py"}))
     refused = anygpu("plan", str(tmp_path / "bad.json"), code=65)
     assert b"scrpt" in refused.stderr

@@ -18,7 +18,7 @@ COUNTING = (
 )
 
 
-def test_a_script_runs_and_its_output_is_ours_byte_for_byte(anygpu: Shell) -> None:
+def test_a_script_runs_and_its_output_is_printed_unchanged(anygpu: Shell) -> None:
     anygpu.write(
         "t.py", "import sys", "sys.stdout.buffer.write(bytes(range(256)) + b'\\r10%\\r20%\\nno end')"
     )
@@ -38,7 +38,7 @@ def test_arguments_environment_and_files_reach_the_script(anygpu: Shell) -> None
 
 
 @pytest.mark.parametrize("code", [1, 3, 125])
-def test_the_exit_code_is_the_scripts_own(anygpu: Shell, code: int) -> None:
+def test_the_exit_code_is_that_of_the_script(anygpu: Shell, code: int) -> None:
     done = anygpu("run", "--no-workdir", "--", "sh", "-c", f"exit {code}", code=code)
     assert f"exited with code {code}".encode() in done.stderr
 
@@ -51,7 +51,7 @@ def test_a_time_limit_is_124(anygpu: Shell) -> None:
     anygpu("run", "--no-workdir", "--timeout", "0.5s", "--", "sleep", "30", code=124)
 
 
-def test_a_wrong_job_file_is_told_by_file_line_and_nearest_name(anygpu: Shell) -> None:
+def test_an_invalid_job_file_is_reported_with_line_and_suggestion(anygpu: Shell) -> None:
     anygpu.write("t.py", "print(1)")
     anygpu.write("job.yaml", "script: t.py", "resources:", "  gpus: 2")
     done = anygpu("run", "job.yaml", code=65)
@@ -66,7 +66,7 @@ def test_the_same_key_is_the_same_job(anygpu: Shell) -> None:
     assert (first["created"], second["created"]) == (True, False)
 
 
-def test_followed_as_json_the_last_line_has_the_exit_code(anygpu: Shell) -> None:
+def test_the_last_json_line_has_the_exit_code(anygpu: Shell) -> None:
     import json
 
     anygpu.write("t.py", "print('hello'); raise SystemExit(4)")
@@ -103,7 +103,7 @@ def test_a_server_that_cannot_start_shows_why(alone: Shell) -> None:
     assert b"server.log" in done.stderr
 
 
-def test_killing_the_server_loses_nothing_of_a_followed_run(alone: Shell) -> None:
+def test_a_followed_run_survives_a_killed_server(alone: Shell) -> None:
     alone.write("t.py", *COUNTING)
     with alone.start("run", "t.py", "30", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -134,7 +134,7 @@ def test_a_killed_trainer_resumes_from_its_checkpoint(anygpu: Shell) -> None:
     assert b"resuming from step 3" in done.stderr
 
 
-def test_a_run_whose_reader_leaves_ends_quietly(anygpu: Shell) -> None:
+def test_a_closed_pipe_ends_the_run_quietly(anygpu: Shell) -> None:
     anygpu.write("t.py", *COUNTING)
     with anygpu.start(
         "run", "t.py", "200", "0.01", stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -148,7 +148,7 @@ def test_a_run_whose_reader_leaves_ends_quietly(anygpu: Shell) -> None:
     assert b"Traceback" not in said
 
 
-def test_interrupted_without_a_terminal_it_detaches_and_the_job_goes_on(anygpu: Shell) -> None:
+def test_an_interrupt_without_a_terminal_detaches(anygpu: Shell) -> None:
     anygpu.write("t.py", *COUNTING)
     with anygpu.start(
         "run", "-n", "left", "t.py", "20", "0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -22,7 +22,7 @@ from anygpu.settings import InvalidSettings
         (ValueError("odd"), 70),
     ],
 )
-def test_each_kind_of_failure_has_its_code_and_no_traceback(
+def test_each_error_has_an_exit_code_and_no_traceback(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exits.report_error(error) == code
@@ -31,17 +31,17 @@ def test_each_kind_of_failure_has_its_code_and_no_traceback(
     assert "Traceback" not in said
 
 
-def test_every_code_given_to_an_error_is_that_of_an_error_there_is() -> None:
+def test_every_mapped_error_code_exists() -> None:
     elsewhere = {JobFailed.code, ServerFailed.code, InvalidSettings.code}
     assert set(exits.EXIT_CODES) <= {kind.code for kind in every_error()} | elsewhere
 
 
-def test_a_usage_error_is_a_whole_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_usage_error_is_a_complete_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     exits.report_error(click.BadParameter("'long' is not a duration", param_hint="--work"))
     assert capsys.readouterr().err.endswith("'long' is not a duration. Try `anygpu --help`.\n")
 
 
-def test_several_near_options_end_the_sentence_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_similar_options_ends_with_one_full_stop(capsys: pytest.CaptureFixture[str]) -> None:
     error = click.NoSuchOption("--gpuu", possibilities=["--gpu", "--cpus"])
     assert exits.report_error(error) == 2
     assert "?)." not in capsys.readouterr().err

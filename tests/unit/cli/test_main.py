@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 
-def test_ctrl_c_while_the_command_is_imported_is_no_traceback(tmp_path: Path) -> None:
+def test_ctrl_c_during_imports_prints_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
     done = subprocess.run(
         [sys.executable, "-m", "anygpu.cli.main", "ls"],

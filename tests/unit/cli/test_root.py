@@ -17,7 +17,7 @@ def leaves(command: click.Command, path: str) -> list[tuple[str, click.Command]]
 
 
 @pytest.mark.parametrize("name", LEAVES)
-def test_every_command_can_be_loaded_and_speaks_json(name: str) -> None:
+def test_every_command_loads_and_has_json_output(name: str) -> None:
     found = load_command(name)
     assert found is not None
     for path, command in leaves(found, name):
@@ -26,12 +26,12 @@ def test_every_command_can_be_loaded_and_speaks_json(name: str) -> None:
         assert command.help, f"{path} says nothing about itself"
 
 
-def test_every_command_has_its_place_in_the_help() -> None:
+def test_every_command_is_listed_once_in_the_help() -> None:
     listed = [command.name for commands in SECTIONS.values() for command in commands]
     assert sorted(listed) == sorted(set(LEAVES))
 
 
-def test_an_unknown_command_is_not_looked_for_in_the_package() -> None:
+def test_an_unknown_command_is_not_imported() -> None:
     assert load_command("exits") is None
 
 
@@ -45,7 +45,7 @@ def test_an_unknown_command_is_not_looked_for_in_the_package() -> None:
         "anygpu.sdk.submission",
     ],
 )
-def test_nothing_heavy_is_imported_before_it_is_needed(module: str) -> None:
+def test_heavy_packages_are_imported_only_when_needed(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -21,7 +21,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_a_name_that_leads_outside_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_outside_the_directory_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsafePath):
         safe_path(tmp_path, name)
 
@@ -34,11 +34,11 @@ def test_a_link_inside_the_directory_does_not_lead_out(tmp_path: Path) -> None:
         safe_path(root, "runs/model.pt")
 
 
-def test_plain_names_stay_where_they_say(tmp_path: Path) -> None:
+def test_plain_names_keep_their_path(tmp_path: Path) -> None:
     assert safe_path(tmp_path, "runs/a..b/model.pt") == tmp_path / "runs" / "a..b" / "model.pt"
 
 
-def test_other_content_is_not_overwritten_unless_forced(tmp_path: Path) -> None:
+def test_different_content_is_overwritten_only_with_force(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(b"mine")
     remote = RemoteFile("model.pt", 3, "0" * 64, ())
     with pytest.raises(Conflict, match="--force"):
@@ -74,6 +74,6 @@ def test_the_newest_checkpoint_is_fetched_under_its_step() -> None:
     assert file.name == "checkpoints/10/m.pt"
 
 
-def test_a_missing_step_tells_which_there_are() -> None:
+def test_a_missing_step_lists_the_available_ones() -> None:
     with pytest.raises(BlobMissing, match="5, 10"):
         checkpoint_files(Saved(5, 10), "j", step=7)  # type: ignore[arg-type]

@@ -13,18 +13,18 @@ def announce(state: Path, pid: int) -> None:
     (state / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:9", "pid": pid}))
 
 
-def test_without_an_announcement_nothing_runs_and_nothing_crashed(tmp_path: Path) -> None:
+def test_without_an_address_file_no_server_runs_or_crashed(tmp_path: Path) -> None:
     assert embedded.find_running(tmp_path) is None
     assert not embedded.has_crashed(tmp_path)
 
 
-def test_a_process_number_used_again_by_something_else_is_not_our_server(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_not_our_server(tmp_path: Path) -> None:
     announce(tmp_path, os.getpid())
     assert embedded.find_running(tmp_path) is None
     assert embedded.has_crashed(tmp_path)
 
 
-def test_the_state_directory_is_where_the_settings_say(tmp_path: Path) -> None:
+def test_the_state_directory_comes_from_the_settings(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     environments = [
         {"HOME": str(tmp_path)},
@@ -37,7 +37,7 @@ def test_the_state_directory_is_where_the_settings_say(tmp_path: Path) -> None:
         assert embedded.state_dir(environ) == settings.load(environ=environ).state
 
 
-def test_a_state_directory_that_cannot_be_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unusable_state_directory_is_an_error_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
         settings.InvalidSettings, match=r"file cannot be used: file exists\. Set ANYGPU_STATE"

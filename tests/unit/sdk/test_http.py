@@ -1,5 +1,3 @@
-"""What is tried again, and what is not."""
-
 import json
 
 import pytest
@@ -30,14 +28,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-def test_where_no_server_runs_nobody_waits_for_one(waits: list[float]) -> None:
+def test_without_a_server_requests_fail_immediately(waits: list[float]) -> None:
     locate = Found()
     with pytest.raises(ServerUnreachable):
         ServerConnection(locate).request("GET", "/api/v1/training")
     assert (locate.asked, waits) == (1, [])
 
 
-def test_a_server_that_was_there_is_looked_for_again(waits: list[float]) -> None:
+def test_a_lost_server_is_located_again(waits: list[float]) -> None:
     locate = Found("no address")
     with pytest.raises(ServerUnreachable):
         ServerConnection(locate).request("GET", "/api/v1/training")
@@ -60,7 +58,7 @@ def test_every_error_comes_back_as_the_class_its_code_names(kind: type[errors.An
     assert (error.message, error.hint) == ("what", "do this")
 
 
-def test_a_wrong_spec_keeps_each_place_and_suggestion() -> None:
+def test_an_invalid_spec_keeps_each_problem() -> None:
     listed = [
         {"place": "resources.gpus", "value": 2, "message": "unknown key", "suggestion": "did you mean 'gpu'?"}
     ]
@@ -78,20 +76,20 @@ def test_more_fields_of_a_problem_become_details() -> None:
     ("status", "kind"),
     [(401, errors.Unauthorized), (404, errors.NotFound), (413, errors.TooLarge), (429, errors.RateLimited)],
 )
-def test_an_answer_that_is_no_problem_document_is_told_by_its_status(
+def test_a_response_without_problem_document_is_classified_by_status(
     status: int, kind: type[errors.AnygpuError]
 ) -> None:
     assert type(error_from_response(status, "text/html", b"<h1>no</h1>")) is kind
 
 
-def test_an_unknown_failure_is_internal_and_says_to_report_it() -> None:
+def test_an_unknown_error_is_internal() -> None:
     error = error_from_response(500, PROBLEM, b"{broken")
     assert isinstance(error, errors.Internal)
     assert "bug" in str(error)
 
 
 @pytest.mark.parametrize(("place", "source"), [("role", "body"), ("path.role", "")])
-def test_whoever_called_a_command_reads_nothing_of_a_body_or_a_path(place: str, source: str) -> None:
+def test_problems_do_not_mention_the_http_body_or_path(place: str, source: str) -> None:
     listed = [{"place": place, "value": "boss", "message": "unknown role", "source": source}]
     error = error_from_response(422, PROBLEM, body(code="invalid_spec", problems=listed))
     assert str(error) == "role: unknown role"

@@ -1,5 +1,3 @@
-"""Which file is the model, and what it is called at home."""
-
 import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,16 +40,16 @@ def named(*names: str) -> list[RemoteFile]:
         (["curve.csv", "model.joblib"], "model.joblib"),
     ],
 )
-def test_the_stated_order_decides_and_then_the_newest(names: list[str], chosen: str) -> None:
+def test_patterns_are_tried_in_order_then_the_newest_wins(names: list[str], chosen: str) -> None:
     assert [file.name for file in first_match(named(*names))] == [chosen]
 
 
-def test_what_was_declared_comes_before_everything() -> None:
+def test_a_declared_file_has_precedence() -> None:
     results = named("best.pt", "best/model.onnx", "best/model.pt", "last.pt")
     assert [file.name for file in declared_files(results)] == ["best/model.pt"]
 
 
-def test_a_declared_directory_comes_whole() -> None:
+def test_a_declared_directory_is_downloaded_completely() -> None:
     results = named("best/model/config.json", "best/model/model.safetensors", "other.pt")
     assert [file.name for file in declared_files(results)] == [
         "best/model/config.json",
@@ -73,7 +71,7 @@ class Client:
         return [{"step": 7, "saved_at": "2026", "files": files}] if files else []
 
 
-def test_the_newest_checkpoint_stands_in_where_no_result_is_a_model() -> None:
+def test_without_a_model_output_the_newest_checkpoint_is_used() -> None:
     found = find_model(Client(["log.txt"], ["ckpt/last.pt"]), {"id": "j"})  # type: ignore[arg-type]
     assert [file.name for file in found.files] == ["checkpoints/7/ckpt/last.pt"]
 
@@ -94,13 +92,13 @@ def test_a_job_without_a_model_says_how_to_declare_one() -> None:
         ({}, "best/model.bin", "model"),
     ],
 )
-def test_the_framework_is_the_trainers_or_what_the_file_says(
+def test_the_framework_comes_from_the_trainer_or_the_file(
     spec: dict[str, Any], name: str, expected: str
 ) -> None:
     assert framework_name(spec, named(name)) == expected
 
 
-def test_the_name_says_framework_and_when_the_job_ended() -> None:
+def test_the_file_name_has_framework_and_end_time() -> None:
     model = TrainedModel(named("weights/best.pt"), "yolo")
     assert (
         model_file_name(model, {"ended_at": "2026-01-16T15:30:45+01:00"})
@@ -109,7 +107,7 @@ def test_the_name_says_framework_and_when_the_job_ended() -> None:
     assert model_file_name(model, {"ended_at": None}, NOW) == "model_yolo_2026-01-16T14-30-45.pt"
 
 
-def test_another_model_of_that_name_is_never_overwritten(tmp_path: Path) -> None:
+def test_another_file_of_that_name_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "model_x.pt").write_bytes(b"mine")
     (tmp_path / "model_x-2.pt").write_bytes(b"new")
     [fetched] = download_model(
@@ -119,7 +117,7 @@ def test_another_model_of_that_name_is_never_overwritten(tmp_path: Path) -> None
     assert (tmp_path / "model_x.pt").read_bytes() == b"mine"
 
 
-def test_a_model_of_several_files_keeps_their_places(tmp_path: Path) -> None:
+def test_a_model_of_several_files_keeps_their_paths(tmp_path: Path) -> None:
     (tmp_path / "model_x").mkdir()
     (tmp_path / "model_x" / "a.json").write_bytes(b"a")
     (tmp_path / "model_x" / "b.bin").write_bytes(b"b")

@@ -7,7 +7,7 @@ from anygpu.sdk.requirements import placement_from
 from anygpu.spec import from_mapping
 
 
-def test_the_words_of_researchers_become_a_valid_spec() -> None:
+def test_requirements_become_a_valid_spec() -> None:
     needs = Requirements(
         gpu_memory_gb=16,
         duration_hours_estimated=3,
@@ -25,11 +25,11 @@ def test_the_words_of_researchers_become_a_valid_spec() -> None:
     assert (spec.placement.interruptible, spec.placement.strategy) == ("yes", "cheapest")
 
 
-def test_what_is_not_said_is_not_in_the_spec() -> None:
+def test_unset_values_are_not_in_the_spec() -> None:
     assert Requirements().spec() == {}
 
 
-def test_every_requirement_has_a_place_in_the_spec() -> None:
+def test_every_requirement_sets_a_spec_field() -> None:
     needs = Requirements(
         gpu_count=2,
         gpu_kind="A100",
@@ -49,12 +49,12 @@ def test_every_requirement_has_a_place_in_the_spec() -> None:
     assert spec.placement.interruptible == "no"
 
 
-def test_a_misspelt_preference_names_the_nearest_one() -> None:
+def test_a_misspelt_preference_gets_a_suggestion() -> None:
     with pytest.raises(InvalidSpec, match="did you mean 'optimize_for'"):
         placement_from({"optimise_for": "cost"})
 
 
-def test_later_parts_win_place_by_place() -> None:
+def test_later_mappings_override_earlier_ones() -> None:
     assert merge_specs({"limits": {"timeout": 1, "max_cost": 2}}, {"limits": {"timeout": 3}}) == {
         "limits": {"timeout": 3, "max_cost": 2}
     }

@@ -14,7 +14,7 @@ def test_progress_is_a_percentage_and_cost_is_dollars() -> None:
     assert f"${status.cost:.2f}" == "$1.25"
 
 
-def test_a_move_to_another_backend_is_told_once_and_the_former_is_remembered() -> None:
+def test_a_backend_change_is_reported_once_with_the_previous_backend() -> None:
     first = Status(job_id="j").with_job(job())
     moved = first.without_news().with_job(job(backend="modal"))
     later = moved.without_news().with_job(job(backend="modal"))
@@ -23,13 +23,13 @@ def test_a_move_to_another_backend_is_told_once_and_the_former_is_remembered() -
     assert (later.backend_changed, later.previous_backend) == (False, "local")
 
 
-def test_progress_that_says_little_keeps_what_is_known() -> None:
+def test_missing_progress_values_keep_the_previous_ones() -> None:
     status = Status(job_id="j").with_progress({"fraction": 0.5, "step": 10, "steps": 20}, {"cpu": 0.3})
     later = status.with_progress({"step": 11}, {})
     assert (later.progress, later.step, later.steps, later.telemetry) == (50.0, 11, 20, {"cpu": 0.3})
 
 
-def test_the_newest_point_of_each_metric_counts() -> None:
+def test_the_newest_point_of_each_metric_is_used() -> None:
     status = Status(job_id="j").with_points(
         [["loss", 1, 0.0, 0.9], ["acc", 1, 0.0, 0.1], ["loss", 2, 0.0, 0.8]]
     )
@@ -44,7 +44,7 @@ def test_only_terminal_states_are_done() -> None:
     ]
 
 
-def test_steps_or_epochs_tell_how_much_is_done_where_the_job_does_not() -> None:
+def test_the_fraction_is_derived_from_steps_or_epochs() -> None:
     assert fraction_of({"fraction": 0.2, "epoch": 3, "epochs": 4}) == 0.2
     assert fraction_of({"fraction": None, "epoch": 3, "epochs": 4}) == 0.75
     assert fraction_of({"step": 5, "steps": 4}) == 1.0

@@ -1,5 +1,3 @@
-"""Data that is a path here goes along with a job that may run elsewhere, piece by piece."""
-
 import gzip
 import hashlib
 import io
@@ -22,52 +20,52 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def test_a_script_below_this_directory_travels_with_it(project: Path) -> None:
+def test_a_script_in_this_directory_is_uploaded_with_it(project: Path) -> None:
     assert resolve_script("src/train.py", None) == (project, "src/train.py")
 
 
-def test_a_script_elsewhere_brings_its_own_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_elsewhere_uploads_its_own_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert resolve_script(str(project / "src" / "train.py"), None) == (project / "src", "train.py")
 
 
-def test_a_script_is_also_found_from_the_directory_named(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_is_found_relative_to_workdir(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert resolve_script("src/train.py", project) == (project, "src/train.py")
 
 
-def test_a_missing_script_is_said_before_anything_is_sent(project: Path) -> None:
+def test_a_missing_script_is_reported_before_uploading(project: Path) -> None:
     with pytest.raises(NotFound, match="no script"):
         resolve_script("nothing.py", None)
 
 
-def test_a_directory_that_is_not_there_is_said_as_such(project: Path) -> None:
+def test_a_missing_directory_is_reported(project: Path) -> None:
     with pytest.raises(NotFound, match="There is no directory"):
         resolve_script("train.py", project / "nowhere")
 
 
-def test_a_script_outside_the_directory_named_is_refused(project: Path) -> None:
+def test_a_script_outside_workdir_is_rejected(project: Path) -> None:
     (project.parent / "other").mkdir()
     with pytest.raises(UnsafePath):
         resolve_script(str(project / "src" / "train.py"), project.parent / "other")
 
 
-def test_nobody_uploads_a_home_directory_by_accident(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_directory_is_not_uploaded_by_default(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(project))
     with pytest.raises(UnsafePath, match="--workdir"):
         resolve_script(None, None)
     assert resolve_script(None, project) == (project, None)
 
 
-def test_the_active_environments_python_is_meant(tmp_path: Path) -> None:
+def test_the_python_of_the_active_environment_is_used(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     assert find_interpreter({"VIRTUAL_ENV": str(tmp_path)}) == str(tmp_path / "bin" / "python")
 
 
-def test_an_environment_that_is_gone_is_not(tmp_path: Path) -> None:
+def test_a_deleted_environment_is_ignored(tmp_path: Path) -> None:
     assert Path(find_interpreter({"VIRTUAL_ENV": str(tmp_path / "gone")})).exists()
 
 
@@ -102,14 +100,14 @@ def unpacked(store: Store, parts: list[str]) -> dict[str, bytes]:
         return {name: file.read() for name, file in files.items() if file is not None}
 
 
-def test_everything_is_sent_under_its_own_name_ignored_or_not(data: Path) -> None:
+def test_all_dataset_files_are_uploaded_even_ignored_ones(data: Path) -> None:
     store = Store()
     found = unpacked(store, upload_dataset(store, data, part_bytes=100))  # type: ignore[arg-type]
     assert set(found) == {"digits/.gitignore", "digits/b.txt", "digits/train/a.bin"}
     assert found["digits/train/a.bin"] == bytes(range(256)) * 10
 
 
-def test_what_the_server_has_is_not_sent_again(data: Path) -> None:
+def test_parts_on_the_server_are_not_uploaded_again(data: Path) -> None:
     store = Store()
     first = upload_dataset(store, data, part_bytes=100)  # type: ignore[arg-type]
     sent = store.sent
@@ -129,7 +127,7 @@ def test_what_the_server_has_is_not_sent_again(data: Path) -> None:
         ({}, False, True),
     ],
 )
-def test_it_goes_along_when_the_job_may_leave_this_machine(
+def test_the_dataset_is_uploaded_if_the_job_may_run_elsewhere(
     data: Path, placement: dict[str, Any], here: bool, goes: bool
 ) -> None:
     spec = {"code": "print(1)", "dataset": str(data), "placement": placement}
@@ -143,12 +141,12 @@ def test_it_goes_along_when_the_job_may_leave_this_machine(
 @pytest.mark.parametrize(
     "dataset", [None, "s3://bucket/x", "flowers@2", "/no/such/path", {"url": "https://x/y"}]
 )
-def test_what_is_no_path_here_is_left_alone(dataset: Any) -> None:
+def test_a_dataset_that_is_no_local_path_is_not_changed(dataset: Any) -> None:
     spec = {"code": "print(1)", "dataset": dataset, "placement": {"allowed": ["aws"]}}
     assert attach_dataset(Store(), spec, server_is_local=True) == spec  # type: ignore[arg-type]
 
 
-def test_data_too_large_to_send_says_what_to_do(data: Path) -> None:
+def test_a_dataset_that_is_too_large_is_explained(data: Path) -> None:
     with pytest.raises(TooLarge, match=r"at most 1\.0 KiB are sent along") as caught:
         pack_data(data, max_bytes=1024)
     assert "URL" in (caught.value.hint or "")

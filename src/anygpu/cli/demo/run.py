@@ -124,7 +124,7 @@ class DemoRun:
             self._handle_no_capacity(self.report.places.pop().backend)
 
     def _handle_no_capacity(self, backend: str) -> None:
-        if backend not in self._exhausted:  # the server tries each zone
+        if backend not in self._exhausted:  # several attempts may fail there
             self._exhausted.add(backend)
             self._print_unless_live(f"No capacity left at {backend}.")
 

@@ -1,5 +1,3 @@
-"""What `anygpu backend` says, and what it will not take."""
-
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ FOUND: dict[str, Any] = {
 }
 
 
-def test_a_check_is_one_line_and_its_facts_under_it() -> None:
+def test_a_check_is_one_line_followed_by_details() -> None:
     assert check_lines(FOUND, colour=False) == [
         "ok    pods  key of me@lab",
         "      quota: 4 GPUs",
@@ -40,7 +38,7 @@ def test_a_check_is_one_line_and_its_facts_under_it() -> None:
     ]
 
 
-def test_one_that_does_not_work_says_why_and_counts_nothing() -> None:
+def test_a_failed_check_shows_the_reason_and_no_offers() -> None:
     nothing = {"quota": "", "balance_microusd": None, "offers": 0, "refused": 0, "cheapest_gpu": None}
     found = {**FOUND, **nothing, "valid": False, "why": "the key is wrong"}
     assert check_lines(found, colour=False) == ["fail  pods  the key is wrong"]
@@ -48,7 +46,7 @@ def test_one_that_does_not_work_says_why_and_counts_nothing() -> None:
     assert painted == "\x1b[31mfail\x1b[0m  pods  the key is wrong"
 
 
-def test_an_empty_balance_is_told() -> None:
+def test_an_empty_balance_is_shown() -> None:
     assert "      balance: $0" in check_lines({**FOUND, "balance_microusd": 0}, colour=False)
 
 
@@ -61,7 +59,7 @@ def test_an_empty_balance_is_told() -> None:
         ([], "Missing --kind"),
     ],
 )
-def test_what_cannot_be_taken_is_refused_before_anything_is_sent(
+def test_invalid_options_are_rejected_before_any_request(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANYGPU_STATE", str(tmp_path))

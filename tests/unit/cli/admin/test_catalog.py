@@ -1,5 +1,3 @@
-"""`anygpu catalog` as somebody types it."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -56,7 +54,7 @@ def test_markets_counts_and_order_can_be_chosen() -> None:
     assert kinds == sorted(kinds)
 
 
-def test_the_settings_of_the_organisation_count(home: Path) -> None:
+def test_settings_change_the_prices(home: Path) -> None:
     before = shown("--cloud", "lambda", "--gpu", "A10")[0]["price_microusd_per_hour"]
     (home / "config.toml").write_text(
         '[catalog]\ndiscounts = ["lambda=50%"]\ncredits = ["lambda=20"]\nown_prices = ["lab=0.35"]\nstale_days = 4000\n'
@@ -67,14 +65,14 @@ def test_the_settings_of_the_organisation_count(home: Path) -> None:
     assert "lab: $0.3500 per hour (yours)" in ran("clouds").stdout
 
 
-def test_every_place_is_told_with_its_rules() -> None:
+def test_every_cloud_is_listed_with_its_billing() -> None:
     places = {each["cloud"]: each for each in json.loads(ran("clouds", "--json").stdout)}
     assert (places["local"]["owned"], places["canopywave"]["offers"]) == (True, 0)
     assert places["ecs"]["offers"] == places["ec2"]["offers"] > 1000
     assert "none; import a price list" in ran("clouds").stdout
 
 
-def test_an_imported_list_wins_and_what_was_left_out_is_told(home: Path) -> None:
+def test_an_imported_list_replaces_prices_and_reports_skipped_lines(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "mine,H100,8,192,2048,9.5,,us-1\nhost,,,8,32,0.2,,us-1\n")
     said = ran("import", str(home / "vms.csv"), "--cloud", "lambda", "--as-of", "2026-11-01").stdout
     assert said == "Imported 1 offer of lambda.\nSkipped 1 line: no GPU\n"
@@ -82,7 +80,7 @@ def test_an_imported_list_wins_and_what_was_left_out_is_told(home: Path) -> None
     assert (found["name"], found["source"], found["recorded"]) == ("mine", "import of vms.csv", "2026-11-01")
 
 
-def test_a_list_with_a_mistake_is_refused_whole(home: Path) -> None:
+def test_a_list_with_an_error_is_rejected_completely(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "good,H100,8,192,2048,9.5,,us-1\nbad,H100,8,192,2048,much,,us-1\n")
     done = ran("import", str(home / "vms.csv"), "--cloud", "canopywave")
     assert isinstance(done.exception, InvalidSpec)
@@ -124,21 +122,21 @@ def test_the_day_of_a_file_is_the_day_of_its_prices(home: Path) -> None:
         (("sohw",), "Did you mean 'show'?"),
     ],
 )
-def test_a_wrong_word_is_told_with_what_was_probably_meant(words: tuple[str, ...], said: str) -> None:
+def test_a_misspelt_name_gets_a_suggestion(words: tuple[str, ...], said: str) -> None:
     done = ran(*words)
     assert done.exit_code == 2
     assert said in done.output
 
 
-def test_a_list_must_say_whose_it_is_and_of_when(home: Path) -> None:
+def test_a_list_needs_its_cloud_and_a_valid_date(home: Path) -> None:
     (home / "vms.csv").write_text(SKY + "mine,H100,8,192,2048,9.5,,us-1\n")
     assert "Use --cloud" in ran("import", str(home / "vms.csv")).output
     assert "is not a date" in ran("import", str(home / "vms.csv"), "--as-of", "today").output
 
 
-def test_a_file_that_is_not_there_is_said_to_be_missing() -> None:
+def test_a_missing_file_is_reported() -> None:
     assert isinstance(ran("update", "nowhere.csv").exception, NotFound)
 
 
-def test_nothing_that_fits_is_said_in_words() -> None:
+def test_no_matching_offer_prints_a_message() -> None:
     assert ran("show", "--gpu", "K80").stdout.startswith("No offer of K80 matches.")

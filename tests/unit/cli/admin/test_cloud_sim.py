@@ -15,12 +15,12 @@ from anygpu.cli.admin.cloud_sim import cloud_sim_command
         (["--seed", "x"], "'x' is not a valid integer"),
     ],
 )
-def test_a_wrong_option_says_what_is_wrong_with_it(arguments: list[str], says: str) -> None:
+def test_an_invalid_option_is_explained(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(cloud_sim_command, arguments)
     assert (done.exit_code, says in done.output) == (2, True), done.output
 
 
-def test_a_file_that_is_no_trace_says_what_one_looks_like(tmp_path: Path) -> None:
+def test_an_invalid_trace_file_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text("[1, 0]")
     done = CliRunner().invoke(cloud_sim_command, ["--trace", str(path)])

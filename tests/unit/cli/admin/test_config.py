@@ -1,5 +1,3 @@
-"""`anygpu config show`."""
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -7,14 +5,14 @@ from click.testing import CliRunner
 from anygpu.cli.admin.config import config_command
 
 
-def test_a_setting_that_does_not_exist_is_answered_with_the_nearest() -> None:
+def test_an_unknown_setting_gets_a_suggestion() -> None:
     with pytest.raises(click.UsageError, match=r"Did you mean 'server\.port'"):
         CliRunner().invoke(
             config_command, ["show", "servr.port"], standalone_mode=False, catch_exceptions=False
         )
 
 
-def test_a_section_is_all_of_its_settings() -> None:
+def test_a_prefix_shows_its_section() -> None:
     said = CliRunner().invoke(config_command, ["show", "queue."]).output
     assert "queue.preempt" in said
     assert "server.port" not in said

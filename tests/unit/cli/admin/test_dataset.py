@@ -1,5 +1,3 @@
-"""`anygpu dataset`, as a person and as a program sees it."""
-
 import json
 from pathlib import Path
 
@@ -18,13 +16,13 @@ def anygpu(*words: object) -> Result:
     return CliRunner().invoke(command, [str(word) for word in words])
 
 
-def test_check_says_what_is_there_and_that_nothing_is_wrong(tmp_path: Path) -> None:
+def test_check_summarises_a_valid_dataset(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": BOX, "val/b": BOX}))
     assert done.exit_code == 0
     assert "yolo, 2 classes, 1 train, 1 val images\nNo problems found." in done.stdout
 
 
-def test_check_tells_every_finding_and_fails(tmp_path: Path) -> None:
+def test_check_reports_every_problem_and_fails(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": "5 .5 .5 .2 .2\nx", "val/b": BOX}))
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
@@ -34,13 +32,13 @@ def test_check_tells_every_finding_and_fails(tmp_path: Path) -> None:
     assert "2 problems in 1 file" in done.stderr
 
 
-def test_check_does_not_flood_the_terminal(tmp_path: Path) -> None:
+def test_check_limits_the_number_of_printed_problems(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": "x\n" * 130, "val/b": BOX}))
     assert "30 more; --json shows all" in done.stdout
     assert len(done.stdout.splitlines()) == 101
 
 
-def test_check_speaks_json_either_way(tmp_path: Path) -> None:
+def test_check_prints_json_for_valid_and_invalid_data(tmp_path: Path) -> None:
     good = json.loads(anygpu("check", yolo(tmp_path / "a", {"train/a": BOX, "val/b": BOX}), "--json").stdout)
     assert (good["ok"], good["images"], good["classes"]) == (True, {"train": 1, "val": 1}, ["cat", "dog"])
     done = anygpu("check", yolo(tmp_path / "b", {"train/a": "x", "val/b": BOX}), "--json")
@@ -48,7 +46,7 @@ def test_check_speaks_json_either_way(tmp_path: Path) -> None:
     assert (done.exit_code, bad["ok"], bad["findings"][0]["line"]) == (1, False, 1)
 
 
-def test_check_heeds_the_task(tmp_path: Path) -> None:
+def test_check_uses_the_given_task(tmp_path: Path) -> None:
     done = anygpu("check", yolo(tmp_path, {"train/a": BOX, "val/b": BOX}), "--task", "classify")
     assert done.exit_code == 1
     assert "needs an image folder" in done.stdout
@@ -71,7 +69,7 @@ def test_stats_show_classes_by_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["yolo", "coco"])
-def test_convert_writes_the_other_layout(tmp_path: Path, layout: str) -> None:
+def test_convert_writes_the_other_format(tmp_path: Path, layout: str) -> None:
     root = yolo(tmp_path / "a", {"train/a": BOX, "val/b": BOX})
     done = anygpu("convert", root, "--to", layout, tmp_path / "b")
     assert "1 train, 1 val images" in done.stdout
@@ -79,7 +77,7 @@ def test_convert_writes_the_other_layout(tmp_path: Path, layout: str) -> None:
     assert checked["layout"] == layout
 
 
-def test_convert_says_what_is_wrong_as_other_commands_do(tmp_path: Path) -> None:
+def test_convert_reports_errors_like_other_commands(tmp_path: Path) -> None:
     done = anygpu(
         "convert", yolo(tmp_path / "a", {"train/a": "x", "val/b": BOX}), "--to", "coco", tmp_path / "b"
     )
@@ -88,7 +86,7 @@ def test_convert_says_what_is_wrong_as_other_commands_do(tmp_path: Path) -> None
     assert not (tmp_path / "b").exists()
 
 
-def test_split_writes_train_and_val_and_refuses_what_is_split(tmp_path: Path) -> None:
+def test_split_writes_train_and_val_and_rejects_a_split_dataset(tmp_path: Path) -> None:
     root = image_folder(tmp_path / "a", {"cat": 10, "dog": 10})
     made = json.loads(anygpu("split", root, tmp_path / "b", "--val", "0.4", "--json").stdout)
     assert sum(made["images"].values()) == 20

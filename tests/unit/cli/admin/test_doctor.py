@@ -7,7 +7,7 @@ from anygpu.cli.admin import doctor
 from anygpu.cli.admin.doctor import result_line
 
 
-def test_a_state_directory_others_can_read_is_warned_of_with_the_command_to_mend_it(tmp_path: Path) -> None:
+def test_a_readable_state_directory_is_a_warning_with_the_command_to_fix_it(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "token").write_text("t")
     (tmp_path / "token").chmod(0o644)
@@ -15,26 +15,26 @@ def test_a_state_directory_others_can_read_is_warned_of_with_the_command_to_mend
     assert (found.state, found.advice) == ("warn", f"chmod go-rwx {tmp_path / 'token'}")
 
 
-def test_a_private_or_missing_state_directory_is_right(tmp_path: Path) -> None:
+def test_a_private_or_missing_state_directory_is_ok(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     assert doctor.check_state(tmp_path).state == "ok"
     assert doctor.check_state(tmp_path / "none").state == "ok"
 
 
 @pytest.mark.parametrize(("free", "state"), [(1 << 20, "fail"), (5 << 30, "warn"), (500 << 30, "ok")])
-def test_a_full_disk_is_told_before_it_hurts(
+def test_a_disk_that_is_almost_full_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, state: str
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 50, 0, free))
     assert doctor.check_disk(tmp_path / "not" / "yet").state == state
 
 
-def test_a_finding_is_a_line_and_its_advice_below() -> None:
+def test_a_result_is_one_line_with_advice_below() -> None:
     finding = doctor.CheckResult("warn", "disk", "little", "Free some.")
     assert result_line(finding, colour=False) == "warn  disk      little\n      Free some."
 
 
-def test_gpus_are_counted_by_the_drivers_own_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_listed_with_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho 'NVIDIA L4, 23034 MiB, 550.54'\n")
     tool.chmod(0o755)

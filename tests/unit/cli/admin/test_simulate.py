@@ -1,5 +1,3 @@
-"""`anygpu simulate`: cost and finish before anyone commits."""
-
 from __future__ import annotations
 
 import json
@@ -41,13 +39,13 @@ def test_work_and_deadline_come_from_the_job_file(zone: Path, tmp_path: Path) ->
     assert found["policies"]["anygpu"]["late"] == 0
 
 
-def test_what_is_missing_is_asked_for(zone: Path) -> None:
+def test_missing_times_are_reported(zone: Path) -> None:
     shown = run("--trace", zone, "--work", "4h", *PRICES)
     assert shown.exit_code == 2
     assert "Use --deadline, or limits.deadline" in shown.output
 
 
-def test_a_deadline_nothing_can_meet_is_said_before_anything_is_played(zone: Path) -> None:
+def test_an_impossible_deadline_is_rejected(zone: Path) -> None:
     shown = run("--trace", zone, "--work", "4h", "--deadline", "4h", *PRICES)
     assert shown.exit_code == 2
     assert "work and one start take 4h06m, the deadline is in 4h00m" in shown.output

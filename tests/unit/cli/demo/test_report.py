@@ -1,11 +1,9 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 from dataclasses import replace
 
 from anygpu.cli.demo.report import DemoReport
 
 
-def test_the_demos_report_is_content_only_when_everything_happened() -> None:
+def test_the_demo_passes_only_if_every_check_passes() -> None:
     good = DemoReport(
         status="completed",
         accuracy=0.98,

@@ -17,41 +17,41 @@ def outcome(status: str, *events: dict[str, Any]) -> JobEnding:
     return found
 
 
-def test_a_completed_job_is_zero() -> None:
+def test_a_completed_job_exits_with_0() -> None:
     assert outcome("completed", event("AttemptEnded", outcome="exited", exit_code=0)).process_exit_code() == 0
 
 
 @pytest.mark.parametrize("code", [1, 2, 42, 125])
-def test_the_scripts_own_code_is_passed_on(code: int) -> None:
+def test_the_exit_code_of_the_script_is_returned(code: int) -> None:
     failure = {"code": "exit_code", "message": f"the script exited with code {code}"}
     ended = event("AttemptEnded", outcome="exited", exit_code=code)
     assert outcome("failed", ended, event("JobFailed", failure=failure)).process_exit_code() == code
 
 
-def test_a_signal_is_told_as_shells_tell_it() -> None:
+def test_a_signal_is_128_plus_its_number() -> None:
     ended = event("AttemptEnded", outcome="exited", exit_code=-11, signal=11)
     assert (
         outcome("failed", ended, event("JobFailed", failure={"code": "crashed"})).process_exit_code() == 139
     )
 
 
-def test_time_that_ran_out_is_124() -> None:
+def test_a_timeout_exits_with_124() -> None:
     ended = event("AttemptEnded", outcome="timeout", exit_code=None, signal=15)
     assert (
         outcome("failed", ended, event("JobFailed", failure={"code": "timeout"})).process_exit_code() == 124
     )
 
 
-def test_a_job_cancelled_elsewhere_is_143() -> None:
+def test_a_job_cancelled_elsewhere_exits_with_143() -> None:
     assert outcome("cancelled").process_exit_code() == 143
 
 
-def test_a_file_saved_twice_is_one_to_fetch() -> None:
+def test_a_file_saved_twice_counts_once() -> None:
     saved = [event("ArtifactSaved", artifact={"name": name}) for name in ("best.pt", "last.pt", "best.pt")]
     assert outcome("completed", *saved).artifacts == {"best.pt", "last.pt"}
 
 
-def test_a_job_lost_without_a_word_is_1() -> None:
+def test_a_lost_job_exits_with_1() -> None:
     lost = event("AttemptLost", attempt=1, failure={"code": "lost"})
     assert (
         outcome(
@@ -61,7 +61,7 @@ def test_a_job_lost_without_a_word_is_1() -> None:
     )
 
 
-def test_a_recovery_tells_from_where_and_what_it_cost() -> None:
+def test_a_recovery_shows_the_step_and_the_lost_work() -> None:
     failure = {"code": "killed", "message": "the process was killed (signal 9)"}
     told = describe_event(
         event("RecoveryStarted", attempt=1, failure=failure, work_lost_s=3.25, resume={"step": 40})
@@ -69,7 +69,7 @@ def test_a_recovery_tells_from_where_and_what_it_cost() -> None:
     assert told == "Attempt 1: the process was killed (signal 9); resuming from step 40, 3.2s of work lost."
 
 
-def test_what_is_seen_anyway_needs_no_remark() -> None:
+def test_events_visible_elsewhere_print_no_message() -> None:
     assert [
         describe_event(event(kind)) for kind in ("TrainingStarted", "JobCompleted", "CheckpointSaved")
     ] == [

@@ -1,5 +1,3 @@
-"""Which words of `anygpu run` are ours, and which are the script's."""
-
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,7 @@ def test_a_requirements_file_is_a_path_and_requirements_are_a_list() -> None:
     assert parse_run("-r", "numpy==2", "-r", "torch", "train.py")["requirements"] == ["numpy==2", "torch"]
 
 
-def test_options_after_a_job_file_win_over_it(tmp_path: Path) -> None:
+def test_options_after_a_job_file_override_it(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("script: train.py\nlimits: {max_cost: 5}\n")
     spec = parse_run(str(path), "--max-cost", "10", "--name", "x")
@@ -44,12 +42,12 @@ def test_the_servers_problems_point_at_the_line_of_the_file(tmp_path: Path) -> N
     assert str(error) == f"{path}:3 resources.gpus: unknown key"
 
 
-def test_a_word_that_is_neither_script_nor_file_tells_how_to_run_it() -> None:
+def test_an_unknown_target_explains_how_to_run_a_command() -> None:
     with pytest.raises(NotFound, match="anygpu run -- nvidia-smi"):
         parse_run("nvidia-smi")
 
 
-def test_a_script_is_looked_for_where_its_job_file_lies(tmp_path: Path) -> None:
+def test_a_script_is_searched_next_to_its_job_file(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text("script: train.py\n")
     with pytest.raises(NotFound, match=r"There is no script 'train\.py'"):
@@ -59,7 +57,7 @@ def test_a_script_is_looked_for_where_its_job_file_lies(tmp_path: Path) -> None:
     assert find_script({"command": ["make"]}) is None
 
 
-def test_a_script_is_named_from_the_directory_that_travels(tmp_path: Path) -> None:
+def test_the_script_path_is_relative_to_the_uploaded_directory(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "train.py").write_text("")
     (tmp_path / "job.yaml").write_text("script: deep/train.py\n")
@@ -71,12 +69,12 @@ def test_a_script_is_named_from_the_directory_that_travels(tmp_path: Path) -> No
     assert (filed.data["script"], root) == ("deep/train.py", tmp_path)
 
 
-def test_a_directory_is_told_from_a_command(tmp_path: Path) -> None:
+def test_a_directory_is_rejected_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"is a directory\. Name a script or a job file in it"):
         parse_run(str(tmp_path))
 
 
-def test_data_beside_a_job_file_is_found_from_anywhere(tmp_path: Path) -> None:
+def test_a_dataset_next_to_the_job_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("trainer: tabular\ndataset: birds.csv\nconfig: {target: species}\n")
     assert parse_run(str(tmp_path / "job.yaml"))["dataset"] == "birds.csv"
     (tmp_path / "birds.csv").write_text("mass,species\n")
@@ -84,7 +82,7 @@ def test_data_beside_a_job_file_is_found_from_anywhere(tmp_path: Path) -> None:
     assert parse_run(str(tmp_path / "job.yaml"), "--dataset", "fish.csv")["dataset"] == "fish.csv"
 
 
-def test_a_missing_job_file_is_said() -> None:
+def test_a_missing_job_file_is_reported() -> None:
     with pytest.raises(NotFound, match="no job file"):
         parse_run("nothing.yaml")
 
@@ -98,11 +96,11 @@ def test_a_missing_job_file_is_said() -> None:
         (["last.py"], None),
     ],
 )
-def test_a_job_without_a_name_is_called_like_what_it_runs(words: list[str], name: str | None) -> None:
+def test_an_unnamed_job_is_named_after_its_script_or_command(words: list[str], name: str | None) -> None:
     assert parse_run(*words).get("name") == name
 
 
-def test_a_requirements_file_that_is_not_here_is_said_before_anything_is_sent(
+def test_a_missing_requirements_file_is_reported_before_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

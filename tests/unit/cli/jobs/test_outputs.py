@@ -1,9 +1,7 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 from anygpu.cli.jobs.outputs import event_line
 
 
-def test_an_event_is_one_line_without_secrets_of_the_machinery() -> None:
+def test_an_event_is_one_line_without_internal_fields() -> None:
     data = {
         "attempt": 1,
         "name": "anygpu-1",

@@ -1,5 +1,3 @@
-"""What `anygpu plan` reads beside the script: what would travel with the job, and nothing else."""
-
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ def spec(tmp_path: Path) -> JobSpec:
     return JobSpec(script="train.py")
 
 
-def test_links_out_of_the_directory_and_back_into_it_are_not_followed(tmp_path: Path, spec: JobSpec) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path, spec: JobSpec) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}-secret.yaml"
     outside.write_text("password: 1\n")
     (tmp_path / "config.yaml").symlink_to(outside)
@@ -25,7 +23,7 @@ def test_links_out_of_the_directory_and_back_into_it_are_not_followed(tmp_path: 
     assert set(_code_files(spec, tmp_path)) == {"train.py", "models/net.py"}
 
 
-def test_an_environment_in_the_directory_takes_no_room_from_the_code(tmp_path: Path, spec: JobSpec) -> None:
+def test_a_virtual_environment_does_not_displace_code_files(tmp_path: Path, spec: JobSpec) -> None:
     for number in range(MAX_FILES + 10):
         module = tmp_path / ".venv" / "lib" / f"m{number}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
@@ -33,5 +31,5 @@ def test_an_environment_in_the_directory_takes_no_room_from_the_code(tmp_path: P
     assert set(_code_files(spec, tmp_path)) == {"train.py", "models/net.py"}
 
 
-def test_a_script_that_is_not_there_is_no_error(tmp_path: Path, spec: JobSpec) -> None:
+def test_a_missing_script_gives_no_files(tmp_path: Path, spec: JobSpec) -> None:
     assert _code_files(JobSpec(script="other.py"), tmp_path) == {}

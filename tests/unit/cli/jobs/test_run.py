@@ -1,5 +1,3 @@
-"""Which words of `anygpu run` are ours, and which are the script's."""
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -8,19 +6,19 @@ from tests.unit.cli.builders import parse_run
 from anygpu.cli.jobs.run import run_command
 
 
-def test_everything_after_the_script_is_the_scripts() -> None:
+def test_arguments_after_the_script_belong_to_the_script() -> None:
     spec = parse_run("--name", "x", "train.py", "--epochs", "3", "--name", "y", "-d")
     assert spec == {"script": "train.py", "args": ["--epochs", "3", "--name", "y", "-d"], "name": "x"}
 
 
-def test_where_and_how_much_may_also_follow_the_script() -> None:
+def test_placement_and_cost_options_may_follow_the_script() -> None:
     spec = parse_run("train.py", "--epochs", "3", "--on", "cheapest", "--max-cost=10", "--deadline", "6h")
     assert spec["args"] == ["--epochs", "3"]
     assert spec["placement"] == {"strategy": "cheapest"}
     assert spec["limits"] == {"max_cost": "10", "deadline": "6h"}
 
 
-def test_two_dashes_keep_everything_the_scripts() -> None:
+def test_everything_after_two_dashes_belongs_to_the_script() -> None:
     assert parse_run("train.py", "--lr", "1", "--", "--on", "cheapest")["args"] == [
         "--lr",
         "1",
@@ -29,7 +27,7 @@ def test_two_dashes_keep_everything_the_scripts() -> None:
     ]
 
 
-def test_two_dashes_first_mean_any_command() -> None:
+def test_two_dashes_first_run_any_command() -> None:
     assert parse_run("--gpu", "1", "--", "make", "-j2", "--on") == {
         "name": "make",
         "command": ["make", "-j2", "--on"],
@@ -37,12 +35,12 @@ def test_two_dashes_first_mean_any_command() -> None:
     }
 
 
-def test_a_flag_that_lacks_its_value_is_ours_to_refuse() -> None:
+def test_an_option_after_the_script_needs_a_value() -> None:
     with pytest.raises(click.BadOptionUsage):
         parse_run("train.py", "--on")
 
 
-def test_every_flag_lands_at_its_place() -> None:
+def test_every_option_sets_its_spec_field() -> None:
     spec = parse_run(
         *(
             "--cpus",
@@ -73,12 +71,12 @@ def test_every_flag_lands_at_its_place() -> None:
     assert spec["idempotency_key"] == "k"
 
 
-def test_help_is_given_to_who_asks_for_it() -> None:
+def test_help_is_printed_without_arguments() -> None:
     asked = CliRunner().invoke(run_command, ["--help"])
     assert (asked.exit_code, "Run a script, a command or a job file" in asked.output) == (0, True)
 
 
-def test_an_option_without_its_value_names_the_help_of_its_command() -> None:
+def test_an_option_without_value_refers_to_the_help() -> None:
     with pytest.raises(click.UsageError) as caught:
         parse_run("train.py", "--max-cost")
     assert caught.value.ctx is not None

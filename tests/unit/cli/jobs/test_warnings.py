@@ -1,9 +1,7 @@
-"""What is misspelt is said when it is submitted: the job would wait for it for ever."""
-
 from anygpu.cli.jobs import warnings
 
 
-def test_a_gpu_nobody_knows_is_answered_with_the_nearest() -> None:
+def test_an_unknown_gpu_gets_a_suggestion() -> None:
     assert (
         warnings.gpu_warnings("A100")
         == warnings.gpu_warnings("nvidia-a100-80gb")
@@ -14,17 +12,17 @@ def test_a_gpu_nobody_knows_is_answered_with_the_nearest() -> None:
     assert "`anygpu catalog show` lists" in warnings.gpu_warnings("qqqq")[0]
 
 
-def test_a_place_that_is_not_there_is_answered_with_a_strategy_or_a_backend() -> None:
+def test_an_unknown_backend_gets_a_suggestion() -> None:
     assert warnings.backend_warnings(["local"], ["local", "lab"]) == []
     assert "Did you mean 'cheapest'?" in warnings.backend_warnings(["cheapst"], ["local", "lab"])[0]
     assert "Configured: local, lab." in warnings.backend_warnings(["nowhere"], ["local", "lab"])[0]
 
 
-def test_where_no_places_are_told_none_is_doubted() -> None:
+def test_without_a_list_of_backends_there_is_no_warning() -> None:
     assert warnings.backend_warnings(["aws"], []) == []
 
 
-def test_a_secret_that_is_not_stored_is_said_before_the_job_fails_for_it() -> None:
+def test_a_missing_secret_is_a_warning() -> None:
     assert (
         warnings.secret_warnings({"HF_TOKEN"}, ["HF_TOKEN"])
         == warnings.secret_warnings({"HF_TOKEN"}, None)

@@ -1,5 +1,3 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 from tests.unit.cli.builders import job
 
 from anygpu.cli.jobs.watch import Dashboard, machine_lines
@@ -26,5 +24,5 @@ def test_a_dashboard_has_title_bar_charts_metrics_and_machine_and_fits() -> None
     assert max(len(each) for each in lines) <= 60
 
 
-def test_a_machine_that_says_nothing_takes_no_line() -> None:
+def test_a_machine_without_telemetry_has_no_lines() -> None:
     assert machine_lines({}) == []

@@ -1,5 +1,3 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 import math
 
 import pytest
@@ -39,7 +37,7 @@ def test_a_flat_curve_lies_in_the_middle() -> None:
     assert dots([lines[1], lines[3]]) == 0
 
 
-def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn() -> None:
+def test_values_that_are_not_finite_are_skipped() -> None:
     lines = chart("loss", [(0, 1.0), (1, math.nan), (2, math.inf), (3, 0.5)], width=30, height=4)
     assert lines[0] == "loss  0.5"
     assert dots(lines) > 0
@@ -47,9 +45,7 @@ def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn() -> None:
 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(numbers, numbers), max_size=60), st.integers(12, 120), st.integers(2, 20))
-def test_no_curve_whatever_is_wider_or_higher_than_asked(
-    points: list[tuple[float, float]], width: int, height: int
-) -> None:
+def test_a_chart_never_exceeds_its_size(points: list[tuple[float, float]], width: int, height: int) -> None:
     lines = chart("m", points, width=width, height=height)
     assert len(lines) == height + 2
     assert max(len(line) for line in lines) <= max(width, 17)
@@ -62,18 +58,18 @@ def test_every_corner_of_a_canvas_can_be_dotted(x: int, y: int) -> None:
     assert dots(list(canvas.rows())) == 1
 
 
-def test_blocks_of_different_height_stand_beside_each_other() -> None:
+def test_blocks_of_different_height_are_aligned() -> None:
     assert side_by_side([["a", "b"], ["c"]], width=3) == ["a    c", "b"]
 
 
-def test_a_resumed_attempt_replaces_what_was_lost_in_the_curve() -> None:
+def test_a_resumed_attempt_replaces_repeated_steps() -> None:
     curve = Curve()
     for step in (1, 2, 3, 4, 3, 4, 5):
         curve.add(step, step / 10)
     assert [step for step, _ in curve.points] == [1, 2, 3, 4, 5]
 
 
-def test_a_long_curve_is_thinned_out_and_keeps_its_ends() -> None:
+def test_a_long_curve_is_downsampled_and_keeps_its_ends() -> None:
     curve = Curve()
     for step in range(20_000):
         curve.add(step, 0.0)

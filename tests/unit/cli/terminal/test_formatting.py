@@ -15,7 +15,7 @@ from anygpu.cli.terminal import formatting
         (None, "-"),
     ],
 )
-def test_durations_read_as_people_say_them(seconds: float | None, said: str) -> None:
+def test_durations_are_formatted(seconds: float | None, said: str) -> None:
     assert formatting.duration(seconds) == said
 
 
@@ -23,7 +23,7 @@ def test_durations_read_as_people_say_them(seconds: float | None, said: str) -> 
     ("value", "said"),
     [(0.123456, "0.1235"), (3, "3"), (3.0, "3"), (1e-7, "1e-07"), ("NaN", "NaN"), (float("inf"), "inf")],
 )
-def test_metrics_show_four_digits_that_matter(value: object, said: str) -> None:
+def test_metrics_have_four_significant_digits(value: object, said: str) -> None:
     assert formatting.metric(value) == said
 
 
@@ -37,18 +37,18 @@ def test_sizes_have_binary_units(count: int | None, said: str) -> None:
 @pytest.mark.parametrize(
     ("micros", "said"), [(0, "$0"), (None, "$0"), (1234, "$0.0012"), (12_345_678, "$12.35")]
 )
-def test_money_is_finer_where_a_cent_says_nothing(micros: int | None, said: str) -> None:
+def test_small_amounts_have_more_decimals(micros: int | None, said: str) -> None:
     assert formatting.money(micros) == said
 
 
-def test_between_two_instants_the_clock_of_this_machine_does_not_matter() -> None:
+def test_seconds_between_two_times_do_not_use_the_clock() -> None:
     assert formatting.seconds_since("2030-01-01T00:00:00.000Z", "2030-01-01T00:01:30.500Z") == 90.5
 
 
-def test_one_thing_is_not_several() -> None:
+def test_plural_depends_on_the_count() -> None:
     assert (formatting.plural(1, "file"), formatting.plural(2, "file")) == ("1 file", "2 files")
 
 
-def test_what_is_cut_is_seen_to_be_cut() -> None:
+def test_a_truncated_text_ends_in_an_ellipsis() -> None:
     assert formatting.truncate("precision=0 recall=1", 20) == "precision=0 recall=1"
     assert formatting.truncate("precision=0 recall=1", 14) == "precision=0 r…"

@@ -1,5 +1,3 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 from tests.unit.cli.builders import job
 
 from anygpu.cli.jobs.watch import Dashboard
@@ -8,13 +6,13 @@ from anygpu.cli.terminal.chart import Curves
 from anygpu.cli.terminal.progress_bar import StreamStatus
 
 
-def test_a_phase_is_shown_where_it_says_more_than_the_status() -> None:
+def test_the_phase_is_shown_where_it_adds_information() -> None:
     assert job_lines.status_text(job()) == "running"
     assert job_lines.status_text(job(phase="recovering")) == "running (recovering)"
     assert job_lines.status_text(job(status="failed", phase="ended")) == "failed"
 
 
-def test_a_list_has_a_line_for_each_job() -> None:
+def test_the_table_has_a_row_for_each_job() -> None:
     heading, row = job_lines.job_table([job()], colour=False, columns=200)
     assert heading.split() == [
         "ID",
@@ -30,7 +28,7 @@ def test_a_list_has_a_line_for_each_job() -> None:
     assert row.endswith("local    loss=0.1235")
 
 
-def test_a_failed_job_says_why_what_was_lost_and_each_attempt() -> None:
+def test_a_failed_job_shows_reason_lost_work_and_attempts() -> None:
     tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 3, "launching_at": None}
     failure = {"code": "exit_code", "message": "the script exited with code 3", "blame": "user"}
     text = "\n".join(
@@ -43,7 +41,7 @@ def test_a_failed_job_says_why_what_was_lost_and_each_attempt() -> None:
     assert "exited (3)" in text
 
 
-def test_what_a_failed_job_said_last_is_told_whole() -> None:
+def test_the_last_output_of_a_failed_job_is_not_cut() -> None:
     said = "trainer 'yolo' needs ultralytics, which is not installed: " + "pip install " * 20
     tried = {"number": 1, "backend": "local", "outcome": "exited", "exit_code": 2, "message": said + "\n"}
     failure = {"code": "exit_code", "message": "the script exited with code 2", "blame": "user"}
@@ -51,7 +49,7 @@ def test_what_a_failed_job_said_last_is_told_whole() -> None:
     assert f"last output  {said.strip()}" in lines
 
 
-def test_last_words_that_are_the_failure_are_told_once() -> None:
+def test_the_last_output_is_not_repeated() -> None:
     tried = {"number": 1, "backend": "local", "outcome": "lost", "message": "gone: no process is left"}
     failure = {"code": "machine_lost", "message": "gone: no process is left", "blame": "platform"}
     text = "\n".join(
@@ -60,7 +58,7 @@ def test_last_words_that_are_the_failure_are_told_once() -> None:
     assert "last output" not in text
 
 
-def test_a_better_place_is_named_with_what_it_brings_and_how_to_get_there() -> None:
+def test_a_better_offer_shows_savings_and_the_command() -> None:
     place = {"backend": "lambda", "name": "gpu_1x_a10", "region": "", "zone": "", "interruptible": False}
     found = {"place": place, "saves_microusd": 3_100_000, "sooner_s": -1200.0, "by_itself": False}
     told = "would cost $3.10 less and finish 20m00s later on lambda/gpu_1x_a10: "

@@ -3,7 +3,7 @@ import pytest
 from anygpu.cli.terminal import output
 
 
-def test_columns_stand_under_their_headings() -> None:
+def test_columns_are_aligned_with_their_headings() -> None:
     assert output.table(("ID", "NAME"), [("1", "digits"), ("22", "x")], columns=80) == [
         "ID  NAME",
         "1   digits",
@@ -11,30 +11,30 @@ def test_columns_stand_under_their_headings() -> None:
     ]
 
 
-def test_the_last_column_gives_way_first() -> None:
+def test_the_last_column_is_cut_first() -> None:
     lines = output.table(("ID", "METRICS"), [("0123456789", "loss=0.1 accuracy=0.99")], columns=24)
     assert lines[1] == "0123456789  loss=0.1 ac…"
     assert max(len(line) for line in lines) == 24
 
 
-def test_wide_columns_give_way_before_narrow_ones() -> None:
+def test_wide_columns_are_cut_before_narrow_ones() -> None:
     heading = ("NAME", "LICENCE", "FOR")
     row = ("yolo", "Apache-2.0 (the larger ones: another)", "detection, segmentation")
     assert output.table(heading, [row], columns=50)[1] == "yolo  Apache-2.0 (the larger on…  detection, segm…"
 
 
-def test_colours_take_no_room() -> None:
+def test_colours_do_not_change_the_width() -> None:
     painted = output.paint("failed", "red", on=True)
     assert output.visible_length(painted) == 6
     assert output.table(("S", "N"), [(painted, "x")], columns=80)[1] == f"{painted}  x"
 
 
-def test_a_cell_too_long_loses_its_colour_rather_than_half_an_escape() -> None:
+def test_a_cut_cell_loses_its_colour() -> None:
     painted = output.paint("a very long word indeed", "red", on=True)
     assert "\x1b" not in output.table(("N", "S"), [("1", painted)], columns=10)[1]
 
 
-def test_the_first_column_stays_what_it_names_on_the_narrowest_terminal() -> None:
+def test_the_first_column_keeps_a_minimum_width() -> None:
     row = ("01a1e4ab-2c44", "digits-of-last-night", "completed", "2 minutes ago")
     assert output.table(("ID", "NAME", "STATUS", "SUBMITTED"), [row], columns=30)[1].startswith(
         "01a1e4ab-2c44  "
@@ -48,11 +48,11 @@ def test_in_a_pipe_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(len(line) for line in output.table(("A", "B"), [("x" * 100, "y" * 100)])) == 80
 
 
-def test_fields_have_their_values_under_each_other() -> None:
+def test_field_values_are_aligned() -> None:
     assert output.fields([("a", "1"), ("long", "2")]) == ["a     1", "long  2"]
 
 
-def test_no_colour_wins_over_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_overrides_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert output.use_colour()
     monkeypatch.setenv("NO_COLOR", "1")

@@ -1,5 +1,3 @@
-"""A plan on the screen stays within it."""
-
 from typing import Any
 
 import pytest
@@ -31,9 +29,7 @@ LINT = {
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_reasons_and_advice_are_wrapped_and_nothing_of_them_is_lost(
-    columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reasons_and_advice_are_wrapped_completely(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = [*plan_lines.offer_table([ENTRY]), *plan_lines.advice_lines({"lints": [LINT]})]
     assert max(len(line) for line in lines) <= columns
@@ -42,7 +38,7 @@ def test_reasons_and_advice_are_wrapped_and_nothing_of_them_is_lost(
     assert f"- train.py:19: {LINT['says']} {LINT['do']}" in told
 
 
-def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_is_expected(
+def test_the_worst_case_is_below_the_row_on_a_narrow_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -53,7 +49,7 @@ def test_a_narrow_screen_has_the_worst_under_the_row_and_a_wide_one_beside_what_
     assert "$0.27 (to $0.8)" in plan_lines.offer_table([ENTRY])[1]
 
 
-def test_where_nothing_fits_the_reasons_are_told_once() -> None:
+def test_without_offers_the_reasons_are_shown_once() -> None:
     out = {"offers": 3, "reason": "has L4, the job needs H100", "examples": []}
     told = {"offers": [], "short": [], "more_offers": 0, "rejected": [out]}
     assert plan_lines.offer_lines(told, rejected=True) == ["No offer fits."]

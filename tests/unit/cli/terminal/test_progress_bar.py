@@ -10,7 +10,7 @@ def test_a_bar_is_exact_to_an_eighth_and_never_longer() -> None:
     assert bar(-1, 4) == "░░░░"
 
 
-def test_the_time_left_follows_the_pace() -> None:
+def test_the_time_left_follows_the_speed() -> None:
     eta = TimeLeft()
     eta.observe(1, 0.0, now=100)
     eta.observe(1, 0.25, now=110)
@@ -18,7 +18,7 @@ def test_the_time_left_follows_the_pace() -> None:
     assert eta.seconds(now=115) == 25
 
 
-def test_a_resumed_attempt_is_measured_by_its_own_pace() -> None:
+def test_a_resumed_attempt_uses_its_own_speed() -> None:
     eta = TimeLeft()
     eta.observe(1, 0.0, now=0)
     eta.observe(1, 0.5, now=100)
@@ -28,13 +28,13 @@ def test_a_resumed_attempt_is_measured_by_its_own_pace() -> None:
     assert eta.seconds(now=510) == 10
 
 
-def test_without_progress_nothing_is_promised() -> None:
+def test_without_progress_there_is_no_time_left() -> None:
     eta = TimeLeft()
     eta.observe(1, None, now=0)
     assert eta.seconds(now=10) is None
 
 
-def test_the_status_line_tells_place_metrics_and_attempt_and_fits() -> None:
+def test_the_status_line_shows_step_metrics_and_attempt_and_fits() -> None:
     pulse = StreamStatus()
     pulse.update(
         {"kind": "progress", "attempt": 2, "progress": {"fraction": 0.5, "epoch": 3, "epochs": 6}}, now=1

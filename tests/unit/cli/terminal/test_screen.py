@@ -1,11 +1,9 @@
-"""What people see: lists, a job in words, the dashboard, events, the demo's report."""
-
 import pytest
 
 from anygpu.cli.terminal.screen import LiveScreen, Screen, visible_text
 
 
-def test_on_a_pipe_bytes_pass_as_they_are_and_remarks_go_elsewhere(
+def test_in_a_pipe_output_is_unchanged_and_messages_go_to_stderr(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     screen = Screen()
@@ -15,7 +13,7 @@ def test_on_a_pipe_bytes_pass_as_they_are_and_remarks_go_elsewhere(
     assert (shown.out, shown.err) == (b"\xff\x00 10%\r", b"anygpu: waiting\n")
 
 
-def test_on_a_terminal_whole_lines_scroll_and_the_rest_stays_below(
+def test_on_a_terminal_complete_lines_scroll_above_the_status(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     screen = LiveScreen(lambda width: "STATUS")
@@ -32,14 +30,14 @@ def test_the_status_is_erased_before_anything_is_printed(capfdbinary: pytest.Cap
     assert capfdbinary.readouterr().err.startswith(b"STATUS\r\x1b[Janygpu: told\n")
 
 
-def test_an_unfinished_line_is_not_lost_at_the_end(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_an_incomplete_line_is_printed_at_the_end(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     screen = LiveScreen(lambda width: "STATUS")
     screen.log(b"no end")
     screen.close()
     assert capfdbinary.readouterr().out == b"no end\n"
 
 
-def test_a_rewritten_line_shows_what_a_terminal_would() -> None:
+def test_a_rewritten_line_shows_its_last_version() -> None:
     assert visible_text(b"10%\r 20%\r 30%") == " 30%"
     assert visible_text(b"10%\r 20%\r") == " 20%"
     assert visible_text(b"\x1b[31mred") == "[31mred"

@@ -1,0 +1,22 @@
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from anygpu.cli.admin import server
+
+
+class FakeClient:
+    def gc(self, *, dry_run: bool) -> dict[str, Any]:
+        return {"jobs": ["a", "b"], "log_bytes": 10, "dry_run": dry_run}
+
+
+def test_gc_counts_lists_and_says_when_nothing_was_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "connect", lambda _: FakeClient())
+    done = CliRunner().invoke(server.gc_command, ["--dry-run"])
+    assert done.stdout.splitlines() == ["jobs       2", "log bytes  10", "Nothing was deleted (dry run)."]
+
+
+def test_down_without_a_server_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("ANYGPU_STATE", str(tmp_path))
+    assert CliRunner().invoke(server.down_command).stdout == "No server is running on this computer.\n"
