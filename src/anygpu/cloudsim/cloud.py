@@ -133,7 +133,7 @@ class Cloud:
         """Return the current state of an instance, without listing lag."""
         instance = self.instances.get(id)
         if instance is None or instance.vendor.name != vendor.name:
-            raise CloudError(ErrorReason.NOT_FOUND, f"There is no machine {id}.", subject=id)
+            raise CloudError(ErrorReason.NOT_FOUND, f"Machine {id} does not exist.", subject=id)
         return instance
 
     def list_instances(
@@ -188,10 +188,12 @@ class Cloud:
         machine_type = order.vendor.find_type(order.type)
         if machine_type is None:
             raise CloudError(
-                ErrorReason.INVALID, f"There is no machine type {order.type}.", subject=order.type
+                ErrorReason.INVALID, f"Machine type {order.type} does not exist.", subject=order.type
             )
         if order.region not in order.vendor.regions:
-            raise CloudError(ErrorReason.INVALID, f"There is no region {order.region}.", subject=order.region)
+            raise CloudError(
+                ErrorReason.INVALID, f"Region {order.region} does not exist.", subject=order.region
+            )
         return machine_type
 
     def _choose_zone(self, order: InstanceOrder, machine_type: MachineType) -> str:
@@ -215,7 +217,7 @@ class Cloud:
                     return zone
         raise CloudError(
             ErrorReason.NO_CAPACITY,
-            f"There is no {machine_type.name} in {order.region} now.",
+            f"No capacity for {machine_type.name} in {order.region}.",
             subject=machine_type.name,
         )
 

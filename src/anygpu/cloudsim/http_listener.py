@@ -85,7 +85,9 @@ def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix("/").partition("/")
-        app = apps.get(name) or PlainTextResponse(f"There are: {', '.join(apps)}.\n", status_code=404)
+        app = apps.get(name) or PlainTextResponse(
+            f"Unknown API. Available: {', '.join(apps)}.\n", status_code=404
+        )
         inner = {
             **scope,
             "root_path": "",

@@ -36,9 +36,11 @@ def read_trace(path: Path) -> CapacityTrace:
         )
     except (KeyError, TypeError, ValueError) as error:
         shape = '{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}'
-        raise ValueError(f"{path} is no availability trace ({error!r}). Its shape is {shape}.") from error
+        raise ValueError(
+            f"{path} is not an availability trace ({error!r}). The format is {shape}."
+        ) from error
     if not trace.ticks or trace.gap_s <= 0:
-        raise ValueError(f"{path} has no ticks, or a gap that is not positive.")
+        raise ValueError(f"{path} has no ticks, or its gap_seconds is not positive.")
     return trace
 
 

@@ -128,7 +128,7 @@ class AddressStore:
         for address in self.all(vendor):
             if id in (address.id, address.ip):
                 return address
-        raise CloudError(ErrorReason.NOT_FOUND, f"There is no address {id}.", subject=id)
+        raise CloudError(ErrorReason.NOT_FOUND, f"Address {id} does not exist.", subject=id)
 
     def release(self, address: PublicAddress) -> None:
         """Release an address that is not associated."""

@@ -1,4 +1,4 @@
-"""The simulator as a person starts it, for plain boto3 scripts."""
+"""The simulator started by its command, for boto3 scripts."""
 
 import json
 import signal
@@ -7,23 +7,23 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.contracts.cloudsim.ec2_client import GPU_IMAGE, HTTP, MINE, Running
+from tests.contracts.cloudsim.ec2_client import GPU_IMAGE, HTTP, MINE, SimEndpoints
 
 
 @pytest.fixture(scope="module")
-def aws() -> Iterator[Running]:
+def aws() -> Iterator[SimEndpoints]:
     command = [sys.executable, "-m", "anygpu.cli.main", "cloud-sim", "--json", "--boot", "200ms"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     told = json.loads(process.stdout.readline())
-    yield Running(told["endpoints"]["ec2"], told["control"])
+    yield SimEndpoints(told["endpoints"]["ec2"], told["control"])
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0
     process.stdout.close()
 
 
 @pytest.fixture
-def nothing_left_over(aws: Running) -> Iterator[None]:
+def nothing_left_over(aws: SimEndpoints) -> Iterator[None]:
     yield
     HTTP.delete(f"{aws.control}/faults")
     for each in aws.get("instances"):
@@ -32,13 +32,13 @@ def nothing_left_over(aws: Running) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def key_name(aws: Running) -> str:
+def key_name(aws: SimEndpoints) -> str:
     aws.client().import_key_pair(KeyName="mine", PublicKeyMaterial=MINE.export_public_key())
     return "mine"
 
 
 @pytest.fixture(scope="module")
-def image(aws: Running) -> str:
+def image(aws: SimEndpoints) -> str:
     images = aws.client().describe_images(
         Owners=["amazon"], Filters=[{"Name": "name", "Values": [GPU_IMAGE]}]
     )

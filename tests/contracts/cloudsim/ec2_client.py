@@ -1,4 +1,4 @@
-"""`anygpu cloud-sim` in a process of its own, and boto3 clients for it."""
+"""Clients of an `anygpu cloud-sim` process: boto3, and the simulator's own API."""
 
 import time
 from collections.abc import Callable
@@ -19,8 +19,8 @@ GPU_IMAGE = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)*"
 
 
 @dataclass(frozen=True)
-class Running:
-    """Where the simulator answers."""
+class SimEndpoints:
+    """The addresses of a running simulator."""
 
     endpoint: str
     control: str

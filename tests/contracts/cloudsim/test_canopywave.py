@@ -1,4 +1,4 @@
-"""A plain httpx script against the simulator's CanopyWave: machines there, and addresses that are rented apart."""
+"""The simulated CanopyWave API, used with plain httpx: machines, and addresses rented separately."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 PLAIN: dict[str, Any] = {
     "trust_env": False,
     "verify": False,
-}  # no proxies, and no certificates to load: all is loopback
+}  # loopback only: no proxies and no certificates
 
 PLACE = {"project": "anygpu-sim", "region": "sequoia"}
 LAUNCH, TERMINATE = "/instance-operations/launch", "/instance-operations/terminate"

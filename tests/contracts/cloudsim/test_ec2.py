@@ -1,4 +1,4 @@
-"""A plain boto3 script against `anygpu cloud-sim`: it cannot tell that this is not EC2."""
+"""The simulated EC2 API, used with plain boto3."""
 
 import asyncio
 import datetime as dt
@@ -6,13 +6,13 @@ import datetime as dt
 import asyncssh
 import pytest
 from botocore.exceptions import ClientError
-from tests.contracts.cloudsim.ec2_client import MINE, SPOT, Running, order, shown
+from tests.contracts.cloudsim.ec2_client import MINE, SPOT, SimEndpoints, order, shown
 
 pytestmark = pytest.mark.usefixtures("nothing_left_over")
 
 
 async def test_a_script_runs_an_instance_trusts_its_console_logs_in_and_terminates_it(
-    aws: Running, key_name: str, image: str
+    aws: SimEndpoints, key_name: str, image: str
 ) -> None:
     ec2 = aws.client()
     told = order(image, "walk", KeyName=key_name, UserData="#!/bin/sh\necho started > mark\n")
@@ -43,7 +43,9 @@ async def test_a_script_runs_an_instance_trusts_its_console_logs_in_and_terminat
     assert ec2.describe_volumes(Filters=[{"Name": "tag:anygpu-name", "Values": ["walk"]}])["Volumes"] == []
 
 
-def test_a_client_token_makes_one_instance_and_rejects_other_parameters(aws: Running, image: str) -> None:
+def test_a_client_token_makes_one_instance_and_rejects_other_parameters(
+    aws: SimEndpoints, image: str
+) -> None:
     ec2, told = aws.client(), order(image, "token", ClientToken="once")
     ids = {ec2.run_instances(**told)["Instances"][0]["InstanceId"] for _ in range(2)}
     assert len(ids) == 1
@@ -51,7 +53,7 @@ def test_a_client_token_makes_one_instance_and_rejects_other_parameters(aws: Run
         ec2.run_instances(**{**told, "InstanceType": "g6.xlarge"})
 
 
-def test_a_preempted_spot_instance_has_ec2s_status(aws: Running, image: str) -> None:
+def test_a_preempted_spot_instance_has_ec2s_status(aws: SimEndpoints, image: str) -> None:
     ec2 = aws.client()
     id = ec2.run_instances(**order(image, "spot", **SPOT))["Instances"][0]["InstanceId"]
     request = shown(ec2, id)["SpotInstanceRequestId"]
@@ -64,7 +66,7 @@ def test_a_preempted_spot_instance_has_ec2s_status(aws: Running, image: str) -> 
     assert (told["State"], told["Status"]["Code"]) == ("closed", "instance-terminated-no-capacity")
 
 
-def test_lists_come_in_pages(aws: Running, image: str) -> None:
+def test_lists_come_in_pages(aws: SimEndpoints, image: str) -> None:
     ec2 = aws.client(region="eu-central-1")
     ids = {ec2.run_instances(**order(image, f"page-{n}"))["Instances"][0]["InstanceId"] for n in range(5)}
     pages = list(ec2.get_paginator("describe_instances").paginate(PaginationConfig={"PageSize": 2}))
@@ -75,7 +77,7 @@ def test_lists_come_in_pages(aws: Running, image: str) -> None:
     assert sorted(found) == sorted(ids)
 
 
-def test_regions_types_and_prices_can_be_listed(aws: Running) -> None:
+def test_regions_types_and_prices_can_be_listed(aws: SimEndpoints) -> None:
     ec2 = aws.client()
     [kind] = ec2.describe_instance_types(InstanceTypes=["g5.12xlarge"])["InstanceTypes"]
     assert kind["GpuInfo"]["Gpus"][0] == {
@@ -99,7 +101,7 @@ def test_regions_types_and_prices_can_be_listed(aws: Running) -> None:
     assert len(ec2.describe_availability_zones()["AvailabilityZones"]) == 3
 
 
-def test_networks_and_groups_exist_and_groups_in_use_cannot_be_deleted(aws: Running, image: str) -> None:
+def test_networks_and_groups_exist_and_groups_in_use_cannot_be_deleted(aws: SimEndpoints, image: str) -> None:
     ec2 = aws.client()
     [vpc] = ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
     subnets = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}])["Subnets"]
@@ -123,7 +125,7 @@ def test_networks_and_groups_exist_and_groups_in_use_cannot_be_deleted(aws: Runn
         ec2.describe_security_groups(GroupIds=[group])
 
 
-def test_leftover_keys_disks_and_addresses_can_be_found_and_removed(aws: Running, image: str) -> None:
+def test_leftover_keys_disks_and_addresses_can_be_found_and_removed(aws: SimEndpoints, image: str) -> None:
     ec2, tagged = aws.client(), [{"Name": "tag:anygpu-name", "Values": ["left"]}]
     tags = [{"Key": "anygpu-name", "Value": "left"}]
     ec2.import_key_pair(
@@ -152,7 +154,7 @@ def test_leftover_keys_disks_and_addresses_can_be_found_and_removed(aws: Running
     assert ec2.describe_addresses()["Addresses"] == []
 
 
-def test_a_capacity_reservation_can_be_made_and_launched_into(aws: Running, image: str) -> None:
+def test_a_capacity_reservation_can_be_made_and_launched_into(aws: SimEndpoints, image: str) -> None:
     ec2 = aws.client()
     made = ec2.create_capacity_reservation(
         InstanceType="p5.4xlarge",
@@ -168,7 +170,7 @@ def test_a_capacity_reservation_can_be_made_and_launched_into(aws: Running, imag
     assert (left["TotalInstanceCount"], left["AvailableInstanceCount"]) == (1, 0)
 
 
-def test_the_meter_can_be_read_through_cost_explorer(aws: Running, image: str) -> None:
+def test_the_meter_can_be_read_through_cost_explorer(aws: SimEndpoints, image: str) -> None:
     ec2, costs = aws.client(), aws.client("ce", region="us-east-1")
     id = ec2.run_instances(**order(image, "cost"))["Instances"][0]["InstanceId"]
     ec2.terminate_instances(InstanceIds=[id])

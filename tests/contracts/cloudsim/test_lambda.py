@@ -1,4 +1,4 @@
-"""A plain httpx script against the simulator's Lambda: what Lambda's documentation says, and nothing of ours."""
+"""The simulated Lambda API, used with plain httpx as Lambda documents it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 PLAIN: dict[str, Any] = {
     "trust_env": False,
     "verify": False,
-}  # no proxies, and no certificates to load: all is loopback
+}  # loopback only: no proxies and no certificates
 
 KEY = "sim-lambda-key"
 LAUNCH, TERMINATE = "/instance-operations/launch", "/instance-operations/terminate"

@@ -1,4 +1,4 @@
-"""A plain httpx script against the simulator's Paperspace: keys by startup script, hours, addresses that stay."""
+"""The simulated Paperspace API, used with plain httpx: startup scripts, hourly billing, static addresses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 PLAIN: dict[str, Any] = {
     "trust_env": False,
     "verify": False,
-}  # no proxies, and no certificates to load: all is loopback
+}  # loopback only: no proxies and no certificates
 
 MINE = asyncssh.generate_private_key("ssh-ed25519")
 PUBLIC = MINE.export_public_key().decode().strip()
@@ -64,7 +64,7 @@ async def gone(api: httpx.AsyncClient, id: str) -> None:
 
 
 async def ran(sim: CloudSim, address: str, command: str) -> str:
-    """The key comes with the startup script, which may still be running."""
+    """Run a command, retrying while the startup script has not yet added the key."""
     port = sim.options.ssh_port
     async with asyncio.timeout(10):
         while True:

@@ -1,4 +1,4 @@
-"""Simulated machines really run, and really end: with the server built in, and with OpenSSH's where it is installed."""
+"""Real machines of the simulator, with the built-in SSH server and with OpenSSH."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ SERVERS = [
     pytest.param(str(SSHD), id="openssh", marks=pytest.mark.needs_program("sshd")),
 ]
 MINE = asyncssh.generate_private_key("ssh-ed25519")
-USER = os.environ.get("USER", "root")  # OpenSSH lets in only users it knows
+USER = os.environ.get("USER", "root")  # OpenSSH accepts only users of this computer
 
 
 @pytest.fixture(params=SERVERS)

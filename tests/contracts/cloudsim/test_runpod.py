@@ -1,4 +1,4 @@
-"""A plain httpx script against the simulator's RunPod: pods by REST v2, the balance by GraphQL."""
+"""The simulated RunPod API, used with plain httpx: pods by REST v2, the balance by GraphQL."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from anygpu.cloudsim import CloudSim, CloudTiming, SimOptions
 PLAIN: dict[str, Any] = {
     "trust_env": False,
     "verify": False,
-}  # no proxies, and no certificates to load: all is loopback
+}  # loopback only: no proxies and no certificates
 
 MINE = asyncssh.generate_private_key("ssh-ed25519")
 PUBLIC = MINE.export_public_key().decode().strip()

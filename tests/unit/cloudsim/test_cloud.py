@@ -1,4 +1,4 @@
-"""The simulated cloud without sockets: machines on paper, and a clock that only moves when told."""
+"""The simulated cloud without sockets: stub machines, and a clock that moves only on request."""
 
 import asyncio
 import itertools
@@ -26,8 +26,8 @@ VENDOR = SimVendor(
 )
 
 
-class World:
-    """A cloud at a standstill: `pass_s` lets time and every task go on."""
+class StoppedCloud:
+    """A cloud with a stopped clock: `pass_s` advances it and lets all tasks run."""
 
     def __init__(self, market: SimSpotMarket | None = None, limits: CapacityLimits | None = None) -> None:
         self.clock = SimClock(wall=lambda: 0.0)
@@ -67,7 +67,7 @@ def paper(instance: Instance) -> StubMachine:
 
 
 async def test_a_machine_is_pending_then_running_then_ready() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = world.cloud.launch(order())
     assert (instance.state, instance.address) == (InstanceState.PENDING, "")
     await world.pass_s(2)
@@ -82,7 +82,7 @@ async def test_a_machine_is_pending_then_running_then_ready() -> None:
 
 
 async def test_a_terminated_machine_stops_at_once_and_is_ended_a_little_later() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted()
     world.cloud.terminate(instance)
     world.cloud.terminate(instance)
@@ -98,7 +98,7 @@ async def test_a_terminated_machine_stops_at_once_and_is_ended_a_little_later() 
 
 
 async def test_a_machine_terminated_during_boot_never_becomes_ready() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = world.cloud.launch(order())
     await world.pass_s(3)
     world.cloud.terminate(instance)
@@ -107,7 +107,7 @@ async def test_a_machine_terminated_during_boot_never_becomes_ready() -> None:
 
 
 async def test_a_client_token_returns_the_same_machine_and_rejects_other_parameters() -> None:
-    cloud = World().cloud
+    cloud = StoppedCloud().cloud
     first = cloud.launch(order(client_token="t", parameters="p"))
     assert cloud.launch(order(client_token="t", parameters="p")) is first
     with pytest.raises(CloudError) as refused:
@@ -117,7 +117,7 @@ async def test_a_client_token_returns_the_same_machine_and_rejects_other_paramet
 
 
 async def test_capacity_quota_and_faults_have_different_error_reasons() -> None:
-    cloud = World(limits=CapacityLimits(capacity={"a": 1}, vcpus={"v": 8})).cloud
+    cloud = StoppedCloud(limits=CapacityLimits(capacity={"a": 1}, vcpus={"v": 8})).cloud
     cloud.launch(order())
     for wanted, why in (
         ({}, ErrorReason.NO_CAPACITY),
@@ -127,7 +127,7 @@ async def test_capacity_quota_and_faults_have_different_error_reasons() -> None:
         with pytest.raises(CloudError) as refused:
             cloud.launch(order(**wanted))
         assert refused.value.reason is why
-    cloud = World(limits=CapacityLimits(vcpus={"v": 7})).cloud
+    cloud = StoppedCloud(limits=CapacityLimits(vcpus={"v": 7})).cloud
     cloud.launch(order())
     with pytest.raises(CloudError) as refused:
         cloud.launch(order())
@@ -135,7 +135,7 @@ async def test_capacity_quota_and_faults_have_different_error_reasons() -> None:
 
 
 async def test_unknown_credentials_and_throttled_calls_are_rejected() -> None:
-    cloud = World().cloud
+    cloud = StoppedCloud().cloud
     cloud.authorize(VENDOR, "list", credential="key")
     with pytest.raises(CloudError) as refused:
         cloud.authorize(VENDOR, "list", credential="other")
@@ -147,7 +147,7 @@ async def test_unknown_credentials_and_throttled_calls_are_rejected() -> None:
 
 
 async def test_a_preempted_machine_gets_notice_and_ends_after_it() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(spot=True)
     world.cloud.preempt(instance.id, notice_s=30)
     assert (instance.notice_at_ms, instance.preempt_at_ms, instance.state) == (
@@ -160,14 +160,14 @@ async def test_a_preempted_machine_gets_notice_and_ends_after_it() -> None:
 
 
 async def test_without_notice_it_ends_at_once() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(spot=True)
     world.cloud.preempt(instance.id, notice_s=0)
     assert instance.state is InstanceState.ENDING
 
 
 async def test_a_trace_without_capacity_preempts_spot_machines_only() -> None:
-    world = World(market=SimSpotMarket(traces=[CapacityTrace(600, (True, False, True))]))
+    world = StoppedCloud(market=SimSpotMarket(traces=[CapacityTrace(600, (True, False, True))]))
     spot, lasting = await world.booted(spot=True), world.cloud.launch(order())
     await world.pass_s(600)
     assert spot.notice_at_ms == 600_000
@@ -184,7 +184,7 @@ async def test_a_trace_without_capacity_preempts_spot_machines_only() -> None:
     [("end", InstanceState.ENDED), ("stop", InstanceState.STOPPED), ("off", InstanceState.STOPPED)],
 )
 async def test_a_halt_does_what_the_order_says(on_halt: str, state: InstanceState) -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(on_halt=on_halt)
     world.cloud.lifecycle.schedule_shutdown(instance, 60)
     await world.pass_s(60)
@@ -193,7 +193,7 @@ async def test_a_halt_does_what_the_order_says(on_halt: str, state: InstanceStat
 
 
 async def test_a_later_shutdown_replaces_the_earlier_and_can_be_cancelled() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(on_halt="end")
     world.cloud.lifecycle.schedule_shutdown(instance, 60)
     world.cloud.lifecycle.schedule_shutdown(instance, 120)
@@ -205,14 +205,14 @@ async def test_a_later_shutdown_replaces_the_earlier_and_can_be_cancelled() -> N
 
 
 async def test_a_machine_ends_after_its_maximum_lifetime() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(max_life_s=3600)
     await world.pass_s(3600)
     assert instance.cause is StopCause.EXPIRED
 
 
 async def test_lagging_lists_lack_new_machines_and_show_ended_ones() -> None:
-    world = World()
+    world = StoppedCloud()
     old = await world.booted()
     world.cloud.faults.add(InjectedFault(kind=FaultKind.LISTING_LAG, seconds=30))
     await world.pass_s(60)
@@ -230,7 +230,7 @@ async def test_lagging_lists_lack_new_machines_and_show_ended_ones() -> None:
 
 
 async def test_ended_machines_are_forgotten_after_a_while() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted()
     world.cloud.terminate(instance)
     await world.pass_s(1)
@@ -248,7 +248,7 @@ async def test_ended_machines_are_forgotten_after_a_while() -> None:
     ],
 )
 async def test_a_boot_fault_applies_to_the_next_boot(kind: FaultKind, ready: bool, answers: bool) -> None:
-    world = World()
+    world = StoppedCloud()
     world.cloud.faults.add(InjectedFault(kind=kind, bytes=5))
     instance = world.cloud.launch(order())
     await world.pass_s(2)
@@ -259,7 +259,7 @@ async def test_a_boot_fault_applies_to_the_next_boot(kind: FaultKind, ready: boo
 
 
 async def test_a_machine_listens_on_an_associated_address() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(public_address=False)
     assert (instance.address, paper(instance).listens_on) == ("", set())
     address = world.cloud.addresses.allocate(VENDOR, "r")
@@ -275,7 +275,7 @@ async def test_a_machine_listens_on_an_associated_address() -> None:
 
 
 async def test_a_kept_disk_outlives_its_machine() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(keep_disk=True)
     [disk] = world.cloud.disks.all(VENDOR)
     with pytest.raises(CloudError):
@@ -288,7 +288,7 @@ async def test_a_kept_disk_outlives_its_machine() -> None:
 
 
 async def test_bills_follow_the_clock() -> None:
-    world = World()
+    world = StoppedCloud()
     instance = await world.booted(spot=True)
     await world.pass_s(3592)
     world.cloud.terminate(instance)

@@ -200,4 +200,4 @@ class AddressPool:
                 continue
             self._claims.append(claim)
             return block
-        raise OSError(f"Every block of {PREFIX}.0.0/16 is in use by a simulator. End one of them.")
+        raise OSError(f"Every block of {PREFIX}.0.0/16 is in use by a simulator. Stop one of them.")

@@ -64,7 +64,7 @@ async def wait_until(holds: Callable[[], bool], within_s: float = 20) -> None:
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:
-            raise AssertionError("it did not come true in time")
+            raise AssertionError("the condition did not become true in time")
         await asyncio.sleep(0.02)
 
 

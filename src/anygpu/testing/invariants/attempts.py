@@ -33,7 +33,9 @@ def _commits(timeline: JobTimeline) -> Iterator[Violation]:
     for event in (commit.recorded.event for commit in timeline.commits):
         if isinstance(event, AttemptLaunching):
             if live is not None:
-                yield Violation(2, f"job {timeline.job_id}: attempt {event.attempt} beside a live one")
+                yield Violation(
+                    2, f"job {timeline.job_id}: attempt {event.attempt} started while another was live"
+                )
             live = event.attempt
         elif isinstance(event, CheckpointSaved | ArtifactSaved | AttemptEnded | AttemptLost):
             if event.attempt != live:
@@ -48,7 +50,9 @@ def _leaders(world: SimWorld) -> Iterator[Violation]:
     for commit in world.recorder.commits:
         if isinstance(commit.recorded.event, CONTROL_FACTS) and commit.process != commit.leader:
             kind = type(commit.recorded.event).__name__
-            yield Violation(2, f"{commit.process} wrote {kind} at {commit.at:.1f} while {commit.leader} led")
+            yield Violation(
+                2, f"{commit.process} wrote {kind} at {commit.at:.1f} while {commit.leader} was the leader"
+            )
 
 
 def _overlaps(world: SimWorld) -> Iterator[Violation]:
@@ -76,7 +80,7 @@ def _hasty_losses(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iter
         for lost in timelines[record.job_id].events(AttemptLost):
             mine = lost.event.attempt == record.attempt and lost.event.failure.blame is Blame.INFRASTRUCTURE
             if mine and _was_healthy(record, machines[record.name], lost, patience_s):
-                yield Violation(12, f"{record.name} was well when declared dead: {lost.event.evidence}")
+                yield Violation(12, f"{record.name} was healthy when declared lost: {lost.event.evidence}")
 
 
 def _was_healthy(

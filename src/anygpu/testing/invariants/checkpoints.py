@@ -17,7 +17,7 @@ def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> Iterator[Vio
     for record in world.environment.records:
         assigned = record.resume["step"] if record.resume is not None else None
         if record.restored_step not in (None, assigned):
-            yield Violation(6, f"{record.name} was given the bytes of another step")
+            yield Violation(6, f"{record.name} restored the bytes of another step")
 
 
 def _check_resumes(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
@@ -42,7 +42,7 @@ def _check_rejection(
     for checkpoint in kept:
         damaged_at = world.damaged.get(checkpoint.manifest, float("inf"))
         if checkpoint.id == event.checkpoint_id and damaged_at > at:
-            yield Violation(6, f"the checkpoint {checkpoint.id} was rejected and is good")
+            yield Violation(6, f"the checkpoint {checkpoint.id} was rejected but is valid")
 
 
 def _check_resume(

@@ -37,20 +37,20 @@ def _lost_requests(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     for record in (client.record for client in world.clients):
         lost = [job_id for job_id in record.job_ids if job_id not in timelines]
         if lost:
-            yield Violation(1, f"jobs {lost} were accepted and are unknown")
+            yield Violation(1, f"jobs {lost} were accepted but are unknown")
         elif record.cancel_acked and not timelines[record.job_ids[0]].events_of((CancelRequested, *TERMINAL)):
-            yield Violation(1, f"the cancellation of job {record.job_ids[0]} was acknowledged and is lost")
+            yield Violation(1, f"the cancellation of job {record.job_ids[0]} was acknowledged but is lost")
 
 
 def _end(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
     ends = timeline.events_of(TERMINAL)
     if len(ends) != 1:
         phase = world.recorder.views[timeline.job_id].phase
-        yield Violation(1, f"job {timeline.job_id} has {len(ends)} ends; it is in {phase}")
+        yield Violation(1, f"job {timeline.job_id} has {len(ends)} terminal events; its phase is {phase}")
     elif [c for c in timeline.commits if not isinstance(c.recorded.event, AFTERWARDS)][-1].at > ends[0].at:
-        yield Violation(1, f"job {timeline.job_id} went on after its end")
+        yield Violation(1, f"job {timeline.job_id} has events after its terminal event")
     elif timeline.events(CancelRequested) and not isinstance(ends[0].event, JobCancelled):
-        yield Violation(1, f"job {timeline.job_id} was to be cancelled; {ends[0].event}")
+        yield Violation(1, f"job {timeline.job_id} was cancelled, but ended with {ends[0].event}")
 
 
 def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
@@ -59,13 +59,13 @@ def _outcome(world: SimWorld, timeline: JobTimeline) -> Iterator[Violation]:
     script = SimScript.read(view.spec.env)
     for failed in timeline.events(JobFailed):
         if not _is_expected(failed.event.failure, view, script):
-            yield Violation(1, f"job {timeline.job_id} failed for no good reason: {failed.event.failure}")
+            yield Violation(1, f"job {timeline.job_id} failed without a valid reason: {failed.event.failure}")
     ended = timeline.events(AttemptEnded)
     if timeline.events(JobCompleted) and not any(entry.event.exit_code == 0 for entry in ended):
-        yield Violation(1, f"job {timeline.job_id} is called completed, and no attempt succeeded")
+        yield Violation(1, f"job {timeline.job_id} is completed, but no attempt succeeded")
     for wrong in (entry for entry in ended if entry.event.exit_code == 1):
         if any(launch.at > wrong.at for launch in timeline.events(AttemptLaunching)):
-            yield Violation(1, f"job {timeline.job_id} was tried again after its script had failed")
+            yield Violation(1, f"job {timeline.job_id} was retried after its script had failed")
 
 
 def _is_expected(failure: Failure, view: JobView, script: SimScript) -> bool:
@@ -100,4 +100,4 @@ def _starving(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
         started = next((entry.at for entry in timeline.events(AttemptLaunching)), float("inf"))
         waited_s = started - timeline.commits[0].at
         if waited_s > policy.reserve_after_s + policy.sharing.starvation_s + STARTING_S:
-            yield Violation(11, f"job {timeline.job_id} waited {waited_s:.0f} s for a place")
+            yield Violation(11, f"job {timeline.job_id} waited {waited_s:.0f} s for a machine")

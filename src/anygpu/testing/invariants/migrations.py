@@ -20,11 +20,11 @@ def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
             continue
         left = [entry for entry in timeline.events(StopRequested) if entry.event.reason == MIGRATION_REASON]
         if left and migration_mode(view.spec, rules) != "act":
-            yield Violation(13, f"job {job_id} was moved, and nobody allowed that")
+            yield Violation(13, f"job {job_id} migrated, which its policy does not allow")
         if len(left) > rules.max_moves:
-            yield Violation(13, f"job {job_id} was moved {len(left)} times")
+            yield Violation(13, f"job {job_id} migrated {len(left)} times")
         if any(later.at - earlier.at < rules.min_interval_s for earlier, later in pairwise(left)):
-            yield Violation(13, f"job {job_id} was moved again too soon")
+            yield Violation(13, f"job {job_id} migrated again too soon")
         for number, stop in enumerate(left, 1):
             yield from _check_target(timeline, stop, left[:number])
 
@@ -37,11 +37,11 @@ def _check_target(
     if not any(
         entry.event.attempt == number and entry.at <= stop.at for entry in timeline.events(CheckpointSaved)
     ):
-        yield Violation(13, f"job {timeline.job_id} was moved, and cannot go on from there")
+        yield Violation(13, f"job {timeline.job_id} migrated without a checkpoint of that attempt")
     targets = [
         entry.event.better for entry in timeline.events(BetterPlaceFound) if entry.event.attempt == number
     ]
     launched = {entry.event.attempt: entry.event.offer.key for entry in timeline.events(AttemptLaunching)}
     left_offers = {launched[each.event.attempt] for each in left}
     if not targets or targets[-1] is None or targets[-1].offer.key in left_offers:
-        yield Violation(13, f"job {timeline.job_id} was moved to where it was before, or nowhere")
+        yield Violation(13, f"job {timeline.job_id} migrated to an offer it had left, or to none")

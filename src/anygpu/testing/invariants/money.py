@@ -18,7 +18,7 @@ STORM_S = 300.0  # the same, with faults
 
 def check(world: SimWorld, timelines: Stories) -> Iterator[Violation]:
     yield from (
-        Violation(4, f"the ledger of job {job_id} went down") for job_id in world.recorder.decreased_ledgers
+        Violation(4, f"the ledger of job {job_id} decreased") for job_id in world.recorder.decreased_ledgers
     )
     for timeline in timelines.values():
         view = world.recorder.views[timeline.job_id]
@@ -45,7 +45,7 @@ def _ledger(world: SimWorld, timeline: JobTimeline, attempt: AttemptView) -> Ite
         text = f"{attempt.name} costs {attempt.cost_microusd}, the provider charges {certain} to {most}"
         yield Violation(4, text)
     if certain == most and any(e.event.attempt == attempt.number for e in timeline.events(MeterDiffered)):
-        yield Violation(4, f"{attempt.name}: a false alarm about the meter")
+        yield Violation(4, f"{attempt.name}: a meter difference was reported, but there is none")
 
 
 def _release(timeline: JobTimeline, number: int) -> TimedEvent[AttemptReleased] | None:
@@ -66,13 +66,13 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
     within_s = STORM_S if world.scenario.rates else CALM_S
     slack = _slack(bills, dearest, within_s)
     if cost > limit + slack:
-        yield Violation(5, f"job {view.id} cost {cost}, its budget is {limit} and the bound {limit + slack}")
+        yield Violation(5, f"job {view.id} cost {cost}; its budget is {limit}, the bound {limit + slack}")
     policy = world.scenario.policy
     early = _slack(bills, dearest, within_s + policy.min_useful_s + policy.stop_allowance_s)
     for failed in timeline.events(JobFailed):
         if failed.event.failure.code == "budget" and cost + early < limit:
             yield Violation(
-                5, f"job {view.id} had spent {cost} of {limit} when its budget was called used up"
+                5, f"job {view.id} had spent only {cost} of {limit} when its budget was reported as used up"
             )
 
 

@@ -27,7 +27,9 @@ def _quotas(world: SimWorld) -> Iterator[Violation]:
         if isinstance(event, AttemptLaunching) and event.offer.backend in free:
             held[recorded.project] += slots
             if held[recorded.project] > sharing.quotas.get(recorded.project, held[recorded.project]):
-                yield Violation(5, f"{recorded.project} has {held[recorded.project]} slots, beyond its quota")
+                yield Violation(
+                    5, f"{recorded.project} has {held[recorded.project]} slots, which exceeds its quota"
+                )
         elif isinstance(event, AttemptReleased) and view.attempts[event.attempt - 1].offer.backend in free:
             held[recorded.project] -= slots
 
@@ -38,6 +40,8 @@ def _check_preemptions(world: SimWorld, timelines: Stories) -> Iterator[Violatio
         for stop in (entry for entry in timeline.events(StopRequested) if entry.event.makes_room_for):
             says_how = bool(world.recorder.views[job_id].spec.checkpoint.paths)
             if not says_how and not any(at <= stop.at for at in saved):
-                yield Violation(11, f"job {job_id} was stopped for another, and cannot go on from there")
+                yield Violation(
+                    11, f"job {job_id} was stopped for another job, but has no checkpoint to resume from"
+                )
             if stop.event.makes_room_for not in timelines:
-                yield Violation(11, f"job {job_id} was stopped for a job nobody knows")
+                yield Violation(11, f"job {job_id} was stopped for an unknown job")

@@ -24,7 +24,7 @@ async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[V
         scope = replace(SCOPE, project=timeline.commits[0].recorded.project)
         again = fold(await journal.events(scope, after=0, limit=ALL, job_id=job_id))
         if again != await journal.view(scope, job_id):
-            broken.append(Violation(10, f"folding job {job_id} again gives another state"))
+            broken.append(Violation(10, f"folding job {job_id} again gives a different state"))
     for record in (record for record in world.environment.records if record.job_id):
         log = await reports.log(record.job_id, record.attempt, offset=0, limit=ALL)
         points, _ = await reports.points(record.job_id, record.attempt, after=0, limit=ALL)
@@ -35,10 +35,10 @@ async def check(world: SimWorld, timelines: Mapping[str, JobTimeline]) -> list[V
 def _events(world: SimWorld, project: str, truth: Sequence[Recorded]) -> Iterator[Violation]:
     written = (commit.recorded for commit in world.recorder.commits)
     if list(truth) != [recorded for recorded in written if recorded.project == project]:
-        yield Violation(8, "the journal does not hold what was committed, in that order")
+        yield Violation(8, "the journal does not contain the commits in their order")
     shown = world.follower.received if project == SCOPE.project else []
     if list(truth[: len(shown)]) != shown:
-        yield Violation(8, "a follower was shown what the journal does not hold")
+        yield Violation(8, "a follower received events that the journal does not contain")
     if [recorded.position for recorded in truth] != list(range(1, len(truth) + 1)):
         yield Violation(8, "the journal has a gap")
 
@@ -47,24 +47,24 @@ def _frames(record: AgentRecord, log: bytes, points: Sequence[MetricPoint]) -> I
     """Check that all acknowledged frames are stored once and in order. More may be stored if a response was lost."""
     acked = record.frames[: record.acked]
     if not record.log.startswith(log) or len(log) < sum(len(frame.log) for frame in acked):
-        yield Violation(8, f"the log of {record.name} is not what was acknowledged")
+        yield Violation(8, f"the log of {record.name} differs from what was acknowledged")
     most = sum(frame.point is not None for frame in acked)
     if list(points) != record.points[: len(points)] or len(points) < most:
-        yield Violation(8, f"the metrics of {record.name} are not what was acknowledged")
+        yield Violation(8, f"the metrics of {record.name} differ from what was acknowledged")
     if record.went_back_to is not None:
-        yield Violation(8, f"{record.name} had to go back to frame {record.went_back_to}")
+        yield Violation(8, f"{record.name} had to resend acknowledged frames from {record.went_back_to}")
 
 
 def _commits(record: AgentRecord, timeline: JobTimeline) -> Iterator[Violation]:
     saved = {entry.event.checkpoint.id for entry in timeline.events(CheckpointSaved)}
     for step, checkpoint_id in record.saved:
         if checkpoint_id not in saved:
-            yield Violation(8, f"the checkpoint of step {step} of {record.name} was acknowledged and is lost")
+            yield Violation(8, f"the checkpoint of step {step} of {record.name} was acknowledged but is lost")
     if not record.end_acked:
         return
     ends = [entry.event for entry in timeline.events(AttemptEnded) if entry.event.attempt == record.attempt]
     if not ends:
-        yield Violation(8, f"the end of {record.name} was acknowledged and is lost")
+        yield Violation(8, f"the end of {record.name} was acknowledged but is lost")
     for marks in (event.marks for event in ends):
         if (marks.log_bytes, marks.metric_points) != (len(record.log), len(record.points)):
-            yield Violation(8, f"{record.name} ended before its frames were there: {marks}")
+            yield Violation(8, f"{record.name} ended before its frames were stored: {marks}")
