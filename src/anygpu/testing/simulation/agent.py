@@ -1,7 +1,7 @@
 """A simulated agent in virtual time that follows the agent protocol."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from anygpu.backends.contract import LaunchRequest
@@ -15,14 +15,11 @@ from anygpu.errors import (
     Superseded,
     Unauthorized,
 )
-from anygpu.testing.simulation.agent_environment import AgentEnvironment
-from anygpu.testing.simulation.control_process import ControlProcess
+from anygpu.testing.simulation.agent_environment import AgentBase, AgentEnvironment
 from anygpu.testing.simulation.faults import Fault
 from anygpu.testing.simulation.provider import SimMachine, SimProvider
-from anygpu.testing.simulation.records import AgentRecord, SimFrame
 from anygpu.testing.simulation.training import SimTrainer, TrainingEnd
 from anygpu.testing.simulation.uploads import SimUploader
-from anygpu.testing.simulation.virtual_time import SimWake
 
 T = TypeVar("T")
 REJECTIONS = (Unauthorized, Forbidden, NotFound, Superseded, AlreadyClaimed)
@@ -30,27 +27,17 @@ DELIVER_S = 240.0
 CLAIM_FOR_S = 300.0
 
 
-class SimAgent:
+class SimAgent(AgentBase):
     """A simulated agent: claims, trains, reports, saves, ends. Stops itself when its lease expires."""
 
     def __init__(
         self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider
     ) -> None:
-        self.machine = machine
-        self.provider = provider
-        self.environment = environment
-        self.record = AgentRecord(launch.name, machine.id)
-        self.token = ""
-        self.work: dict[str, Any] = {}
-        self.grace_s = 0.0
-        self.stopping: str = ""  # the outcome to report, once a stop was requested
-        self.rejected = False
+        super().__init__(machine, launch, environment, provider)
         self._dead = False
         self._delivering = False
-        self.trainer_wake = SimWake(environment.loop)  # interrupts the trainer
-        self.uploader = SimUploader(self)
+        self._uploader = SimUploader(self)
         self._ticket = launch.ticket
-        self._sender_wake = SimWake(environment.loop)
         self._lease_until = float("inf")
         self._heartbeat_s = 5.0
         self._tasks: list[asyncio.Task[None]] = []
@@ -78,22 +65,14 @@ class SimAgent:
             self._delivering = True
             self.environment.loop.create_task(self._deliver())
 
-    def stop(self, outcome: str) -> None:
-        sternness = ["", "stopped", "timeout", "cancelled", "lease_lost"]
-        if sternness.index(outcome) > sternness.index(self.stopping):
-            self.stopping = outcome
-            if outcome == "cancelled":
-                self.provider.maybe_interrupt(self.machine, "cancelling", 4.0)
-            self.trainer_wake.set("stop")
-
     # -- main flow ---------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         if await self._claim():
             self._start_task(self._send())
             self._start_task(self._keep_lease())
-            self._start_task(self.uploader.run())
-            end = await SimTrainer(self).run()
+            self._start_task(self._uploader.run())
+            end = await SimTrainer(self, self._uploader).run()
             self._record_training_end()
             await self._finish(end)
         self.provider.agent_exited(self.machine)
@@ -129,11 +108,11 @@ class SimAgent:
     async def _finish(self, end: TrainingEnd) -> None:
         until = self.now() + DELIVER_S
         if end.outcome not in ("cancelled", "lease_lost"):
-            await self.uploader.drain(until)
+            await self._uploader.drain(until)
         while self.now() < until and not self.rejected:
             waits = self.record.acked < len(self.record.frames)
             if waits and not self.environment.faults.occurs(Fault.REORDERED):
-                self._sender_wake.set("")
+                self.sender_wake.set("")
                 await self.sleep(1)
             elif await self._report_end(end):
                 return
@@ -170,15 +149,11 @@ class SimAgent:
 
     # -- reporting ---------------------------------------------------------------------------------------------
 
-    def add_frame(self, **content: Any) -> None:
-        self.record.frames.append(SimFrame(len(self.record.frames) + 1, **content))
-        self._sender_wake.set("")
-
     async def _send(self) -> None:
         pause_s = 1.0
         while not self.rejected:
             if self.record.acked >= len(self.record.frames):
-                await self._sender_wake.wait(self._heartbeat_s)
+                await self.sender_wake.wait(self._heartbeat_s)
             await self.wait_while_paused()
             try:
                 await self._report_or_beat()
@@ -202,7 +177,7 @@ class SimAgent:
         else:
             answer = await self.call(lambda p: p.agent_service.heartbeat(self.key(p)))
         self._handle_answer(sent_at, answer)
-        self.environment.maybe_disturb(self)
+        self.environment.maybe_disturb(self.machine, self.record)
 
     def _frames_to_skip(self) -> int:
         """Return how many frames to skip, to simulate reordering. The server then requests the missing ones."""
@@ -231,32 +206,6 @@ class SimAgent:
             await self.sleep(self._lease_until - self.now())
         self.environment.trace(f"{self.record.name} lost its lease")
         self.stop("lease_lost")
-
-    # -- helpers -----------------------------------------------------------------------------------------------
-
-    def key(self, process: ControlProcess) -> Any:
-        return process.agent_service.authenticate(self.token)
-
-    def now(self) -> float:
-        """Return the machine's own time, which does not advance while the machine is paused."""
-        return self.environment.loop.time() - self.machine.frozen_s
-
-    async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
-        try:
-            answer = await self.environment.call(self.machine, invoke)
-        except AnygpuError:
-            await self.wait_while_paused()
-            raise
-        await self.wait_while_paused()
-        return answer
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(max(seconds, 0.001))
-        await self.wait_while_paused()
-
-    async def wait_while_paused(self) -> None:
-        if self.environment.loop.time() < self.machine.paused_until:
-            await asyncio.sleep(self.machine.paused_until - self.environment.loop.time())
 
     def _record_training_end(self) -> None:
         if self.record.trained_from is not None and self.record.trained_until is None:

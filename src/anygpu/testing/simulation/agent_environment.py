@@ -1,27 +1,22 @@
 """What simulated agents use: the network and the blob store, with faults of their machines."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from anygpu.errors import ServerUnreachable
+from anygpu.backends.contract import LaunchRequest
+from anygpu.errors import AnygpuError, ServerUnreachable
 from anygpu.testing.memory.blobs import MemoryBlobs
 from anygpu.testing.simulation.control_process import ControlProcess
 from anygpu.testing.simulation.faults import Fault, FaultInjector
 from anygpu.testing.simulation.network import SimConnection, SimNetwork
-from anygpu.testing.simulation.provider import SimMachine
-from anygpu.testing.simulation.records import AgentRecord
-from anygpu.testing.simulation.virtual_time import SeededRandomness, VirtualLoop
+from anygpu.testing.simulation.provider import SimMachine, SimProvider
+from anygpu.testing.simulation.records import AgentRecord, SimFrame
+from anygpu.testing.simulation.virtual_time import SeededRandomness, SimWake, VirtualLoop
 
 T = TypeVar("T")
-
-
-class MachineUser(Protocol):
-    """An agent with its machine and its record."""
-
-    machine: SimMachine
-    record: AgentRecord
 
 
 @dataclass(slots=True)
@@ -45,16 +40,16 @@ class AgentEnvironment:
             self._connections[machine.name + machine.id] = connection
         return await self.network.call(connection, invoke)
 
-    def maybe_disturb(self, agent: MachineUser) -> None:
+    def maybe_disturb(self, machine: SimMachine, record: AgentRecord) -> None:
         """Perhaps cut off the machine's network, or pause the machine."""
-        machine, now = agent.machine, self.loop.time()
+        now = self.loop.time()
         if self.faults.occurs(Fault.PARTITIONED):
             machine.cut_off_until = now + self.faults.uniform(10, 150)
         elif self.faults.occurs(Fault.PAUSED):
             pause_s = self.faults.uniform(20, 160)
             machine.paused_until = now + pause_s
             machine.frozen_s += pause_s
-            agent.record.was_paused = True
+            record.was_paused = True
 
     async def put(self, machine: SimMachine, url: str, data: bytes) -> None:
         """Upload to the blob store. The data may be truncated or corrupted."""
@@ -74,3 +69,58 @@ class AgentEnvironment:
 
 def blob_key(url: str) -> str:
     return unquote(urlsplit(url).path).removeprefix("/blobs/")
+
+
+class AgentBase:
+    """The state of a simulated agent, and what its training and its uploads use of it."""
+
+    def __init__(
+        self, machine: SimMachine, launch: LaunchRequest, environment: AgentEnvironment, provider: SimProvider
+    ) -> None:
+        self.machine = machine
+        self.provider = provider
+        self.environment = environment
+        self.record = AgentRecord(launch.name, machine.id)
+        self.token = ""
+        self.work: dict[str, Any] = {}
+        self.grace_s = 0.0
+        self.stopping: str = ""  # the outcome to report, once a stop was requested
+        self.rejected = False
+        self.trainer_wake = SimWake(environment.loop)
+        self.sender_wake = SimWake(environment.loop)
+
+    def stop(self, outcome: str) -> None:
+        sternness = ["", "stopped", "timeout", "cancelled", "lease_lost"]
+        if sternness.index(outcome) > sternness.index(self.stopping):
+            self.stopping = outcome
+            if outcome == "cancelled":
+                self.provider.maybe_interrupt(self.machine, "cancelling", 4.0)
+            self.trainer_wake.set("stop")
+
+    def add_frame(self, **content: Any) -> None:
+        self.record.frames.append(SimFrame(len(self.record.frames) + 1, **content))
+        self.sender_wake.set("")
+
+    def key(self, process: ControlProcess) -> Any:
+        return process.agent_service.authenticate(self.token)
+
+    def now(self) -> float:
+        """Return the machine's own time, which does not advance while the machine is paused."""
+        return self.environment.loop.time() - self.machine.frozen_s
+
+    async def call(self, invoke: Callable[[ControlProcess], Awaitable[T]]) -> T:
+        try:
+            answer = await self.environment.call(self.machine, invoke)
+        except AnygpuError:
+            await self.wait_while_paused()
+            raise
+        await self.wait_while_paused()
+        return answer
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.001))
+        await self.wait_while_paused()
+
+    async def wait_while_paused(self) -> None:
+        if self.environment.loop.time() < self.machine.paused_until:
+            await asyncio.sleep(self.machine.paused_until - self.environment.loop.time())

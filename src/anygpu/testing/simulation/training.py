@@ -2,15 +2,12 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anygpu.errors import AnygpuError, BlobMissing
 from anygpu.store.reports import MetricPoint
-
-if TYPE_CHECKING:
-    from anygpu.testing.simulation.agent import SimAgent
-
-CHUNK_BYTES = 24
+from anygpu.testing.simulation.agent_environment import AgentBase
+from anygpu.testing.simulation.uploads import SimUploader, read_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +62,9 @@ class TrainingEnd:
 class SimTrainer:
     """Runs a script from its checkpoint."""
 
-    def __init__(self, agent: "SimAgent") -> None:
+    def __init__(self, agent: AgentBase, uploader: SimUploader) -> None:
         self._agent = agent
+        self._uploader = uploader
         self._environment = agent.environment
         self._script = SimScript.read(agent.work["env"])
         self._step = 0
@@ -104,7 +102,7 @@ class SimTrainer:
             self._agent.add_frame(progress={"step": self._step, "steps": self._script.steps})
         self._agent.provider.maybe_interrupt(self._agent.machine, "training", 0.5)
         if self._step % self._script.save_every == 0:
-            self._agent.uploader.save(self._step)
+            self._uploader.save(self._step)
 
     async def _wait_step(self, seconds: float) -> bool:
         until = self._agent.now() + seconds
@@ -119,7 +117,7 @@ class SimTrainer:
         """End the script within the grace period, after a last checkpoint unless it was cancelled."""
         outcome = self._agent.stopping
         if outcome in ("stopped", "timeout") and self._step:
-            self._agent.uploader.save(self._step)
+            self._uploader.save(self._step)
         await self._agent.sleep(self._environment.faults.uniform(0, self._agent.grace_s))
         return TrainingEnd(outcome=outcome, step=self._step)
 
@@ -142,13 +140,3 @@ class SimTrainer:
         if hashlib.sha256(data).hexdigest() != chunk["sha256"]:
             raise ValueError("damaged")
         return data
-
-
-def checkpoint_bytes(job_id: str, attempt: int, step: int) -> bytes:
-    """Return three distinct chunks of `CHUNK_BYTES`, so that damage to one checkpoint does not affect others."""
-    pieces = (f"{step}|{attempt}|{number}|{job_id[-9:]}".ljust(CHUNK_BYTES, ".") for number in range(3))
-    return "".join(pieces).encode()
-
-
-def read_step(data: bytes) -> int:
-    return int(data.split(b"|", 1)[0])

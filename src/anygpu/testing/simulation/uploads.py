@@ -1,21 +1,20 @@
 """Checkpoint uploads of a simulated agent: begin, PUT, commit, and retries."""
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anygpu.errors import AnygpuError, Forbidden, IncompleteUpload, NotFound, Superseded, Unauthorized
+from anygpu.testing.simulation.agent_environment import AgentBase
 from anygpu.testing.simulation.faults import Fault
-from anygpu.testing.simulation.training import CHUNK_BYTES, checkpoint_bytes
 from anygpu.testing.simulation.virtual_time import SimWake
 
-if TYPE_CHECKING:
-    from anygpu.testing.simulation.agent import SimAgent
+CHUNK_BYTES = 24
 
 
 class SimUploader:
     """Uploads checkpoints in the background, one at a time and in order."""
 
-    def __init__(self, agent: "SimAgent") -> None:
+    def __init__(self, agent: AgentBase) -> None:
         self._agent = agent
         self._environment = agent.environment
         self._waiting: list[int] = []
@@ -93,3 +92,13 @@ def _manifest(step: int, data: bytes) -> dict[str, Any]:
         "chunks": chunks,
     }
     return {"step": step, "at": 0.0, "world_size": 1, "files": [file]}
+
+
+def checkpoint_bytes(job_id: str, attempt: int, step: int) -> bytes:
+    """Return three distinct chunks of `CHUNK_BYTES`, so that damage to one checkpoint does not affect others."""
+    pieces = (f"{step}|{attempt}|{number}|{job_id[-9:]}".ljust(CHUNK_BYTES, ".") for number in range(3))
+    return "".join(pieces).encode()
+
+
+def read_step(data: bytes) -> int:
+    return int(data.split(b"|", 1)[0])
