@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run_prewarmed() -> int:
-    from anygpu.agent.host.prewarmed import wait_for_attempt
+    from anygpu.agent.prewarmed import wait_for_attempt
 
     directory = wait_for_attempt()
     return exit_codes.DELIVERED if directory is None else _with_lock(AttemptDir(directory), run)

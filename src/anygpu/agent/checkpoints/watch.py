@@ -12,9 +12,10 @@ from anygpu.agent.checkpoints.upload import PendingUpload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anygpu.agent.assignment import CheckpointRule
     from anygpu.agent.checkpoints.upload import BackgroundUploader
-    from anygpu.agent.run.metrics import StepHistory
 
     Signatures = dict[str, tuple[int, int, int]]
 
@@ -34,16 +35,17 @@ class CheckpointWatcher:
         cwd: str,
         rule: CheckpointRule,
         snapshots: str,
-        steps: StepHistory,
+        step_at: Callable[[float], int],
         uploader: BackgroundUploader,
         started_s: float,
     ) -> None:
+        """`step_at` returns the step that training had reached at a time."""
         self._cwd = cwd
         self._paths = [*rule.paths, f"{STATE_DIR}/checkpoints"]
         self._every_s = rule.every_s
         self._poll_s = min(POLL_S, max(rule.every_s / 2, 0.2))
         self._snapshots = snapshots
-        self._steps = steps
+        self._step_at = step_at
         self._uploader = uploader
         self._seen: Signatures = {}
         self._published = {
@@ -103,7 +105,7 @@ class CheckpointWatcher:
         self._last = PendingUpload(
             UPLOAD_KEY,
             make_snapshot=lambda: snapshot.take_snapshot(self._cwd, list(files), target, linkable),
-            step=self._steps.step_at(newest_s),
+            step=self._step_at(newest_s),
         )
         self._uploader.add(self._last)
         self._published, self._published_at = files, now

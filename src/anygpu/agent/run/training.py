@@ -177,7 +177,7 @@ class TrainingMonitor:
                 self._cwd,
                 self._assignment.job.checkpoint,
                 self._snapshots,
-                self._steps,
+                self._steps.step_at,
                 self._uploader(),
                 self._started_s,
             )
