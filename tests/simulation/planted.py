@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from inspect import iscoroutinefunction
 from typing import Any
 
 from anygpu.backends.contract import LaunchRequest
@@ -18,10 +19,12 @@ from anygpu.control.jobs import Jobs
 from anygpu.control.reconcile import decide, liveness, verdict
 from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.schedule import candidates, deadline, migration, queue, scheduler
-from anygpu.control.schedule.queue import QueueState
+from anygpu.control.schedule.queue import PoolState
 from anygpu.control.schedule.scheduler import Scheduler
-from anygpu.control.supervisor import LeaderTerm, Supervisor
+from anygpu.control.supervisor import Supervisor
 from anygpu.control.sweep import Sweeper
+from anygpu.control.tasks import ScheduleTask
+from anygpu.control.term import LeaderTerm
 from anygpu.errors import AnygpuError
 from anygpu.events import fold
 from anygpu.events.facts import Blame, CheckpointRef, Failure, Phase
@@ -45,11 +48,36 @@ class Planted:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
+        """Plant the bug. Fails if it raised an error of its own making, which might be caught in its place."""
+        mistakes: list[Exception] = []
         with ExitStack() as stack:
             for owner, name, wrong in self.patches:
                 stack.callback(setattr, owner, name, vars(owner)[name])
-                setattr(owner, name, wrong)
+                setattr(owner, name, _watched(wrong, mistakes))
             yield
+        assert not mistakes, f"{self.name} is not the bug that it should be: {mistakes[0]!r}"
+
+
+def _watched(wrong: Callable[..., Any], mistakes: list[Exception]) -> Callable[..., Any]:
+    """Collect the errors that only a stale name or signature raises; they go on to the caller."""
+
+    @contextmanager
+    def watch() -> Iterator[None]:
+        try:
+            yield
+        except (AttributeError, ImportError, NameError, TypeError) as mistake:
+            mistakes.append(mistake)
+            raise
+
+    async def watched_async(*args: Any, **options: Any) -> Any:
+        with watch():
+            return await wrong(*args, **options)
+
+    def watched(*args: Any, **options: Any) -> Any:
+        with watch():
+            return wrong(*args, **options)
+
+    return watched_async if iscoroutinefunction(wrong) else watched
 
 
 PLANTED: list[Planted] = []
@@ -91,7 +119,7 @@ def machines_are_launched_before_the_intent_is_written() -> list[Patch]:
                 agent_url="",
                 resources=view.spec.resources,
             )
-            await self._offer_cache._backends[plan.choice.backend].launch(launch, plan.choice)
+            await self._offers._cache._backends[plan.choice.backend].launch(launch, plan.choice)
         return await right(self, view, plan, compared, guard)
 
     return [(Scheduler, "_record_plan", settle)]
@@ -106,7 +134,7 @@ def the_next_attempt_starts_before_the_lease_has_run_out() -> list[Patch]:
 
     return [
         (liveness, "_loss_by_silence", soon),
-        (Supervisor, "_can_start", lambda self, term, reconciler, view: True),
+        (ScheduleTask, "_can_start", lambda self, view: True),
     ]
 
 
@@ -328,7 +356,7 @@ def checkpoints_are_resumed_unread() -> list[Patch]:
 @planted(8)
 def the_end_is_recorded_before_the_frames() -> list[Patch]:
     async def end(self: AgentService, key: Any, body: Any) -> Any:
-        row = await self._evidence.state(key.job_id, key.attempt)
+        row = await self._reports.state(key.job_id, key.attempt)
         ending = parse_end(body)
 
         def fact(view: Any) -> list[Any]:
@@ -459,7 +487,7 @@ def the_newest_job_is_always_first() -> list[Patch]:
 
 @planted(5)
 def a_quota_is_only_a_wish() -> list[Patch]:
-    return [(QueueState, "over_quota", lambda self, job: "")]
+    return [(PoolState, "over_quota", lambda self, job: "")]
 
 
 @planted(11)
@@ -482,13 +510,13 @@ def there_is_no_net_under_the_wake_ups() -> list[Patch]:
 def a_failed_look_is_the_last_one() -> list[Patch]:
     right = Supervisor._reconcile
 
-    async def look(self: Supervisor, term: LeaderTerm, reconciler: AttemptReconciler, job_id: str) -> None:
+    async def look(self: Supervisor, term: LeaderTerm, job_id: str) -> None:
         try:
             view = await self._journal.view(SYSTEM, job_id)
-            await reconciler.reconcile(view.id, term.guard)
+            await term.reconciler.reconcile(view.id, term.guard)
         except AnygpuError:
             term.reconciling[job_id] = asyncio.create_task(asyncio.sleep(0))
             return
-        await right(self, term, reconciler, job_id)
+        await right(self, term, job_id)
 
     return [(Supervisor, "_reconcile", look)]

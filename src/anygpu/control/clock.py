@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time. Wall time is for people; every timeout is monotonic."""
+    """Tells the time. Wall time is for display; timeouts use monotonic time."""
 
     def wall_ms(self) -> int: ...
 
@@ -15,20 +15,20 @@ class Clock(Protocol):
 
 
 class Randomness(Protocol):
-    """Randomness: ids, tickets, jitter."""
+    """A source of randomness for ids, tickets and jitter."""
 
     def token(self, nbytes: int) -> str:
-        """Unguessable hex."""
+        """Return `nbytes` of cryptographically strong randomness as hex."""
         ...
 
     def uniform(self, low: float, high: float) -> float: ...
 
 
-class Wake(Protocol):
-    """Says that a job changed, so that nobody has to poll. Losing a wake-up costs time, never correctness."""
+class WakeSignal(Protocol):
+    """Wakes the control loop when a job changed. A lost wake-up delays work but breaks nothing."""
 
     def set(self, job_id: str) -> None: ...
 
     async def wait(self, timeout_s: float) -> AbstractSet[str]:
-        """Jobs woken since the last call; empty after `timeout_s` without any."""
+        """Wait for wake-ups, at most `timeout_s`. Returns the ids of the jobs that changed since the last call."""
         ...

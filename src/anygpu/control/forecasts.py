@@ -31,17 +31,14 @@ from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.reports import MetricPoint, Reports, ReportState
 from anygpu.store.scope import SYSTEM
-from anygpu.trainers.registry import steps_grow as grows
+from anygpu.trainers.registry import steps_grow
 
 SAVE_S = 5.0
-TEARDOWN_S, TEARDOWN_PAID_S = (
-    2.0,
-    30.0,
-)  # from the last step until nothing is left: files, and ending the machine
+TEARDOWN_S, TEARDOWN_PAID_S = 2.0, 30.0  # from the last step until the machine is gone
 
 
 def predict(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) -> Prediction | None:
-    """None while there are too few steps to go by."""
+    """Predict the whole job from its first steps. None while there are too few."""
     left = _remaining_training(run, view.spec)
     if left is None:
         return None
@@ -61,7 +58,7 @@ def predict(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) ->
 
 
 def has_changed(known: Prediction | None, newer: Prediction) -> bool:
-    """Worth telling: the first of its kind, or outside of what was said last."""
+    """Whether a prediction is worth recording: the first from steps, or outside the last range."""
     if known is None or known.basis != FIRST_STEPS:
         return True
     inside_time = known.wall_low_s <= newer.wall_s <= known.wall_high_s
@@ -69,8 +66,8 @@ def has_changed(known: Prediction | None, newer: Prediction) -> bool:
 
 
 def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
-    """Seconds of training from the last report on."""
-    grown = spec.trainer is not None and grows(spec.trainer, spec.config)
+    """Return the seconds of training left after the last report."""
+    grown = spec.trainer is not None and steps_grow(spec.trainer, spec.config)
     found = forecast_duration(replace(run, steps_grow=grown))
     if found is None or found.step_count < CONFIDENT_GAPS:
         return None
@@ -81,7 +78,7 @@ def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
 
 
 def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: float) -> Span:
-    """Of the whole job: what is gone, what is left, and its ending."""
+    """Return the time of the whole job: elapsed, remaining and teardown."""
     ending_s = TEARDOWN_PAID_S if attempt.hourly_microusd else TEARDOWN_S
     return Span(
         expected=gone_s + with_interruptions(view, attempt, left.expected) + ending_s,
@@ -91,7 +88,7 @@ def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: fl
 
 
 def _with_history(view: JobView, own: Span) -> Span:
-    """Past runs of the workload go on counting, as long as the job runs where it was predicted to."""
+    """Combine with the prediction from past runs, as long as the job is in its first attempt."""
     said = view.predicted
     if said is None or said.basis != HISTORY_BASIS or len(view.attempts) > 1:
         return own
@@ -102,7 +99,7 @@ def _with_history(view: JobView, own: Span) -> Span:
 
 
 def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> float:
-    """What so much training takes there."""
+    """Return the time that `work_s` of training takes there, with expected spot interruptions."""
     if not attempt.offer.interruptible:
         return work_s
     return expected_wall_s(
@@ -114,11 +111,11 @@ def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> fl
     )
 
 
-MAX_STEPS = 2_000  # of a window; a run that reports more often is thinned
+MAX_STEPS = 2_000  # per window; more frequent reports are thinned
 
 
 def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> StepTimes | None:
-    """None while the run has not said how many steps it has, or its metrics are not counted in steps."""
+    """Read the times of steps from metric points. None until the run has reported its steps and its total."""
     steps, done = _positive_int(progress.get("steps")), _positive_int(progress.get("step"))
     observed = _first_times(points)
     if not steps or not done or len(observed) < 2:
@@ -138,7 +135,7 @@ def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> St
 
 
 def step_s(points: Iterable[MetricPoint]) -> float | None:
-    """The usual seconds of one step; None where too few were reported."""
+    """Return the median seconds per step, or None if too few were reported."""
     observed = _first_times(points)
     each = [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(observed)]
     return median(each) if len(each) >= 2 and median(each) > 0 else None
@@ -149,7 +146,7 @@ def _positive_int(value: Any) -> int:
 
 
 def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
-    """When each step was first told of, in the order of steps, for as long as time goes forward with them."""
+    """Return when each step was first reported, ordered by step. Steps whose time goes backwards are left out."""
     first: dict[int, float] = {}
     for point in points:
         first.setdefault(point.step, point.at)
@@ -161,13 +158,13 @@ def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
 
 
 def _report_stride(steps: Sequence[int]) -> int:
-    """After how many steps the run reports, or so many that a window is not too many to look at."""
+    """Return the usual number of steps between reports, or more if the window would have too many."""
     usual = round(median(later - one for one, later in pairwise(steps)))
     return max(1, usual, (steps[-1] - steps[0]) // MAX_STEPS)
 
 
 def _time_of_step(observed: Sequence[tuple[int, float]], step: int) -> float:
-    """By a straight line between the reports around it."""
+    """Interpolate the time of a step linearly between the reports around it."""
     at = bisect_left(observed, step, key=itemgetter(0))
     after = observed[min(at, len(observed) - 1)]
     before = after if after[0] <= step or at == 0 else observed[at - 1]
@@ -179,10 +176,10 @@ def _time_of_step(observed: Sequence[tuple[int, float]], step: int) -> float:
 Key = tuple[str, int]
 FIRST_CHECK_S = 1.0
 MAX_PAUSE_S = 600.0
-BACKOFF = 1.5  # each pause than the one before it
-MAX_RECORDED = 6  # predictions of one attempt, however it goes
+BACKOFF = 1.5  # factor between pauses
+MAX_RECORDED = 6  # predictions per attempt
 WINDOW = 1_000  # points
-FORECAST_BATCH = 200  # attempts of one pass
+FORECAST_BATCH = 200  # attempts per pass
 
 
 @dataclass(slots=True)
@@ -192,15 +189,15 @@ class _Watched:
 
 
 class Forecasts:
-    """Forgets with its process; what was told last is in the journal."""
+    """Watches training attempts and records predictions. The schedule of checks is lost with the process."""
 
-    def __init__(self, journal: Journal, evidence: Reports, clock: Clock) -> None:
-        self._journal, self._evidence, self._clock = journal, evidence, clock
+    def __init__(self, journal: Journal, reports: Reports, clock: Clock) -> None:
+        self._journal, self._reports, self._clock = journal, reports, clock
         self._watched: dict[Key, _Watched] = {}
         self._timers: TimerQueue[Key] = TimerQueue()
 
     def update(self, view: JobView) -> None:
-        """Take in a job that was looked at: an attempt that trains is watched until it is over."""
+        """Watch the job's attempt while it trains."""
         live = view.live_attempt
         for key in [(view.id, attempt.number) for attempt in view.attempts if attempt is not live]:
             self._watched.pop(key, None)
@@ -219,7 +216,7 @@ class Forecasts:
         due = self._timers.due(now, FORECAST_BATCH)
         for key in due:
             self._check_later(key, now)
-        for key, row in (await self._evidence.states(due)).items():
+        for key, row in (await self._reports.states(due)).items():
             if _has_enough_steps(row.progress):
                 await self._forecast(key, row, guard)
 
@@ -231,7 +228,7 @@ class Forecasts:
     async def _forecast(self, key: Key, row: ReportState, guard: Guard) -> None:
         job_id, number = key
         after = max(0, row.marks.metric_points - WINDOW)
-        points, _ = await self._evidence.points(job_id, number, after=after, limit=WINDOW)
+        points, _ = await self._reports.points(job_id, number, after=after, limit=WINDOW)
         run = read_steps(points, row.progress)
         if run is not None and await self._record(key, run, guard):
             self._count_recorded(key)

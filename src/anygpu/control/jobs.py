@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anygpu.control.clock import Clock, Randomness, Wake
+from anygpu.control.clock import Clock, Randomness, WakeSignal
 from anygpu.control.ids import new_job_id
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.facts import CheckpointRef
@@ -40,23 +40,23 @@ def _unsupported(spec: JobSpec) -> Iterator[Problem]:
 
 
 class Jobs:
-    """Never waits for a provider: accept, journal, wake the loop."""
+    """Accepts requests about jobs: writes an event and wakes the loop. Never waits for a provider."""
 
-    def __init__(self, journal: Journal, clock: Clock, randomness: Randomness, wake: Wake) -> None:
+    def __init__(self, journal: Journal, clock: Clock, randomness: Randomness, wake: WakeSignal) -> None:
         self._journal = journal
         self._clock = clock
         self._randomness = randomness
         self._wake = wake
 
     async def submit(self, scope: Scope, spec: JobSpec) -> TransactionResult:
-        """Accept a job. `recorded` is empty when its idempotency key was known and the first job is the answer."""
+        """Accept a job. If its idempotency key is known, the result is the first job, and `recorded` is empty."""
         event = JobSubmitted(spec=spec, person=scope.person)
         if spec.resume_from is not None:
             event = await self._resume_event(scope, spec, spec.resume_from)
         return await self._submit(scope, event)
 
     async def cancel(self, scope: Scope, job_id: str) -> JobView:
-        """Ask for a job's end. Asking twice is the same as once; a finished job stays as it is."""
+        """Request cancellation. Repeating the request, or cancelling a finished job, changes nothing."""
 
         def decide(view: JobView) -> list[Event]:
             done = view.is_terminal or view.cancel_requested
@@ -65,7 +65,7 @@ class Jobs:
         return await self._transact(scope, job_id, decide)
 
     async def migrate(self, scope: Scope, job_id: str, to: str) -> JobView:
-        """Ask for a job to save, stop and go on at another backend. Where that cannot take it now, its plan decides."""
+        """Ask a job to save, stop and continue at another backend. Without a free offer there, the plan decides."""
 
         def decide(view: JobView) -> list[Event]:
             if view.migrate_to == to and not view.is_terminal:
@@ -76,7 +76,7 @@ class Jobs:
         return await self._transact(scope, job_id, decide)
 
     async def release(self, scope: Scope, job_id: str) -> JobView:
-        """Give up the machine that is kept after a failure. Twice is the same as once."""
+        """Release the machine that is held after a failure. Repeating the request changes nothing."""
 
         def decide(view: JobView) -> list[Event]:
             held = [a.number for a in view.attempts if a.is_held]
@@ -92,7 +92,7 @@ class Jobs:
         return written.view
 
     async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> TransactionResult:
-        """A new job that goes on from the newest checkpoint of an ended one."""
+        """Submit a new job that continues from the newest checkpoint of an ended one."""
         old = await self._journal.view(scope, job_id)
         if not old.is_terminal:
             raise Conflict(
@@ -122,7 +122,7 @@ class Jobs:
 
 
 def require_migratable(view: JobView, to: str) -> None:
-    """Conflict, with the reason, when the job cannot go on at `to`."""
+    """Raise Conflict if the job cannot continue at backend `to`."""
     name, placement = view.name or view.id, view.spec.placement
     if view.is_terminal or view.cancel_requested:
         doing = view.status if view.is_terminal else "being cancelled"

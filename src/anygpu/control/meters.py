@@ -1,4 +1,4 @@
-"""Compares the ledger with the provider's own meter, where it has one. A difference is an alarm."""
+"""Compare the ledger with what the provider has charged, where it can report that. A difference is an alarm."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ class _MeterCheck:
     handle: Handle
     pause_s: float
     until: float
-    doubted: bool = False  # it differed when it was read last
+    doubted: bool = False  # whether the last reading was higher than the ledger
 
 
 class MeterChecker:
-    """Asks once for each released attempt, again later while the provider does not say. Forgets with its process.
+    """Reads the meter of each released attempt once, and again later if the provider has no figure yet.
 
-    A provider that charges more is asked once more before that is an alarm: a machine that turned up late is on its
-    meter at once, and in the ledger when the sweeper has ended it.
+    If the provider charges more than the ledger, the meter is read a second time before the alarm: a machine that
+    appeared late is metered at once, but enters the ledger only after the sweeper has ended it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class MeterChecker:
         self._done: dict[Key, None] = {}
 
     def update(self, view: JobView) -> None:
-        """Take in a job's attempts; those that cost something are compared once they are released."""
+        """Add the job's attempts that cost something and were released."""
         now = self._clock.monotonic()
         for attempt in (a for a in view.attempts if a.is_released and a.usage is not None):
             key = (view.id, attempt.number)
@@ -85,7 +85,7 @@ class MeterChecker:
         meter = self._meter(due.backend)
         try:
             return None if meter is None else await meter.metered_microusd(due.handle)
-        except Exception:  # noqa: BLE001  a meter that cannot be read now is read later
+        except Exception:  # noqa: BLE001  the meter is read again later
             return None
 
     def _meter(self, backend: str) -> SupportsMetering | None:
@@ -101,7 +101,7 @@ class MeterChecker:
             self._close(key)
 
     def _close(self, key: Key) -> None:
-        """It is not asked again, however long its job lives."""
+        """Finish with an attempt: its meter is not read again."""
         self._due.pop(key, None)
         self._timers.drop(key)
         self._done[key] = None

@@ -1,7 +1,7 @@
-"""What attempts cost, and what a job may still spend. Pure, in whole micro-dollars; docs/money.md has the rules.
+"""Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure; docs/money.md has the rules.
 
-The ledger is what the journal holds of released attempts. What runs is estimated on the safe side: from the first
-moment that may be billed, until it is known to have ended.
+The ledger is the recorded cost of released attempts. The cost of running attempts is estimated, never too low: from
+the first moment that may be billed until the end is confirmed.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int) -> Usage | None:
-    """What a released attempt is charged for; None when there was no machine, or it costs nothing."""
+    """Return the usage of a released attempt, or None if it had no machine or was free."""
     began_ms, price = _billing_start_ms(attempt, observation), _price(attempt, observation)
     if not price or began_ms is None:
         return None
@@ -30,7 +30,7 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
-    """What machines of an attempt's name cost in all beyond what the ledger has; None when that is nothing."""
+    """Return the cost of machines with the attempt's name that the ledger lacks, or None if there is none."""
     exact = observation.started_at_ms is not None and observation.ended_at_ms is not None
     usage = usage_of(attempt, observation, now_ms) if exact else None
     more = 0 if usage is None else usage.cost_microusd - attempt.cost_microusd
@@ -38,33 +38,33 @@ def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) ->
 
 
 def running_cost(attempt: AttemptView, billed_s: float) -> int:
-    """What an attempt that is not released has cost after so many seconds; nothing while no machine was seen."""
+    """Estimate the cost of an unreleased attempt after `billed_s` seconds. Zero until a machine was seen."""
     if not attempt.hourly_microusd or not _had_machine(attempt):
         return 0
     return attempt.offer.billing.cost_microusd(attempt.hourly_microusd, int(max(0.0, billed_s)) + 1)
 
 
 def cost_so_far(view: JobView, billed_s: Mapping[int, float], *, ahead_s: float = 0) -> int:
-    """The ledger and what runs: now, or as it will be in `ahead_s` seconds."""
+    """Add the ledger and the running attempts: the cost now, or in `ahead_s` seconds."""
     running = (a for a in view.attempts if not a.is_released)
     return view.cost_microusd + sum(running_cost(a, billed_s.get(a.number, 0.0) + ahead_s) for a in running)
 
 
 def cost_at(view: JobView, now_ms: int) -> int:
-    """As `spent`, by the wall clock: for people, and before a launch."""
+    """Calculate `cost_so_far` by the wall clock: for display, and before a launch."""
     ages = {a.number: (now_ms - (a.started_at_ms or a.launching_at_ms)) / 1000 for a in view.attempts}
     return cost_so_far(view, ages)
 
 
 def format_dollars(microusd: int) -> str:
-    """For people: cents, and more digits where cents would say nothing."""
+    """Format an amount for display: in cents, with more digits below ten cents."""
     return (
         f"${microusd / MICROUSD:,.2f}" if abs(microusd) >= MICROUSD // 10 else f"${microusd / MICROUSD:.4f}"
     )
 
 
 def _billing_start_ms(attempt: AttemptView, observation: Observation | None) -> int | None:
-    """By the provider's clock, else from the moment a machine may have been there."""
+    """Return when billing began by the provider's clock, or else when a machine may first have existed."""
     if observation is not None and observation.started_at_ms is not None:
         return observation.started_at_ms
     if attempt.started_at_ms is not None:
@@ -88,7 +88,7 @@ def _price(attempt: AttemptView, observation: Observation | None) -> int:
 
 
 def _interval_cost(billing: Billing, span: BilledInterval, price: int, now_ms: int) -> int:
-    """Providers show and charge whole seconds of their clock."""
+    """Calculate the cost of one interval. Providers report and charge whole seconds."""
     used_s = _end_ms(span, now_ms) // 1000 - span.started_at_ms // 1000
     own = span.price_microusd_per_hour
     return billing.cost_microusd(price if own is None else own, used_s)
@@ -99,13 +99,13 @@ def _end_ms(span: BilledInterval, now_ms: int) -> int:
 
 
 def is_over_budget(view: JobView, billed_s: Mapping[int, float], ahead_s: float) -> bool:
-    """Whether going on for `ahead_s` more seconds would cost more than the job may."""
+    """Whether running for `ahead_s` more seconds would exceed the job's budget."""
     limit = view.spec.limits.max_cost_microusd
     return limit is not None and cost_so_far(view, billed_s, ahead_s=ahead_s) > limit
 
 
 def remaining_budget(view: JobView, now_ms: int) -> int | None:
-    """What a launch may still spend; None without a budget."""
+    """Return what a launch may still spend, or None if the job has no budget."""
     limit = view.spec.limits.max_cost_microusd
     return None if limit is None else max(0, limit - cost_at(view, now_ms))
 

@@ -1,4 +1,4 @@
-"""What became of a completed job, in figures; and the writing of it, which may be done again at any time."""
+"""Record what completed jobs took, as a basis for predictions. Recording can be repeated at any time."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,26 +17,26 @@ from anygpu.store.scope import SYSTEM, Scope
 Report = Callable[[str, Exception], None]
 OUTCOME_BATCH = 50
 WINDOW = 1_000  # points
-MAX_EVENTS = 10_000  # of one job: beyond these nobody looks for a prediction
+MAX_EVENTS = 10_000  # per job; a prediction after these events is not found
 
 
 class OutcomeRecorder:
-    """Completed jobs that have no outcome yet get one. Killed anywhere, the next pass goes on."""
+    """Records the outcome of completed jobs that have none yet. After a crash the next pass continues."""
 
-    def __init__(self, journal: Journal, evidence: Reports, outcomes: Outcomes, report: Report) -> None:
-        self._journal, self._evidence, self._outcomes = journal, evidence, outcomes
+    def __init__(self, journal: Journal, reports: Reports, outcomes: Outcomes, report: Report) -> None:
+        self._journal, self._reports, self._outcomes = journal, reports, outcomes
         self._report = report
 
     async def run(self) -> int:
-        """How many were written; as many as there may be at once means there may be more."""
+        """Record one batch and return its size. A full batch means that there may be more."""
         missing = await self._outcomes.jobs_without_outcome(limit=OUTCOME_BATCH)
         return sum([await self._record(job_id) for job_id in missing])
 
     async def _record(self, job_id: str) -> bool:
         try:
             await self._outcomes.put(await self._build(job_id))
-        except Exception as error:  # noqa: BLE001  one bad job must not keep the others from theirs
-            self._report(f"the outcome of job {job_id} was not written and will be tried again", error)
+        except Exception as error:  # noqa: BLE001  one bad job must not block the others
+            self._report(f"recording the outcome of job {job_id} failed and will be tried again", error)
             return False
         return True
 
@@ -45,16 +45,16 @@ class OutcomeRecorder:
         scope = Scope(organisation=view.organisation, project=view.project)
         events = await self._journal.events(scope, after=0, limit=MAX_EVENTS, job_id=job_id)
         last = len(view.attempts)
-        row = await self._evidence.state(job_id, last)
+        row = await self._reports.state(job_id, last)
         after = max(0, row.marks.metric_points - WINDOW)
-        points, _ = await self._evidence.points(job_id, last, after=after, limit=WINDOW)
+        points, _ = await self._reports.points(job_id, last, after=after, limit=WINDOW)
         return build_outcome(view, events, row, points)
 
 
 def build_outcome(
     view: JobView, events: Iterable[Recorded], row: ReportState, points: Sequence[MetricPoint]
 ) -> JobOutcome:
-    """`row` and `points`: of the attempt that completed it."""
+    """Build the outcome of a completed job. `row` and `points` belong to its last attempt."""
     first, last = view.attempts[0], view.attempts[-1]
     return JobOutcome(
         job_id=view.id,
@@ -78,7 +78,7 @@ def build_outcome(
 
 
 class PastRuns:
-    """What an organisation has of the same work."""
+    """Finds an organisation's past runs of the same work."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
@@ -91,7 +91,7 @@ class PastRuns:
 
 
 def as_past_run(kept: JobOutcome) -> PastRun:
-    """As a prediction takes it."""
+    """Convert a stored outcome to the form that predictions use."""
     machine = RunMachine(backend=kept.backend, gpu_kind=kept.gpu_kind, gpu_count=kept.gpu_count)
     return PastRun(
         machine=machine,
@@ -103,7 +103,7 @@ def as_past_run(kept: JobOutcome) -> PastRun:
 
 
 def _own_steps(first: AttemptView, row: ReportState) -> int | None:
-    """What this job did itself: what it went on from was another's."""
+    """Return the steps this job ran itself, without those of the checkpoint it started from."""
     done = row.progress.get("step")
     if not isinstance(done, int) or isinstance(done, bool):
         return None

@@ -1,4 +1,4 @@
-"""How much of a job's work is saved, how much is left, and what a start costs, as far as its events tell. Pure."""
+"""Derive from a job's events how much training is saved and left, and how long a start takes. Pure."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -10,14 +10,14 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def deadline_ms(view: JobView) -> int | None:
-    """By when it has to be done."""
+    """Return the deadline of the job, or None if it has none."""
     submitted_at = datetime.fromtimestamp(view.submitted_at_ms / 1000, UTC)
     until = view.spec.limits.deadline_from(submitted_at)
     return None if until is None else round(until.timestamp() * 1000)
 
 
 def expected_training_s(view: JobView) -> float | None:
-    """How long the whole job trains: as was said, or measured if that is longer; None when nothing tells."""
+    """Return the training time of the whole job: as stated, or as measured if that is longer. None if unknown."""
     said, told = view.spec.placement.expected_duration_s, view.prediction
     if told is None or (said is not None and told.basis != FIRST_STEPS):
         return said
@@ -27,12 +27,15 @@ def expected_training_s(view: JobView) -> float | None:
 
 
 def remaining_s(view: JobView, whole_s: float) -> float:
-    """What the newest checkpoint leaves to do. A job that runs over takes as long again as it is over."""
+    """Return the training time left after the newest checkpoint.
+
+    A job that runs longer than expected is assumed to need as long again as it is over.
+    """
     return abs(whole_s - trained_s(view, view.newest_checkpoint))
 
 
 def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
-    """The training time a checkpoint holds, through every attempt that led to it."""
+    """Return the training time that led to a checkpoint, over all attempts."""
     held_ms, before = 0, len(view.attempts) + 1
     while checkpoint is not None and checkpoint.attempt < before:
         attempt, before = view.attempts[checkpoint.attempt - 1], checkpoint.attempt
@@ -43,7 +46,7 @@ def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
 
 
 def used_time_s(attempts: Iterable[AttemptView], now_ms: int) -> float:
-    """What these have used up of the time limit, which is the job's: all of their training, saved or not."""
+    """Return how much of the job's time limit these attempts have used: all training time, saved or not."""
     trained_ms = (
         (now_ms if attempt.ended_at_ms is None else attempt.ended_at_ms) - attempt.training_at_ms
         for attempt in attempts
@@ -53,7 +56,7 @@ def used_time_s(attempts: Iterable[AttemptView], now_ms: int) -> float:
 
 
 def unsaved_s(view: JobView, now_ms: int) -> float:
-    """For how long the live attempt has trained since its last checkpoint."""
+    """Return how long the live attempt has trained since its last checkpoint."""
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return 0.0
@@ -61,7 +64,7 @@ def unsaved_s(view: JobView, now_ms: int) -> float:
 
 
 def checkpoint_interval_s(view: JobView) -> float:
-    """The longest pause between the checkpoints that are kept; as asked for, until there are two."""
+    """Return the longest interval between kept checkpoints, or the configured interval if there are fewer than two."""
     gaps = [
         (later.saved_at_ms - earlier.saved_at_ms) / 1000
         for earlier, later in pairwise(view.checkpoints)
@@ -71,7 +74,7 @@ def checkpoint_interval_s(view: JobView) -> float:
 
 
 def startup_s(view: JobView, policy: ControlPolicy) -> float:
-    """From the launch to training: the longest seen; until then, as long as a launch may take at all."""
+    """Return the longest time from launch to training so far; without any, the limit for a launch."""
     observed = [
         (attempt.training_at_ms - attempt.launching_at_ms) / 1000
         for attempt in view.attempts

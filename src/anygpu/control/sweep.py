@@ -1,4 +1,4 @@
-"""Ends what exists at a provider and no live attempt owns: machines, and what machines leave behind."""
+"""Remove what exists at a provider but belongs to no live attempt: machines, addresses, disks, keys, groups."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,15 @@ from anygpu.backends.contract import (
     SupportsLeftovers,
 )
 from anygpu.control.clock import Clock
+from anygpu.control.ids import read_attempt_name
+from anygpu.control.money import orphan_usage
 from anygpu.control.policy import ControlPolicy
+from anygpu.errors import NotFound
 from anygpu.events.offers import Handle
+from anygpu.events.types import Event, OrphanEnded
 from anygpu.events.view import JobView
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.scope import SYSTEM
 
 MACHINE = "machine"
 Key = tuple[str, str, str]  # backend, kind, name and id
@@ -22,14 +28,14 @@ Key = tuple[str, str, str]  # backend, kind, name and id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanResource:
-    """Something at a provider that carries our name and belongs to no live attempt."""
+    """A resource at a provider that has an attempt's name but belongs to no live attempt."""
 
     backend: str
     kind: str  # machine | address | disk | key | group
     name: str
     id: str = ""
     region: str = ""
-    since_ms: int = 0  # when it was first seen without an owner
+    since_ms: int = 0  # when it was first found without an owner
 
     @property
     def key(self) -> Key:
@@ -38,14 +44,14 @@ class OrphanResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedOrphan:
-    """A machine that was ended, and what its provider says of it now that it is gone."""
+    """An orphan machine that was terminated, and the provider's last observation of it."""
 
     name: str
     observation: Observation
 
 
 class Sweeper:
-    """Compares each provider's inventory with the journal. What is unowned twice, some time apart, is ended."""
+    """Compares each provider's inventory with the journal, and removes what has had no owner for `sweep_grace_s`."""
 
     def __init__(
         self,
@@ -58,22 +64,26 @@ class Sweeper:
         self._clock = clock
         self._policy = policy
         self._report = report
-        self._unowned: dict[str, dict[Key, tuple[float, OrphanResource]]] = {}  # by backend: since when
-        self._ending: dict[tuple[str, str], int] = {}  # backend, name: how often it was looked for
+        self._unowned: dict[
+            str, dict[Key, tuple[float, OrphanResource]]
+        ] = {}  # by backend, with the time of discovery
+        self._ending: dict[
+            tuple[str, str], int
+        ] = {}  # (backend, name) -> number of probes since the termination
 
     def orphans(self) -> list[OrphanResource]:
-        """What the last sweeps found and is not known to be gone."""
+        """List the orphans that the last sweeps found, oldest first."""
         known = [orphan for found in self._unowned.values() for _, orphan in found.values()]
         return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
     async def run(self, live: Sequence[JobView]) -> None:
-        """Each backend and each thing by itself: one that fails must not shield the others."""
+        """Sweep every backend. A backend or resource that fails does not stop the others."""
         owned = {attempt.name for view in live for attempt in view.attempts if not attempt.is_released}
         for backend in [*self._backends.values()]:
             await self._report_errors(backend, f"listing {backend.name}", self._sweep_backend(backend, owned))
 
     async def collect_ended(self) -> list[EndedOrphan]:
-        """Machines ended by earlier sweeps that are gone now: what they cost belongs in the ledger."""
+        """Return the machines that earlier sweeps terminated and that are now gone."""
         gone: list[EndedOrphan] = []
         for backend_name, name in [*self._ending]:
             backend = self._backends.get(backend_name)
@@ -122,6 +132,33 @@ class Sweeper:
             self._report(f"sweeping {backend.name}: {what} failed and will be tried again", error)
 
 
+class OrphanLedger:
+    """Records the cost of machines that turned up after their attempt had ended."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal, self._clock = journal, clock
+
+    async def record(self, orphan: EndedOrphan, guard: Guard) -> None:
+        """Add what the machine cost to its attempt, once that is released."""
+        named = read_attempt_name(orphan.name)
+        if named is None:
+            return
+        job_id, number = named
+        at_ms = self._clock.wall_ms()
+
+        def decide(view: JobView) -> list[Event]:
+            attempt = view.attempts[number - 1] if number <= len(view.attempts) else None
+            if attempt is None or not attempt.is_released:
+                return []
+            usage = orphan_usage(attempt, orphan.observation, at_ms)
+            return [] if usage is None else [OrphanEnded(attempt=number, usage=usage)]
+
+        try:
+            await self._journal.transact(SYSTEM, job_id, decide, at_ms=at_ms, guard=guard)
+        except NotFound:
+            return  # it belongs to another server, or its job was deleted
+
+
 MAX_PROBES = 20
 
 
@@ -133,7 +170,7 @@ async def _list_machines(backend: Backend, now_ms: int) -> list[OrphanResource]:
 
 
 async def _list_leftovers(backend: Backend, now_ms: int) -> list[OrphanResource]:
-    """What carries no attempt's name is shared by all of them, and stays."""
+    """List leftovers that have an attempt's name. Those without a name are shared by all attempts and stay."""
     if not isinstance(backend, SupportsLeftovers):
         return []
     return [

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from anygpu.control.schedule.migration import MIGRATION_REASON
+from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.events.types import Event, StopRequested
 from anygpu.testing.invariants import Violation, violations
 from anygpu.testing.simulation.backend import charged_microusd as charge

@@ -13,7 +13,7 @@ from anygpu.backends.local import LocalBackend
 from anygpu.backends.manager import BackendManager, SettingsBackend
 from anygpu.backends.options import credential_fields, parse_options
 from anygpu.backends.registry import BackendContext
-from anygpu.control.clock import Wake
+from anygpu.control.clock import WakeSignal
 from anygpu.errors import AnygpuError
 from anygpu.server.jobs.resolve import uuid_prefix
 from anygpu.server.process import log
@@ -34,7 +34,7 @@ async def open_backends(
     secret: bytes,
     agent_url: str,
     organisation: str,
-    wake: Wake,
+    wake: WakeSignal,
     stack: AsyncExitStack,
 ) -> BackendManager:
     """Build the backend manager. Configured backends open in the background."""
@@ -58,7 +58,7 @@ async def open_backends(
     return backends
 
 
-def _local_backend(settings: Settings, wake: Wake, stack: AsyncExitStack) -> dict[str, Backend]:
+def _local_backend(settings: Settings, wake: WakeSignal, stack: AsyncExitStack) -> dict[str, Backend]:
     if not settings.local.enabled:
         return {}
     local = LocalBackend(
@@ -101,7 +101,7 @@ def _agent_target(agent_url: str) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), parts.port or 80  # noqa: S104 - not to listen
 
 
-def _wake_job(wake: Wake, attempt_name: str) -> None:
+def _wake_job(wake: WakeSignal, attempt_name: str) -> None:
     """Wake the job of an attempt name (anygpu-<32 hex digits>-<number>). Ignores other names."""
     parts = attempt_name.split("-")
     if len(parts) == 3 and len(parts[1]) == 32:

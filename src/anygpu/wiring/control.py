@@ -7,12 +7,10 @@ from typing import get_args
 from anygpu.backends.manager import BackendManager
 from anygpu.control.agents.service import AgentService
 from anygpu.control.agents.tickets import Tickets
+from anygpu.control.build import ControlServices, assemble_supervisor
 from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
-from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer
-from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
-from anygpu.control.sweep import Sweeper
 from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
 from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
 from anygpu.server.jobs.planning import CatalogCandidates
@@ -58,24 +56,22 @@ def build_supervisor(
     agent_url: str,
     leader: str,
 ) -> Supervisor:
-    journal, clock = stores.journal, runtime.clock
-
-    def new_keeper() -> AttemptReconciler:
-        return AttemptReconciler(
-            journal, stores.evidence, backends, tickets, clock, runtime.randomness, policy, lambda: agent_url
-        )
-
-    return Supervisor(
-        journal,
-        new_keeper,
-        Scheduler(journal, backends, stores.checkpoints, comparer, tickets, clock, policy, backends.visible),
-        Sweeper(backends, clock, policy, log.failure),
-        clock,
-        runtime.wake,
-        policy,
-        leader,
-        log.failure,
+    services = ControlServices(
+        journal=stores.journal,
+        reports=stores.evidence,
+        checkpoints=stores.checkpoints,
+        backends=backends,
+        comparer=comparer,
+        tickets=tickets,
+        clock=runtime.clock,
+        randomness=runtime.randomness,
+        wake=runtime.wake,
+        policy=policy,
+        agent_url=lambda: agent_url,
+        report=log.failure,
+        is_visible=backends.visible,
     )
+    return assemble_supervisor(services, leader)
 
 
 def build_market(settings: Settings) -> CatalogCandidates:

@@ -1,4 +1,4 @@
-"""What an agent is told to do: the spec of its job, turned into the work order of the protocol."""
+"""Build the assignment of an agent from the spec of its job, as the agent protocol defines it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from anygpu.events.view import AttemptView, JobView
 from anygpu.spec.jobspec import JobSpec
 
 LOCAL = "local"
-TRACKERS = ("mlflow", "wandb")  # what a trainer needs a package for, each an extra of its name
+TRACKERS = ("mlflow", "wandb")  # trackers that need a package; the extra has the same name
 LOG_LINE_LIMIT = 64 * 1024
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -74,7 +74,7 @@ def _entry_point(spec: JobSpec) -> dict[str, Any]:
 
 
 def _tracker_env(spec: JobSpec) -> dict[str, str]:
-    """Which experiment trackers the trainer tells: it does so itself, where it runs."""
+    """Return the environment variable that tells the trainer which experiment trackers to use."""
     wanted = {name: value for name, value in spec.track.model_dump(mode="json").items() if value}
     return {"ANYGPU_TRACK": json.dumps(wanted)} if wanted and spec.trainer is not None else {}
 
@@ -90,7 +90,7 @@ def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
 
 
 def _needs_framework(spec: JobSpec, attempt: AttemptView) -> bool:
-    """On other machines a trainer's framework is installed, unless the job says what there is."""
+    """Whether the agent has to install the trainer's framework: not on this machine, and not if the job has its own."""
     given = spec.requirements or spec.python or spec.image
     return spec.trainer is not None and not given and attempt.offer.backend != LOCAL
 
@@ -103,7 +103,7 @@ def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _time_left_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
-    """What earlier attempts, which are over, have left of the job's time limit."""
+    """Return what earlier attempts have left of the job's time limit."""
     limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None:
         return None

@@ -1,7 +1,7 @@
 """The server's side of the agent protocol, without HTTP: claims, reports, checkpoints, ends.
 
-Reports are taken from any attempt, however late; only commits are refused once the attempt is superseded. A commit
-is one journal transaction that asks the fold, so there is no moment between the check and the write.
+Reports are accepted from any attempt, however late. Commits are refused once the attempt is superseded: each is one
+journal transaction that checks the owner and writes, so nothing can happen in between.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from anygpu.control.agents.assignment import build_assignment
 from anygpu.control.agents.tickets import AttemptKey, Tickets
-from anygpu.control.clock import Clock, Wake
+from anygpu.control.clock import Clock, WakeSignal
 from anygpu.control.policy import ControlPolicy
 from anygpu.errors import AlreadyClaimed, InvalidReport, ReportGap, SecretMissing, Superseded, Unauthorized
 from anygpu.events.types import (
@@ -26,16 +26,15 @@ from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.keys import UploadOwner
 from anygpu.store.blobs.uploads import Uploads
 from anygpu.store.journal import Decide, Journal
-from anygpu.store.reports import ReportBatch, ReportState
-from anygpu.store.reports import Reports as Evidence
+from anygpu.store.reports import ReportBatch, Reports, ReportState
 from anygpu.store.scope import SYSTEM
 
 OUTCOMES = {"exited", "cancelled", "stopped", "timeout", "failed_to_start", "lease_lost"}
-REPORTS_ONLY = "agent_lost"  # a delivery after the agent's death: nothing to commit
+REPORTS_ONLY = "agent_lost"  # reports delivered after the agent died: there is nothing to commit
 
 
-class AttemptEnd:
-    """An agent's last word, checked."""
+class ReportedEnd:
+    """The end report of an agent, validated like all input from agents."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self.outcome = _text(body, "outcome")
@@ -57,8 +56,8 @@ class AttemptEnd:
         )
 
 
-def parse_end(body: Mapping[str, Any]) -> AttemptEnd:
-    ending = AttemptEnd(body)
+def parse_end(body: Mapping[str, Any]) -> ReportedEnd:
+    ending = ReportedEnd(body)
     if ending.outcome not in OUTCOMES | {REPORTS_ONLY}:
         raise InvalidReport(f"{ending.outcome!r} is not an outcome")
     if ending.outcome == "exited" and ending.exit_code is None and ending.signal is None:
@@ -93,22 +92,22 @@ class SecretReader(Protocol):
 
 
 class AgentService:
-    """Serves agents. Knows an attempt by its token and nothing else."""
+    """Serves agents, which are identified by the token of their attempt."""
 
     def __init__(
         self,
         journal: Journal,
-        evidence: Evidence,
+        reports: Reports,
         checkpoints: Checkpoints,
         uploads: Uploads,
         secrets: SecretReader,
         tickets: Tickets,
         clock: Clock,
-        wake: Wake,
+        wake: WakeSignal,
         policy: ControlPolicy,
     ) -> None:
         self._journal = journal
-        self._evidence = evidence
+        self._reports = reports
         self._checkpoints = checkpoints
         self._uploads = uploads
         self._secrets = secrets
@@ -124,7 +123,7 @@ class AgentService:
     # -- claiming ---------------------------------------------------------------------------------------------
 
     async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
-        """The first claimant owns the attempt; asking again gives the same answer."""
+        """Give the attempt to the first agent that claims it. A repeated claim gets the same answer."""
         if not claimant.isalnum() or len(claimant) > 128:
             raise InvalidReport("a claimant is at most 128 letters and digits")
         job_id, number = self._tickets.read_ticket(ticket)
@@ -138,7 +137,7 @@ class AgentService:
             return [AttemptClaimed(attempt=number, claimant=claimant, host=_host_facts(host))]
 
         view = await self._commit(job_id, decide)
-        await self._evidence.record_heartbeat(job_id, number, at_ms=self._clock.wall_ms())
+        await self._reports.record_heartbeat(job_id, number, at_ms=self._clock.wall_ms())
         try:
             return await self._build_claim_answer(view, view.attempts[number - 1], claimant)
         except SecretMissing as missing:
@@ -146,8 +145,8 @@ class AgentService:
             raise
 
     async def _record_failed_start(self, key: AttemptKey, why: str) -> None:
-        """An agent that is refused its work only leaves. That looks like a lost machine, and would be tried again."""
-        row = await self._evidence.state(key.job_id, key.attempt)
+        """Record that an attempt failed to start. Otherwise it would look like a lost machine and be retried."""
+        row = await self._reports.state(key.job_id, key.attempt)
 
         def decide(view: JobView) -> list[Event]:
             _require_owner(view, key)
@@ -194,22 +193,22 @@ class AgentService:
             return None
         return asdict(await self._checkpoints.download_plan(attempt.resume.manifest))
 
-    # -- evidence ---------------------------------------------------------------------------------------------
+    # -- reports ----------------------------------------------------------------------------------------------
 
     async def report(self, key: AttemptKey, batch: ReportBatch) -> dict[str, Any]:
-        """Store what is new, durably, whoever the attempt is by now."""
-        row = await self._evidence.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
+        """Store the new part of a report durably, even if the attempt has been superseded."""
+        row = await self._reports.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
         if any(phase == "training" for _, phase in batch.phases):
             await self._record_training(key)
         return await self._report_answer(key, row)
 
     async def heartbeat(self, key: AttemptKey) -> dict[str, Any]:
-        row = await self._evidence.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        row = await self._reports.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
         return await self._report_answer(key, row)
 
     async def orders(self, key: AttemptKey) -> dict[str, Any]:
-        """What is wanted of the attempt now; the version changes when the orders do."""
-        await self._evidence.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
+        """Return the current orders for the attempt, and a version that changes with them."""
+        await self._reports.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
         orders = orders_for(view, key)
@@ -232,7 +231,7 @@ class AgentService:
         return self._policy.lease_for(view.attempts[key.attempt - 1].offer) if known else self._policy.lease_s
 
     async def _recent_view(self, key: AttemptKey) -> JobView:
-        """The long poll brings orders at once; reports may answer from a view a second old that has their attempt."""
+        """Return a view that is at most a second old. That is enough for reports: the long poll delivers orders."""
         at, known = self._recent.get(key.job_id, (0.0, None))
         fresh = self._clock.monotonic() - at < ORDERS_AGE_S
         if known is not None and fresh and key.attempt <= len(known.attempts):
@@ -253,7 +252,7 @@ class AgentService:
         return asdict(await self._checkpoints.begin(await self._get_owner(key), body))
 
     async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
-        """The server alone publishes: every chunk is checked, then the event is appended under the fence."""
+        """Publish a checkpoint: verify every chunk, then record it if the agent still owns the attempt."""
         verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
         saved = verified.ref(self._clock.wall_ms())
 
@@ -281,9 +280,9 @@ class AgentService:
         return {"ok": True}
 
     async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The agent's last word. Refused while frames are missing, so the high-water marks are true."""
+        """Record the end of an attempt. Refused while reports are missing, so that the recorded marks are complete."""
         ending = parse_end(body)
-        row = await self._evidence.state(key.job_id, key.attempt)
+        row = await self._reports.state(key.job_id, key.attempt)
         if ending.last_seq > row.acked:
             raise ReportGap("frames are missing before the end", expected=row.acked + 1)
 
@@ -311,7 +310,7 @@ class AgentService:
 
 
 def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
-    """The whole of what is wanted of this agent now. An agent that may commit nothing more shall stop."""
+    """Return all current orders for an agent. An agent that no longer owns its attempt is told to cancel."""
     live = view.live_attempt
     mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
     if not mine or view.cancel_requested:
@@ -321,7 +320,7 @@ def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
 
 
 def version_of(orders: list[dict[str, str]]) -> int:
-    """Orders only ever grow sterner, so their kind is their version."""
+    """Return the version of the orders. They only escalate (none, stop, cancel), so the kind is the version."""
     kinds = {order["kind"] for order in orders}
     return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
 
@@ -339,7 +338,7 @@ def _require_owner(view: JobView, key: AttemptKey) -> None:
 
 
 def _has_ended(view: JobView, key: AttemptKey) -> bool:
-    """The answer to the first time got lost; the second gets the same."""
+    """Whether this agent has already reported its end. A repeated report gets the same answer."""
     if not 1 <= key.attempt <= len(view.attempts):
         return False
     attempt = view.attempts[key.attempt - 1]
@@ -347,5 +346,5 @@ def _has_ended(view: JobView, key: AttemptKey) -> bool:
 
 
 def _host_facts(host: Mapping[str, Any]) -> dict[str, str]:
-    """What the agent says of its machine: data for people, cut to size."""
+    """Return what the agent reports about its machine, for display, limited in size."""
     return {str(name)[:50]: str(value)[:200] for name, value in [*host.items()][:20]}

@@ -1,4 +1,4 @@
-"""Tickets and tokens of attempts. Both are computed, never stored: a repeated question gets the same answer."""
+"""Sign and verify the tickets and tokens of attempts. Both are derived from the secret and never stored."""
 
 import hashlib
 import hmac
@@ -8,7 +8,7 @@ from anygpu.errors import Unauthorized
 
 
 class AttemptKey(NamedTuple):
-    """Whose report this is."""
+    """The attempt and the agent that a token belongs to."""
 
     job_id: str
     attempt: int
@@ -16,7 +16,7 @@ class AttemptKey(NamedTuple):
 
 
 class Tickets:
-    """Signs what an attempt may show: a one-time ticket to claim it, then a token for everything else."""
+    """Signs credentials of attempts: a ticket to claim the attempt, then a token for all other requests."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

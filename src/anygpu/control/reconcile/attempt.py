@@ -1,12 +1,10 @@
-"""Looks after one job at a time: sees how its attempts are, makes the calls that are due, records what follows."""
+"""Reconcile one job: observe its attempts, call their providers, record the events that follow."""
 
 from collections.abc import Callable, Mapping
 
 from anygpu.backends.contract import Backend, LaunchRequest, MachineState, Observation, SupportsDelivery
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.clock import Clock, Randomness
-from anygpu.control.forecasts import Forecasts
-from anygpu.control.meters import MeterChecker
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.decide import events_due, should_hold
 from anygpu.control.reconcile.observation import AttemptObservation, AttemptTracker
@@ -21,12 +19,12 @@ from anygpu.store.scope import SYSTEM
 
 
 class AttemptReconciler:
-    """Level-triggered: every look starts from the journal, so a lost wake-up or a crash costs time, nothing else."""
+    """Reconciles jobs. Every run starts from the journal, so a lost wake-up or a crash only costs time."""
 
     def __init__(
         self,
         journal: Journal,
-        evidence: Reports,
+        reports: Reports,
         backends: Mapping[str, Backend],
         tickets: Tickets,
         clock: Clock,
@@ -35,7 +33,7 @@ class AttemptReconciler:
         agent_url: Callable[[], str],
     ) -> None:
         self._journal = journal
-        self._evidence = evidence
+        self._reports = reports
         self._backends = backends
         self._tickets = tickets
         self._clock = clock
@@ -44,26 +42,25 @@ class AttemptReconciler:
         self._agent_url = agent_url
         self._trackers: dict[tuple[str, int], AttemptTracker] = {}
         self._jitter: dict[str, float] = {}
-        self.meters = MeterChecker(journal, backends, clock, policy)
-        self.forecasts = Forecasts(journal, evidence, clock)
 
     async def reconcile(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
-        """One look at a job: the view after it, and in how many seconds to look again.
+        """Reconcile a job once. Returns its new view, and the seconds until the next run.
 
-        What is known already is written first: the next attempt need not wait until the last machine has ended.
+        Events that follow from known facts are written before provider calls, so that the next attempt does not wait
+        for the last machine to end.
         """
         view, changed = await self._record(await self._refresh(job_id), guard)
         if not changed:
             began = self._clock.monotonic()
             for attempt in _unreleased(view):
                 await self._act(view, attempt, guard)
-            # Provider calls take their time: take in what the agent said meanwhile, then decide.
+            # Provider calls take time: read what the agent reported in the meantime, then decide.
             meanwhile = self._clock.monotonic() - began > SLOW_CALL_S
             view, changed = await self._record(await self._refresh(job_id, ask=meanwhile), guard)
         return view, 0.0 if changed and not view.is_terminal else self._next_check_s(view)
 
     def seconds_since_end(self, view: JobView) -> float:
-        """How long this process has known that the newest attempt is over."""
+        """Return how long this process has known that the newest attempt is over."""
         attempt = view.newest_attempt
         tracker = self._trackers.get((view.id, attempt.number)) if attempt else None
         if attempt is None or tracker is None or not attempt.is_over or not tracker.state[3]:
@@ -76,19 +73,19 @@ class AttemptReconciler:
             self._trackers.pop((view.id, attempt.number), None)
 
     async def _refresh(self, job_id: str, *, ask: bool = True) -> JobView:
-        """The job as it is now, with the evidence its agents left; that of a moment ago, where nobody asks again."""
+        """Read the job and update its trackers. `ask`: read the agents' reports again, not the last ones."""
         view = await self._journal.view(SYSTEM, job_id)
         for attempt in _unreleased(view):
             key = (view.id, attempt.number)
             known = self._trackers.get(key)
-            row = known.reports if known and not ask else await self._evidence.state(*key)
+            row = known.reports if known and not ask else await self._reports.state(*key)
             now = self._clock.monotonic()
             tracker = self._trackers.setdefault(key, AttemptTracker.begin(attempt, row, now))
             tracker.update(view, attempt, row, now, self._clock.wall_ms())
         return view
 
     async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
-        """The calls to the provider that are due, outside any transaction."""
+        """Make the provider call that is due, outside any transaction."""
         tracker = self._trackers[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
         tracker.set_unreachable(_unconfigured(attempt) if backend is None else "", self._clock.monotonic())
@@ -120,7 +117,7 @@ class AttemptReconciler:
             handle = await backend.launch(request, attempt.offer)
         except LaunchError as error:
             tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
-        except Exception as error:  # noqa: BLE001  whatever an adapter raises, the outcome is unknown
+        except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
             tracker.launch_failures += 1
             tracker.record_probe(None, _error_text(error), self._clock.monotonic())
         else:
@@ -149,7 +146,7 @@ class AttemptReconciler:
         await self._probe(backend, attempt, tracker)
 
     async def _deliver(self, backend: SupportsDelivery, handle: Handle, tracker: AttemptTracker) -> None:
-        """Evidence that cannot be had must not keep the job from ending."""
+        """Fetch the last reports of a lost agent. The job ends even if that fails."""
         if tracker.delivery_tries >= DELIVERY_TRIES:
             return
         try:
@@ -167,14 +164,14 @@ class AttemptReconciler:
             detail = _error_text(error)
         tracker.record_probe(observation, detail, self._clock.monotonic(), asked=asked)
         if tracker.terminated and observation is not None and observation.state in STILL_THERE:
-            tracker.terminated = False  # it was not ended after all: ask again at the next look
+            tracker.terminated = False  # it still exists: terminate it again in the next run
 
     def _probe_is_due(self, backend: Backend, tracker: AttemptTracker) -> bool:
         last = tracker.probed_at if tracker.probed_at is not None else tracker.state_since
         return self._clock.monotonic() - last >= backend.probe_every_s
 
     async def _record(self, view: JobView, guard: Guard) -> tuple[JobView, bool]:
-        """Write the facts that follow from what was seen, if there are any."""
+        """Write the events that follow from the observations, if there are any."""
         observed = self._observations(view)
         jitter = self._jitter.setdefault(view.id, self._randomness.uniform(0, 1))
         at_ms = self._clock.wall_ms()
@@ -193,7 +190,7 @@ class AttemptReconciler:
         return {number: tracker.observe(now) for number, tracker in trackers.items() if tracker}
 
     def _next_check_s(self, view: JobView) -> float:
-        """When to look again if nothing wakes us before."""
+        """Return the seconds until the next run, if nothing wakes the loop before."""
         live = view.live_attempt
         if view.is_terminal:
             return float("inf")
@@ -227,13 +224,13 @@ def _handle(attempt: AttemptView) -> Handle:
 
 def _unconfigured(attempt: AttemptView) -> str:
     return (
-        f"backend {attempt.offer.backend!r} is not configured any more, so nobody can look after {attempt.name};"
-        " configure it again, or end the machine there"
+        f"backend {attempt.offer.backend!r} is no longer configured, so {attempt.name} cannot be managed;"
+        " configure the backend again, or terminate the machine there"
     )
 
 
 def _max_run_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
-    """How long the machine may be wanted at most."""
+    """Return the longest time for which the machine may be needed, or None if it has no limit."""
     limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
     return min((limit for limit in limits if limit is not None), default=None)
 

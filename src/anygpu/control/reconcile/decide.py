@@ -38,7 +38,7 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def should_hold(view: JobView, attempt: AttemptView) -> bool:
-    """Whether the machine is to be kept now: the script failed by its own fault, and somebody asked for this."""
+    """Whether to hold the machine: the script failed by its own fault, and the job asks for a hold."""
     if not hold_s(view) or view.cancel_requested or attempt.hold_ended or attempt.is_released:
         return False
     if attempt.lost is not None or not attempt.is_over or not is_remote(attempt.offer):
@@ -52,7 +52,7 @@ def hold_s(view: JobView) -> float:
 
 
 def is_remote(offer: Offer) -> bool:
-    """A machine one cannot simply walk up to: it costs, or its agent was given a lease of its own."""
+    """Whether the offer is a remote machine: it is paid, or its agent has its own lease time."""
     return offer.is_paid or offer.lease_s > 0
 
 
@@ -63,9 +63,9 @@ def events_due(
     jitter: float,
     now_ms: int = 0,
 ) -> list[Event]:
-    """The facts that follow from what was seen. Evaluated inside the journal's transaction.
+    """Return the events that follow from the observations. Called inside the journal's transaction.
 
-    The wall clock (`now_ms`) is for what events say of time; it may end a hold sooner, and decides nothing else.
+    `now_ms` (wall clock) is only recorded in events, with one exception: it may end a hold.
     """
     if view.is_terminal:
         return []
@@ -84,7 +84,7 @@ def events_due(
 def _machine_events(
     view: JobView, gone: list[AttemptView], observed: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Iterator[Event]:
-    """What is worth remembering of machines that are still there."""
+    """Return events about machines that still exist: billing started, backend unavailable."""
     for attempt in (a for a in view.attempts if not a.is_released and a not in gone):
         look = observed.get(attempt.number, NOT_OBSERVED)
         yield from _billing_events(attempt, look)
@@ -141,7 +141,7 @@ def _live_events(
 def _budget_failure(
     view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Failure | None:
-    """A machine that trains is asked to save first; at the very limit, or before it trains, it just ends."""
+    """Return a failure if the budget is used up. A training job is asked to stop before that, so that it can save."""
     ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
     if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observed), ahead_s):
         return None
@@ -151,7 +151,7 @@ def _budget_failure(
 def _stop_reason(
     view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> str:
-    """Why the attempt shall save and stop; empty when it shall not."""
+    """Return why the attempt has to save and stop; empty if it may continue."""
     look = observed.get(attempt.number, NOT_OBSERVED)
     if _is_over_time_limit(view, attempt, look, policy):
         return "timeout"
@@ -167,7 +167,7 @@ def _stop_reason(
 
 
 def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Its machine will soon have lived as long as machines there may."""
+    """Whether the machine will soon reach its maximum lifetime."""
     longest_s = attempt.offer.max_run_s
     if longest_s is None:
         return False
@@ -177,7 +177,7 @@ def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: 
 def _is_over_time_limit(
     view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
 ) -> bool:
-    """The agent keeps the time limit itself; this is the net under it."""
+    """Server-side timeout, in case the agent misses its own."""
     limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None or attempt.training_at_ms is None:
         return False
@@ -185,7 +185,7 @@ def _is_over_time_limit(
 
 
 def _is_being_preempted(observed: AttemptObservation) -> bool:
-    """The provider will take the machine back: what was trained can still be saved."""
+    """Whether the provider has announced that it takes the machine back. There is still time to save."""
     observation = observed.observation
     return observation is not None and observation.preempted
 
@@ -213,7 +213,7 @@ def billed_seconds(observed: dict[int, AttemptObservation]) -> dict[int, float]:
 def _after_attempt(
     view: JobView, *, all_released: bool, cost: int, policy: ControlPolicy, jitter: float
 ) -> Iterator[Event]:
-    """No attempt is live: finish the job, or begin to recover it."""
+    """Return the events that finish the job or start its recovery, when no attempt is live."""
     newest = view.newest_attempt
     if newest is None or view.cancel_requested:
         if view.cancel_requested and all_released:

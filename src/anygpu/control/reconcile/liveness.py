@@ -1,4 +1,7 @@
-"""Whether an attempt is over without its agent's word: the provider's word, or time and a number of looks. Pure."""
+"""Decide whether an attempt is lost although its agent has not reported its end. Pure.
+
+Either the provider says so, or enough time and probes have passed without a heartbeat.
+"""
 
 from anygpu.backends.contract import MachineState
 from anygpu.control.policy import ControlPolicy
@@ -11,7 +14,7 @@ from anygpu.events.view import AttemptView, JobView
 def detect_loss(
     view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
 ) -> Failure | None:
-    """Why the attempt counts as over without its agent's word, or None while it may be alive."""
+    """Return why the attempt counts as lost, or None while it may be alive."""
     if observed.refusal is not None:
         return observed.refusal
     if view.cancel_requested and (
@@ -19,12 +22,12 @@ def detect_loss(
     ):
         return Failure(code="cancelled", message="cancelled before it ended by itself", blame=Blame.PLATFORM)
     if attempt.claimant is None and must_migrate(view, attempt):
-        text = f"it is to go on at {view.migrate_to}"
+        text = f"it continues at {view.migrate_to}"
         return Failure(code="migrate", message=text, blame=Blame.PREEMPTION)
     if is_unreachable(observed, policy) and attempt.handle is None and attempt.claimant is None:
         return Failure(code="backend_missing", message=observed.unreachable, blame=Blame.LAUNCH)
     if observed.launch_failures >= policy.max_launch_tries:
-        text = f"{observed.launch_failures} launch calls without an answer"
+        text = f"{observed.launch_failures} launch calls got no answer"
         return Failure(code="launch_unknown", message=text, blame=Blame.LAUNCH)
     return _loss_by_provider(attempt, observed, policy) or _loss_by_silence(attempt, observed, policy)
 
@@ -37,7 +40,7 @@ def _loss_by_provider(
         return None
     if observation.failure is not None and attempt.claimant is None:
         return observation.failure
-    # Lists lag and leave things out: an agent that speaks is there, whatever the list says.
+    # Provider lists lag and have gaps: an agent that sends heartbeats exists, whatever the list says.
     absent = is_absent(observed, policy) and observed.silent_s >= policy.absence_s
     if observation.state not in (MachineState.GONE, MachineState.EXITED) and not absent:
         return None
@@ -54,7 +57,7 @@ def _loss_by_silence(
     enough = observed.silent_probes >= policy.probes_before_lost
     if attempt.claimant is None:
         if attempt.handle is not None and observed.state_s > policy.claim_limit_s and enough:
-            text = f"no word from the agent in {observed.state_s:.0f} s after launch"
+            text = f"the agent did not start within {observed.state_s:.0f} s after the launch"
             return Failure(code="never_started", message=text, blame=Blame.LAUNCH)
         return None
     if attempt.stop_reason is not None and observed.stop_requested_s > policy.stop_limit_for(
@@ -70,17 +73,17 @@ def _loss_by_silence(
 
 
 def is_absent(observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Lists lag, and leave things out now and then: it takes both time and a number of looks."""
+    """Whether the machine counts as gone because lists lack it. Lists lag and have gaps, so one probe is not enough."""
     return observed.absent_s >= policy.absence_s and observed.absent_probes >= policy.probes_before_lost
 
 
 def is_unreachable(observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """A backend that is not configured now may be in a moment: servers start, profiles are changed."""
+    """Whether the backend has been missing for long enough. It may come back while a server starts."""
     return bool(observed.unreachable) and observed.unreachable_s >= policy.absence_s
 
 
 def must_migrate(view: JobView, attempt: AttemptView) -> bool:
-    """Within a backend only to the better place that was found there."""
+    """Whether the user asked to migrate the attempt. Within its backend that needs a better offer there."""
     wanted, found = view.migrate_to, view.better
     here = wanted == attempt.offer.backend and (found is None or found.offer.backend != wanted)
     return bool(wanted) and not here

@@ -1,4 +1,4 @@
-"""What this control process has observed of an attempt, by its own monotonic clock. Lost with the process."""
+"""Track what this control process has observed of attempts, by its own monotonic clock. Lost with the process."""
 
 from dataclasses import dataclass, field
 
@@ -10,41 +10,39 @@ from anygpu.store.reports import ReportState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The newest look at an attempt through its provider."""
+    """The last probe of an attempt at its provider."""
 
-    observation: Observation | None = None  # None: the look itself failed
+    observation: Observation | None = None  # None: the probe failed
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptObservation:
-    """What this control process has seen of one attempt, by its own monotonic clock."""
+    """What this control process has observed of one attempt. Durations are by its own monotonic clock."""
 
-    silent_s: float = 0  # since the last sign of life, or since we began to watch
-    silent_probes: int = 0  # looks since the last sign of life
-    claimed: bool = True  # whether it had an agent whose silence could be seen
+    silent_s: float = 0  # since the last heartbeat, or since tracking began
+    silent_probes: int = 0  # probes since the last heartbeat
+    claimed: bool = True  # whether an agent had claimed it, so that silence means something
     probe: Probe | None = None
-    billing_observation: Observation | None = (
-        None  # the newest look in which the provider said since when it bills
-    )
-    absent_s: float = 0  # from the first to the newest of the looks that did not find it
-    absent_ago_s: float = 0  # since the first of them
-    absent_probes: int = 0  # in how many looks in a row
-    state_s: float = 0  # since the attempt's state was first seen as it is
-    stop_requested_s: float = 0  # since cancel or stop was first seen
+    billing_observation: Observation | None = None  # the last one with the start of billing
+    absent_s: float = 0  # from the first to the last of the consecutive probes that did not find it
+    absent_ago_s: float = 0  # since the first of those probes
+    absent_probes: int = 0  # number of those probes
+    state_s: float = 0  # since the attempt entered its current state
+    stop_requested_s: float = 0  # since a cancel or stop was requested
     training_s: float = 0
-    billed_s: float = 0  # since its machine may have begun to cost
-    held_s: float = 0  # since it was first seen to be held
-    launch_failures: int = 0  # calls whose outcome is unknown
-    refusal: Failure | None = None  # the provider definitely did not launch it
-    terminated: bool = False  # terminate was called and returned
-    unreachable: str = ""  # why nobody can look after it
+    billed_s: float = 0  # since billing may have begun
+    held_s: float = 0  # since the hold began
+    launch_failures: int = 0  # launch calls with an unknown outcome
+    refusal: Failure | None = None  # why the provider refused to launch it
+    terminated: bool = False  # whether a call to terminate has succeeded
+    unreachable: str = ""  # why its backend cannot be called
     unreachable_s: float = 0  # and for how long
     marks: Marks = field(default_factory=Marks)
 
     @property
     def observation(self) -> Observation | None:
-        """What the provider said when it was last asked; None when it did not answer."""
+        """The provider's last answer, or None if the last probe failed."""
         return self.probe.observation if self.probe else None
 
     @property
@@ -61,7 +59,7 @@ NOT_OBSERVED = AttemptObservation()
 
 @dataclass(slots=True)
 class AttemptTracker:
-    """Everything here starts afresh when a control process does, which makes it patient, never hasty."""
+    """The observations of one attempt. A new process starts from zero, which delays decisions but never rushes them."""
 
     heartbeat_at: float
     reports: ReportState
@@ -82,7 +80,7 @@ class AttemptTracker:
     unreachable: str = ""
     unreachable_since: float | None = None
     held_since: float | None = None
-    first_seen_at: float | None = None  # when it was seen before anything was launched
+    first_seen_at: float | None = None  # when tracking began, if that was before the launch
     billing_start_ms: int | None = None
     billed_since: float | None = None
 
@@ -98,7 +96,7 @@ class AttemptTracker:
         )
 
     def update(self, view: JobView, attempt: AttemptView, row: ReportState, now: float, now_ms: int) -> None:
-        """Take in the view and the evidence as they are now."""
+        """Take in the current view and the agent's reports."""
         self._update_billing(attempt, now, now_ms)
         if self.held_since is None and attempt.is_held:
             self.held_since = now
@@ -107,17 +105,14 @@ class AttemptTracker:
         self.reports = row
         if _state(attempt) != self.state:
             self.state, self.state_since = _state(attempt), now
-            self.heartbeat_at, self.silent_probes = (
-                now,
-                0,
-            )  # silence before a claim is not the agent's silence
+            self.heartbeat_at, self.silent_probes = now, 0  # silence counts from the new state on
         if self.stop_requested_since is None and (view.cancel_requested or attempt.stop_reason):
             self.stop_requested_since = now
         if self.training_since is None and attempt.training_at_ms is not None:
             self.training_since = now
 
     def _update_billing(self, attempt: AttemptView, now: float, now_ms: int) -> None:
-        """Since when it costs, by our own clock; wall clocks are asked once, and may not say what cannot be."""
+        """Convert the start of billing to the monotonic clock. The wall clock is read once per start time."""
         began_ms = attempt.launching_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
         if began_ms != self.billing_start_ms:
             self.billing_start_ms = began_ms
@@ -127,7 +122,7 @@ class AttemptTracker:
     def record_probe(
         self, observation: Observation | None, detail: str, now: float, *, asked: float | None = None
     ) -> None:
-        """An answer is as old as its question: while it was on its way, or this process stood still, things changed."""
+        """Record a probe. Its answer is as old as the request (`asked`): the state may have changed since."""
         self.probe, self.probed_at = (
             Probe(observation=observation, detail=detail),
             now if asked is None else asked,
@@ -142,7 +137,7 @@ class AttemptTracker:
             self.absent_probes += 1
 
     def set_unreachable(self, reason: str, now: float) -> None:
-        """Nobody can be asked about it now, for this reason; or somebody can again, for none."""
+        """Mark the backend unavailable (`reason`), or available again (empty)."""
         self.unreachable = reason
         if not reason:
             self.unreachable_since = None
@@ -150,7 +145,7 @@ class AttemptTracker:
             self.unreachable_since = now
 
     def record_termination(self) -> None:
-        """Terminate returned: what was not listed before tells nothing about what is left now."""
+        """Record that a call to terminate succeeded. Earlier absences no longer count."""
         self.terminated = True
         self.absent_since, self.absent_probes = None, 0
 
@@ -161,7 +156,7 @@ class AttemptTracker:
             claimed=self.state[1],
             probe=self.probe,
             billing_observation=self.billing_observation,
-            # To when it was last asked for, not to now: while this process stood still nobody looked.
+            # Until the last probe, not until now: this process may have been suspended in between.
             absent_s=max(0.0, _since(self.absent_since, self.probed_at or now)),
             absent_ago_s=_since(self.absent_since, now),
             absent_probes=self.absent_probes,

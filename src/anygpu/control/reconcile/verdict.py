@@ -1,4 +1,4 @@
-"""What an attempt's end means for its job. Pure."""
+"""Decide what the end of an attempt means for its job: complete, fail, cancel or retry. Pure."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ KILLED_EXIT_CODES = {128 + SIGKILL, 128 + SIGTERM}  # as a shell reports them
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The job is done."""
+    """The job has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The job ends because somebody asked."""
+    """The job ends because a user cancelled it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The job goes on in another attempt."""
+    """The job continues in another attempt."""
 
     failure: Failure
     counts: bool
@@ -40,7 +40,7 @@ Verdict = Completed | Cancelled | Failed | Retry
 
 
 def verdict(view: JobView, attempt: AttemptView) -> Verdict:
-    """What follows from the newest attempt, which is over."""
+    """Return what follows from the newest attempt, which is over."""
     if view.cancel_requested:
         return Cancelled()
     failure = failure_of(attempt)
@@ -48,7 +48,7 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
         return Completed()
     if failure.blame in (Blame.USER, Blame.PLATFORM):
         return Failed(failure)
-    # A hand-over that brings the job no further would go on for ever.
+    # Handovers without progress count as retries; otherwise they could repeat forever.
     taken_back = failure.blame is Blame.PREEMPTION and failure.code != "handover"
     counts = not (failure.code in FREE_CODES or taken_back or made_progress(view, attempt))
     if counts and view.retries_used >= view.spec.limits.max_retries:
@@ -56,12 +56,13 @@ def verdict(view: JobView, attempt: AttemptView) -> Verdict:
     return Retry(failure, counts)
 
 
-PLANNED_STOPS = {"migrate", "handover", "deadline", "cheaper"}  # its machine was left, not taken back
-FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # the job waits, or goes elsewhere
+MIGRATION_REASON = "cheaper"  # also for a job with a deadline that leaves on-demand for spot
+PLANNED_STOPS = {"migrate", "handover", "deadline", "cheaper"}  # the job left its machine on purpose
+FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # these do not use up a retry
 
 
 def failure_of(attempt: AttemptView) -> Failure | None:
-    """The failure an ended attempt speaks of; None when it succeeded."""
+    """Return the failure of an ended attempt, or None if it succeeded."""
     if attempt.lost is not None:
         return attempt.lost
     if attempt.outcome == "exited":
@@ -92,7 +93,7 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
 
 
 def _stop_failure(attempt: AttemptView) -> Failure:
-    """An agent that stops though nobody asked it to was told by its machine, which is going away."""
+    """Return the failure of a stopped attempt. Without a stop request, its machine announced a preemption."""
     reason = attempt.stop_reason or "preempt"
     message = attempt.stop_message or attempt.message or f"stopped: {reason}"
     return Failure(code=reason, message=message, blame=blame_for_stop(reason))
@@ -103,7 +104,7 @@ def blame_for_stop(reason: str) -> Blame:
 
 
 def made_progress(view: JobView, attempt: AttemptView) -> bool:
-    """The attempt published a checkpoint beyond the one it started from."""
+    """Whether the attempt published a checkpoint beyond the one it started from."""
     newest = view.newest_checkpoint
     if newest is None or newest.attempt != attempt.number:
         return False
@@ -111,9 +112,9 @@ def made_progress(view: JobView, attempt: AttemptView) -> bool:
 
 
 def retry_delay_s(view: JobView, failure: Failure, policy: ControlPolicy, jitter: float) -> float:
-    """None after an attempt that made progress; else exponential over those in a row that made none.
+    """Return the delay before the next attempt: zero after progress, else exponential in the attempts without progress.
 
-    After a refusal or a preemption it is the place that is left alone for a while; another is tried at once.
+    After a refused launch or a preemption the delay is zero too: that offer gets a cooldown, and another is tried.
     """
     if failure.blame in (Blame.LAUNCH, Blame.PREEMPTION):
         return 0.0
@@ -129,7 +130,7 @@ def retry_delay_s(view: JobView, failure: Failure, policy: ControlPolicy, jitter
 
 
 def work_lost_s(view: JobView, attempt: AttemptView) -> float:
-    """Training time that no checkpoint holds."""
+    """Return the training time of the attempt that no checkpoint has saved."""
     if attempt.training_at_ms is None or attempt.ended_at_ms is None:
         return 0.0
     newest = view.newest_checkpoint

@@ -1,1 +1,1 @@
-"""Decide where and when a job runs, whether it has to make room, and whether it should move."""
+"""Decide where and when a job runs, whether it is preempted, and whether it should migrate."""

@@ -1,28 +1,71 @@
-"""The offers that are left for waiting jobs during one scheduling pass."""
+"""Provide the offers that jobs can be scheduled on, and keep track of what is taken during one pass."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
+from anygpu.backends.contract import Backend
+from anygpu.control.clock import Clock
+from anygpu.control.money import remaining_budget
+from anygpu.control.policy import ControlPolicy
+from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.control.schedule.compare import (
     JobComparison,
     OfferComparer,
     needs_comparison,
     work_key,
 )
-from anygpu.control.schedule.migration import (
-    target_offer,
-)
+from anygpu.control.schedule.cooldown import Cooldown
+from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer, OfferKey
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import JobConstraints, Plan, make_plan
+from anygpu.plan.offers.fit import JobConstraints, Plan, has_resume_path, make_plan
 from anygpu.spec.sections import Resources
 
-IsVisible = Callable[[str, str], bool]  # backend, organisation
+IsVisible = Callable[[str, str], bool]  # (backend, organisation)
+
+
+class CandidateSource:
+    """Current offers of all backends, without those that have just failed."""
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        comparer: OfferComparer,
+        clock: Clock,
+        policy: ControlPolicy,
+        is_visible: IsVisible = lambda backend, organisation: True,
+    ) -> None:
+        self._cache = OfferCache(backends, clock, policy)
+        self._cooldown = Cooldown(clock, policy)
+        self._comparer = comparer
+        self._policy = policy
+        self._is_visible = is_visible
+
+    def next_at(self) -> float:
+        """Return when the first cooldown ends."""
+        return self._cooldown.next_at()
+
+    async def offers(self, view: JobView) -> list[Offer]:
+        """Fetch the offers that the job's organisation may use."""
+        offers = await self._cache.offers(view.spec.resources)
+        return [offer for offer in offers if self._is_visible(offer.backend, view.organisation)]
+
+    def candidates(self, views: Sequence[JobView], *, observe: bool = False) -> "Candidates":
+        """Start a pass. `observe`: first take in which attempts have failed since the last pass."""
+        if observe:
+            self._cooldown.observe(views)
+        common = JobConstraints(
+            min_run_s=round(self._policy.min_useful_s + self._policy.stop_allowance_s),
+            avoided=self._cooldown.recently_preempted(),
+            cooldowns=tuple(sorted(self._cooldown.blocked().items())),
+        )
+        limit = self._policy.max_paid_attempts
+        return Candidates(views, self._cache.offers, self._comparer, self._is_visible, limit, common)
 
 
 class Candidates:
-    """What is left of the offers during one pass. Jobs that ask for the same are planned once."""
+    """The offers left during one pass. Jobs with equal requirements share a plan."""
 
     def __init__(
         self,
@@ -31,17 +74,32 @@ class Candidates:
         comparer: OfferComparer,
         visible: IsVisible,
         paid_attempts: int,
+        common: JobConstraints,
     ) -> None:
         self._fetch_offers = ask
         self._comparer = comparer
         self._comparisons: dict[object, JobComparison] = {}
         self._visible = visible
         self._paid_attempts = paid_attempts
+        self._common = common
         self._paid = _paid_in_flight(views)
         self._taken = _promised_slots(views)
         self._excluded: set[OfferKey] = set()
         self._offers: dict[Resources, list[Offer]] = {}
         self._plans: dict[object, Plan] = {}
+
+    def constraints(self, view: JobView, now_ms: int, own_wait_reason: str = "") -> JobConstraints:
+        """Collect what limits the choice for a job. `own_wait_reason`: why it may not use the user's own machines."""
+        target = target_offer(view)
+        return replace(
+            self._common,
+            resumable=has_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
+            budget_left_microusd=remaining_budget(view, now_ms),
+            preferred_backend=view.migrate_to,
+            preferred_offer=None if target is None else target.key,
+            paid_wait_reason=self.paid_limit_reason(view.organisation),
+            own_wait_reason=own_wait_reason,
+        )
 
     async def plan(self, view: JobView, now: JobConstraints) -> Plan:
         plan = await self.fit(view, now)
@@ -50,7 +108,7 @@ class Candidates:
         return await self._plan_by_cost(view, now, _plan_key(view, now))
 
     async def fit(self, view: JobView, now: JobConstraints) -> Plan:
-        """What fits and what is free, without comparing whole bills."""
+        """Find the offers that fit, and which of them are free, without comparing total costs."""
         key = _plan_key(view, now)
         if key not in self._plans:
             self._plans[key] = make_plan(view.spec, await self._remaining_offers(view), now)
@@ -64,7 +122,7 @@ class Candidates:
         return [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
 
     async def _plan_by_cost(self, view: JobView, now: JobConstraints, key: object) -> Plan:
-        """By whole bills. Jobs that are the same work are compared once, however many there are."""
+        """Plan by total cost and time. Jobs with the same work share a comparison."""
         work = key, work_key(view), bool(view.attempts)
         plan = self._plans.get(work)
         if plan is not None:
@@ -78,11 +136,14 @@ class Candidates:
         return plan
 
     def comparison_for(self, view: JobView) -> JobComparison | None:
-        """The comparison its plan came from, where there was something to compare."""
+        """Return the comparison behind the job's plan, or None if nothing was compared."""
         return self._comparisons.get((view.organisation, work_key(view)))
 
     def paid_limit_reason(self, organisation: str) -> str:
-        """Launches count from their intent on, machines until they are confirmed gone."""
+        """Return why the organisation may launch no more paid attempts; empty if it may.
+
+        An attempt counts from its launch intent until its machine is confirmed gone.
+        """
         if self._paid[organisation] < self._paid_attempts:
             return ""
         return f"{self._paid_attempts} paid attempts of {organisation} are in flight, as many as may be at a time"
@@ -93,30 +154,30 @@ class Candidates:
         self._plans.clear()
 
     def reserve_target(self, view: JobView) -> None:
-        """What a job is headed for is as good as taken."""
+        """Count the target of a migrating job as taken."""
         target = target_offer(view)
         if target is not None:
             self.take(target, view.organisation)
 
     def reserve_waiting(self, plan: Plan) -> None:
-        """Nobody behind the job that waits for these slots may have them."""
+        """Keep later jobs away from the slots that this plan waits for."""
         self.exclude({ranked.offer.key for ranked in plan.ranked if ranked.wait_reason and ranked.full})
 
-    def exclude(self, candidates: set[OfferKey]) -> None:
-        """Nobody behind the job for which room is being made there may have it."""
-        if not candidates <= self._excluded:
-            self._excluded |= candidates
+    def exclude(self, offers: set[OfferKey]) -> None:
+        """Keep later jobs away from these offers."""
+        if not offers <= self._excluded:
+            self._excluded |= offers
             self._plans.clear()
 
 
 def _plan_key(view: JobView, now: JobConstraints) -> object:
-    """The same for jobs between which a plan makes no difference."""
+    """Return a key that is equal for jobs with the same plan."""
     spec = view.spec
     return view.organisation, spec.resources, spec.placement, spec.image, now
 
 
 def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
-    """Attempts that were promised a place and do not show in their backend's offers yet."""
+    """Count the slots of launch intents that the backends' offers do not reflect yet."""
     taken: dict[OfferKey, int] = {}
     for view in views:
         live = view.live_attempt
@@ -126,7 +187,7 @@ def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
 
 
 def _paid_in_flight(views: Sequence[JobView]) -> Counter[str]:
-    """By organisation: what costs, may cost, or is not known to have ended."""
+    """Count the paid attempts that are not released, by organisation."""
     return Counter(v.organisation for v in views for a in v.attempts if a.offer.is_paid and not a.is_released)
 
 
@@ -137,3 +198,12 @@ def _with_free_slots(offer: Offer, taken: Mapping[OfferKey, int], blocked: set[O
     if left or offer.wait_reason:
         return replace(offer, free=left)
     return replace(offer, free=0, wait_reason=f"all slots of {offer.backend} are taken")
+
+
+def target_offer(view: JobView) -> Offer | None:
+    """Return the better offer that a job has stopped for, or whose backend the user asked for."""
+    newest, found = view.newest_attempt, view.better
+    if newest is None or found is None:
+        return None
+    asked = view.migrate_to == found.offer.backend
+    return found.offer if asked or newest.stop_reason == MIGRATION_REASON else None

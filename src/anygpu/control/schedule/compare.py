@@ -1,4 +1,4 @@
-"""Compare the offers that would take a job by the time and money each needs, and store the comparison."""
+"""Compare offers by the time and cost that a job needs on each, and store the comparison."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,59 +21,59 @@ from anygpu.store.blobs.uploads import Plans
 from anygpu.store.journal import Guard, Journal
 from anygpu.store.scope import SYSTEM
 
-ReadAnalysis = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # an organisation's job
-ReadPastRuns = Callable[
-    [JobSpec, str], Awaitable[Sequence[PastRun]]
-]  # the organisation's runs of the same work
+ReadAnalysis = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # spec, organisation
+ReadPastRuns = Callable[[JobSpec, str], Awaitable[Sequence[PastRun]]]  # spec, organisation
 ConditionsAt = Callable[[str], "Conditions"]  # by backend
 T = TypeVar("T")
 RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
-DOUBTFUL_SCORE = 1e30  # behind everything that is not in doubt
+DOUBTFUL_SCORE = 1e30  # ranks last
 
 
 class Conditions(NamedTuple):
-    """What holds where a backend rents, beside the price of an offer."""
+    """Terms of a backend that matter besides the price of an offer."""
 
-    credit_microusd: int = 0  # left to spend there before it costs money
+    credit_microusd: int = 0  # credit left to spend
     egress_microusd_per_gib: int = 0
 
 
 def no_conditions(backend: str) -> Conditions:
-    """Where there is nothing but the price."""
+    """Return no special conditions."""
     return Conditions()
 
 
 async def no_analysis(spec: JobSpec, organisation: str) -> Analysis | None:
-    """Where nobody reads code."""
+    """Return no analysis, for servers that do not analyse code."""
     return None
 
 
 async def no_past_runs(spec: JobSpec, organisation: str) -> Sequence[PastRun]:
-    """Where no runs are kept."""
+    """Return no past runs, for servers that do not record outcomes."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobComparison:
-    """All places with their bills, and what was read of the job."""
+    """All offers with their estimated costs, and the analysis of the job."""
 
     comparison: Comparison
     analysis: Analysis | None
     ranked: Mapping[
         OfferKey, RankedOffer
     ]  # all of them, written out once: many jobs may share the comparison
-    plan_keys: dict[OfferKey, str] = field(default_factory=dict)  # where it is kept, by what was chosen
+    plan_keys: dict[OfferKey, str] = field(
+        default_factory=dict
+    )  # blob keys of the stored comparison, by chosen offer
 
     def scores(self, *, begun: bool = False) -> Mapping[OfferKey, OfferScore]:
-        """For the router. A doubtful prediction puts a place last; only a sure one keeps the job away from it.
+        """Return a score per offer. Only a confident prediction rejects an offer; a doubtful one ranks it last.
 
-        `begun`: it has trained already, and the prediction is of the whole: the places are only put in order.
+        `begun`: the job has already trained. The prediction is for the whole job, so it only ranks the offers.
         """
         return {place: _score(line, begun=begun) for place, line in self.ranked.items()}
 
 
 class OfferComparer:
-    """What is read of a job is read once; what it is compared with changes all the time."""
+    """Compares offers for jobs, using the analysis of their code and their past runs."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class OfferComparer:
         self._read_past_runs, self.conditions_at = remembers, conditions_at
 
     async def compare(self, view: JobView, offers: Sequence[Offer]) -> JobComparison:
-        """Never fails: what cannot be read of the job is not known of it."""
+        """Compare the offers. Never fails: an analysis or past runs that cannot be read are left out."""
         read = await self.analysis(view)
         past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
         duration = past_durations(view.spec, read, past or ())
         places = [as_candidate(offer, self.conditions_at(offer.backend)) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
         planned = planner.rank(view.spec, read, places, deadline_s=left_s, duration=duration)
-        if left_s is not None and not planned.ranked:  # better late than never
+        if left_s is not None and not planned.ranked:  # no offer meets the deadline: compare without it
             planned = planner.rank(view.spec, read, places, duration=duration)
         lines = {line.candidate.offer.key: line for line in (*planned.rejected, *planned.ranked)}
         return JobComparison(comparison=planned, analysis=read, ranked=lines)
@@ -103,7 +103,7 @@ class OfferComparer:
         return await _none_on_error(self._read_analysis(view.spec, view.organisation))
 
     async def store_plan(self, view: JobView, compared: JobComparison, chosen: Offer) -> JobPlanned:
-        """The fact to write. Without its file, when that cannot be stored now: a plan is not worth waiting for."""
+        """Store the comparison and return its event. If storing fails, the event has no plan and the job goes on."""
         line = compared.ranked.get(chosen.key)
         if chosen.key not in compared.plan_keys:
             told = comparison_as_dict(compared.comparison, compared.analysis)
@@ -122,7 +122,7 @@ class OfferComparer:
 
 
 async def _none_on_error(asked: Awaitable[T]) -> T | None:
-    """A store that cannot be read now must not keep the job from running."""
+    """Return None instead of an error, so that a failing store does not stop the job."""
     try:
         return await asked
     except Exception:  # noqa: BLE001
@@ -130,7 +130,7 @@ async def _none_on_error(asked: Awaitable[T]) -> T | None:
 
 
 def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
-    """Whether comparing can change where the job goes: a free machine of one's own is taken as it is."""
+    """Whether a comparison can change the choice. A free machine of the user is taken without one."""
     if len(offers) < 2:
         return False
     quick = spec.placement.strategy in ("fastest", "balanced")
@@ -138,7 +138,7 @@ def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
 
 
 def work_key(view: JobView) -> object:
-    """The same for jobs between which a comparison makes no difference."""
+    """Return a key that is equal for jobs with the same comparison."""
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
     needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
@@ -153,13 +153,13 @@ def as_candidate(offer: Offer, conditions: Conditions) -> Candidate:
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
-    """The time there is for the whole job: until the deadline, and what its newest checkpoint holds already."""
+    """Return the time available for the whole job: until the deadline, plus the training already saved."""
     by_ms = deadline_ms(view)
     return None if by_ms is None else (by_ms - now_ms) / 1000 + trained_s(view, view.newest_checkpoint)
 
 
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
-    """The job with what the comparison says of its first firm place, until something better is known."""
+    """Return the job with the prediction for its first on-demand offer, unless it already has a prediction."""
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
     line = compared.ranked.get(offer.key) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":
@@ -189,24 +189,24 @@ def _score(line: RankedOffer, *, begun: bool) -> OfferScore:
 
 
 OffersFor = Callable[[JobView], Awaitable[list[Offer]]]
-EXPLAIN_PAUSE_S = 0.05  # between two: nobody waits for it, and others do for the loop
+EXPLAIN_PAUSE_S = 0.05  # between two jobs, to leave time for more urgent work
 EXPLAIN_BATCH = 50
 
 
 def lacks_plan(view: JobView) -> bool:
-    """It has a place, and nothing says why that one."""
+    """Whether the job was scheduled without a comparison."""
     return view.live_attempt is not None and not view.plan and view.predicted is None
 
 
 class PlanExplainer:
-    """Beside the rounds, and never in a hurry."""
+    """Compares offers afterwards for jobs that were scheduled without a comparison."""
 
     def __init__(self, journal: Journal, offers: OffersFor, comparer: OfferComparer, clock: Clock) -> None:
         self._journal, self._offers = journal, offers
         self._comparer, self._clock = comparer, clock
 
     async def run(self, views: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """The jobs that changed. Jobs that are the same work are compared once."""
+        """Explain these jobs. Jobs with the same work share a comparison. Returns the jobs that changed."""
         known: dict[object, JobComparison] = {}
         changed = []
         for view in views:

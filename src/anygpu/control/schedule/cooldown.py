@@ -1,4 +1,4 @@
-"""Places that failed a moment ago are left alone for a while, so that the next one is tried at once."""
+"""Avoid offers that have just failed, so that others are tried first."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from anygpu.events.view import AttemptView, JobView
 
 
 class Cooldown:
-    """Learns from attempts as they end. What a new process does not know it learns from the newest attempts."""
+    """Blocks offers after failed launches and preemptions. A new process starts from the newest attempt of each job."""
 
     def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class Cooldown:
         self._preempted: dict[OfferKey, float] = {}
 
     def observe(self, views: Iterable[JobView]) -> None:
-        """Every live job, at every pass: each attempt counts once when it starts and once when it is over."""
+        """Take in all live jobs. Each attempt counts once when it starts and once when it is over."""
         attempts = [(v.id, v.newest_attempt) for v in views if v.newest_attempt is not None]
         newest = {(job_id, each.number, each.is_over): each for job_id, each in attempts}
         for key in sorted(newest.keys() - self._counted):
@@ -31,17 +31,17 @@ class Cooldown:
         self._counted = set(newest)
 
     def blocked(self) -> dict[OfferKey, str]:
-        """Not to be tried now, and why."""
+        """Return the blocked offers, each with the reason."""
         now = self._clock.monotonic()
         self._until = {place: known for place, known in self._until.items() if known[0] > now}
         return {place: reason for place, (_, reason) in self._until.items()}
 
     def next_at(self) -> float:
-        """When the first of the closed places may be tried again."""
+        """Return when the first blocked offer may be tried again."""
         return min((until for until, _ in self._until.values()), default=float("inf"))
 
     def recently_preempted(self) -> frozenset[OfferKey]:
-        """Took a machine back a moment ago: others first."""
+        """Return the offers that were recently preempted: others are preferred."""
         now = self._clock.monotonic()
         self._preempted = {place: until for place, until in self._preempted.items() if until > now}
         return frozenset(self._preempted)
@@ -60,7 +60,7 @@ class Cooldown:
             self._block(place, failure, times=1)
 
     def _block(self, place: OfferKey, failure: Failure, *, times: int) -> None:
-        """Twice as long with each failure in a row, after the first `times`."""
+        """Block an offer, twice as long for each consecutive failure. The first `times` failures do not block."""
         self._failures[place] += 1
         beyond = self._failures[place] - times
         if beyond > 0:

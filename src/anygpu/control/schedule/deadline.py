@@ -1,12 +1,13 @@
 """Choose between spot and on-demand for jobs with a deadline, when they start and while they run.
 
-`DeadlineTracker` remembers how spot has been for each job; the functions are pure.
+`DeadlineTracker` remembers the spot availability for each job, `DeadlineChecker` moves jobs; the functions are pure.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from anygpu.control.clock import Clock
@@ -20,6 +21,8 @@ from anygpu.control.progress import (
     unsaved_s,
 )
 from anygpu.control.reconcile.verdict import PLANNED_STOPS, failure_of
+from anygpu.control.record import EventRecorder
+from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.types import AttemptLost, Event, StopRequested
@@ -38,16 +41,17 @@ from anygpu.plan.spot.policy import (
     choose_machine,
     slack_s,
 )
+from anygpu.store.journal import Guard, Journal
 
 FAILED_BY_PLACE = (Blame.LAUNCH, Blame.PREEMPTION)
 MAX_BLOCKED_TICKS = 16.0
-FRESH_S = 60.0  # a job leaves a machine it need not leave only so soon after a checkpoint
+FRESH_S = 60.0  # an optional move happens only this soon after a checkpoint
 MoveReason = Literal["deadline", "cheaper"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotChoices:
-    """What there is to choose from: spot by zone, and the on-demand place the deadline counts on."""
+    """The offers to choose from: spot by zone, and the on-demand offer that guarantees the deadline."""
 
     spot: Mapping[str, FitResult]
     on_demand: FitResult
@@ -61,11 +65,11 @@ class SpotChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSituation:
-    """One job at one moment, as the policy is asked about it."""
+    """A job at one moment, as input for the spot policy."""
 
     job: SpotJob
     at: TickState
-    deadline_at_ms: int  # the deadline
+    deadline_at_ms: int
     now_ms: int
 
     @property
@@ -74,20 +78,21 @@ class SpotSituation:
 
     @property
     def latest_ms(self) -> int:
-        """Until then there is time to wait, and to try spot after that."""
+        """The latest time until which the job can wait and still try spot afterwards."""
         return self.now_ms + round((self.spare_s - self.at.tick_s - _trial_s(self.job, self.at)) * 1000)
 
 
 def has_deadline(view: JobView) -> bool:
-    """Whether spot or not is a question of time for this job, and not of the price alone."""
+    """Whether the job has a deadline and may use spot."""
     limits = view.spec.limits
     timed = limits.deadline_s is not None or limits.deadline_at is not None
     return timed and view.spec.placement.interruptible != "no"
 
 
 def spot_choices(plan: Plan) -> SpotChoices | None:
-    """None when nothing but spot fits: nothing can then protect the deadline. Spot that is no cheaper or is slower
-    than on-demand is left out.
+    """Return the spot and on-demand choices of a plan, or None if only spot fits, so that no deadline is safe.
+
+    Spot offers that are slower or not cheaper than on-demand are left out.
     """
     fitting = [ranked for ranked in plan.ranked if not ranked.rejection]
     lasting = [ranked for ranked in fitting if not ranked.offer.interruptible]
@@ -108,12 +113,12 @@ def zone_name(offer: Offer) -> str:
 def spot_situation(
     view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy
 ) -> SpotSituation | str:
-    """What to ask the policy; or why it is not asked, so that the deadline is not gambled with."""
+    """Describe the situation for the spot policy; or return why spot is too risky for the deadline."""
     by_ms, whole_s = deadline_ms(view), expected_training_s(view)
     if by_ms is None or whole_s is None:
-        return "nothing says how long it takes, and it has a deadline; give placement.expected_duration"
+        return "its duration is unknown and it has a deadline; set placement.expected_duration to allow spot"
     if not (has_resume_path(view.spec) or view.checkpoints or view.past_checkpoints):
-        return "nothing shows that it can resume, and it has a deadline; give checkpoint.paths"
+        return "it may not be able to resume and it has a deadline; set checkpoint.paths to allow spot"
     unsaved = unsaved_s(view, now_ms)
     again_s = max(checkpoint_interval_s(view), unsaved)
     restart_s = startup_s(view, policy) + again_s
@@ -138,7 +143,7 @@ def spot_situation(
 
 
 def decide_spot(asked: SpotSituation, weather: SpotAvailability) -> SpotDecision:
-    """What the policy says; but nobody waits for spot that could not be tried any more when it comes."""
+    """Ask the spot policy. Do not wait for spot if there would be no time left to try it."""
     said = choose_machine(asked.job, asked.at, with_new_zones(weather, asked.at.available))
     if said.choice == WAIT and asked.latest_ms < asked.now_ms:
         return SpotDecision(ON_DEMAND, "no time is left to try spot")
@@ -146,7 +151,7 @@ def decide_spot(asked: SpotSituation, weather: SpotAvailability) -> SpotDecision
 
 
 def with_new_zones(weather: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
-    """What came up since the last look counts as seen once."""
+    """Count zones that became available since the last check as observed once."""
     came = {
         zone: observed.observe(continues=True)
         for zone, observed in weather.zones.items()
@@ -156,13 +161,13 @@ def with_new_zones(weather: SpotAvailability, available: tuple[str, ...]) -> Spo
 
 
 def apply_decision(plan: Plan, among: SpotChoices, said: SpotDecision, asked: SpotSituation | None) -> Plan:
-    """The plan as the policy wants it: the place it names first, or every place waiting."""
+    """Reorder a plan by the policy's decision: the chosen offer first, or all offers waiting."""
     if said.choice.kind == "spot":
         chosen = among.spot[said.choice.zone]
         return Plan(ranked=(chosen, *(ranked for ranked in plan.ranked if ranked is not chosen)))
     if said.choice == ON_DEMAND or asked is None:
         if among.on_demand.wait_reason:
-            return plan  # better spot than nothing
+            return plan  # spot is better than no machine
         return Plan(
             ranked=tuple(
                 _with_wait_reason(r, said.reason) if r.offer.interruptible else r for r in plan.ranked
@@ -173,7 +178,7 @@ def apply_decision(plan: Plan, among: SpotChoices, said: SpotDecision, asked: Sp
 
 
 def move_reason(view: JobView, among: SpotChoices, said: SpotDecision, now_ms: int) -> MoveReason | None:
-    """Whether a job that runs shall go elsewhere, and why."""
+    """Return why a running job should move, or None if it should stay."""
     live = view.live_attempt
     if live is None or live.stop_reason is not None or view.cancel_requested or view.migrate_to:
         return None
@@ -183,34 +188,34 @@ def move_reason(view: JobView, among: SpotChoices, said: SpotDecision, now_ms: i
 
 
 def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
-    """Hardly anything would have to be done again."""
+    """Whether the live attempt has just saved a checkpoint, so that a stop loses little work."""
     live, newest = view.live_attempt, view.newest_checkpoint
     own = live is not None and newest is not None and newest.attempt == live.number
     return own and unsaved_s(view, now_ms) <= FRESH_S
 
 
 def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
-    """It saves and stops; one that has not begun is given up. Evaluated inside the journal's transaction."""
+    """Return the events that move a job: it saves and stops, or is given up if it has not begun."""
     live = view.live_attempt
     if live is None or live.number != number or live.stop_reason is not None or view.cancel_requested:
         return []
     if live.claimant is not None:
         return [StopRequested(attempt=number, reason=reason)]
-    text = "it has not begun, and its deadline needs a machine that is not taken back"
+    text = "it has not begun, and its deadline needs a machine that cannot be preempted"
     failure = Failure(code=reason, message=text, blame=Blame.PREEMPTION)
     return [AttemptLost(attempt=number, evidence=text, failure=failure)]
 
 
 def next_check_s(asked: SpotSituation, policy: ControlPolicy) -> float:
-    """When to look again at a job that runs: a tick, or sooner when the safety net may be reached by then."""
+    """Return the seconds until the next check of a running job; fewer if its spare time may run out before."""
     if asked.at.running.kind != "spot":
         return policy.spot_check_every_s
     return min(policy.spot_check_every_s, max(policy.retry_interval_s, asked.spare_s - asked.job.detection_s))
 
 
 def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
-    """From a machine's unseen death to the next launch: one look, its stop, its fence and a backoff."""
-    # The provider says that it is gone, or its lease has run out, whichever is sooner.
+    """Return the longest time from losing a machine to the next launch: detection, stop, fence and backoff."""
+    # The provider confirms that it is gone, or its lease expires, whichever is sooner.
     fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))
     return policy.max_decision_delay_s + policy.stop_allowance_s + fence_s + policy.retry_max_s
 
@@ -223,20 +228,21 @@ def running_on(view: JobView) -> MachineChoice:
 
 
 def available_zones(view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy) -> tuple[str, ...]:
-    """Zones that offer spot and have not just failed this job, and the one it runs in."""
+    """Return the zones with spot offers that have not just failed this job, and the zone it runs in."""
     here = running_on(view)
     firm = here == ON_DEMAND
     shut = {
         zone
         for zone, (since_ms, until_ms) in _blocked_zones(view, policy, firm=firm).items()
-        if since_ms <= now_ms <= until_ms  # what a clock that was set back has yet to see shuts nothing
+        if since_ms <= now_ms <= until_ms  # ignores times in the future, after the clock was set back
     }
     return tuple(sorted({zone for zone in among.available if zone not in shut} | {here.zone} - {""}))
 
 
 def _blocked_zones(view: JobView, policy: ControlPolicy, *, firm: bool) -> dict[str, tuple[int, float]]:
-    """A zone that failed the job counts as gone for a tick. Before a firm machine is left for one that fails again
-    and again, twice as long each time.
+    """Return the zones that failed this job, each with the period in which it counts as unavailable.
+
+    The period is one check interval. For a job on on-demand (`firm`) it doubles with each consecutive failure.
     """
     times: dict[str, tuple[int, float]] = {}
     streaks: Counter[str] = Counter()
@@ -277,7 +283,7 @@ def _beats_on_demand(spot: Offer, on_demand: Offer) -> bool:
 
 
 def _is_as_fast(one: Offer, other: Offer) -> bool:
-    """A slower machine would fall behind the clock while it runs."""
+    """Whether one offer is at least as fast as the other. A slower one would endanger the deadline."""
     if gpus.canonical_name(one.gpu_kind) == gpus.canonical_name(other.gpu_kind):
         return one.gpu_count >= other.gpu_count and (one.gpu_count > 0 or one.cpus >= other.cpus)
     here = gpus.spec(one.gpu_kind, memory_gib=one.gpu_memory_gib)
@@ -293,7 +299,7 @@ def _is_as_fast(one: Offer, other: Offer) -> bool:
 
 
 def _on_demand_price(view: JobView, among: SpotChoices) -> float:
-    """Of the machine it runs on, if that is one."""
+    """Return the on-demand price: of the job's own machine if that is on-demand, else of the offer."""
     live = view.live_attempt
     paid = None if live is None or live.offer.interruptible else live.hourly_microusd
     return _usd(among.on_demand.offer) if paid is None else paid / MICROUSD
@@ -320,17 +326,17 @@ def _clock(at_ms: int, now_ms: int) -> str:
 
 @dataclass(slots=True)
 class _SpotHistory:
-    """Of one job."""
+    """The spot availability observed for one job, and when to check it next."""
 
     availability: SpotAvailability
     observed_at: float = float("-inf")
-    due_at: float = float("-inf")  # when to look at it again while it runs
-    stage: object = None  # at the last look: what changes at once how much time is to spare
-    wants_spot: bool = False  # as soon as it has a fresh checkpoint
+    due_at: float = float("-inf")  # when to check it again while it runs
+    stage: object = None  # attempt and prediction at the last check; a change makes the job due at once
+    wants_spot: bool = False  # move to spot after the next checkpoint
 
 
 class DeadlineTracker:
-    """For jobs that wait, a plan as the policy wants it; for those that run, whether they shall move."""
+    """Applies the spot policy to waiting and running jobs, and remembers the availability observed so far."""
 
     def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
         self._clock = clock
@@ -338,7 +344,7 @@ class DeadlineTracker:
         self._histories: dict[str, _SpotHistory] = {}
 
     def apply_policy(self, view: JobView, plan: Plan) -> Plan:
-        """A job with a deadline that has nothing to choose from keeps its plan."""
+        """Return the plan of a waiting job as the spot policy decides. Without a choice the plan stays as it is."""
         among = spot_choices(plan)
         if among is None or not among.spot or plan.choice is None or view.migrate_to:
             return plan
@@ -349,7 +355,7 @@ class DeadlineTracker:
         return apply_decision(plan, among, self._decide(view, among, asked), asked)
 
     def check_move(self, view: JobView, plan: Plan) -> MoveReason | None:
-        """Whether a job that runs shall save, stop, and go on elsewhere."""
+        """Return why a running job should save, stop and continue elsewhere, or None."""
         tracker, among = self._history(view), spot_choices(plan)
         tracker.due_at, tracker.wants_spot = self._clock.monotonic() + self._policy.spot_check_every_s, False
         tracker.stage = _stage(view)
@@ -365,7 +371,7 @@ class DeadlineTracker:
         return move_reason(view, among, said, now_ms)
 
     def next_at(self, views: Iterable[JobView]) -> float:
-        """When the first of these, which have deadlines, is to be looked at."""
+        """Return when the first of these jobs is due for a check."""
         return min((self._due(view) for view in views), default=float("inf"))
 
     def due(self, views: Iterable[JobView]) -> list[JobView]:
@@ -408,3 +414,34 @@ class DeadlineTracker:
 def _stage(view: JobView) -> object:
     live = view.live_attempt
     return live and (live.number, live.training_at_ms), view.prediction
+
+
+class DeadlineChecker:
+    """Moves running jobs whose deadline or cost calls for it."""
+
+    def __init__(
+        self, journal: Journal, offers: CandidateSource, tracker: DeadlineTracker, clock: Clock
+    ) -> None:
+        self._recorder = EventRecorder(journal, clock)
+        self._offers = offers
+        self._tracker = tracker
+        self._clock = clock
+
+    async def run(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
+        """Ask the running jobs to move whose deadline or cost calls for it. Returns the jobs that changed."""
+        now_ms = self._clock.wall_ms()
+        candidates = self._offers.candidates(views)
+        changed = []
+        for view in running:
+            live = view.live_attempt
+            if live is None:
+                continue
+            # Its current paid attempt will have ended by then.
+            now = replace(candidates.constraints(view, now_ms), paid_wait_reason="")
+            reason = self._tracker.check_move(view, await candidates.plan(view, now))
+            after = reason and await self._recorder.record(
+                view, partial(move_events, number=live.number, reason=reason), guard
+            )
+            if after:
+                changed.append(after)
+        return changed

@@ -1,11 +1,12 @@
 """Decide whether to migrate a running job to a better offer. docs/planning.md has the rules.
 
-Only for jobs that run on a machine that costs, have shown their pace there, can go on from a checkpoint of this
-attempt, and have no deadline: those have a policy of their own.
+Only for jobs that run on a paid machine, have measured their speed there, have a checkpoint of this attempt, and have
+no deadline (`deadline.py` handles those).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from heapq import nsmallest
 from math import inf
 
@@ -14,8 +15,12 @@ from anygpu.control.forecasts import TEARDOWN_PAID_S, with_interruptions
 from anygpu.control.money import format_dollars, remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import checkpoint_interval_s, deadline_ms, startup_s, unsaved_s, used_time_s
-from anygpu.control.schedule.compare import Conditions, ConditionsAt, as_candidate
+from anygpu.control.reconcile.verdict import MIGRATION_REASON
+from anygpu.control.record import EventRecorder
+from anygpu.control.schedule.candidates import CandidateSource
+from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer, as_candidate
 from anygpu.control.schedule.deadline import has_fresh_checkpoint
+from anygpu.control.schedule.queue import pool_job, queue_state
 from anygpu.control.timers import TimerQueue
 from anygpu.events.facts import FIRST_STEPS, BetterPlace
 from anygpu.events.offers import Offer
@@ -39,20 +44,20 @@ from anygpu.plan.offers.migration import (
 )
 from anygpu.plan.predict.step_time import StepWork
 from anygpu.spec.jobspec import JobSpec
+from anygpu.store.journal import Guard, Journal
 
-MIGRATION_REASON = "cheaper"  # as a job with a deadline that leaves on-demand for spot
-MAX_CANDIDATES = 50  # places that promise most: the rest is not worked out
+MAX_CANDIDATES = 50  # only the most promising offers are estimated in full
 A_GIB = 2**30
-MIN_CHANGE = 0.25  # by what share a gain must have changed to be told again
+MIN_CHANGE = 0.25  # a gain must change by this share to be recorded again
 
 
 def migration_mode(spec: JobSpec, rules: MigrationPolicy) -> MigrationMode:
-    """The job's own word, else the server's."""
+    """Return the migration mode of the job, or the server's default."""
     return spec.placement.move or rules.mode
 
 
 def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | None:
-    """The attempt, when all is known that a move has to be weighed by and nothing speaks against one."""
+    """Return the live attempt if the job may migrate and everything needed to decide is known, else None."""
     live, told = view.live_attempt, view.prediction
     if (
         live is None
@@ -74,13 +79,13 @@ def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | Non
 
 
 def has_own_checkpoint(view: JobView, attempt: AttemptView) -> bool:
-    """It has shown in this attempt that its state can be saved and is held."""
+    """Whether this attempt has saved a checkpoint."""
     newest = view.newest_checkpoint
     return newest is not None and newest.attempt == attempt.number
 
 
 def past_migrations(view: JobView) -> list[AttemptView]:
-    """The attempts that were left for a better place."""
+    """Return the attempts that ended for a migration."""
     return [attempt for attempt in view.attempts if attempt.stop_reason == MIGRATION_REASON]
 
 
@@ -92,7 +97,7 @@ def find_better_offer(
     policy: ControlPolicy,
     conditions_at: ConditionsAt,
 ) -> BetterPlace | None:
-    """The best of the places that pay; None when staying is best, or not surely worse."""
+    """Return the best offer that is worth a migration, or None if staying is best or the gain is uncertain."""
     rules, strategy = policy.migration, view.spec.placement.strategy
     live = eligible_attempt(view, rules)
     left = None if live is None else _remaining_work(view, live, read, now_ms, policy)
@@ -117,7 +122,7 @@ def find_better_offer(
 def migration_events(
     view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: MigrationPolicy
 ) -> list[Event]:
-    """What is new of it; and, where the job is to act on it and has just saved, that it stops. In a transaction."""
+    """Return the events about a better offer: that it was found, and a stop if the job migrates and has just saved."""
     live = eligible_attempt(view, rules)
     if live is None or live.number != number:
         return []
@@ -130,7 +135,7 @@ def migration_events(
 
 
 def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: MigrationPolicy) -> bool:
-    """Another place, another answer, or figures that are clearly different."""
+    """Whether the result differs clearly from the recorded one: another offer, mode or gain."""
     if known is None or found is None:
         return known is not found
     if known.offer.key != found.offer.key or known.by_itself != found.by_itself:
@@ -141,15 +146,6 @@ def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: Migrati
         dearer > max(rules.min_saving_microusd, MIN_CHANGE * abs(known.saves_microusd))
         or later_s > max(rules.min_saving_s, MIN_CHANGE * abs(known.sooner_s))
     )  # fmt: skip
-
-
-def target_offer(view: JobView) -> Offer | None:
-    """The place a job that has stopped for it, or was told to go to that backend, takes first."""
-    newest, found = view.newest_attempt, view.better
-    if newest is None or found is None:
-        return None
-    asked = view.migrate_to == found.offer.backend
-    return found.offer if asked or newest.stop_reason == MIGRATION_REASON else None
 
 
 def describe_migration(found: BetterPlace) -> str:
@@ -173,7 +169,7 @@ def _current_run(live: AttemptView, now_ms: int, conditions: Conditions) -> Curr
 def _remaining_work(
     view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: ControlPolicy
 ) -> RemainingWork | None:
-    """None when it should be done by now."""
+    """Return the remaining work, or None if the job should already be done."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
         return None
@@ -203,7 +199,7 @@ def _step_work(read: Analysis | None) -> StepWork | None:
 
 
 def _free_offers(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
-    """Free now, not where it is, not left before, and nothing known of the job speaks against it."""
+    """Return the offers that are free, not used by this job before, and able to run it."""
     been = {attempt.offer.key for attempt in (*past_migrations(view), live)}
     question = Estimator(spec=view.spec, analysis=read)
     offers = [
@@ -222,7 +218,7 @@ def _free_offers(view: JobView, live: AttemptView, plan: Plan, read: Analysis | 
 
 
 def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
-    """Memory: as much as where it runs now, or as much as the job says or its code is read to need."""
+    """Whether the offer has enough GPU memory: as much as the current one, or as the job requests or needs."""
     if not here.gpu_count or there.gpu_memory_gib >= here.gpu_memory_gib:
         return True
     asked = view.spec.resources.gpu.memory_gib if view.spec.resources.gpu else None
@@ -234,7 +230,7 @@ def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None)
 
 
 def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Sequence[Offer]) -> list[Offer]:
-    """By speed and price alone: so many places are worth working out in full."""
+    """Return the best `MAX_CANDIDATES` offers by speed and price alone."""
 
     def promise(offer: Offer) -> tuple[float, float]:
         slower = slowdown(machine_speed(offer), machine_speed(live.offer), left.step_work)
@@ -256,14 +252,14 @@ def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Se
 
 
 def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
-    """By how many places earlier in the job's list."""
+    """Return by how many positions the offer's backend comes earlier in the job's preferences."""
     order = [*view.spec.placement.fallbacks]
     rank = {name: at for at, name in enumerate(order)}
     return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
 
 
 def _is_allowed(view: JobView, found: MigrationOption, now_ms: int, policy: ControlPolicy) -> bool:
-    """Even in the worst case within the budget, the time limit and the longest life of machines there."""
+    """Whether the move stays within budget, time limit and machine lifetime even in the worst case."""
     offer, worst, budget = found.candidate.offer, found.worst_case, remaining_budget(view, now_ms)
     limit_s = policy.time_limit_s(view.spec, offer)
     in_time = limit_s is None or used_time_s(view.attempts, now_ms) + worst.machine_s <= limit_s
@@ -291,22 +287,22 @@ def _better_place(found: MigrationOption, *, by_itself: bool) -> BetterPlace:
     )
 
 
-MIGRATION_BATCH = 50  # jobs of one pass
-PASS_INTERVAL_S = 30.0  # between two passes, so that jobs share what is asked of providers
+MIGRATION_BATCH = 50  # jobs per pass
+PASS_INTERVAL_S = 30.0  # between passes, so that jobs share offer requests
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One attempt of one job."""
+    """The state of checks for one attempt."""
 
     attempt: int
     not_before: float
-    stage: object = None  # at the last look: what changes at once how sure the job is of itself
-    wants_to_move: bool = False  # to go, as soon as it has a fresh checkpoint
+    stage: object = None  # the prediction at the last check; a new one makes the job due
+    wants_to_move: bool = False  # migrate after the next checkpoint
 
 
 class MigrationTimers:
-    """Jobs that are settled on a machine that costs. A new prediction, time, or a fresh checkpoint makes one due."""
+    """When to check each job that may migrate: after a new prediction, some time, or a fresh checkpoint."""
 
     def __init__(self, clock: Clock, rules: MigrationPolicy) -> None:
         self._clock, self._rules = clock, rules
@@ -315,7 +311,7 @@ class MigrationTimers:
         self._passed_at = float("-inf")
 
     def update(self, view: JobView) -> None:
-        """Take in a job as it is now."""
+        """Take in the newest view of a job."""
         live = eligible_attempt(view, self._rules)
         if live is None:
             self.forget(view.id)
@@ -337,20 +333,20 @@ class MigrationTimers:
         return self._timers.next_at()
 
     def due(self) -> list[str]:
-        """The jobs of one pass, those that have waited longest first."""
+        """Return the jobs for one pass, longest due first."""
         now = self._clock.monotonic()
         self._passed_at = now
         return self._timers.due(now, MIGRATION_BATCH)
 
     def record_check(self, view: JobView, *, found: bool) -> None:
-        """It was compared; a place was found, or none."""
+        """Record a check, and whether it found a better offer."""
         watched = self._watched.get(view.id)
         if watched is not None:
             self._timers.set(view.id, self._clock.monotonic() + self._rules.check_every_s)
             watched.wants_to_move = found and migration_mode(view.spec, self._rules) == "act"
 
     def _watch(self, view: JobView, live: AttemptView) -> _Watched:
-        """One that came here by a move stays for a while, by the clock of this process."""
+        """Start watching an attempt. After a migration it is not checked for a while."""
         watched = self._watched.get(view.id)
         if watched is None or watched.attempt != live.number:
             now = self._clock.monotonic()
@@ -358,3 +354,58 @@ class MigrationTimers:
             watched = self._watched[view.id] = _Watched(live.number, not_before)
             self._timers.drop(view.id)
         return watched
+
+
+class MigrationChecker:
+    """Compares the machines of running jobs with other offers, and records or starts migrations."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        offers: CandidateSource,
+        timers: MigrationTimers,
+        comparer: OfferComparer,
+        clock: Clock,
+        policy: ControlPolicy,
+    ) -> None:
+        self._journal = journal
+        self._recorder = EventRecorder(journal, clock)
+        self._offers = offers
+        self._timers = timers
+        self._comparer = comparer
+        self._clock = clock
+        self._policy = policy
+
+    async def run(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
+        """Compare the machine of each running job with other offers. Returns the jobs that changed.
+
+        A slot that one job migrates to is not free for the others.
+        """
+        now_ms = self._clock.wall_ms()
+        candidates = self._offers.candidates(views)
+        for view in views:
+            candidates.reserve_target(view)
+        now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
+        changed = []
+        for view in running:
+            # A job whose check fails must not be the first again at once.
+            self._timers.record_check(view, found=False)
+            own_waits = now.over_quota(pool_job(view, now_ms))
+            # Its current paid attempt will have ended by then.
+            there = replace(candidates.constraints(view, now_ms, own_waits), paid_wait_reason="")
+            after = await self._check(view, await candidates.fit(view, there), guard)
+            if after is not None:
+                changed.append(after)
+                candidates.reserve_target(after)
+        return changed
+
+    async def _check(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
+        live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.migration
+        read, conditions_at = await self._comparer.analysis(view), self._comparer.conditions_at
+        found = find_better_offer(view, plan, read, now_ms, self._policy, conditions_at)
+        if found is not None:
+            self._timers.record_check(view, found=True)
+        number = live.number if live is not None else 0
+        return await self._recorder.record(
+            view, partial(migration_events, number=number, found=found, now_ms=now_ms, rules=rules), guard
+        )

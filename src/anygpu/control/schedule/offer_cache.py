@@ -1,4 +1,4 @@
-"""What backends offer and what they say of their accounts, without waiting for the slow ones."""
+"""Cache the offers and account checks of backends, so that slow backends do not delay scheduling."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -13,7 +13,7 @@ from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
 T = TypeVar("T")
-MAX_ERRORS = 1000  # needs remembered as unanswered
+MAX_ERRORS = 1000  # remembered errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class _CachedValue(Generic[T]):
 
 
 class RequestFailed(Exception):
-    """The question failed; an answer that is not too old still stands."""
+    """A request failed. A cached value that is not too old stays valid."""
 
 
 class RequestCache(Generic[T]):
-    """Asked beside the pass; what is not answered in time is used when it comes. One question of a kind at a time."""
+    """Runs requests in the background, one per key at a time, and caches the results."""
 
     def __init__(self, clock: Clock, wait_s: float, forget_s: float) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class RequestCache(Generic[T]):
     async def refresh(
         self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float
     ) -> None:
-        """Ask what is not known well enough, and wait a little. `age_s`: how old an answer may be."""
+        """Start requests for values older than `age_s`, and wait a little for the results."""
         now = self._clock.monotonic()
         fresh = {key for key, known in self._values.items() if now - known.at < age_s}
         for key, question in questions.items():
@@ -49,14 +49,14 @@ class RequestCache(Generic[T]):
         await self._wait([self._pending[key] for key in questions if key in self._pending])
 
     def get(self, key: Hashable) -> T | None:
-        """The newest answer, if it is not too old to be of use."""
+        """Return the last result, or None if there is none or it is too old."""
         answer = self._values.get(key)
         if answer is None or self._clock.monotonic() - answer.at > self._forget_s:
             return None
         return answer.value
 
     def error(self, key: Hashable) -> str:
-        """Why the last question was not answered; empty when it was, or has not been yet."""
+        """Return why the last request failed; empty if it succeeded or is still running."""
         return self._errors.get(key, "")
 
     async def _run(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> None:
@@ -89,7 +89,7 @@ class RequestCache(Generic[T]):
 
 
 class OfferCache:
-    """The offers of every backend for a need, as fresh as each backend allows."""
+    """The current offers of all backends, with refusals where an account cannot pay."""
 
     def __init__(self, backends: Mapping[str, Backend], clock: Clock, policy: ControlPolicy) -> None:
         self._backends = backends
@@ -132,23 +132,25 @@ class OfferCache:
         await self._accounts.refresh(questions, age_s=self._policy.account_age_s)
 
     def _with_balance(self, name: str, offer: Offer) -> Offer:
-        """An hour must be paid for before it begins, where the provider works with a balance."""
+        """Refuse the offer if the account is invalid or its balance does not pay for an hour."""
         account = self._accounts.get(_account_key(name, self._backends.get(name)))
         if account is None or not offer.is_paid or offer.refused:
             return offer
         if not account.valid:
-            return replace(offer, refused=f"its account does not work: {account.message}")
+            return replace(offer, refused=f"the account cannot be used: {account.message}")
         least = max(
             offer.price_microusd_per_hour, offer.billing.cost_microusd(offer.price_microusd_per_hour, 0)
         )
         if account.balance_microusd is None or account.balance_microusd >= least:
             return offer
         balance = format_dollars(account.balance_microusd)
-        return replace(offer, refused=f"its account holds {balance}, an hour costs {format_dollars(least)}")
+        return replace(
+            offer, refused=f"the account has {balance} left, but an hour costs {format_dollars(least)}"
+        )
 
 
 def _account_key(name: str, backend: object) -> Hashable:
-    """One that was given other credentials is opened anew: what was said of the old ones is not held against it."""
+    """Return a key that changes with the backend's credentials, so that an old check does not count for new ones."""
     return name, id(backend)
 
 
@@ -156,7 +158,7 @@ def _account_request(backend: SupportsAccountCheck) -> Callable[[], Awaitable[Ac
     async def ask() -> AccountStatus | None:
         try:
             return await backend.check()
-        except Exception:  # noqa: BLE001  what cannot be asked is not held against it
+        except Exception:  # noqa: BLE001  a failed check does not block the backend
             return None
 
     return ask

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anygpu.control.schedule.queue import QueueState, SlotPool, SlotUse, pool_job
+from anygpu.control.schedule.queue import PoolState, SlotPool, SlotUse, pool_job
 from anygpu.events.offers import Offer
 from anygpu.events.slots import SlotKind, needed_slots
 from anygpu.events.types import Event, StopRequested
@@ -12,18 +12,17 @@ from anygpu.plan import fair_share
 from anygpu.plan.fair_share import Allocation, PoolJob
 from anygpu.plan.offers.fit import Plan
 
-MAX_WAITING = 200  # of those that wait for one machine: the first in the queue
+MAX_WAITING = 200  # jobs considered per machine, first in the queue first
 
 
 class WaitingJobs:
-    """Gathers during a pass which jobs wait for a slot of which machine. Jobs that wait for the same share a plan."""
+    """Collects during a pass which jobs wait for slots of which machine. Jobs with the same plan share an entry."""
 
     def __init__(self) -> None:
         self.waiting: dict[SlotPool, list[tuple[PoolJob, JobView]]] = {}
         self.offers: dict[SlotPool, Offer] = {}
-        self._plans: dict[
-            int, tuple[Plan, list[SlotPool]]
-        ] = {}  # the plan itself too: an id alone may be used again
+        # By id of the plan. The value keeps the plan alive, so that its id is not reused.
+        self._plans: dict[int, tuple[Plan, list[SlotPool]]] = {}
 
     def add(self, job: PoolJob, view: JobView, plan: Plan) -> None:
         known = self._plans.get(id(plan))
@@ -47,13 +46,13 @@ class WaitingJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """A running job that is to save and stop, and the one that gets its slots."""
+    """A running job that has to save and stop, and the waiting job that gets its slots."""
 
     slot_use: SlotUse
     waiting_job: JobView
 
     def stop_events(self, fresh: JobView) -> list[Event]:
-        """Nothing if it has changed meanwhile."""
+        """Return the stop request, or nothing if the job has changed in the meantime."""
         live, meant = fresh.live_attempt, self.slot_use.attempt
         if live is None or live.number != meant.number or live.stop_reason or fresh.cancel_requested:
             return []
@@ -70,14 +69,14 @@ class Preemption:
 
 @dataclass(slots=True)
 class Preemptions:
-    """What follows for all machines: who stops for whom, and when to look again."""
+    """The preemptions on all machines, and when to check again."""
 
     chosen: list[Preemption]
     check_again_s: float | None = None
 
 
-def choose_preemptions(waiting_jobs: WaitingJobs, now: QueueState) -> Preemptions:
-    """Machine by machine; who gets room on one is not looked at on the next."""
+def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions:
+    """Choose preemptions machine by machine. A job that gets slots on one machine is not considered on the next."""
     preemptions = Preemptions([])
     promised = now.promised_offers()
     by_spot: dict[SlotPool, list[SlotUse]] = {}
@@ -100,7 +99,7 @@ def _preempt_on_machine(
     kind: SlotKind,
     slot_uses: Sequence[SlotUse],
     waiting: Sequence[tuple[PoolJob, JobView]],
-    now: QueueState,
+    now: PoolState,
 ) -> tuple[list[Preemption], float | None]:
     now_ms = round(now.now_s * 1000)
     staying = {h.view.id: h for h in slot_uses if not h.is_leaving}
@@ -122,8 +121,8 @@ def _slots(offer: Offer, kind: SlotKind) -> int:
     return offer.gpu_count if kind is SlotKind.GPU else int(offer.cpus)
 
 
-def _tenants(running: Sequence[PoolJob], now: QueueState) -> Mapping[str, fair_share.PoolTenant]:
-    """A quota counts on all machines together: what is in use elsewhere is not left for this one."""
+def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_share.PoolTenant]:
+    """Reduce each quota by the slots in use on other machines: a quota counts for all machines together."""
     here: dict[str, int] = {}
     for job in running:
         here[job.tenant] = here.get(job.tenant, 0) + job.gpus
@@ -136,7 +135,7 @@ def _tenants(running: Sequence[PoolJob], now: QueueState) -> Mapping[str, fair_s
 
 
 def _match_stops(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> Iterator[tuple[str, str]]:
-    """Who stops for whom: no more than it takes, and the last in the queue's order first."""
+    """Pair each job to stop with the job it stops for: as few as possible, last in the queue first."""
     stopping = list(orders.preempt)
     for name in orders.start:
         free -= jobs[name].gpus
@@ -147,7 +146,7 @@ def _match_stops(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> 
 
 
 def _describe_waiting_job(stops: JobView, starts: JobView) -> str:
-    """Organisations do not hear of each other's jobs."""
+    """Name the waiting job, unless it belongs to another organisation."""
     if stops.organisation != starts.organisation:
         return "a job of another organisation"
     job = f"job {starts.name or starts.id[:8]}"

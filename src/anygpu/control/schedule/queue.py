@@ -25,14 +25,14 @@ from anygpu.plan.offers.fit import has_resume_path
 
 
 def is_waiting(view: JobView) -> bool:
-    """Nothing runs for it, and nothing forbids that something does."""
+    """Whether the job needs an offer: no attempt is live, and it is neither finished nor cancelled."""
     if view.is_terminal or view.cancel_requested or view.live_attempt is not None:
         return False
     return view.newest_attempt is None or view.recovering_since_ms is not None
 
 
 def waiting_since_ms(view: JobView) -> int:
-    """Since it last trained; a launch that came to nothing does not put it back."""
+    """Return since when the job waits: its last training, or its submission. Failed launches do not count."""
     if not view.attempts:
         return view.submitted_at_ms
     ends = [
@@ -42,16 +42,16 @@ def waiting_since_ms(view: JobView) -> int:
 
 
 def has_waited_too_long(view: JobView, now_ms: int, policy: ControlPolicy) -> bool:
-    """It waited so long that nobody behind it may take what it waits for."""
+    """Whether the job has waited so long that its slots are reserved."""
     return now_ms - waiting_since_ms(view) > policy.reserve_after_s * 1000
 
 
-SlotPool = tuple[OfferKey, SlotKind]  # what is shared: the GPUs of one machine, or its processors
+SlotPool = tuple[OfferKey, SlotKind]  # the GPUs of one machine, or its processors
 
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """An attempt that has slots of a machine of one's own, launches in flight included."""
+    """An attempt that uses slots of the user's own machine, or is about to."""
 
     view: JobView
     attempt: AttemptView
@@ -66,14 +66,14 @@ class SlotUse:
 
     @property
     def is_leaving(self) -> bool:
-        """Its slots are coming free, or are already: nobody has to be asked for them."""
+        """Whether its slots become free anyway."""
         ends = self.attempt.stop_reason or self.view.cancel_requested
         return bool(ends or (self.attempt.is_over and not self.attempt.is_held))
 
 
 @dataclass(slots=True, kw_only=True)
-class QueueState:
-    """What the order of the queue rests on at one moment; `take` keeps it true during a pass."""
+class PoolState:
+    """Slot use and quotas at one moment, as the queue order needs them. `take` keeps it current during a pass."""
 
     now_s: float
     rules: FairShareRules
@@ -82,14 +82,14 @@ class QueueState:
     slots_in_use: Counter[str]  # slots by tenant
 
     def take(self, view: JobView) -> None:
-        """The job has just been promised a place."""
+        """Count the slots of a job that was just scheduled."""
         live = view.live_attempt
         if live is not None and uses_own_slots(live):
             self.slot_uses.append(SlotUse(view, live))
             self.slots_in_use[_key(tenant_of(view))] += needed_slots(view.spec.resources)[1]
 
     def over_quota(self, job: PoolJob) -> str:
-        """Why the job may take nothing of one's own now; empty when it may."""
+        """Return why the job may use none of the user's own machines now; empty if it may."""
         tenant = self.tenants.get(job.tenant)
         if (
             tenant is None
@@ -100,15 +100,15 @@ class QueueState:
         return f"the quota of its project, {tenant.quota_gpus} slots, is in use, and it may not borrow"
 
     def promised_offers(self) -> dict[str, OfferKey]:
-        """Jobs for which somebody is making room, and where."""
+        """Return the offers that running jobs are vacating, by the id of the job they stop for."""
         making = (h.attempt for h in self.slot_uses if h.attempt.makes_room_for)
         return {attempt.makes_room_for: attempt.offer.key for attempt in making}
 
 
 def queue_state(
     views: Iterable[JobView], usages: Mapping[TenantKey, SlotUsage], policy: ControlPolicy, now_ms: int
-) -> QueueState:
-    """From every live job, and from what was used by those that are no more."""
+) -> PoolState:
+    """Build the state from all live jobs and the recorded usage of ended ones."""
     views = list(views)
     slot_uses = [SlotUse(v, a) for v in views for a in v.attempts if not a.is_released and uses_own_slots(a)]
     used, held = dict(usages), Counter[str]()
@@ -118,7 +118,7 @@ def queue_state(
         held[_key(tenant)] += slot_use.slots
     shared = len({(view.organisation, view.project) for view in views}) > 1
     everyone = used.keys() | {tenant_of(view) for view in views} if policy.sharing.quotas else used.keys()
-    return QueueState(
+    return PoolState(
         now_s=now_ms / 1000,
         rules=_rules(policy, shared=shared),
         tenants={_key(each): _tenant(each, used.get(each, SlotUsage()), policy.sharing) for each in everyone},
@@ -128,7 +128,7 @@ def queue_state(
 
 
 def _rules(policy: ControlPolicy, *, shared: bool) -> FairShareRules:
-    """Among the jobs of one project alone nobody is asked to make room for having run long."""
+    """Return the fair-share rules. With a single project, long jobs are not preempted for short ones."""
     sharing = policy.sharing
     return FairShareRules(
         bands_gpu_s=sharing.bands_slot_s if shared else (),
@@ -166,7 +166,7 @@ def pool_job(view: JobView, now_ms: int) -> PoolJob:
 
 
 def _is_preemptible(view: JobView) -> bool:
-    """It trains, and shows that it can go on where it stopped."""
+    """Whether the job trains and can resume from a checkpoint."""
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return False
@@ -174,7 +174,7 @@ def _is_preemptible(view: JobView) -> bool:
 
 
 class PoolJobCache:
-    """Waiting jobs as the policy sees them, made anew only when a job has changed."""
+    """Converts waiting jobs for the fair-share policy, and caches the result until a job changes."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, tuple[int, PoolJob]] = {}
@@ -190,8 +190,8 @@ class PoolJobCache:
         return [job for _, job in self._jobs.values()]
 
 
-def in_queue_order(jobs: Sequence[PoolJob], now: QueueState) -> list[PoolJob]:
-    """Best first; those within their project's quota before those that borrow."""
+def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
+    """Order the jobs: first those within their project's quota, each group by the fair-share policy."""
     ordered = fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules)
     if not any(tenant.quota_gpus for tenant in now.tenants.values()):
         return ordered

@@ -1,34 +1,23 @@
-"""Give waiting jobs an offer: collect candidates, plan, and write the intent to launch, which is then reconciled."""
+"""Schedule waiting jobs: choose an offer for each and record the intent to launch, which is then reconciled."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 
-from anygpu.backends.contract import Backend
 from anygpu.control.agents.tickets import Tickets, ticket_sha256
 from anygpu.control.clock import Clock
 from anygpu.control.ids import attempt_name
-from anygpu.control.money import budget_failure, remaining_budget
+from anygpu.control.money import budget_failure
 from anygpu.control.policy import ControlPolicy
-from anygpu.control.schedule.candidates import Candidates, IsVisible
-from anygpu.control.schedule.compare import JobComparison, OfferComparer, PlanExplainer, with_prediction
-from anygpu.control.schedule.cooldown import Cooldown
-from anygpu.control.schedule.deadline import DeadlineTracker, has_deadline, move_events
-from anygpu.control.schedule.migration import (
-    MigrationTimers,
-    find_better_offer,
-    migration_events,
-    target_offer,
-)
-from anygpu.control.schedule.offer_cache import OfferCache
+from anygpu.control.record import EventRecorder
+from anygpu.control.schedule.candidates import CandidateSource
+from anygpu.control.schedule.compare import JobComparison, OfferComparer, with_prediction
+from anygpu.control.schedule.deadline import DeadlineTracker, has_deadline
 from anygpu.control.schedule.preemption import WaitingJobs, choose_preemptions
 from anygpu.control.schedule.queue import (
     PoolJobCache,
-    QueueState,
+    PoolState,
     has_waited_too_long,
     in_queue_order,
     is_waiting,
-    pool_job,
     queue_state,
 )
 from anygpu.errors import BlobCorrupt, BlobMissing
@@ -36,67 +25,57 @@ from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import JobConstraints, Plan, has_resume_path
+from anygpu.plan.offers.fit import Plan
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
-from anygpu.store.scope import SYSTEM
 
 DecideEvents = Callable[[JobView], list[Event]]
 
 
 class Scheduler:
-    """One pass gives every waiting job either an intent to launch or the reason why it waits."""
+    """Gives every waiting job either an intent to launch or the reason why it waits."""
 
     def __init__(
         self,
         journal: Journal,
-        backends: Mapping[str, Backend],
+        offers: CandidateSource,
+        deadlines: DeadlineTracker,
         checkpoints: Checkpoints,
         comparer: OfferComparer,
         tickets: Tickets,
         clock: Clock,
         policy: ControlPolicy,
-        visible: IsVisible = lambda backend, organisation: True,
     ) -> None:
         self._journal = journal
-        self._visible = visible
-        self._offer_cache = OfferCache(backends, clock, policy)
-        self._cooldown = Cooldown(clock, policy)
-        self.deadlines = DeadlineTracker(clock, policy)
-        self.migrations = MigrationTimers(clock, policy.migration)
+        self._recorder = EventRecorder(journal, clock)
+        self._offers = offers
+        self._deadlines = deadlines
         self._checkpoints = checkpoints
+        self._comparer = comparer
         self._tickets = tickets
         self._clock = clock
         self._policy = policy
-        self._comparer = comparer
-        self.explainer = PlanExplainer(journal, self.offers, comparer, clock)
         self._pool_jobs = PoolJobCache()
         self._preempt_again_at = float("inf")
 
     def next_at(self) -> float:
-        """When a job that waits may have more luck, with nothing to tell of it."""
-        return min(self._cooldown.next_at(), self._preempt_again_at)
-
-    async def offers(self, view: JobView) -> list[Offer]:
-        """What there is for the job now."""
-        found = await self._offer_cache.offers(view.spec.resources)
-        return [offer for offer in found if self._visible(offer.backend, view.organisation)]
+        """Return when a waiting job may get an offer without any change: a cooldown or a minimum run time ends."""
+        return min(self._offers.next_at(), self._preempt_again_at)
 
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Place what can be placed among `ready`; `views` are all live jobs. Returns the jobs that changed."""
+        """Schedule the `ready` jobs; `views` are all live jobs. Returns the jobs that changed."""
         now_ms = self._clock.wall_ms()
-        self._cooldown.observe(views)
-        usual, candidates = self._common_constraints(), self._candidates(views)
+        candidates = self._offers.candidates(views, observe=True)
         now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
         wanting = {view.id: view for view in ready if is_waiting(view)}
         promised, waiting_jobs = now.promised_offers(), WaitingJobs()
         changed = []
         for job in in_queue_order(self._pool_jobs.pool_jobs(wanting.values(), now_ms), now):
             view, over_quota = wanting[job.id], now.over_quota(job)
-            plan = await candidates.plan(view, _constraints(view, usual, candidates, now_ms, over_quota))
+            plan = await candidates.plan(view, candidates.constraints(view, now_ms, over_quota))
             compared = candidates.comparison_for(view)
             if has_deadline(view):
-                plan = self.deadlines.apply_policy(with_prediction(view, compared, plan), plan)
+                plan = self._deadlines.apply_policy(with_prediction(view, compared, plan), plan)
             after = await self._record_plan(view, plan, compared, guard)
             if after is not None:
                 changed.append(after)
@@ -111,8 +90,8 @@ class Scheduler:
                     candidates.reserve_waiting(plan)
         return changed + await self._preempt(waiting_jobs, now, guard)
 
-    async def _preempt(self, waiting_jobs: WaitingJobs, now: QueueState, guard: Guard) -> list[JobView]:
-        """Ask running jobs to save and stop for waiting ones, where the queue's policy says so."""
+    async def _preempt(self, waiting_jobs: WaitingJobs, now: PoolState, guard: Guard) -> list[JobView]:
+        """Ask running jobs to save and stop for waiting ones, as the fair-share policy decides."""
         self._preempt_again_at = float("inf")
         if not self._policy.sharing.preempt:
             return []
@@ -120,92 +99,23 @@ class Scheduler:
         if preemptions.check_again_s is not None:
             self._preempt_again_at = self._clock.monotonic() + max(0.0, preemptions.check_again_s - now.now_s)
         stopped = [
-            await self._write(preemption.slot_use.view, preemption.stop_events, guard)
+            await self._recorder.record(preemption.slot_use.view, preemption.stop_events, guard)
             for preemption in preemptions.chosen
         ]
         return [view for view in stopped if view is not None]
 
-    async def check_deadlines(
-        self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard
-    ) -> list[JobView]:
-        """Ask those among `running` to move whose deadline, or whose money, wants it. Returns the jobs that changed."""
-        now_ms = self._clock.wall_ms()
-        usual, candidates = self._common_constraints(), self._candidates(views)
-        changed = []
-        for view in running:
-            live = view.live_attempt
-            if live is None:
-                continue
-            # What it pays for now will have ended by then.
-            now = replace(_constraints(view, usual, candidates, now_ms, ""), paid_wait_reason="")
-            reason = self.deadlines.check_move(view, await candidates.plan(view, now))
-            after = reason and await self._write(
-                view, partial(move_events, number=live.number, reason=reason), guard
-            )
-            if after:
-                changed.append(after)
-        return changed
-
-    async def check_migrations(
-        self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard
-    ) -> list[JobView]:
-        """Compare where each of `running` is with where else it could be. Returns the jobs that changed.
-
-        A slot that one of them leaves for, or has left for, is not free for the others.
-        """
-        now_ms = self._clock.wall_ms()
-        usual, candidates = self._common_constraints(), self._candidates(views)
-        for view in views:
-            candidates.reserve_target(view)
-        now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
-        changed = []
-        for view in running:
-            self.migrations.record_check(
-                view, found=False
-            )  # what cannot be weighed must not be first again at once
-            own_waits = now.over_quota(pool_job(view, now_ms))
-            # What it pays for now will have ended by then.
-            there = replace(_constraints(view, usual, candidates, now_ms, own_waits), paid_wait_reason="")
-            after = await self._check_migration(view, await candidates.fit(view, there), guard)
-            if after is not None:
-                changed.append(after)
-                candidates.reserve_target(after)
-        return changed
-
-    async def _check_migration(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
-        live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.migration
-        read, conditions_at = await self._comparer.analysis(view), self._comparer.conditions_at
-        found = find_better_offer(view, plan, read, now_ms, self._policy, conditions_at)
-        if found is not None:
-            self.migrations.record_check(view, found=True)
-        number = live.number if live is not None else 0
-        return await self._write(
-            view, partial(migration_events, number=number, found=found, now_ms=now_ms, rules=rules), guard
-        )
-
-    def _common_constraints(self) -> JobConstraints:
-        return JobConstraints(
-            min_run_s=round(self._policy.min_useful_s + self._policy.stop_allowance_s),
-            avoided=self._cooldown.recently_preempted(),
-            cooldowns=tuple(sorted(self._cooldown.blocked().items())),
-        )
-
-    def _candidates(self, views: Sequence[JobView]) -> "Candidates":
-        most = self._policy.max_paid_attempts
-        return Candidates(views, self._offer_cache.offers, self._comparer, self._visible, most)
-
     async def _record_plan(
         self, view: JobView, plan: Plan, compared: JobComparison | None, guard: Guard
     ) -> JobView | None:
-        """Write the intent, or why the job waits; nothing when neither is new."""
+        """Record the intent to launch, or why the job waits, if that is new."""
         if plan.choice is None:
-            return await self._write(view, lambda fresh: _waiting_or_failed(fresh, plan), guard)
+            return await self._recorder.record(view, lambda fresh: _waiting_or_failed(fresh, plan), guard)
         offer = plan.choice
         try:
             resume, rejected = await self._resume_point(view)
-        except Exception as error:  # noqa: BLE001  a store that cannot read one checkpoint must not stop the queue
+        except Exception as error:  # noqa: BLE001  one unreadable checkpoint must not stop the queue
             reason = f"its checkpoint cannot be read now: {error}"
-            return await self._write(view, lambda fresh: _waiting_events(fresh, reason), guard)
+            return await self._recorder.record(view, lambda fresh: _waiting_events(fresh, reason), guard)
 
         told = [await self._comparer.store_plan(view, compared, offer)] if compared is not None else []
 
@@ -214,7 +124,7 @@ class Scheduler:
                 return []
             return [*rejected, *told, self._launch_intent(fresh, offer, resume)]
 
-        return await self._write(view, launch, guard)
+        return await self._recorder.record(view, launch, guard)
 
     def _launch_intent(self, view: JobView, offer: Offer, resume: CheckpointRef | None) -> AttemptLaunching:
         number = len(view.attempts) + 1
@@ -227,7 +137,7 @@ class Scheduler:
         )
 
     async def _resume_point(self, view: JobView) -> tuple[CheckpointRef | None, list[CheckpointRejected]]:
-        """The newest checkpoint that can be read back, and those that cannot."""
+        """Return the newest readable checkpoint, and a rejection for each newer one."""
         rejected: list[CheckpointRejected] = []
         for checkpoint in reversed(view.checkpoints):
             try:
@@ -241,30 +151,9 @@ class Scheduler:
                 return checkpoint, rejected
         return None, rejected
 
-    async def _write(self, view: JobView, decide: DecideEvents, guard: Guard) -> JobView | None:
-        at_ms = self._clock.wall_ms()
-        if not decide(view):
-            return None
-        written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
-        return written.view if written.recorded else None
-
-
-def _constraints(
-    view: JobView, usual: JobConstraints, candidates: "Candidates", now_ms: int, own_waits: str
-) -> JobConstraints:
-    return replace(
-        usual,
-        resumable=has_resume_path(view.spec) or bool(view.checkpoints or view.past_checkpoints),
-        budget_left_microusd=remaining_budget(view, now_ms),
-        preferred_backend=view.migrate_to,
-        preferred_offer=target.key if (target := target_offer(view)) else None,
-        paid_wait_reason=candidates.paid_limit_reason(view.organisation),
-        own_wait_reason=own_waits,
-    )
-
 
 def _waiting_or_failed(view: JobView, plan: Plan) -> list[Event]:
-    """Why it waits; or its end, when what is left of its budget pays for nothing any more."""
+    """Return why the job waits, or its failure if its remaining budget pays for no offer."""
     all_released = all(attempt.is_released for attempt in view.attempts)
     if view.cost_microusd and all_released and plan.beyond_budget and is_waiting(view):
         return [JobFailed(failure=budget_failure(view, view.cost_microusd))]

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from anygpu.control.progress import deadline_ms
-from anygpu.control.schedule.migration import MIGRATION_REASON, migration_mode
+from anygpu.control.reconcile.verdict import MIGRATION_REASON
+from anygpu.control.schedule.migration import migration_mode
 from anygpu.events.types import AttemptLaunching, BetterPlaceFound, CheckpointSaved, StopRequested
 from anygpu.testing.invariants.timeline import JobTimeline, TimedEvent, Violation
 from anygpu.testing.simulation.world import SimWorld

@@ -7,13 +7,11 @@ from typing import Any
 from anygpu.backends.contract import Backend
 from anygpu.control.agents.service import AgentService
 from anygpu.control.agents.tickets import Tickets
+from anygpu.control.build import ControlServices, assemble_supervisor
 from anygpu.control.jobs import Jobs
 from anygpu.control.policy import ControlPolicy
-from anygpu.control.reconcile.attempt import AttemptReconciler
 from anygpu.control.schedule.compare import OfferComparer, no_analysis
-from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.control.supervisor import Supervisor
-from anygpu.control.sweep import Sweeper
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.uploads import Plans, Uploads
@@ -83,40 +81,21 @@ class ControlProcess:
         )
 
     def _new_supervisor(self) -> Supervisor:
-        policy = self._shared.policy
-        scheduler = Scheduler(
-            self.journal,
-            self._backends,
-            self._checkpoints,
-            OfferComparer(no_analysis, Plans(self._blobs), self._clock),
-            self._tickets,
-            self._clock,
-            policy,
+        services = ControlServices(
+            journal=self.journal,
+            reports=self._reports,
+            checkpoints=self._checkpoints,
+            backends=self._backends,
+            comparer=OfferComparer(no_analysis, Plans(self._blobs), self._clock),
+            tickets=self._tickets,
+            clock=self._clock,
+            randomness=self._randomness,
+            wake=self._wake,
+            policy=self._shared.policy,
+            agent_url=lambda: "sim://agents",
+            report=self._report,
         )
-        sweeper = Sweeper(self._backends, self._clock, policy, self._report)
-        return Supervisor(
-            self.journal,
-            self._new_reconciler,
-            scheduler,
-            sweeper,
-            self._clock,
-            self._wake,
-            policy,
-            self.name,
-            self._report,
-        )
-
-    def _new_reconciler(self) -> AttemptReconciler:
-        return AttemptReconciler(
-            self.journal,
-            self._reports,
-            self._backends,
-            self._tickets,
-            self._clock,
-            self._randomness,
-            self._shared.policy,
-            lambda: "sim://agents",
-        )
+        return assemble_supervisor(services, self.name)
 
     def _report(self, what: str, error: Exception) -> None:
         self._shared.report(self.name, what, error)

@@ -281,10 +281,10 @@ def test_nobody_waits_for_spot_that_could_not_be_tried_any_more() -> None:
 @pytest.mark.parametrize(
     ("spec", "word"),
     [
-        ({"placement": {}}, "how long it takes"),
+        ({"placement": {}}, "its duration is unknown"),
         (
             {"checkpoint": {}, "placement": {"expected_duration": "10h", "interruptible": "yes"}},
-            "can resume",
+            "may not be able to resume",
         ),
     ],
 )

@@ -19,6 +19,7 @@ from tests.unit.control.running import (
 )
 
 from anygpu.control.policy import ControlPolicy
+from anygpu.control.schedule.candidates import target_offer
 from anygpu.control.schedule.compare import Conditions, ConditionsAt, no_conditions
 from anygpu.control.schedule.migration import (
     MAX_CANDIDATES,
@@ -28,7 +29,6 @@ from anygpu.control.schedule.migration import (
     is_news,
     migration_events,
     migration_mode,
-    target_offer,
 )
 from anygpu.events.facts import BetterPlace
 from anygpu.events.offers import Offer

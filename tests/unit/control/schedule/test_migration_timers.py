@@ -9,19 +9,22 @@ import pytest
 from tests.unit.control.running import DEAR, Timed, asked, job, moved, predicted, saved, settled_in, started
 from tests.unit.control.shelf import Shelf
 
-from anygpu.control.agents.tickets import Tickets
 from anygpu.control.jobs import require_migratable
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.liveness import must_migrate
 from anygpu.control.reconcile.verdict import Retry, verdict
+from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.control.schedule.compare import Conditions, OfferComparer, no_analysis
-from anygpu.control.schedule.migration import MIGRATION_BATCH, PASS_INTERVAL_S, MigrationTimers
-from anygpu.control.schedule.scheduler import Scheduler
+from anygpu.control.schedule.migration import (
+    MIGRATION_BATCH,
+    PASS_INTERVAL_S,
+    MigrationChecker,
+    MigrationTimers,
+)
 from anygpu.events.offers import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.offers.migration import MigrationPolicy
-from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
 from anygpu.testing.memory.blobs import MemoryBlobs
@@ -141,21 +144,19 @@ def passed(
         await asyncio.sleep(1030)
         policy = ControlPolicy(paid_timeout_s=200_000, migration=MigrationPolicy(mode=mode))
         blobs = MemoryBlobs(clock.wall_ms)
-        placing = Scheduler(
-            journal,
-            {offer.backend: Shelf(offer.backend, offer) for offer in offers},
-            Checkpoints(blobs),
-            OfferComparer(no_analysis, Plans(blobs), clock),
-            Tickets(b"s"),
-            clock,
-            policy,
+        backends = {offer.backend: Shelf(offer.backend, offer) for offer in offers}
+        comparer = OfferComparer(no_analysis, Plans(blobs), clock)
+        source, timers = (
+            CandidateSource(backends, comparer, clock, policy),
+            MigrationTimers(clock, policy.migration),
         )
+        checker = MigrationChecker(journal, source, timers, comparer, clock, policy)
         guard = await journal.acquire("control", "me", ttl_s=10**9)
         assert guard is not None
         before = max(view.position for view in await journal.live())
         for _ in range(passes):
             views = await journal.live()
-            await placing.check_migrations(views, views, guard)
+            await checker.run(views, views, guard)
         events = await journal.events(Scope(organisation="lab", project="p"), after=before, limit=99)
         return await journal.view(SYSTEM, "job"), [recorded.event for recorded in events]
 
@@ -205,13 +206,14 @@ def test_one_that_cannot_be_weighed_is_tried_again_much_later_and_the_others_bef
         blobs, backends = MemoryBlobs(clock.wall_ms), {"cheap": Shelf("cheap", CHEAP)}
         comparing = OfferComparer(no_analysis, Plans(blobs), clock, conditions_at=unknown)
         policy = ControlPolicy(paid_timeout_s=200_000, migration=RULES)
-        placing = Scheduler(journal, backends, Checkpoints(blobs), comparing, Tickets(b"s"), clock, policy)
+        source, timers = CandidateSource(backends, comparing, clock, policy), MigrationTimers(clock, RULES)
+        checker = MigrationChecker(journal, source, timers, comparing, clock, policy)
         guard = await journal.acquire("control", "me", ttl_s=10**9)
         assert guard is not None
-        placing.migrations.update(settled_in())
+        timers.update(settled_in())
         with pytest.raises(LookupError):
-            await placing.check_migrations([settled_in()], [settled_in()], guard)
-        return placing.migrations.next_at() - clock.monotonic()
+            await checker.run([settled_in()], [settled_in()], guard)
+        return timers.next_at() - clock.monotonic()
 
     assert run(story) == RULES.check_every_s
 

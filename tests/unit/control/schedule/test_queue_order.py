@@ -8,7 +8,7 @@ from tests.unit.control.jobs_in_states import checkpoint
 
 from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
 from anygpu.control.schedule.preemption import MAX_WAITING, Preemptions, WaitingJobs, choose_preemptions
-from anygpu.control.schedule.queue import PoolJobCache, QueueState, in_queue_order, pool_job, queue_state
+from anygpu.control.schedule.queue import PoolJobCache, PoolState, in_queue_order, pool_job, queue_state
 from anygpu.errors import InvalidSpec
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.fold import Recorded, fold, step
@@ -59,7 +59,7 @@ def running(name: str, *more: Event, offer: Offer = BOX, **rest: Any) -> JobView
     return job(name, *began, *more, **{**CHECKPOINTS, "hours": 2, **rest})
 
 
-def at(views: list[JobView], usages: dict[TenantKey, SlotUsage] | None = None, **sharing: Any) -> QueueState:
+def at(views: list[JobView], usages: dict[TenantKey, SlotUsage] | None = None, **sharing: Any) -> PoolState:
     return queue_state(views, usages or {}, ControlPolicy(sharing=SharingPolicy(**sharing)), NOW_MS)
 
 

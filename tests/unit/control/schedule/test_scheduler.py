@@ -9,7 +9,9 @@ from tests.unit.control.shelf import Shelf
 
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.policy import ControlPolicy, SharingPolicy
+from anygpu.control.schedule.candidates import CandidateSource
 from anygpu.control.schedule.compare import OfferComparer
+from anygpu.control.schedule.deadline import DeadlineTracker
 from anygpu.control.schedule.scheduler import Scheduler
 from anygpu.events.facts import Blame, Failure, Usage
 from anygpu.events.offers import Billing, Offer
@@ -54,16 +56,11 @@ class Office:
         self.code: dict[str, str] = {}
         blobs = MemoryBlobs(clock.wall_ms)
         checkpoints, comparing = Checkpoints(blobs), OfferComparer(self._read, Plans(blobs), clock)
-        more = {"visible": visible} if visible else {}
-        self._placing = Scheduler(
-            self.journal,
-            shelves,
-            checkpoints,
-            comparing,
-            Tickets(b"s"),
-            clock,
-            ControlPolicy(**policy),
-            **more,
+        rules, more = ControlPolicy(**policy), {"is_visible": visible} if visible else {}
+        offers_of = CandidateSource(shelves, comparing, clock, rules, **more)
+        deadlines = DeadlineTracker(clock, rules)
+        self._scheduler = Scheduler(
+            self.journal, offers_of, deadlines, checkpoints, comparing, Tickets(b"s"), clock, rules
         )
 
     async def _read(self, spec: JobSpec, organisation: str) -> Analysis | None:
@@ -81,7 +78,7 @@ class Office:
         views = await self.journal.live()
         guard = await self.journal.acquire("control", "me", ttl_s=60)
         assert guard is not None
-        await self._placing.run(views, views, guard)
+        await self._scheduler.run(views, views, guard)
         return {view.id: _outcome(await self.journal.view(SYSTEM, view.id)) for view in views}
 
 

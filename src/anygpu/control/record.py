@@ -1,0 +1,26 @@
+"""Write the events that follow from a decision about a job."""
+
+from collections.abc import Callable
+
+from anygpu.control.clock import Clock
+from anygpu.events.types import Event
+from anygpu.events.view import JobView
+from anygpu.store.journal import Guard, Journal
+from anygpu.store.scope import SYSTEM
+
+DecideEvents = Callable[[JobView], list[Event]]
+
+
+class EventRecorder:
+    """Writes to the journal as the leader. Skips the transaction when the view at hand leads to no event."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal, self._clock = journal, clock
+
+    async def record(self, view: JobView, decide: DecideEvents, guard: Guard) -> JobView | None:
+        """Write what `decide` returns for the newest view. Returns the new view, or None if nothing was written."""
+        at_ms = self._clock.wall_ms()
+        if not decide(view):
+            return None
+        written = await self._journal.transact(SYSTEM, view.id, decide, at_ms=at_ms, guard=guard)
+        return written.view if written.recorded else None

@@ -1,0 +1,55 @@
+"""The state of the leading control process: the jobs it watches and the tasks it runs. Discarded with the lease."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from anygpu.control.reconcile.attempt import AttemptReconciler
+from anygpu.control.timers import NEVER, TimerQueue
+from anygpu.events.view import JobView
+from anygpu.store.journal import Guard
+
+
+class PeriodicTask:
+    """Work that runs beside the rounds of the supervisor, one run at a time."""
+
+    name: str  # as in "checking deadlines failed"
+    upkeep: bool = False  # started after the jobs that are due for reconciling, instead of before
+
+    def update(self, view: JobView) -> None:
+        """Take in the newest view of a job."""
+
+    def forget(self, job_id: str) -> None:
+        """Drop a job that has ended."""
+
+    def after_reconcile(self, view: JobView) -> None:
+        """Take in a job that has just been reconciled."""
+
+    def is_due(self) -> bool:
+        """Whether the supervisor starts the task in this round."""
+        raise NotImplementedError
+
+    def next_at(self) -> float:
+        """When the supervisor has to begin a round for this task. NEVER: the rounds that happen anyway are enough."""
+        return NEVER
+
+    async def run(self) -> None:
+        """Do the work. An error is reported, and the task starts again when it is due."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class LeaderTerm:
+    """The state of one term as leader, from acquiring the lease to losing it."""
+
+    guard: Guard
+    renewed_at: float
+    reconciler: AttemptReconciler
+    tasks: list[PeriodicTask] = field(default_factory=list)
+    views: dict[str, JobView] = field(default_factory=dict)
+    changed: bool = True  # a job has changed since the last scheduling pass
+    reconcile_timers: TimerQueue[str] = field(default_factory=TimerQueue)
+    reconciling: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    running: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # tasks by name
+    rerun: set[str] = field(default_factory=set)  # jobs and tasks that became due again while they ran
+    reloaded_at: float = float("-inf")
+    lease_lost: bool = False
