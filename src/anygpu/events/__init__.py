@@ -1,1 +1,1 @@
-"""What happened: frozen event types, the state machine, and fold(events) -> JobView."""
+"""Events of jobs, and the fold that derives a job's state from them."""

@@ -1,15 +1,15 @@
-"""The small values events and views are made of."""
+"""The values that events and views consist of. Their fields are part of the journal's format."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from anygpu.events.offers import Offer
 
-FIRST_STEPS = "first steps"  # what a prediction of a job that runs rests on
+FIRST_STEPS = "first steps"  # the basis of predictions from a running job's own steps
 
 
 class Status(StrEnum):
-    """What everyone is told about a job."""
+    """The status of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """What exactly is going on."""
+    """What a job is doing now, in more detail than its status."""
 
     PLANNING = "planning"
     WAITING = "waiting"
@@ -38,28 +38,28 @@ class Phase(StrEnum):
 
 
 class Blame(StrEnum):
-    """Whose turn it is after a failed attempt; decides whether trying again can help."""
+    """The cause of a failed attempt. Decides whether a retry can help."""
 
-    USER = "user"  # the script's own error: never retried
-    LAUNCH = "launch"  # the place did not start it
-    INFRASTRUCTURE = "infrastructure"  # the machine or the agent died
-    PREEMPTION = "preemption"  # the machine was taken back
-    PLATFORM = "platform"  # stopped by us: timeout, budget
+    USER = "user"  # an error of the script: never retried
+    LAUNCH = "launch"  # the backend did not start it
+    INFRASTRUCTURE = "infrastructure"  # the machine or the agent failed
+    PREEMPTION = "preemption"  # the provider took the machine back
+    PLATFORM = "platform"  # stopped by anygpu: timeout, budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the provider will charge for an attempt: an interval by its clock, and its price by its rule."""
+    """The interval that a provider charges for an attempt, and its cost."""
 
     started_at_ms: int
     ended_at_ms: int
     cost_microusd: int
-    source: str = "provider"  # provider | observed: whose clock the interval is by
+    source: str = "provider"  # provider | observed: whose clock measured the interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Of a whole job, from its first launch to its end: what is expected, and where it lies nine times in ten."""
+    """Predicted time and cost of a whole job, from first launch to end: expected value and 90 % range."""
 
     wall_s: float
     wall_low_s: float
@@ -67,20 +67,20 @@ class Prediction:
     cost_microusd: int
     cost_low_microusd: int
     cost_high_microusd: int
-    basis: str = "nothing"  # said | history | code | first steps | nothing: what it rests on
+    basis: str = "nothing"  # said | history | code | first steps | nothing
     confidence: str = "low"  # low | medium | high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetterPlace:
-    """Where what is left of a running job is better done, the move included: what is expected, and with bad luck."""
+    """A better offer for the rest of a running job, and what moving there saves: expected, and in a bad case."""
 
     offer: Offer
-    saves_microusd: int  # negative: it costs more
+    saves_microusd: int  # negative if it costs more
     saves_low_microusd: int
-    sooner_s: float  # negative: it is done later
+    sooner_s: float  # negative if it finishes later
     sooner_low_s: float
-    by_itself: bool = False  # it goes there after its next checkpoint, without being asked to
+    by_itself: bool = False  # whether the job migrates by itself after its next checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class CheckpointRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRef:
-    """A file the job produced."""
+    """A file that the job produced."""
 
     name: str
     attempt: int
@@ -108,7 +108,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why something ended badly, for the person who must act."""
+    """Why an attempt or job failed, for the user."""
 
     code: str
     message: str
@@ -117,7 +117,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """How much an attempt has stored; a stream closes only after delivering up to here."""
+    """How much an attempt has stored. A stream ends only after delivering all of it."""
 
     log_bytes: int = 0
     metric_points: int = 0

@@ -1,7 +1,7 @@
-"""The state machine: a job's view is a fold over its events, and an event out of turn is refused.
+"""The state machine of a job: fold its events into a view, and refuse events that do not fit its state.
 
-Refusing here, inside the journal's transaction, is what makes "exactly one terminal state" and "at most one
-attempt commits" properties of the data and not of the code that writes it.
+The check runs inside the journal's transaction. So the data itself guarantees that a job has exactly one terminal
+state and that at most one attempt commits.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,11 +44,11 @@ from anygpu.events.types import (
 )
 from anygpu.events.view import AttemptView, JobView
 
-REMEMBERED = 50  # checkpoints that are no longer kept
+REMEMBERED = 50  # ids of deleted checkpoints
 
 
 class InvalidEvent(Conflict):
-    """An event does not fit the job's state. Look at the job again: it changed meanwhile."""
+    """The event does not fit the job's state, which has changed in the meantime. Read the job again."""
 
     code = "out_of_turn"
     retryable = True
@@ -56,7 +56,7 @@ class InvalidEvent(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """An event with its place in the project's journal."""
+    """An event with its position in the journal."""
 
     organisation: str
     project: str
@@ -73,7 +73,7 @@ def fold(history: Iterable[Recorded], view: JobView | None = None) -> JobView | 
 
 
 def step(view: JobView | None, recorded: Recorded) -> JobView:
-    """The view after one more event."""
+    """Return the view after one more event."""
     event = recorded.event
     if view is None:
         if not isinstance(event, JobSubmitted):
@@ -166,7 +166,7 @@ def _(event: AttemptLaunching, view: JobView, at_ms: int) -> JobView:
 
 @_apply.register
 def _(event: AttemptLaunched, view: JobView, at_ms: int) -> JobView:
-    # A quick agent may have claimed, and even ended, before the launch call returned.
+    # A fast agent may have claimed the attempt, or even ended it, before the launch call returned.
     attempt = _find(view, event.attempt)
     _require(attempt is not None and not attempt.is_released, event, "no such attempt to launch")
     _require(attempt is not None and attempt.handle is None, event, "already launched")
@@ -379,7 +379,7 @@ def _end_job(event: Event, view: JobView, at_ms: int, status: Status) -> JobView
 
 
 def _with_checkpoints(view: JobView, checkpoints: tuple[CheckpointRef, ...]) -> JobView:
-    """The newest ones; of those that go the id stays for a while, so that a late repetition is known as one."""
+    """Keep the newest checkpoints, and the ids of deleted ones for a while, to recognise repeated commits."""
     surplus = max(0, len(checkpoints) - max(1, view.spec.checkpoint.keep))
     past = (*view.past_checkpoints, *(c.id for c in checkpoints[:surplus]))
     return replace(view, checkpoints=checkpoints[surplus:], past_checkpoints=past[-REMEMBERED:])

@@ -1,4 +1,7 @@
-"""Offers of machines, how they are billed, and the handles of what was launched on them."""
+"""Offers of machines, their billing rules, and the handles of launched machines.
+
+The planner, the backends and the events share these types. Their fields are part of the journal's format.
+"""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -14,27 +17,27 @@ OfferKey = tuple[str, str, str, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billing:
-    """How a provider counts time: in steps of `step_s`, at least `minimum_s`."""
+    """A billing rule: time is charged in steps of `step_s`, and at least `minimum_s`."""
 
     step_s: int = 1
     minimum_s: int = 0
 
     def billed_s(self, used_s: int) -> int:
-        """Whole seconds that are charged for a machine that was there for `used_s`."""
+        """Return the seconds that are charged for a machine that existed for `used_s`."""
         steps = -(-max(0, used_s) // self.step_s)
         return max(self.minimum_s, steps * self.step_s)
 
     def cost_microusd(self, price_microusd_per_hour: int, used_s: int) -> int:
-        """To the nearest micro-dollar, half up."""
+        """Return the cost of a machine that existed for `used_s`, rounded to micro-dollars."""
         return (price_microusd_per_hour * self.billed_s(used_s) + HOUR_S // 2) // HOUR_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A priced place a job could run."""
+    """A machine that a backend can provide, and its price."""
 
     backend: str
-    name: str = ""  # the instance type, or the name of the box
+    name: str = ""  # the instance type, or the name of the machine
     region: str = ""
     zone: str = ""
     gpu_kind: str = ""
@@ -45,16 +48,16 @@ class Offer:
     disk_gib: float = 0
     interruptible: bool = False
     price_microusd_per_hour: int = 0
-    free: int | None = None  # how many such attempts can start now; None when nobody knows
+    free: int | None = None  # how many attempts can start now; None if unknown
     wait_reason: str = ""
     expected_wait_s: float = 0
     max_run_s: float | None = None
-    containers: bool = False  # whether it can run a job's image
-    self_expires: str = "none"  # halt | max_duration | none: how its machine dies without us
+    containers: bool = False  # whether it can run container images
+    self_expires: str = "none"  # halt | max_duration | none: how the machine ends without the server
     billing: Billing = Billing()
-    lease_s: float = 0  # how long its agent may be out of reach before it stops; 0: the server's default
-    refused: str = ""  # why its own configuration does not allow it: a limit, a missing consent
-    driver: str = ""  # the version of its GPUs' driver, where the machine says it
+    lease_s: float = 0  # how long its agent may lose contact before it stops; 0: the server's default
+    refused: str = ""  # why the backend's configuration forbids it, such as a price limit
+    driver: str = ""  # the version of the GPU driver, if known
 
     @property
     def is_paid(self) -> bool:
@@ -62,18 +65,18 @@ class Offer:
 
     @property
     def max_run_or_inf_s(self) -> float:
-        """Of one run; endless where nobody ends it."""
+        """The longest run on this machine; infinite without a limit."""
         return inf if self.max_run_s is None else self.max_run_s
 
     @property
     def key(self) -> "OfferKey":
-        """What is full, refuses or is taken back as one."""
+        """Identifies the offer: capacity, refusals and preemptions are tracked per key."""
         return self.backend, self.region, self.zone, self.name, self.interruptible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """What the provider calls the attempt. A handle with only a name must be enough to find it."""
+    """The provider's reference to a launched attempt. The name alone must be enough to find it."""
 
     name: str
     native: Json = field(default_factory=dict)

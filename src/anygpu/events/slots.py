@@ -1,4 +1,4 @@
-"""Slots of machines: how many a job takes, for how long it had them, and how what was used is forgotten. Pure."""
+"""Count the slots that jobs use on shared machines, with usage that decays over time. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ HALF_LIFE_S = 72 * 3600.0
 
 
 class SlotKind(StrEnum):
-    """A job with GPUs takes those; one without takes processors."""
+    """What a slot is: a GPU, or a processor for jobs without GPUs."""
 
     GPU = "GPU"
     CPU = "CPU slot"
@@ -19,13 +19,13 @@ class SlotKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotUsage:
-    """Slot-seconds (of GPUs: GPU-seconds) somebody has used, of which half is forgotten every three days."""
+    """Slot-seconds that a tenant has used, with a half-life of three days."""
 
     gpu_s: float = 0.0
     at_s: float = 0.0
 
     def decayed(self, now_s: float) -> float:
-        """Nothing is forgotten, and nothing added, while a clock that was set back catches up."""
+        """Return the usage that still counts at `now_s`. A clock that was set back changes nothing."""
         return float(self.gpu_s * 0.5 ** (max(0.0, now_s - self.at_s) / HALF_LIFE_S))
 
     def add(self, gpu_s: float, now_s: float) -> "SlotUsage":
@@ -34,7 +34,7 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TenantKey:
-    """Who shares machines with others: a project, by the kind of slot it takes."""
+    """A project and the kind of slot it uses: the unit of fair sharing."""
 
     organisation: str
     project: str
@@ -52,18 +52,18 @@ def tenant_of(view: JobView) -> TenantKey:
 
 
 def uses_own_slots(attempt: AttemptView) -> bool:
-    """On a machine that costs nothing and whose slots are counted: what a tenant takes there, others lack."""
+    """Whether the attempt uses a slot of the user's own machine, which other tenants then cannot use."""
     return attempt.offer.free is not None and not attempt.offer.is_paid
 
 
 def held_s(attempt: AttemptView, now_ms: int) -> float:
-    """How long it has had its slots."""
+    """Return how long the attempt has held its slots."""
     until_ms = attempt.released_at_ms
     return max(0, (now_ms if until_ms is None else until_ms) - attempt.launching_at_ms) / 1000
 
 
 def used_slot_s(view: JobView, number: int) -> float:
-    """Slot-seconds a released attempt took from others; nothing on machines that are rented."""
+    """Return the slot-seconds of a released attempt. Zero on rented machines."""
     attempt = view.attempts[number - 1]
     if not uses_own_slots(attempt) or attempt.released_at_ms is None:
         return 0.0

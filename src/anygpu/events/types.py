@@ -1,6 +1,6 @@
-"""Every fact about a job: past tense, frozen, appended once, never changed.
+"""All events of a job. Events are immutable, and their classes and fields are the journal's format.
 
-A new field gets a default; a changed meaning gets a new `VERSION` and an upcaster in `codec.py`.
+A new field needs a default. A changed meaning needs a new `VERSION` and an upcaster in `codec.py`.
 """
 
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from anygpu.spec.jobspec import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact about a job."""
+    """Something that happened to a job."""
 
     VERSION: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSubmitted(Event):
-    """Somebody asked for this job; it is accepted and will reach exactly one terminal state."""
+    """The job was accepted. It will reach exactly one terminal state."""
 
     spec: JobSpec
     person: str = ""
@@ -30,22 +30,22 @@ class JobSubmitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobWaited(Event):
-    """No place could take the job; `reason` says what it waits for."""
+    """The job waits for an offer; `reason` says why."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlanned(Event):
-    """The places the job could run were compared, or its first steps told how long it takes."""
+    """Offers were compared for the job, or its time and cost were predicted from its first steps."""
 
     plan: str = ""  # blob key of the comparison; empty when only the prediction is new
-    prediction: Prediction | None = None  # of the place that was chosen
+    prediction: Prediction | None = None  # for the chosen offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetterPlaceFound(Event):
-    """What is left of the job is better done elsewhere; without a place: no longer."""
+    """A better offer for the rest of the job was found, or is gone (`better` is None)."""
 
     attempt: int
     better: BetterPlace | None = None
@@ -53,7 +53,7 @@ class BetterPlaceFound(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLaunching(Event):
-    """The intent, written before the provider is called. Every resource carries `name`."""
+    """The intent to launch, written before the provider is called. All its resources get `name`."""
 
     attempt: int
     name: str
@@ -72,16 +72,16 @@ class AttemptLaunched(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineStarted(Event):
-    """The provider has begun to bill the attempt's machine, by its own clock and at this price."""
+    """The provider has started to bill the attempt's machine; the time is by the provider's clock."""
 
     attempt: int
     started_at_ms: int
-    price_microusd_per_hour: int | None = None  # None: the offer's
+    price_microusd_per_hour: int | None = None  # None: the price of the offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptClaimed(Event):
-    """The first agent redeemed the attempt's one-time ticket and owns it."""
+    """An agent has claimed the attempt with its ticket and owns it."""
 
     attempt: int
     claimant: str
@@ -90,14 +90,14 @@ class AttemptClaimed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStarted(Event):
-    """The user's process runs."""
+    """The user's process has started."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Event):
-    """Training state is durable up to `checkpoint.step`."""
+    """A checkpoint was stored durably."""
 
     attempt: int
     checkpoint: CheckpointRef
@@ -105,7 +105,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactSaved(Event):
-    """A file the job produced is durable."""
+    """A file that the job produced was stored durably."""
 
     attempt: int
     artifact: ArtifactRef
@@ -113,7 +113,7 @@ class ArtifactSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRejected(Event):
-    """A published checkpoint could not be read back; the one before it is used."""
+    """A stored checkpoint could not be read; the one before it is used."""
 
     attempt: int
     checkpoint_id: str
@@ -122,24 +122,24 @@ class CheckpointRejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested(Event):
-    """The attempt shall checkpoint and stop."""
+    """The attempt was asked to save a checkpoint and stop."""
 
     attempt: int
     reason: str  # timeout | budget | preempt | migrate | handover | deadline | cheaper
-    message: str = ""  # in words, for the person whose job it is
-    makes_room_for: str = ""  # the job that gets its slots, when the queue asks for it
+    message: str = ""  # explanation for the user
+    makes_room_for: str = ""  # the job that gets its slots, for a preemption by the queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(Event):
-    """Somebody no longer wants the job."""
+    """A user has cancelled the job."""
 
     person: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateRequested(Event):
-    """Somebody wants the job to go on at another backend."""
+    """A user has asked the job to continue at another backend."""
 
     to: str
     person: str = ""
@@ -147,7 +147,7 @@ class MigrateRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(Event):
-    """The agent's last word: how the user's process ended, and how much was stored."""
+    """The agent has reported how the user's process ended and how much it stored."""
 
     attempt: int
     outcome: str  # exited | cancelled | stopped | timeout | failed_to_start | lease_lost
@@ -160,7 +160,7 @@ class AttemptEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLost(Event):
-    """The attempt is over without its agent's word; `evidence` is what was observed."""
+    """The attempt counts as lost although its agent has not reported an end; `evidence` is what was observed."""
 
     attempt: int
     evidence: str
@@ -170,7 +170,7 @@ class AttemptLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldStarted(Event):
-    """The script failed, and its machine is kept for a look at it until `until_ms`. It goes on costing."""
+    """The script failed, and its machine is held for inspection until `until_ms`. It still costs money."""
 
     attempt: int
     until_ms: int
@@ -178,7 +178,7 @@ class HoldStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldEnded(Event):
-    """The kept machine is no longer wanted."""
+    """The hold of a machine has ended."""
 
     attempt: int
     reason: str  # time | budget | release | gone
@@ -187,7 +187,7 @@ class HoldEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStranded(Event):
-    """Nobody can end the attempt's machine or say whether it is gone; `reason` says what is missing."""
+    """The attempt's machine can neither be terminated nor checked, because its backend is missing (`reason`)."""
 
     attempt: int
     reason: str
@@ -195,7 +195,7 @@ class AttemptStranded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptReleased(Event):
-    """The provider says nothing of this attempt is left."""
+    """The provider confirms that nothing of the attempt is left."""
 
     attempt: int
     evidence: str = ""
@@ -204,7 +204,7 @@ class AttemptReleased(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryStarted(Event):
-    """The job will be tried again, and this is what the interruption cost."""
+    """The job will be retried; the event says what the interruption cost."""
 
     attempt: int  # the one that failed
     failure: Failure
@@ -218,24 +218,24 @@ class RecoveryStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompleted(Event):
-    """The job did what was asked; nothing billable is left."""
+    """The job has succeeded; nothing billable is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailed(Event):
-    """The job ended without its result; nothing billable is left."""
+    """The job has failed; nothing billable is left."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCancelled(Event):
-    """The job ended because somebody asked; nothing billable is left."""
+    """The job was cancelled; nothing billable is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanEnded(Event):
-    """A machine of an attempt that was over turned up late, and was ended; this is what it cost."""
+    """A machine that appeared after its attempt had ended was terminated; `usage` is its cost."""
 
     attempt: int
     usage: Usage
@@ -243,7 +243,7 @@ class OrphanEnded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterDiffered(Event):
-    """The provider charges another amount for the attempt than the ledger says."""
+    """The provider charges a different amount for the attempt than the ledger has."""
 
     attempt: int
     ours_microusd: int
@@ -251,7 +251,7 @@ class MeterDiffered(Event):
 
 
 TERMINAL = (JobCompleted, JobFailed, JobCancelled)
-AFTERWARDS = (OrphanEnded, MeterDiffered)  # what may become known of a job after its end
+AFTERWARDS = (OrphanEnded, MeterDiffered)  # events that may follow the end of a job
 
 EVENTS: tuple[type[Event], ...] = (
     JobSubmitted,

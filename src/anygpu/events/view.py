@@ -1,4 +1,4 @@
-"""What became of a job so far: the value `fold` makes from its events."""
+"""The state of a job and its attempts, as `fold` derives it from the events."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ FOLD_VERSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """One try at the job."""
+    """One attempt to run the job."""
 
     number: int
     name: str
@@ -46,18 +46,18 @@ class AttemptView:
     lost: Failure | None = None
     released_at_ms: int | None = None
     marks: Marks = Marks()
-    started_at_ms: int | None = None  # by the provider's clock: when it began to bill
-    price_microusd_per_hour: int | None = None  # what the provider said, where that differs from the offer
-    held_until_ms: int | None = None  # kept after a failure of the script
+    started_at_ms: int | None = None  # start of billing by the provider's clock
+    price_microusd_per_hour: int | None = None  # the provider's price, if it differs from the offer
+    held_until_ms: int | None = None  # held for inspection after the script failed
     hold_ended: bool = False
-    stranded: str = ""  # why nobody could look after it
-    usage: Usage | None = None  # what it cost, once it is released
-    orphans: tuple[Usage, ...] = ()  # machines of its name that turned up after it was released
-    metered_microusd: int | None = None  # what the provider says it cost, where that differs
+    stranded: str = ""  # why its backend could not be called
+    usage: Usage | None = None  # set when it is released
+    orphans: tuple[Usage, ...] = ()  # machines with its name that appeared after its release
+    metered_microusd: int | None = None  # the provider's charge, if it differs
 
     @property
     def is_over(self) -> bool:
-        """It will commit nothing more."""
+        """Whether it has ended and can commit nothing more."""
         return self.ended_at_ms is not None
 
     @property
@@ -70,20 +70,20 @@ class AttemptView:
 
     @property
     def hourly_microusd(self) -> int:
-        """Micro-dollars an hour."""
+        """The price in micro-dollars per hour."""
         known = self.price_microusd_per_hour
         return self.offer.price_microusd_per_hour if known is None else known
 
     @property
     def cost_microusd(self) -> int:
-        """What is certain: nothing until it is released."""
+        """The recorded cost; zero until the attempt is released."""
         certain = (self.usage, *self.orphans) if self.usage else self.orphans
         return sum(usage.cost_microusd for usage in certain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job as its events tell it."""
+    """The state of a job."""
 
     id: str
     organisation: str
@@ -93,13 +93,13 @@ class JobView:
     spec: JobSpec
     submitted_at_ms: int
     updated_at_ms: int
-    position: int  # of the last event folded in
+    position: int  # of the last event
     status: Status = Status.QUEUED
     phase: Phase = Phase.PLANNING
-    reason: str = ""  # what it waits for
+    reason: str = ""  # why it waits
     attempts: tuple[AttemptView, ...] = ()
     checkpoints: tuple[CheckpointRef, ...] = ()  # valid ones, oldest first
-    past_checkpoints: tuple[str, ...] = ()  # ids of the last ones that are no longer kept
+    past_checkpoints: tuple[str, ...] = ()  # ids of recently deleted checkpoints
     artifacts: tuple[ArtifactRef, ...] = ()
     cancel_requested: bool = False
     retries_used: int = 0
@@ -110,13 +110,13 @@ class JobView:
     resumed_from: str | None = None
     failure: Failure | None = None
     ended_at_ms: int | None = None
-    cost_microusd: int = 0  # the ledger: what the released attempts cost
-    migrate_to: str = ""  # the backend somebody wants it to go on at
-    plan: str = ""  # blob key of the newest comparison of places
-    predicted: Prediction | None = None  # the first, before anything of the run itself was known
-    prediction: Prediction | None = None  # the newest
-    calibrated: int = 0  # the attempt whose own steps the newest prediction rests on
-    better: BetterPlace | None = None  # where what is left of it should be done
+    cost_microusd: int = 0  # the ledger: cost of released attempts
+    migrate_to: str = ""  # the backend that a user asked for
+    plan: str = ""  # blob key of the newest comparison of offers
+    predicted: Prediction | None = None  # the first prediction, before the job ran
+    prediction: Prediction | None = None  # the newest prediction
+    calibrated: int = 0  # the attempt whose steps the newest prediction uses
+    better: BetterPlace | None = None  # a better offer for the rest of the job
 
     @property
     def is_terminal(self) -> bool:
@@ -129,7 +129,7 @@ class JobView:
 
     @property
     def live_attempt(self) -> AttemptView | None:
-        """The one attempt that may still commit."""
+        """The attempt that may still commit, if any."""
         newest = self.newest_attempt
         return newest if newest is not None and not newest.is_over and not self.is_terminal else None
 
@@ -138,5 +138,5 @@ class JobView:
         return self.checkpoints[-1] if self.checkpoints else None
 
     def has_published(self, checkpoint_id: str) -> bool:
-        """Whether this checkpoint was published before, even if it is no longer kept."""
+        """Whether this checkpoint was published before, even if it is deleted by now."""
         return checkpoint_id in self.past_checkpoints or any(c.id == checkpoint_id for c in self.checkpoints)
