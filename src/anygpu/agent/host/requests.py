@@ -11,14 +11,14 @@ import json
 import os
 import sys
 
+from anygpu.agent import exit_codes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     Reply = Callable[[dict[str, Any]], None]
-
-EXIT_DONE, EXIT_USAGE = 0, 2
 
 
 def main(argv: list[str]) -> int:
@@ -31,9 +31,9 @@ def main(argv: list[str]) -> int:
             request[name] = int(options[f"--{name}"])
     if request["do"] in ("start", "watch", "kill") and not request["target"]:
         sys.stderr.write(f"anygpu-agent: {argv[0]} needs a directory or a name\n")
-        return EXIT_USAGE
+        return exit_codes.USAGE
     handle_request(home, os.path.abspath(sys.argv[0]), request, _print_json)
-    return EXIT_DONE
+    return 0
 
 
 def handle_request(home: str, agent: str, request: dict[str, Any], reply: Reply) -> None:
