@@ -202,9 +202,9 @@ class Client:
     def tokens(self) -> Json:
         return self._get(f"{ROOT}/tokens")
 
-    def create_token(self, **wanted: Any) -> Json:
+    def create_token(self, **fields: Any) -> Json:
         return self._post(
-            f"{ROOT}/tokens", {key: value for key, value in wanted.items() if value is not None}
+            f"{ROOT}/tokens", {key: value for key, value in fields.items() if value is not None}
         )
 
     def revoke_token(self, token_id: str) -> None:

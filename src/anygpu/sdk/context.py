@@ -66,14 +66,14 @@ def load_contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
     """Read the contexts file. Without one, only the server on this computer is known."""
     path = config_path(environ).with_name("contexts.json")
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Contexts(path, EMBEDDED, {})
-    known = {
+    by_name = {
         name: Context(name, each["url"], each["token"], origin=str(path))
-        for name, each in kept["contexts"].items()
+        for name, each in stored["contexts"].items()
     }
-    return Contexts(path, kept.get("current", EMBEDDED), known)
+    return Contexts(path, stored.get("current", EMBEDDED), by_name)
 
 
 def save_contexts(all_of_them: Contexts) -> None:

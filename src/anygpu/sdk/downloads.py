@@ -53,8 +53,8 @@ def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> li
     return [_remote_file(file, f"checkpoints/{newest['step']}/{file['path']}") for file in newest["files"]]
 
 
-def _remote_file(found: dict[str, Any], name: str) -> RemoteFile:
-    return RemoteFile(name, int(found["size"]), found["sha256"], tuple(found["urls"]))
+def _remote_file(entry: dict[str, Any], name: str) -> RemoteFile:
+    return RemoteFile(name, int(entry["size"]), entry["sha256"], tuple(entry["urls"]))
 
 
 def safe_path(root: Path, name: str) -> Path:

@@ -55,23 +55,23 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def find_running(state: Path) -> RunningServer | None:
     """Return the server of a state directory if its process is running and ready."""
     try:
-        told = json.loads((state / "server.json").read_text())
-        found = RunningServer(told["url"], int(told["pid"]), (state / "token").read_text().strip())
+        address = json.loads((state / "server.json").read_text())
+        server = RunningServer(address["url"], int(address["pid"]), (state / "token").read_text().strip())
     except (OSError, ValueError, KeyError):
         return None
-    return found if _is_server_process(found.pid) else None
+    return server if _is_server_process(server.pid) else None
 
 
 def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> RunningServer:
     """Return the running server; start it first if there is none."""
-    found = find_running(state)
-    if found is not None:
-        return found
+    server = find_running(state)
+    if server is not None:
+        return server
     create_state_dir(state)
     with _start_lock(state):
-        found = find_running(state)
-        if found is not None:
-            return found
+        server = find_running(state)
+        if server is not None:
+            return server
         on_start()
         return _start(state)
 
@@ -92,19 +92,19 @@ def create_state_dir(state: Path) -> None:
 
 def stop(state: Path, timeout_s: float = 20) -> int | None:
     """Stop the server and wait until it has ended. Returns its process id, or None if none was running."""
-    found = find_running(state)
-    if found is None:
+    server = find_running(state)
+    if server is None:
         return None
-    os.kill(found.pid, signal.SIGTERM)
+    os.kill(server.pid, signal.SIGTERM)
     until = time.monotonic() + timeout_s
-    while _is_server_process(found.pid):
+    while _is_server_process(server.pid):
         if time.monotonic() > until:
             raise ServerFailed(
-                f"The server (process {found.pid}) has not stopped after {timeout_s:.0f} s.",
-                hint=f"See {state / 'server.log'}; `kill -9 {found.pid}` ends it without losing jobs.",
+                f"The server (process {server.pid}) has not stopped after {timeout_s:.0f} s.",
+                hint=f"See {state / 'server.log'}; `kill -9 {server.pid}` ends it without losing jobs.",
             )
         time.sleep(POLL_S)
-    return found.pid
+    return server.pid
 
 
 def server_command(state: Path) -> list[str]:
@@ -131,9 +131,9 @@ def _start(state: Path) -> RunningServer:
     _CHILDREN.append(child)
     until = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < until:
-        found = find_running(state)
-        if found is not None:
-            return found
+        server = find_running(state)
+        if server is not None:
+            return server
         if child.poll() is not None:
             raise ServerFailed(f"The server ended with code {child.returncode}:\n{_log_tail(log)}")
         time.sleep(POLL_S)

@@ -96,9 +96,9 @@ def declared_files(results: Sequence[RemoteFile]) -> list[RemoteFile]:
 
 def first_match(files: Sequence[RemoteFile]) -> list[RemoteFile]:
     for pattern in PATTERNS:
-        found = [file for file in files if fnmatchcase(PurePosixPath(file.name).name, pattern)]
-        if found:
-            return found[-1:]
+        matches = [file for file in files if fnmatchcase(PurePosixPath(file.name).name, pattern)]
+        if matches:
+            return matches[-1:]
     return []
 
 
@@ -110,7 +110,7 @@ def framework_name(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
     if name.parent.name == "weights" and name.suffix == ".pt":
         return "yolo"  # ultralytics saves weights/best.pt and weights/last.pt
     suffixes = {PurePosixPath(file.name).suffix for file in files}
-    return next((known for suffix, known in FRAMEWORKS.items() if suffix in suffixes), "model")
+    return next((framework for suffix, framework in FRAMEWORKS.items() if suffix in suffixes), "model")
 
 
 def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime | None = None) -> str:

@@ -103,10 +103,10 @@ def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _dataset_path(dataset: Any) -> Path | None:
     """Return the dataset's path if it exists on this computer and was not uploaded yet."""
     if isinstance(dataset, Mapping):
-        said = None if dataset.get("parts") else dataset.get("path")
+        name = None if dataset.get("parts") else dataset.get("path")
     else:
-        said = dataset if isinstance(dataset, str) and "://" not in dataset else None
-    path = Path(str(said)).expanduser().absolute() if said else None
+        name = dataset if isinstance(dataset, str) and "://" not in dataset else None
+    path = Path(str(name)).expanduser().absolute() if name else None
     return path if path is not None and path.exists() else None
 
 

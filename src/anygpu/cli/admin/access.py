@@ -42,12 +42,12 @@ def set_secret(name: str, as_json: bool, context_name: str) -> None:
 @context_option
 def list_secrets(as_json: bool, context_name: str) -> None:
     """List the names of the secrets. Values are never shown."""
-    found = connect(context_name).secrets()
+    secrets = connect(context_name).secrets()
     if as_json:
-        emit_json(found)
+        emit_json(secrets)
         return
     emit(
-        [each["name"] for each in found["secrets"]]
+        [each["name"] for each in secrets["secrets"]]
         or ["No secrets. Store one with `anygpu secret set NAME`."]
     )
 
@@ -105,18 +105,18 @@ def context_command() -> None:
 @json_option
 def list_contexts(as_json: bool) -> None:
     """List the servers. The current one is marked."""
-    kept = load_contexts()
+    stored = load_contexts()
     current = find_context().name
-    known = [
+    contexts = [
         {"name": EMBEDDED, "url": "this computer"},
-        *({"name": c.name, "url": c.url} for c in kept.by_name.values()),
+        *({"name": c.name, "url": c.url} for c in stored.by_name.values()),
     ]
     if current == "environment":
-        known.append({"name": current, "url": find_context().url})
+        contexts.append({"name": current, "url": find_context().url})
     if as_json:
-        emit_json({"current": current, "contexts": known})
+        emit_json({"current": current, "contexts": contexts})
         return
-    rows = [("*" if each["name"] == current else "", each["name"], each["url"]) for each in known]
+    rows = [("*" if each["name"] == current else "", each["name"], each["url"]) for each in contexts]
     emit(output.table(("", "NAME", "URL"), rows))
 
 
@@ -172,13 +172,13 @@ def create_token(
         life_s = seconds(expires) if expires else None
     except ValueError as error:
         raise click.UsageError(f"--expires {expires!r} {error}.") from None
-    made = connect(context_name).create_token(
+    created = connect(context_name).create_token(
         name=name, role=role, project=project, person=person, expires_s=life_s
     )
     if as_json:
-        emit_json(made)
+        emit_json(created)
     else:
-        emit([str(made["token"])])
+        emit([str(created["token"])])
         print_message("The token is shown only once. Use it with `anygpu login` or ANYGPU_TOKEN.")
 
 
@@ -187,11 +187,11 @@ def create_token(
 @context_option
 def list_tokens(as_json: bool, context_name: str) -> None:
     """List the tokens, without their secret part."""
-    found = connect(context_name).tokens()
+    tokens = connect(context_name).tokens()
     if as_json:
-        emit_json(found)
+        emit_json(tokens)
     else:
-        emit(_token_table(found["tokens"]))
+        emit(_token_table(tokens["tokens"]))
 
 
 def _token_table(tokens: list[dict[str, Any]]) -> list[str]:

@@ -79,11 +79,11 @@ def add_backend(
 @context_option
 def list_backends(as_json: bool, context_name: str) -> None:
     """List the backends and where their credentials come from."""
-    found = connect(context_name).backends.list()
+    listed = connect(context_name).backends.list()
     if as_json:
-        emit_json(found)
+        emit_json(listed)
         return
-    rows = [_backend_row(each) for each in found["backends"]]
+    rows = [_backend_row(each) for each in listed["backends"]]
     emit(output.table(("NAME", "KIND", "STATE", "CREDENTIALS", "FROM", "OPTIONS"), rows))
 
 
@@ -93,15 +93,15 @@ def list_backends(as_json: bool, context_name: str) -> None:
 @context_option
 def list_kinds(kind: str, as_json: bool, context_name: str) -> None:
     """List the kinds of backends; with KIND, list its options."""
-    found = connect(context_name, start=True).backends.kinds()["kinds"]
+    kinds = connect(context_name, start=True).backends.kinds()["kinds"]
     if kind:
-        found = [_find_kind(kind, found)]
+        kinds = [_find_kind(kind, kinds)]
     if as_json:
-        emit_json({"kinds": found})
+        emit_json({"kinds": kinds})
     elif kind:
-        emit([found[0]["about"], "", *_option_table(found[0]["options"])])
+        emit([kinds[0]["about"], "", *_option_table(kinds[0]["options"])])
     else:
-        emit(output.table(("KIND", "CREDENTIALS", "DESCRIPTION"), [_kind_row(each) for each in found]))
+        emit(output.table(("KIND", "CREDENTIALS", "DESCRIPTION"), [_kind_row(each) for each in kinds]))
 
 
 @backend_command.command(name="check")
@@ -113,12 +113,12 @@ def check_backends(context: click.Context, /, name: str, as_json: bool, context_
     """Check credentials, quota and offers of NAME or all backends."""
     backends = connect(context_name).backends
     names = [name] if name else [each["name"] for each in backends.list()["backends"]]
-    found = [backends.check(each) for each in names]
+    checks = [backends.check(each) for each in names]
     if as_json:
-        emit_json({"checks": found})
+        emit_json({"checks": checks})
     else:
-        emit(line for each in found for line in check_lines(each, colour=output.use_colour()))
-    context.exit(exits.OK if all(each["valid"] for each in found) else exits.FAILED)
+        emit(line for each in checks for line in check_lines(each, colour=output.use_colour()))
+    context.exit(exits.OK if all(each["valid"] for each in checks) else exits.FAILED)
 
 
 @backend_command.command(name="rm")
@@ -162,19 +162,19 @@ def rotate_key(same_key: bool, as_json: bool, context_name: str) -> None:
         emit([f"No key decrypts {formatting.plural(result['unopenable'], 'value')}. Store them again."])
 
 
-def check_lines(found: dict[str, Any], *, colour: bool) -> list[str]:
+def check_lines(check: dict[str, Any], *, colour: bool) -> list[str]:
     """Return the result of a check: one line, then quota, balance and offers."""
-    state = output.paint_status("ok  " if found["valid"] else "fail", on=colour)
-    offers, cheapest = found["offers"], found["cheapest_gpu"]
+    state = output.paint_status("ok  " if check["valid"] else "fail", on=colour)
+    offers, cheapest = check["offers"], check["cheapest_gpu"]
     facts = [
-        found["quota"] and f"quota: {found['quota']}",
-        found["balance_microusd"] is not None and f"balance: {formatting.money(found['balance_microusd'])}",
-        found["valid"] and f"{formatting.plural(offers, 'offer')}{_cheapest_text(cheapest)}",
-        found["refused"]
-        and f"{formatting.plural(found['refused'], 'offer')} not allowed: {found['refused_why']}",
+        check["quota"] and f"quota: {check['quota']}",
+        check["balance_microusd"] is not None and f"balance: {formatting.money(check['balance_microusd'])}",
+        check["valid"] and f"{formatting.plural(offers, 'offer')}{_cheapest_text(cheapest)}",
+        check["refused"]
+        and f"{formatting.plural(check['refused'], 'offer')} not allowed: {check['refused_why']}",
     ]
     return [
-        f"{state}  {found['name']}  {found['why']}".rstrip(),
+        f"{state}  {check['name']}  {check['why']}".rstrip(),
         *(f"      {fact}" for fact in facts if fact),
     ]
 
@@ -188,11 +188,11 @@ def _cheapest_text(gpu: dict[str, Any] | None) -> str:
     return f", cheapest GPU {count}{gpu['gpu'] or '?'} ({gpu['name']}{where}) at {price}"
 
 
-def _find_backend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    for each in found:
+def _find_backend(name: str, backends: list[dict[str, Any]]) -> dict[str, Any]:
+    for each in backends:
         if each["name"] == name:
             return each
-    raise click.UsageError(no_such("backend", name, [each["name"] for each in found]))
+    raise click.UsageError(no_such("backend", name, [each["name"] for each in backends]))
 
 
 def _merge_options(current: dict[str, Any], kind: str, options: dict[str, str]) -> tuple[str, dict[str, Any]]:
@@ -233,11 +233,11 @@ def _default_text(option: dict[str, Any]) -> str:
     return _option_text(option["default"]) if option["default"] not in (None, "", [], False) else "-"
 
 
-def _find_kind(kind: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    for each in found:
+def _find_kind(kind: str, kinds: list[dict[str, Any]]) -> dict[str, Any]:
+    for each in kinds:
         if each["name"] == kind:
             return each
-    raise click.UsageError(no_such("kind", kind, [each["name"] for each in found]))
+    raise click.UsageError(no_such("kind", kind, [each["name"] for each in kinds]))
 
 
 def _parse_setting(text: str) -> tuple[str, str]:

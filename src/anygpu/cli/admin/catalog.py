@@ -11,8 +11,6 @@ from anygpu.cli.terminal.output import emit, emit_json
 from anygpu.errors import InvalidSpec, NotFound, Problem, TooLarge, describe_error
 
 if TYPE_CHECKING:
-    from anygpu.plan.catalog import Catalog, CatalogOffer, CatalogOffers, CloudTerms
-if TYPE_CHECKING:
     from pathlib import Path
 
     from anygpu.plan.catalog import Catalog, CatalogLayers, CatalogOffer, CatalogOffers, CloudTerms, PriceRow
@@ -34,8 +32,8 @@ OFFER_HEADING = (
 CLOUD_HEADING = ("CLOUD", "BILLED BY", "AT LEAST", "SETUP", "$/GIB OUT", "LONGEST RUN", "DEDICATED", "PRICES")
 
 
-def offer_rows(shown: "list[CatalogOffer]", found: "CatalogOffers") -> list[tuple[str, ...]]:
-    regions = found.region_counts()
+def offer_rows(shown: "list[CatalogOffer]", offers: "CatalogOffers") -> list[tuple[str, ...]]:
+    regions = offers.region_counts()
     return [_offer_row(each, regions[each.cloud, each.name, each.interruptible]) for each in shown]
 
 
@@ -137,13 +135,13 @@ def show_offers(
 ) -> None:
     """List matching offers, cheapest first. Without --region, each machine shows its cheapest region."""
     catalog, need = load_catalog(), _parse_gpu(gpu)
-    found = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
-    listed = _sort(found if regions else found.one_per_shape(), sort)
+    offers = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
+    listed = _sort(offers if regions else offers.one_per_shape(), sort)
     shown = listed[: limit or None]
     if as_json:
         emit_json({"total": len(listed), "offers": [_offer_dict(each) for each in shown]})
         return
-    emit(output.table(OFFER_HEADING, offer_rows(shown, found)) if shown else [no_offers_message(gpu)])
+    emit(output.table(OFFER_HEADING, offer_rows(shown, offers)) if shown else [no_offers_message(gpu)])
     emit(["", *offer_footer(catalog, shown, len(listed))] if shown else [])
 
 
@@ -206,12 +204,12 @@ def load_catalog() -> "Catalog":
     from anygpu.plan.catalog import CatalogPolicy
     from anygpu.plan.catalog import load_catalog as load
 
-    wanted = settings.load().catalog
+    options = settings.load().catalog
     policy = CatalogPolicy.from_settings(
-        discounts=wanted.discounts, credits=wanted.credits, own_prices=wanted.own_prices
+        discounts=options.discounts, credits=options.credits, own_prices=options.own_prices
     )
     today = datetime.now(UTC).date()
-    return load(_layers(), today=today, policy=policy, stale_days=wanted.stale_days)
+    return load(_layers(), today=today, policy=policy, stale_days=options.stale_days)
 
 
 def _layers() -> "CatalogLayers":
@@ -248,14 +246,14 @@ def _parse_clouds(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(cloud for name in names for cloud in find_clouds(name))
 
 
-def _sort(found: "CatalogOffers", sort: str) -> "list[CatalogOffer]":
+def _sort(offers: "CatalogOffers", sort: str) -> "list[CatalogOffer]":
     orders: dict[str, Any] = {
         "gpu-price": lambda each: each.price_microusd_per_hour / max(each.gpu_count, 1),
         "cloud": lambda each: (each.cloud, each.name),
         "gpu": lambda each: (each.gpu_kind, each.gpu_count),
         "age": lambda each: each.age_days,
     }
-    return list(found) if sort == "price" else sorted(found, key=orders[sort])
+    return list(offers) if sort == "price" else sorted(offers, key=orders[sort])
 
 
 def _offer_dict(each: "CatalogOffer") -> dict[str, Any]:
@@ -283,15 +281,15 @@ def _read_price_list(
     if not cloud:
         raise click.UsageError("The list does not name its cloud. Use --cloud.")
     target = _parse_clouds((cloud,))[0]
-    found = skypilot.read_skypilot(lines, name, cloud=target, source=f"import of {name}", recorded=recorded)
-    return [*found.rows], dict(found.skipped)
+    table = skypilot.read_skypilot(lines, name, cloud=target, source=f"import of {name}", recorded=recorded)
+    return [*table.rows], dict(table.skipped)
 
 
 def _group_by_cloud(rows: "list[PriceRow]") -> "dict[str, list[PriceRow]]":
-    found: dict[str, list[PriceRow]] = {}
+    groups: dict[str, list[PriceRow]] = {}
     for row in rows:
-        found.setdefault(row.cloud, []).append(row)
-    return found
+        groups.setdefault(row.cloud, []).append(row)
+    return groups
 
 
 def _modified_day(path: "Path") -> str:

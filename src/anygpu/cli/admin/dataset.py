@@ -15,10 +15,9 @@ from anygpu.cli.terminal.output import emit, emit_json, paint, use_colour
 from anygpu.errors import NotFound
 
 if TYPE_CHECKING:
-    from anygpu.trainers.data import Finding, Spread, Statistics
+    from anygpu.trainers.data import Dataset, Finding, Spread, Statistics
     from anygpu.trainers.data.tables import ColumnCount
-if TYPE_CHECKING:
-    from anygpu.trainers.data import Dataset, Finding
+
 
 IMBALANCED = 10  # warn when the most frequent class is this many times as frequent as the rarest
 
@@ -152,15 +151,15 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
 
     with _trainer_errors_reported():
         try:
-            found = _inspect(path, task, decode=not quick)
+            result = _inspect(path, task, decode=not quick)
         except BadDataset as error:
             _print_findings(path, error.findings, as_json)
             raise click.exceptions.Exit(exits.FAILED) from None
-    summary = found.pop("summary")
+    summary = result.pop("summary")
     if as_json:
-        emit_json({"ok": True, "findings": [], **found})
+        emit_json({"ok": True, "findings": [], **result})
     else:
-        emit([f"{path}: {summary}", *(f"Note: {each}" for each in found["notes"]), "No problems found."])
+        emit([f"{path}: {summary}", *(f"Note: {each}" for each in result["notes"]), "No problems found."])
 
 
 @dataset_command.command(name="stats")

@@ -134,8 +134,8 @@ def check_server(context: Context) -> Iterator[CheckResult]:
 def _find_endpoint(context: Context) -> Endpoint | None:
     if not context.is_embedded:
         return endpoint_of(context)
-    found = embedded.find_running(embedded.state_dir())
-    return found.endpoint if found is not None else None
+    server = embedded.find_running(embedded.state_dir())
+    return server.endpoint if server is not None else None
 
 
 def _check_version(endpoint: Endpoint, version: str) -> CheckResult:

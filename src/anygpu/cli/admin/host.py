@@ -108,12 +108,12 @@ def check_hosts(context: click.Context, /, name: str, as_json: bool, context_nam
     backends = connect(context_name).backends
     hosts = _ssh_backends(backends.list())
     names = [_find_host(name, hosts)["name"]] if name else [each["name"] for each in hosts]
-    found = [backends.check(each) for each in names]
+    checks = [backends.check(each) for each in names]
     if as_json:
-        emit_json({"checks": found})
+        emit_json({"checks": checks})
     else:
-        emit(line for each in found for line in check_lines(each, colour=output.use_colour()))
-    context.exit(exits.OK if all(each["valid"] for each in found) else exits.FAILED)
+        emit(line for each in checks for line in check_lines(each, colour=output.use_colour()))
+    context.exit(exits.OK if all(each["valid"] for each in checks) else exits.FAILED)
 
 
 @host_command.command(name="rm")

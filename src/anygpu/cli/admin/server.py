@@ -30,9 +30,9 @@ def up_command(context: click.Context, /, detach: bool, as_json: bool) -> None:
     if detach:
         print_address(embedded.ensure_running(state), as_json, how_to_stop="`anygpu down`")
         return
-    if (found := embedded.find_running(state)) is not None:
+    if (server := embedded.find_running(state)) is not None:
         raise Conflict(
-            f"A server is already running at {found.url} (process {found.pid}).",
+            f"A server is already running at {server.url} (process {server.pid}).",
             hint="Stop it with `anygpu down`.",
         )
     embedded.create_state_dir(state)
@@ -47,10 +47,10 @@ def _run_in_foreground(as_json: bool) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     child = subprocess.Popen(embedded.server_command(state), stdout=subprocess.DEVNULL, process_group=0)
     try:
-        while child.poll() is None and (found := embedded.find_running(state)) is None:
+        while child.poll() is None and (server := embedded.find_running(state)) is None:
             time.sleep(embedded.POLL_S)
-        if child.returncode is None and found is not None:
-            print_address(found, as_json, how_to_stop="Ctrl-C or `anygpu down`")
+        if child.returncode is None and server is not None:
+            print_address(server, as_json, how_to_stop="Ctrl-C or `anygpu down`")
         return child.wait()
     except KeyboardInterrupt:
         print_message("Stopping the server.")

@@ -66,8 +66,8 @@ def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, 
         count=options["windows"],
         seed=options["seed"],
     )
-    found = _replay_all([(_spot_job(times, window, options), window) for window in windows])
-    rows = {name: _summary(outcomes) for name, outcomes in found.items()}
+    replays = _replay_all([(_spot_job(times, window, options), window) for window in windows])
+    rows = {name: _summary(outcomes) for name, outcomes in replays.items()}
     if as_json:
         emit_json({**times, "windows": options["windows"], "policies": rows})
     else:

@@ -109,14 +109,14 @@ def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[st
     from anygpu.plan.offers.comparison import comparison_as_dict, rank
 
     read = analyse_job(spec, files)
-    found = rank(
+    comparison = rank(
         spec,
         read,
         candidates_in(catalog.load_catalog()),
         deadline_s=spec.limits.seconds_left(datetime.now(UTC)),
     )
-    told = comparison_as_dict(found, read, limit=limit or None, short=limit)
-    return {**told, "note": NO_SERVER}
+    plan = comparison_as_dict(comparison, read, limit=limit or None, short=limit)
+    return {**plan, "note": NO_SERVER}
 
 
 def _code_files(spec: "JobSpec", root: Path) -> dict[str, str]:

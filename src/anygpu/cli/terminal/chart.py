@@ -135,10 +135,10 @@ class Curves:
         """Load the points so far, downsampled; return the cursor from which to follow."""
         cursor = StreamCursor()
         for attempt in [each["number"] for each in job.get("attempts") or []]:
-            found = client.metrics(job["id"], points=500, attempt=attempt)
-            for series in found["series"]:
+            metrics = client.metrics(job["id"], points=500, attempt=attempt)
+            for series in metrics["series"]:
                 self.add_points([(series["name"], step, at, value) for step, at, value in series["points"]])
-            cursor = StreamCursor(attempt=attempt, point=found["cursor"])
+            cursor = StreamCursor(attempt=attempt, point=metrics["cursor"])
         return cursor
 
     def shown_names(self) -> list[str]:

@@ -43,8 +43,8 @@ def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     )
     lines = [heading]
     for row, entry in zip(rows, entries, strict=True):
-        said = "; ".join(filter(None, (worst_case_text(entry) if narrow else "", reasons_text(entry))))
-        lines += [row, *(output.paint(line, "dim", on=output.use_colour()) for line in _wrap(said))]
+        text = "; ".join(filter(None, (worst_case_text(entry) if narrow else "", reasons_text(entry))))
+        lines += [row, *(output.paint(line, "dim", on=output.use_colour()) for line in _wrap(text))]
     return lines
 
 
@@ -95,8 +95,8 @@ def rejected_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def advice_lines(plan: Mapping[str, Any]) -> list[str]:
-    said = [line for lint in plan["lints"] for line in _lint_lines(lint)]
-    return ["", "To make it cheaper or safer:", *said] if said else []
+    lines = [line for lint in plan["lints"] for line in _lint_lines(lint)]
+    return ["", "To make it cheaper or safer:", *lines] if lines else []
 
 
 def _lint_lines(lint: Mapping[str, Any]) -> list[str]:
