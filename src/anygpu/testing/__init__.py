@@ -1,0 +1,1 @@
+"""Test support: contract suites, the simulation and its invariants, in-memory stores, test servers."""

@@ -1,4 +1,4 @@
-"""What every backend must do. An adapter's tests subclass this and give it a `place` fixture."""
+"""The contract of every backend. Tests of an adapter subclass `BackendContract` and provide the fixture `place`."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What every blob store promises. Give a class of these a fixture `blobs`: an empty store."""
+"""The contract of every blob store. Tests of a store provide the fixture `blobs`, an empty store."""
 
 import asyncio
 import hashlib

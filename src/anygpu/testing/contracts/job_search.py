@@ -24,7 +24,7 @@ async def search(journal: Journal, **filters: object) -> list[int]:
 
 
 class JobSearchContract:
-    """The adapter's test gives the fixture `journal`."""
+    """Tests of a journal subclass this and provide the fixture `journal`."""
 
     async def test_jobs_come_last_submitted_first(self, journal: Journal) -> None:
         for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""What every journal promises."""
+"""The contract of every journal."""
 
 import asyncio
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def positions(recorded: Sequence[Recorded]) -> list[int]:
 
 
 class JournalContract:
-    """The adapter's test gives the fixture `journal`."""
+    """Tests of a journal subclass this and provide the fixture `journal`."""
 
     async def test_a_submitted_job_is_seen_at_once(self, journal: Journal) -> None:
         written = await journal.submit(LAB, job_id(1), job_submitted(name="first"), at_ms=START_MS)

@@ -1,4 +1,4 @@
-"""A checkpoint's whole way through a store: begin, PUTs, verify, GETs. Give a class of these a fixture `blobs`."""
+"""The contract of checkpoint transfers: begin, PUT, verify, GET. Tests of a store provide the fixture `blobs`."""
 
 import hashlib
 

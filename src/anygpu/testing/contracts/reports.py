@@ -59,7 +59,7 @@ def same(a: Sequence[MetricPoint], b: Sequence[MetricPoint]) -> bool:
 
 
 class ReportsContract:
-    """The adapter's test gives the fixture `reports`, with a log quota of 64 KiB."""
+    """Tests of a store subclass this and provide the fixture `reports`, with a log quota of 64 KiB."""
 
     async def test_nothing_is_known_of_an_attempt_never_heard_of(self, reports: Reports) -> None:
         assert await reports.state(JOB, 1) == ReportState()

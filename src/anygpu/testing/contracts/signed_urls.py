@@ -1,4 +1,4 @@
-"""What every store promises about its signed URLs, over real HTTP. Give a class of these a fixture `blobs`."""
+"""The contract of signed URLs, over real HTTP. Tests of a store provide the fixture `blobs`."""
 
 import asyncio
 import http.client

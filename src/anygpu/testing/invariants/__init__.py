@@ -1,8 +1,9 @@
-"""What must hold after every history, checked against the provider's books and what agents and people wrote down.
+"""The invariants that must hold after every simulated history. docs/simulation.md explains them.
 
-The numbers are those of the design: 1 one end, 2 one committer, 3 nothing left billing, 4 the ledger, 5 limits,
-6 the newest checkpoint, 7 one job for one key, 8 nothing acknowledged is lost or doubled, 9 deadlines are met,
-10 the fold repeats, 11 nobody starves; 12 slow to declare death, 13 a job moves only when it pays.
+They are checked against the records of providers, agents and clients. 1 one terminal state, 2 one committer, 3 nothing
+left billing, 4 the ledger, 5 limits, 6 the newest checkpoint, 7 one job per key, 8 nothing acknowledged is lost or
+duplicated, 9 deadlines are met, 10 the fold is repeatable, 11 no job starves, 12 no healthy agent is declared lost,
+13 migrations pay.
 """
 
 from anygpu.testing.invariants import (

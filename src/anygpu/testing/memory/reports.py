@@ -49,7 +49,7 @@ class _Attempt:
 
 
 class MemoryReports:
-    """An `Evidence`."""
+    """An in-memory `Reports`."""
 
     def __init__(self, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
         self._log_quota_bytes = log_quota_bytes
