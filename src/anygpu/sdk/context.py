@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.errors import NotFound, Unauthorized
+from anygpu.files import write_atomic
 from anygpu.paths import config_path
 from anygpu.sdk.http import Endpoint
 
@@ -82,10 +83,7 @@ def save_contexts(all_of_them: Contexts) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     kept = {name: {"url": each.url, "token": each.token} for name, each in all_of_them.by_name.items()}
     text = json.dumps({"current": all_of_them.current, "contexts": kept}, indent=2)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    scratch.replace(path)
+    write_atomic(path, text.encode())
 
 
 def find_context(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:

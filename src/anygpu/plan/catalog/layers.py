@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import overload
 
+from anygpu.files import write_atomic
 from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
 from anygpu.plan.catalog.prices import STALE_DAYS, Catalog, CatalogOffer
 from anygpu.plan.catalog.tables import PriceRow, RowKey, read_lines, read_table, table_cells
@@ -87,9 +87,7 @@ def _replace(path: Path, rows: Iterable[PriceRow]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table_cells(rows))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_text(text.getvalue(), encoding="utf-8")
-    partial.replace(path)
+    write_atomic(path, text.getvalue().encode(), mode=0o666)  # the umask applies
 
 
 NO_BACKENDS: Mapping[str, str] = {}

@@ -7,11 +7,12 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from anygpu.errors import AnygpuError
+from anygpu.files import write_atomic
 from anygpu.server.process import log
 from anygpu.server.process.listeners import bind
 
@@ -81,7 +82,7 @@ def read_address(state: Path) -> dict[str, Any]:
 def publish_address(state: Path, address: dict[str, Any]) -> Iterator[None]:
     """Keep the server's address in `server.json` while it runs."""
     path = state / "server.json"
-    _write_atomic(path, json.dumps(address).encode())
+    write_atomic(path, json.dumps(address).encode())
     try:
         yield
     finally:
@@ -94,14 +95,8 @@ def load_or_create_secret(
 ) -> bytes:
     """Read a secret file; create it with mode 0600 at the first use. Concurrent processes get the same secret."""
     if not path.exists():
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        _write_atomic(draft, make())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
+        with suppress(FileExistsError):
+            write_atomic(path, make(), overwrite=False)
     _require_private(path)
     return path.read_bytes()
 
@@ -126,7 +121,7 @@ def bind_agents(state: Path, host: str, port: int) -> socket.socket:
                 "running agents cannot reach this server: its previous port is in use", reason=str(error)
             )
     bound = _bind_free_port(host)
-    _write_atomic(remembered, str(bound.getsockname()[1]).encode())
+    write_atomic(remembered, str(bound.getsockname()[1]).encode())
     return bound
 
 
@@ -153,13 +148,3 @@ def _bind_free_port(host: str) -> socket.socket:
 def _require_private(path: Path) -> None:
     if path.stat().st_mode & 0o077:
         raise AnygpuError(f"others can read {path}", hint=f"`chmod 600 {path}`; replace it if it was seen.")
-
-
-def _write_atomic(path: Path, data: bytes) -> None:
-    """Write the whole file or nothing, never readable by other users."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
