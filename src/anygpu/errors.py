@@ -1,6 +1,6 @@
-"""The error tree: each error tells the person who must act what to do, and knows whether trying again helps.
+"""All errors of anygpu. Each says what is wrong and what to do, and whether a retry can help.
 
-The `code` of an error is stable: programs and the HTTP API depend on it, messages may change.
+The `code` of an error is stable, because programs and the HTTP API depend on it. Messages may change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 
 class AnygpuError(Exception):
-    """Something went wrong. Read the message; report it if it does not say what to do."""
+    """The operation failed. Read the message; report a bug if it does not say what to do."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, *, hint: str = "", **details: Any) -> None:
-        """Without a message, the class speaks for itself: its docstring says what happened and what to do."""
+        """Without a message, the class's docstring is used: its first sentence as message, the rest as hint."""
         what, _, advice = " ".join((type(self).__doc__ or "").split()).partition(". ")
         self.message = what.removesuffix(".") + "." if message is None else message
         self.hint = advice if message is None and not hint else hint
@@ -31,7 +31,7 @@ class AnygpuError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a spec: where, with what value, why, and what was probably meant."""
+    """One problem of a spec: its field, value, message, and a suggestion."""
 
     place: str
     value: Any
@@ -48,7 +48,7 @@ class Problem:
 
 
 class InvalidSpec(AnygpuError):
-    """The job description is not valid. Correct the places named and submit again."""
+    """The job spec is not valid. Correct the listed fields and submit it again."""
 
     code = "invalid_spec"
 
@@ -56,73 +56,71 @@ class InvalidSpec(AnygpuError):
         self.problems = tuple(problems)
         listed = "\n".join(str(problem) for problem in self.problems)
         super().__init__(listed or None, problems=[asdict(problem) for problem in self.problems])
-        self.args = (
-            self.problems,
-        )  # so that a copy or a pickle is built from the problems, not from the text
+        self.args = (self.problems,)  # copies and pickles are built from the problems, not from the text
 
 
 class BadTrace(AnygpuError):
-    """The file is not a record of spot availability. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
+    """The file is not a spot availability trace. Give JSON with `metadata.gap_seconds` and `data` of 0 and 1."""
 
     code = "bad_trace"
 
 
 class NotFound(AnygpuError):
-    """Nothing here has this name or id. Check the id, the project and the server you are logged in to."""
+    """Nothing with this name or id exists. Check the id, the project and the server you are logged in to."""
 
     code = "not_found"
 
 
 class Conflict(AnygpuError):
-    """The request does not fit the present state. Look at the job again and decide anew."""
+    """The request conflicts with the current state. Reload the job, then decide again."""
 
     code = "conflict"
 
 
 class Superseded(Conflict):
-    """A newer attempt of this job has taken over. Stop: nothing this attempt commits will be kept."""
+    """A newer attempt of this job has taken over. Stop this attempt: the server rejects its commits."""
 
     code = "superseded"
 
 
 class AlreadyClaimed(Conflict):
-    """Another agent has claimed this attempt. Leave: this machine is a twin and will be ended."""
+    """Another agent has already claimed this attempt. Stop this agent: its machine is a duplicate and is terminated."""
 
     code = "claimed"
 
 
 class InvalidReport(AnygpuError):
-    """The report cannot be read. The agent and the server do not speak the same protocol; update the older one."""
+    """The report cannot be parsed. Agent and server use different protocol versions; update the older one."""
 
     code = "invalid_report"
 
 
 class ReportGap(Conflict):
-    """Reports are missing before these. Send again from the sequence number in `expected`."""
+    """Earlier reports are missing. Send again from the sequence number in `expected`."""
 
     code = "gap"
 
 
 class IncompleteUpload(Conflict):
-    """Some chunks are missing or damaged. Send the listed chunks again, then commit again."""
+    """Some chunks are missing or damaged. Upload the listed chunks again, then commit again."""
 
     code = "incomplete"
 
 
 class Unauthorized(AnygpuError):
-    """This request carries no valid token. Log in again with `anygpu login`."""
+    """The request has no valid token. Log in again with `anygpu login`."""
 
     code = "unauthorized"
 
 
 class Forbidden(AnygpuError):
-    """Your role does not allow this. Ask an administrator of the organisation."""
+    """Your role does not allow this. Ask an administrator of the organisation for access."""
 
     code = "forbidden"
 
 
 class TooLarge(AnygpuError):
-    """This is larger than the limit. Send less, or ask the administrator to raise the limit."""
+    """The data is larger than the limit. Send less, or ask the administrator to raise the limit."""
 
     code = "too_large"
 
@@ -141,13 +139,13 @@ class UnsafePath(AnygpuError):
 
 
 class QuotaExceeded(AnygpuError):
-    """A quota or budget is used up. Wait for work to end, or ask an administrator to raise it."""
+    """A quota or budget is used up. Wait until other jobs end, or ask an administrator to raise it."""
 
     code = "quota_exceeded"
 
 
 class MeterDiffers(AnygpuError):
-    """The provider charges another amount than the ledger says. Compare the attempt with the provider's invoice."""
+    """The provider's charge differs from the recorded cost. Compare the attempt with the provider's invoice."""
 
     code = "meter_differs"
 
@@ -159,60 +157,60 @@ class SecretMissing(AnygpuError):
 
 
 class LaunchError(AnygpuError):
-    """The attempt could not be started. Read the backend's own words and correct the job or the profile."""
+    """The attempt could not be started. Read the backend's message and correct the job or the profile."""
 
     code = "launch_error"
 
 
 class NoCapacity(LaunchError):
-    """No allowed backend has this GPU now. Allow more backends, or wait: the job stays queued."""
+    """None of the allowed backends has this GPU now. Allow more backends, or wait: the job stays queued."""
 
     code = "no_capacity"
     retryable = True
 
 
 class LaunchRefused(LaunchError):
-    """The backend refused the request. Correct the credentials, quota or instance type of the profile."""
+    """The backend rejected the request. Correct the credentials, quota or instance type of the profile."""
 
     code = "launch_refused"
 
 
 class NoQuota(LaunchRefused):
-    """The account's quota does not allow this machine. Ask the provider for more; other allowed backends are used."""
+    """The account's quota does not allow this machine. Request more from the provider; other backends are used."""
 
     code = "quota"
     retryable = True
 
 
 class BackendUnavailable(LaunchError):
-    """The backend does not answer. Nothing to do: it is tried again, and other allowed backends are used."""
+    """The backend does not respond. No action is needed: it is retried, and other allowed backends are used."""
 
     code = "backend_unavailable"
     retryable = True
 
 
 class BackendNotOpen(AnygpuError):
-    """A configured backend cannot be used now. `anygpu backend ls` says why; it is tried again by itself."""
+    """A configured backend cannot be used now. `anygpu backend ls` shows the reason; it is retried automatically."""
 
-    # Not a LaunchError: a machine may run there from before, so nothing is certain.
+    # Not a LaunchError: a machine from an earlier launch may still run there.
     code = "backend_not_open"
     retryable = True
 
 
 class KindUnusable(AnygpuError):
-    """This kind of backend cannot be used here. Install what it needs, and restart the server."""
+    """The backend kind cannot be used here. Install the packages it needs, and restart the server."""
 
     code = "kind_unusable"
 
 
 class LeaseLost(AnygpuError):
-    """Another process holds the lease now. Stop writing; the new holder continues the work."""
+    """Another process holds the lease now. Stop writing: the new holder continues the work."""
 
     code = "lease_lost"
 
 
 class StorageFull(AnygpuError):
-    """The disk or bucket is full. Free some space with `anygpu gc`; what was accepted before is kept."""
+    """The disk or bucket is full. Free space with `anygpu gc`; no data that was accepted before is lost."""
 
     code = "storage_full"
     retryable = True
@@ -226,26 +224,26 @@ class StoreBusy(AnygpuError):
 
 
 class BlobMissing(AnygpuError):
-    """The stored bytes are not there. They were deleted by retention, or never fully uploaded."""
+    """A stored file is missing. Retention deleted it, or it was never fully uploaded."""
 
     code = "blob_missing"
 
 
 class BlobCorrupt(AnygpuError):
-    """The stored bytes do not match their checksum. Use an earlier copy; check the disk or bucket."""
+    """A stored file does not match its checksum. Use an earlier copy, and check the disk or bucket."""
 
     code = "blob_corrupt"
 
 
 class ServerUnreachable(AnygpuError):
-    """The anygpu server does not answer. Start it with `anygpu up`, or check the address and the network."""
+    """The anygpu server does not respond. Start it with `anygpu up`, or check the address and the network."""
 
     code = "server_unreachable"
     retryable = True
 
 
 class Internal(AnygpuError):
-    """anygpu itself failed; this is a bug. Report it with the output of `anygpu doctor`."""
+    """An internal error occurred; this is a bug. Report it with the output of `anygpu doctor`."""
 
     code = "internal"
 
@@ -258,7 +256,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def every_error(root: type[AnygpuError] = AnygpuError) -> Iterator[type[AnygpuError]]:
-    """The root and all its kinds: for documentation, and for clients that turn a code back into an error."""
+    """An error class and all its subclasses, for documentation and for clients that map codes to errors."""
     yield root
     for kind in root.__subclasses__():
         yield from every_error(kind)

@@ -1,4 +1,4 @@
-"""Where anygpu keeps its settings and its state; apart from the settings, so that a server is found quickly."""
+"""Default paths of the settings file and the state directory. Apart from `settings`, to start fast."""
 
 import os
 from collections.abc import Mapping

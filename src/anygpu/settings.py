@@ -1,6 +1,6 @@
-"""Settings: one TOML file, environment overrides, defaults; every value knows where it came from.
+"""Settings from a TOML file, environment variables and defaults, with the origin of every value.
 
-The command line reads this before anything else, so it needs the standard library only.
+The CLI reads them first, so this module uses only the standard library.
 """
 
 import os
@@ -25,147 +25,176 @@ class InvalidSettings(AnygpuError):
     code = "invalid_settings"
 
 
-def setting(default: T, about: str, *, least: float | None = None, most: float | None = None) -> T:
-    """A field with its documentation and its bounds."""
-    return field(default=default, metadata={"about": about, "least": least, "most": most})
+def setting(default: T, about: str, *, minimum: float | None = None, maximum: float | None = None) -> T:
+    """A dataclass field with its description and bounds."""
+    return field(default=default, metadata={"about": about, "minimum": minimum, "maximum": maximum})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens, and for whom."""
+    """Addresses and access of the server."""
 
     host: str = setting("127.0.0.1", "address the API listens on")
-    port: int = setting(7791, "port of the API; 0 takes a free one", least=0, most=65535)
+    port: int = setting(7791, "port of the API; 0 uses a free port", minimum=0, maximum=65535)
     agent_host: str = setting("127.0.0.1", "address the agent listener listens on")
     agent_port: int = setting(
-        0, "port of the agent listener; 0: a free one, the same after a restart", least=0, most=65535
+        0,
+        "port of the agent listener; 0 uses a free port, the same after a restart",
+        minimum=0,
+        maximum=65535,
     )
-    agent_url: str = setting("", "address agents are told to use; empty: the agent listener itself")
+    agent_url: str = setting("", "URL that agents use; empty: the address of the agent listener")
     signing_key: str = setting(
-        "", "file of the key that signs links and attempts; empty: in the state directory"
+        "", "file with the key that signs URLs and attempt tokens; empty: in the state directory"
     )
-    public_url: str = setting("", "address people reach the API at, when a proxy stands in front")
-    allowed_hosts: tuple[str, ...] = setting((), "further host names accepted in the Host header")
-    allowed_origins: tuple[str, ...] = setting((), "further web origins that may change state")
-    shutdown_grace_s: float = setting(5.0, "how long requests may finish when the server stops", least=0)
+    public_url: str = setting("", "public URL of the API when it is behind a proxy")
+    allowed_hosts: tuple[str, ...] = setting((), "additional host names accepted in the Host header")
+    allowed_origins: tuple[str, ...] = setting((), "additional web origins that may change state")
+    shutdown_grace_s: float = setting(
+        5.0, "seconds that running requests have to finish when the server stops", minimum=0
+    )
     control: bool = setting(
-        True, "run the control loop in this process (several API servers share one database)"
+        True, "run the control loop in this process; false for additional API servers on the same database"
     )
     log_level: str = setting("info", "debug, info, warning or error")
-    log_format: str = setting("auto", "json, text, or auto: text on a terminal, JSON elsewhere")
+    log_format: str = setting("auto", "json, text, or auto: text on a terminal, otherwise JSON")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where facts and bytes live, and for how long."""
+    """Database, blob store and retention."""
 
     database: str = setting("", "database URL; empty: SQLite in the state directory")
     blobs: str = setting("", "object storage URL; empty: files in the state directory")
     blob_options: tuple[str, ...] = setting(
-        (), "options of the object storage: endpoint=…, client.allow_http=true"
+        (), "options of the object storage, such as endpoint=… or client.allow_http=true"
     )
-    signed_url_s: float = setting(3600.0, "how long a signed URL is valid", least=1)
+    signed_url_s: float = setting(3600.0, "seconds a signed URL is valid", minimum=1)
     log_quota_bytes: int = setting(
-        256 * MIB, "log bytes kept per job; the middle is dropped beyond", least=65536
+        256 * MIB, "log bytes stored per job; beyond that, the middle is dropped", minimum=65536
     )
     retention_days: float = setting(
-        90.0, "days ended jobs keep logs, metrics and files; 0 keeps for ever", least=0
+        90.0, "days that logs, metrics and files of ended jobs are kept; 0 keeps them forever", minimum=0
     )
-    gc_every_s: float = setting(86400.0, "how often retention is applied; 0 only on `anygpu gc`", least=0)
+    gc_every_s: float = setting(
+        86400.0, "seconds between retention runs; 0: only with `anygpu gc`", minimum=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """What agents are told when they claim an attempt."""
+    """Intervals that agents receive when they claim an attempt."""
 
-    lease_s: float = setting(60.0, "an agent that cannot renew for this long stops its job", least=1)
-    heartbeat_s: float = setting(5.0, "how often an agent shows that it lives", least=0.1)
-    report_every_s: float = setting(0.2, "how often an agent sends what it has", least=0.01)
-    telemetry_every_s: float = setting(10.0, "how often CPU, memory and GPU are measured", least=0.1)
-    cancel_grace_s: float = setting(10.0, "seconds between SIGTERM and SIGKILL", least=0)
+    lease_s: float = setting(
+        60.0, "seconds without contact to the server after which an agent stops its job", minimum=1
+    )
+    heartbeat_s: float = setting(5.0, "seconds between heartbeats of an agent", minimum=0.1)
+    report_every_s: float = setting(0.2, "seconds between reports of an agent", minimum=0.01)
+    telemetry_every_s: float = setting(
+        10.0, "seconds between measurements of CPU, memory and GPU", minimum=0.1
+    )
+    cancel_grace_s: float = setting(10.0, "seconds between SIGTERM and SIGKILL", minimum=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
-    """How the control loop watches and tries again."""
+    """Intervals and limits of the control loop."""
 
     safety_net_s: float = setting(
-        10.0, "how often jobs on this machine are looked at without being woken", least=0.1
+        10.0, "seconds between checks of jobs on this machine when no event triggers one", minimum=0.1
     )
-    sweep_every_s: float = setting(60.0, "how often what nobody owns is looked for", least=1)
+    sweep_every_s: float = setting(60.0, "seconds between searches for machines that no job owns", minimum=1)
     paid_timeout_s: float = setting(
-        25_200.0, "time limit of jobs that name none, on machines that cost", least=60
+        25_200.0, "time limit on paid machines for jobs that set none, in seconds", minimum=60
     )
-    paid_attempts: int = setting(3, "attempts of one organisation on paid machines at a time", least=0)
-    claim_limit_s: float = setting(600.0, "how long a machine may take until its agent speaks", least=1)
-    spot_tick_s: float = setting(600.0, "how often a job with a deadline asks how spot is doing", least=1)
-    move: str = setting("advise", "a running job for which another place is better: never, advise or act")
-    useful_s: float = setting(60.0, "least training a launch must be able to pay for", least=0)
-    stop_allowance_s: float = setting(120.0, "kept of a budget for saving and stopping", least=0)
-    end_allowance_s: float = setting(20.0, "kept of a budget for ending the machine, saved or not", least=0)
-    leader_ttl_s: float = setting(15.0, "how long a control process leads without renewing", least=1)
+    paid_attempts: int = setting(3, "paid attempts that one organisation may run at the same time", minimum=0)
+    claim_limit_s: float = setting(600.0, "seconds a new machine has until its agent connects", minimum=1)
+    spot_tick_s: float = setting(600.0, "seconds between spot decisions for jobs with a deadline", minimum=1)
+    move: str = setting(
+        "advise", "what to do when a running job would be better elsewhere: never, advise or act"
+    )
+    useful_s: float = setting(
+        60.0, "minimum training time in seconds that the remaining budget must allow for a launch", minimum=0
+    )
+    stop_allowance_s: float = setting(
+        120.0, "seconds of the budget reserved for saving and stopping", minimum=0
+    )
+    end_allowance_s: float = setting(
+        20.0, "seconds of the budget reserved for terminating the machine", minimum=0
+    )
+    leader_ttl_s: float = setting(
+        15.0, "seconds a control process remains leader without renewing its lease", minimum=1
+    )
     poll_events_s: float = setting(
-        1.0, "how often events of other server processes are looked for", least=0.05
+        1.0, "seconds between checks for events of other server processes", minimum=0.05
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """How projects share machines that cost nothing."""
+    """Sharing of the organisation's own machines between projects."""
 
-    quotas: tuple[str, ...] = setting((), "slots that are always a project's: vision=4, lab/speech=2")
-    may_borrow: bool = setting(True, "whether a project with a quota may use what others leave idle")
-    preempt: bool = setting(True, "whether a job that checkpoints may be stopped for one that goes before it")
-    short_gpu_hours: float = setting(1.0, "jobs that have used less go first", least=0)
-    long_gpu_hours: float = setting(32.0, "jobs that have used more go last", least=0)
-    runs_at_least_s: float = setting(600.0, "how long a job that was started is left alone", least=0)
-    starved_s: float = setting(86400.0, "who has waited this long goes before everybody", least=0)
+    quotas: tuple[str, ...] = setting((), "slots reserved for projects, such as vision=4 or lab/speech=2")
+    may_borrow: bool = setting(True, "whether a project with a quota may also use idle slots of others")
+    preempt: bool = setting(
+        True, "whether a job with checkpoints may be stopped for a job that is ahead of it in the queue"
+    )
+    short_gpu_hours: float = setting(1.0, "jobs that have used fewer GPU hours go first", minimum=0)
+    long_gpu_hours: float = setting(32.0, "jobs that have used more GPU hours go last", minimum=0)
+    runs_at_least_s: float = setting(
+        600.0, "seconds a started job runs before it can be preempted", minimum=0
+    )
+    starved_s: float = setting(
+        86400.0, "jobs that have waited this many seconds go before all others", minimum=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """This machine as a place to run."""
+    """Jobs on the server's own machine."""
 
     enabled: bool = setting(True, "whether jobs may run on this machine")
-    cpus: int = setting(0, "processors offered to jobs, one each unless they ask for more; 0: all", least=0)
+    cpus: int = setting(0, "CPUs offered to jobs, one per job unless it requests more; 0: all", minimum=0)
     attempts: str = setting(
-        "", "directory of attempts; servers of one host that share it stand in for each other"
+        "", "directory of attempts; servers on one host can share it and take over each other's attempts"
     )
-    gpu_locks: str = setting("", "directory of GPU locks shared by all servers here; empty: in /tmp")
+    gpu_locks: str = setting("", "directory of GPU locks, shared by all servers on this host; empty: in /tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSettings:
-    """How much one caller may ask for."""
+    """Limits for one caller of the API."""
 
-    requests_per_s: float = setting(200.0, "requests a second per token; 0 is unlimited", least=0)
-    requests_burst: int = setting(1000, "requests a token may make at once", least=1)
+    requests_per_s: float = setting(200.0, "requests per second and token; 0 is unlimited", minimum=0)
+    requests_burst: int = setting(1000, "requests a token may send in one burst", minimum=1)
     failed_logins_per_min: float = setting(
-        30.0, "wrong tokens a minute from one address; 0 is unlimited", least=0
+        30.0, "invalid tokens per minute and address; 0 is unlimited", minimum=0
     )
-    spec_bytes: int = setting(MIB, "largest job description or other JSON body", least=1024)
-    report_bytes: int = setting(2 * MIB, "largest report of an agent", least=MIB)
-    upload_bytes: int = setting(2048 * MIB, "largest working-directory archive", least=1024)
-    blob_bytes: int = setting(256 * MIB, "largest chunk of a checkpoint or artifact", least=1024)
-    followers: int = setting(1000, "open streams at once", least=1)
-    page_jobs: int = setting(200, "most jobs in a page", least=1)
+    spec_bytes: int = setting(MIB, "maximum bytes of a job spec or other JSON body", minimum=1024)
+    report_bytes: int = setting(2 * MIB, "maximum bytes of an agent's report", minimum=MIB)
+    upload_bytes: int = setting(2048 * MIB, "maximum bytes of a working-directory archive", minimum=1024)
+    blob_bytes: int = setting(256 * MIB, "maximum bytes of a chunk of a checkpoint or artifact", minimum=1024)
+    followers: int = setting(1000, "maximum number of open streams", minimum=1)
+    page_jobs: int = setting(200, "maximum number of jobs in a page", minimum=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSettings:
-    """What the organisation pays for machines, where that is not the list price."""
+    """Prices that differ from the list price."""
 
-    discounts: tuple[str, ...] = setting((), "off the list price: aws=10%, ec2/p5.48xlarge=25%")
-    credits: tuple[str, ...] = setting((), "dollars left to spend at a provider: gcp=300")
-    own_prices: tuple[str, ...] = setting(
-        (), "an hour of a backend on machines you own: local=0.20, lab=0.50"
+    discounts: tuple[str, ...] = setting(
+        (), "discounts on the list price, such as aws=10% or ec2/p5.48xlarge=25%"
     )
-    stale_days: int = setting(90, "prices read longer ago than this are marked", least=1)
+    credits: tuple[str, ...] = setting((), "remaining credit at a provider in dollars, such as gcp=300")
+    own_prices: tuple[str, ...] = setting(
+        (), "dollars per hour of your own machines by backend, such as local=0.20 or lab=0.50"
+    )
+    stale_days: int = setting(90, "prices older than this many days are marked as stale", minimum=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be configured. `origins` maps a setting to the place its value came from."""
+    """All settings. `origins` maps each key to the source of its value."""
 
     state: Path
     server: ServerSettings = ServerSettings()
@@ -176,7 +205,7 @@ class Settings:
     local: LocalSettings = LocalSettings()
     limits: LimitSettings = LimitSettings()
     catalog: CatalogSettings = CatalogSettings()
-    backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name, as they were written
+    backends: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by name, not validated
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -189,7 +218,7 @@ class Settings:
 
     @property
     def embedded(self) -> bool:
-        """One process owns the state: the database is a file."""
+        """Whether the database is a file that one process owns."""
         return self.database_url.startswith("sqlite")
 
 
@@ -221,18 +250,18 @@ def load(
     environ: Mapping[str, str] = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Defaults, then the file, then the environment, then `overrides` (the command line): the last wins."""
-    found: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
+    """Load settings. The file overrides defaults, the environment the file, and `overrides` (the CLI) everything."""
+    values: dict[str, tuple[Any, str]] = {"state": (default_state(environ), DEFAULT)}
     file = path or config_path(environ)
     for layer in (_read_file(file, required=path is not None), _read_environment(environ)):
-        found.update(layer)
+        values.update(layer)
     for key, value in (overrides or {}).items():
-        found[key] = (_validate(key, value, "command line"), "command line")
-    return _assemble(found)
+        values[key] = (_validate(key, value, "command line"), "command line")
+    return _assemble(values)
 
 
 def setting_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Every setting with its value and origin."""
+    """All settings with values and origins."""
     origin = settings.origins.get
     about = "directory of the database, files, token and lock"
     yield SettingRow("state", str(settings.state), origin("state", DEFAULT), str(default_state({})), about)
@@ -246,14 +275,14 @@ def setting_rows(settings: Settings) -> Iterator[SettingRow]:
 
 
 def _backend_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Only that it is there: which of its options are credentials, its kind alone knows."""
+    """Rows of configured backends, without options: only the backend kind knows which are credentials."""
     for name, table in settings.backends.items():
         key = f"backends.{name}"
         yield SettingRow(key, table["kind"], settings.origins[f"{key}.kind"], "", "a configured backend")
 
 
 def environment_name(key: str) -> str:
-    """`server.port` is ANYGPU_SERVER__PORT."""
+    """The environment variable of a setting: `server.port` is ANYGPU_SERVER__PORT."""
     return "ANYGPU_" + key.replace(".", "__").upper()
 
 
@@ -266,14 +295,14 @@ def _read_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """`[server] port = 1` is `server.port`; `[backends.lab] kind = "ssh"` is `backends.lab.kind`."""
+    """Flatten a document: `[server] port` is `server.port`, `[backends.lab] kind` is `backends.lab.kind`."""
     for name, value in document.items():
         if not isinstance(value, dict):
             yield name, value
             continue
         for key, each in value.items():
             if name == "backends" and isinstance(each, dict):
-                yield from ((f"{name}.{key}.{option}", said) for option, said in each.items())
+                yield from ((f"{name}.{key}.{option}", content) for option, content in each.items())
             else:
                 yield f"{name}.{key}", each
 
@@ -286,17 +315,17 @@ def _parse_file(path: Path, *, required: bool) -> dict[str, Any]:
     except FileNotFoundError:
         if required:
             raise InvalidSettings(
-                f"there is no settings file {path}", hint="Create it, or leave it out."
+                f"The settings file {path} does not exist.", hint="Create it, or do not name it."
             ) from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InvalidSettings(f"{path}: {error}") from error
+        raise InvalidSettings(f"The settings file {path} cannot be read: {error}") from error
 
 
 def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
     found: dict[str, tuple[Any, str]] = {}
     for variable, text in environ.items():
-        # ANYGPU_JOB_ID and the like are not settings: only a section makes a name ours.
+        # Only names with a section are settings; ANYGPU_JOB_ID and others are not.
         if variable == "ANYGPU_STATE" or (variable.startswith("ANYGPU_") and "__" in variable):
             key = variable.removeprefix("ANYGPU_").lower().replace("__", ".")
             found[key] = (_validate(key, text, variable), variable)
@@ -304,24 +333,23 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
 
 
 def _validate(key: str, value: Any, source: str) -> Any:
-    """The value in its setting's type, within its bounds."""
+    """Convert a value to its setting's type and check its bounds."""
     if key == "state":
         return _parse_state(value, source)
     if key.startswith("backends.") and key.count(".") >= 2:
-        return value  # what is right here, its kind knows
+        return value  # the backend kind validates it
     each = _find_field(key, source)
     try:
         converted = _convert(value, each.default)
     except (TypeError, ValueError):
-        wanted = _type_name(each.default)
-        raise InvalidSettings(f"{source}: {key} = {value!r} is not {wanted}") from None
+        raise InvalidSettings(f"{source}: {key} = {value!r} is not {_type_name(each.default)}.") from None
     _require_bounds(key, converted, each, source)
     return converted
 
 
 def _parse_state(value: Any, source: str) -> Path:
     if not isinstance(value, str | Path) or not str(value):
-        raise InvalidSettings(f"{source}: state = {value!r} is not a directory")
+        raise InvalidSettings(f"{source}: state = {value!r} is not the path of a directory.")
     return Path(value).expanduser().absolute()
 
 
@@ -330,12 +358,12 @@ def _find_field(key: str, source: str) -> "Field[Any]":
     for each in fields(SECTIONS[section]) if section in SECTIONS else ():
         if each.name == name:
             return each
-    raise InvalidSettings(f"{source}: there is no setting {key!r}", hint=_suggestion(key))
+    raise InvalidSettings(f"{source}: There is no setting {key!r}.", hint=_suggestion(key))
 
 
 def _suggestion(key: str) -> str:
     names = ["state"] + [f"{name}.{each.name}" for name, kind in SECTIONS.items() for each in fields(kind)]
-    return suggestion(key, names, "`anygpu config show` lists every setting.")
+    return suggestion(key, names, "`anygpu config show` lists all settings.")
 
 
 def _convert(value: Any, default: Any) -> Any:
@@ -384,11 +412,11 @@ def _type_name(default: Any) -> str:
 
 
 def _require_bounds(key: str, value: Any, each: "Field[Any]", source: str) -> None:
-    least, most = each.metadata["least"], each.metadata["most"]
-    if least is not None and not value >= least:
-        raise InvalidSettings(f"{source}: {key} = {value!r} is below {least}")
-    if most is not None and not value <= most:
-        raise InvalidSettings(f"{source}: {key} = {value!r} is above {most}")
+    minimum, maximum = each.metadata["minimum"], each.metadata["maximum"]
+    if minimum is not None and not value >= minimum:
+        raise InvalidSettings(f"{source}: {key} = {value!r} is below the minimum of {minimum}.")
+    if maximum is not None and not value <= maximum:
+        raise InvalidSettings(f"{source}: {key} = {value!r} is above the maximum of {maximum}.")
 
 
 def _assemble(found: Mapping[str, tuple[Any, str]]) -> Settings:
@@ -411,6 +439,6 @@ def _backends(found: Mapping[str, tuple[Any, str]]) -> dict[str, dict[str, Any]]
     for name, table in tables.items():
         if not isinstance(table.get("kind"), str):
             source = next(found[key][1] for key in found if key.startswith(f"backends.{name}."))
-            hint = "Name it: `anygpu backend kinds` lists them."
-            raise InvalidSettings(f"{source}: backends.{name} has no kind", hint=hint)
+            hint = "Add it: `anygpu backend kinds` lists the kinds."
+            raise InvalidSettings(f"{source}: backends.{name} has no `kind`.", hint=hint)
     return tables

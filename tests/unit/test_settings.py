@@ -69,15 +69,15 @@ def test_variables_of_a_running_job_are_not_settings() -> None:
         ("[server]\nport = 'high'", "whole number"),
         ("[server]\nport = true", "whole number"),
         ("[server]\nport = 1.5", "whole number"),
-        ("[server]\nport = 70000", "above 65535"),
-        ("[agent]\nlease_s = 0", "below 1"),
-        ("[agent]\nlease_s = nan", "below 1"),
+        ("[server]\nport = 70000", "above the maximum of 65535"),
+        ("[agent]\nlease_s = 0", "below the minimum of 1"),
+        ("[agent]\nlease_s = nan", "below the minimum of 1"),
         ("[server]\nhost = 5", "a text"),
         ("[server]\nallowed_hosts = [1]", "list of texts"),
         ("[local]\nenabled = 'perhaps'", "true or false"),
         ("server = 5", "no setting 'server'"),
-        ("[backends.lab]\ncpus = 1", "backends.lab has no kind"),
-        ("[backends.lab]\nkind = 5", "backends.lab has no kind"),
+        ("[backends.lab]\ncpus = 1", "backends.lab has no `kind`"),
+        ("[backends.lab]\nkind = 5", "backends.lab has no `kind`"),
         ("[backends]\nlab = 'ssh'", "no setting 'backends.lab'"),
         ("[server", "config.toml"),
     ],
@@ -88,7 +88,7 @@ def test_a_wrong_value_says_what_was_wanted(tmp_path: Path, text: str, reason: s
 
 
 def test_a_file_asked_for_by_name_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match="no settings file"):
+    with pytest.raises(InvalidSettings, match=r"settings file .* does not exist"):
         load(tmp_path / "missing.toml", environ={})
 
 

@@ -42,13 +42,13 @@ _ORCHESTRATE_KEYS = ("tenant_id", "training_params", "model_params", "custom_nam
 
 @dataclass(slots=True)
 class Translation:
-    """A spec's mapping, and the caller's own name for each place in it."""
+    """A spec mapping, and the caller's own name for each field in it."""
 
     mapping: dict[str, Any] = field(default_factory=dict)
     renamed: dict[FieldPath, str] = field(default_factory=dict)
 
-    def put(self, path: FieldPath, value: Any, called: str) -> None:
-        """Empty values are left out: the spec's own defaults apply."""
+    def put(self, path: FieldPath, value: Any, caller_name: str) -> None:
+        """Set a field. None is ignored, so that the default of the spec applies."""
         if value is None:
             return
         inner: Any = self.mapping
@@ -56,13 +56,13 @@ class Translation:
             inner[part] = long_form(format_path(path[:depth]), inner.get(part, {}))
             inner = inner[part]
             if not isinstance(inner, dict):
-                return  # the caller filled this section with something else, which the models will refuse
+                return  # not a section; validation will report it
         inner[path[-1]] = value
-        self.renamed[path] = called
+        self.renamed[path] = caller_name
 
 
 def translate(body: Any) -> Translation:
-    """Whatever shape was posted; a body in no other shape is taken for a spec of our own."""
+    """Translate a request body of any supported shape. Other bodies are taken as a job spec."""
     plain = _normalize_body(body)
     if "model_name" in plain:
         return translate_training_body(plain)
@@ -74,63 +74,74 @@ def translate(body: Any) -> Translation:
 
 
 def translate_training_body(body: Any) -> Translation:
-    """`{"model_name": ..., "config": {...}}`: what the platform knows leaves the config for its own place."""
+    """Translate `{"model_name": ..., "config": {...}}`. Platform settings move from `config` to their own fields."""
     plain = _normalize_body(body)
     config = _section(plain, "config")
-    done = Translation({key: value for key, value in plain.items() if key not in ("model_name", "config")})
-    done.put(("trainer",), plain.get("model_name"), "model_name")
-    done.put(
+    translation = Translation(
+        {key: value for key, value in plain.items() if key not in ("model_name", "config")}
+    )
+    translation.put(("trainer",), plain.get("model_name"), "model_name")
+    translation.put(
         ("config",), {key: value for key, value in config.items() if key not in _TRAINING_CONFIG}, "config"
     )
     for key, path in _TRAINING_CONFIG.items():
-        done.put(
+        translation.put(
             path,
             _allowed_backends(config.get(key)) if key == "executor" else config.get(key),
             f"config.{key}",
         )
-    return done
+    return translation
 
 
 def translate_orchestrate_body(body: Any) -> Translation:
-    """`POST /orchestrate`. `tenant_id` names the organisation, not the job: see `tenant_of`."""
+    """Translate the body of `POST /orchestrate`. For `tenant_id` see `organisation_of`."""
     plain = _normalize_body(body)
     _require_known_keys(plain, _ORCHESTRATE_KEYS)
     model, training = dict(_section(plain, "model_params")), _section(plain, "training_params")
     architecture = model.pop("architecture", None)
     if architecture is None:
         raise invalid_document(SOURCE, "is required", place="model_params.architecture")
-    done = Translation()
-    done.put(("trainer",), architecture, "model_params.architecture")
-    done.put(("config",), {**training, **model}, "training_params")
-    done.put(("name",), _slug(plain.get("custom_name")), "custom_name")
-    done.put(("track", "tags"), plain.get("wandb_tags"), "wandb_tags")
-    return done
+    translation = Translation()
+    translation.put(("trainer",), architecture, "model_params.architecture")
+    translation.put(("config",), {**training, **model}, "training_params")
+    translation.put(("name",), _slug(plain.get("custom_name")), "custom_name")
+    translation.put(("track", "tags"), plain.get("wandb_tags"), "wandb_tags")
+    return translation
 
 
 def organisation_of(body: Any) -> str | None:
-    """The organisation a body names, if any; the caller's token must belong to it."""
+    """The organisation that a body names, if any. The caller's token must belong to it."""
     tenant = body.get("tenant_id") if isinstance(body, Mapping) else None
     if tenant is None or isinstance(tenant, str):
         return tenant
     raise invalid_document(
-        SOURCE, f"{preview(tenant)} is not an organisation", place="tenant_id", value=preview(tenant)
+        SOURCE,
+        f"{preview(tenant)} is not a valid organisation name",
+        place="tenant_id",
+        value=preview(tenant),
     )
 
 
 def translate_requirements_body(body: Any) -> Translation:
-    """`{"code": ..., "requirements": {"gpu_memory_gb": 16}, "preferences": {"optimize_for": "cost"}}`."""
+    """Translate a body with `requirements` (`{"gpu_memory_gb": 16}`) and `preferences` (`{"optimize_for": "cost"}`)."""
     plain = _normalize_body(body)
-    needs, wishes = _section(plain, "requirements"), _section(plain, "preferences")
-    _require_known_keys(needs, _REQUIREMENTS, "requirements.")
-    _require_known_keys(wishes, _PREFERENCE_KEYS, "preferences.")
-    done = Translation(
+    requirements, preferences = _section(plain, "requirements"), _section(plain, "preferences")
+    _require_known_keys(requirements, _REQUIREMENTS, "requirements.")
+    _require_known_keys(preferences, _PREFERENCE_KEYS, "preferences.")
+    translation = Translation(
         {key: value for key, value in plain.items() if key not in ("requirements", "preferences")}
     )
     for key, path in _REQUIREMENTS.items():
-        done.put(path, _with_unit(needs.get(key), _UNIT_SUFFIXES.get(key, "")), f"requirements.{key}")
-    done.put(("placement", "strategy"), _strategy(wishes.get("optimize_for")), "preferences.optimize_for")
-    done.put(("placement", "allowed"), wishes.get("allowed_backends"), "preferences.allowed_backends")
-    return done
+        translation.put(
+            path, _with_unit(requirements.get(key), _UNIT_SUFFIXES.get(key, "")), f"requirements.{key}"
+        )
+    translation.put(
+        ("placement", "strategy"), _strategy(preferences.get("optimize_for")), "preferences.optimize_for"
+    )
+    translation.put(
+        ("placement", "allowed"), preferences.get("allowed_backends"), "preferences.allowed_backends"
+    )
+    return translation
 
 
 def _strategy(goal: Any) -> str | None:
@@ -146,11 +157,14 @@ def _strategy(goal: Any) -> str | None:
 def _normalize_body(body: Any) -> dict[str, Any]:
     if not isinstance(body, Mapping):
         raise invalid_document(SOURCE, "is not a JSON object", value=preview(body))
-    copy = Normalizer()
-    plain: dict[str, Any] = copy.normalize(body)
-    if copy.findings:
+    normalizer = Normalizer()
+    plain: dict[str, Any] = normalizer.normalize(body)
+    if normalizer.findings:
         raise InvalidSpec(
-            [Problem(format_path(path), value, message, "", SOURCE) for path, value, message in copy.findings]
+            [
+                Problem(format_path(path), value, message, "", SOURCE)
+                for path, value, message in normalizer.findings
+            ]
         )
     return plain
 
@@ -184,7 +198,7 @@ def _unknown_key(path: str, value: Any, known: list[str]) -> Problem:
 
 
 def _allowed_backends(executor: Any) -> Any:
-    """`auto` leaves the choice to the plan."""
+    """Allowed backends; `auto` leaves the choice to the planner."""
     return None if executor in (None, "auto") else executor
 
 
@@ -194,7 +208,7 @@ def _with_unit(value: Any, unit: str) -> Any:
 
 
 def _slug(name: Any) -> Any:
-    """Their names are free text, ours are not."""
+    """Convert free text to a valid job name."""
     if not isinstance(name, str):
         return name
     return re.sub(r"[^A-Za-z0-9._]+", "-", name)[:100].strip("-._") or None

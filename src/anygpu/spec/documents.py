@@ -33,7 +33,7 @@ _CONSTANTS = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A spec as written: its data, where it came from, and the line each key stands on."""
+    """The content of a spec file: its data, its source, and the line number of each key."""
 
     data: dict[str, Any]
     source: str = "spec"
@@ -79,12 +79,12 @@ def read_json(text: str, source: str = "spec") -> Document:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    unique: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in unique:
             raise ValueError(f"the key {key!r} is given twice")
-        found[key] = value
-    return found
+        unique[key] = value
+    return unique
 
 
 def require_short(text: str, source: str) -> None:
@@ -95,7 +95,7 @@ def require_short(text: str, source: str) -> None:
 
 
 def parse_scalar(text: str) -> Any:
-    """A plain word as YAML 1.2 reads it: `no` and `on` stay words, unlike in YAML 1.1."""
+    """Parse a scalar like YAML 1.2, where `no` and `on` are texts, unlike in YAML 1.1."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):
@@ -112,7 +112,7 @@ def invalid_document(
 
 
 def format_path(place: FieldPath) -> str:
-    """`("notify", 0, "to")` -> `notify[0].to`."""
+    """Format a path: `("notify", 0, "to")` is `notify[0].to`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return text.removeprefix(".")
 
@@ -138,7 +138,7 @@ def _parse_toml(text: str, source: str) -> Document:
 
 
 def _dates_to_text(value: Any) -> Any:
-    """Instants stay texts: the field they stand in knows what to make of them."""
+    """Convert dates and times to text; the field that holds them parses it."""
     if isinstance(value, dict):
         return {key: _dates_to_text(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -147,19 +147,22 @@ def _dates_to_text(value: Any) -> Any:
 
 
 def _toml_lines(text: str, data: dict[str, Any]) -> Iterator[tuple[FieldPath, int]]:
-    """Only places that are really in the data: a line inside a multi-line text may look like a key."""
+    """Line numbers of keys, found by a second scan because tomllib keeps none.
+
+    Only paths that exist in the data count: a line inside a multi-line text may look like a key.
+    """
     table: FieldPath = ()
     counts: dict[FieldPath, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             table = _table_path(header[1], _split_key(header[2]), counts)
-            found = table
+            path = table
         elif key := _KEY.match(line):
-            found = table + _split_key(key[1])
+            path = table + _split_key(key[1])
         else:
             continue
-        if _exists(data, found):
-            yield found, number
+        if _exists(data, path):
+            yield path, number
 
 
 def _table_path(bracket: str, parts: FieldPath, counts: dict[FieldPath, int]) -> FieldPath:

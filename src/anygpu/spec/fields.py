@@ -1,4 +1,4 @@
-"""What the models are made of: the common base, and field types whose errors speak to people."""
+"""The base class of the spec models, and field types with understandable error messages."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ from anygpu.spec.normalize import Finding
 
 @dataclass(frozen=True, slots=True)
 class AliasedValue:
-    """A value given under a friendly name; it is parsed by that name's rules and blamed under that name."""
+    """A value given under an alias. It is parsed by the rules of the alias, and errors name the alias."""
 
     name: str
     value: Any
 
 
 class FieldErrors(ValueError):
-    """Several findings at once, each with its place: what one field alone cannot know."""
+    """Several errors at once, each with its own path, for checks that involve more than one field."""
 
     def __init__(self, *findings: Finding) -> None:
         self.findings = findings
@@ -39,7 +39,7 @@ class FieldErrors(ValueError):
 
 
 class SpecModel(BaseModel):
-    """A part of a spec: frozen, no unknown keys; friendly names taken; an empty value means the default."""
+    """Base class of the spec models: frozen, no unknown keys, aliases accepted; null means the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     aliases: ClassVar[Mapping[str, str]] = {}
@@ -49,19 +49,19 @@ class SpecModel(BaseModel):
     def _resolve_aliases(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        taken = {key: value for key, value in data.items() if value is not None and key not in cls.aliases}
+        fields = {key: value for key, value in data.items() if value is not None and key not in cls.aliases}
         for name in (name for name in cls.aliases if data.get(name) is not None):
             field = cls.field_for_alias(name, data[name])
-            if field in taken:
+            if field in fields:
                 raise FieldErrors(
-                    ((name,), data[name], f"is given twice; leave out {_name_used(taken[field], field)!r}")
+                    ((name,), data[name], f"is given twice; leave out {_name_used(fields[field], field)!r}")
                 )
-            taken[field] = AliasedValue(name, data[name])
-        return taken
+            fields[field] = AliasedValue(name, data[name])
+        return fields
 
     @classmethod
     def field_for_alias(cls, name: str, value: Any) -> str:
-        """The field a friendly name stands for."""
+        """The field that an alias stands for."""
         return cls.aliases[name]
 
     @classmethod
@@ -83,7 +83,7 @@ def _name_used(value: Any, field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """A text of a certain form; `said` completes the sentence 'the value ...' when it is not."""
+    """Validates a text by a regular expression. `message` completes the sentence 'the value ...'."""
 
     pattern: str
     limit: int
@@ -106,7 +106,7 @@ class TextPattern:
 
 
 def as_text(value: Any) -> Any:
-    """Numbers and truth values are accepted where a text is meant: `name: 7`, `env: {DEBUG: true}`."""
+    """Convert numbers and booleans to text, for `name: 7` and `env: {DEBUG: true}`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -119,7 +119,7 @@ def as_number(value: Any) -> Any:
 
 
 def require_relative_path(value: str) -> str:
-    """A relative path that stays inside its directory, on every operating system."""
+    """Return the path if it is relative and stays inside its directory on every operating system."""
     parts = re.split(r"[/\\]", value)
     if not value.strip():
         raise ValueError("is empty")
@@ -131,12 +131,12 @@ def require_relative_path(value: str) -> str:
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
-    """The same parser for the friendly name and for the name with the unit."""
+    """Use the same parser for the alias and for the field with the unit."""
     return BeforeValidator(lambda value: parse(value.value if isinstance(value, AliasedValue) else value))
 
 
 def _parse_money(value: Any) -> Any:
-    """Dollars under the friendly name, whole micro-dollars under the exact one."""
+    """Parse dollars given under the alias, and micro-dollars given under the field name."""
     return units.microdollars(value.value) if isinstance(value, AliasedValue) else as_number(value)
 
 
@@ -144,22 +144,23 @@ _LINE = r"[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*"
 
 Text = Annotated[str, BeforeValidator(as_text)]
 Line = Annotated[
-    Text, TextPattern(_LINE, 1000, "is not a line of text; it must not be blank or hold control characters")
+    Text,
+    TextPattern(_LINE, 1000, "is not a line of text; it must not be blank or contain control characters"),
 ]
 Word = Annotated[
     Text,
     TextPattern(
         r"[A-Za-z0-9][A-Za-z0-9._/:+-]*",
         200,
-        "has characters that names do not have; use letters, digits, . _ - / :",
+        "contains characters that are not allowed; use letters, digits, . _ - / :",
     ),
 ]
 Tag = Annotated[
-    Text, TextPattern(_LINE, 100, "is not a tag; it must not be blank or hold control characters")
+    Text, TextPattern(_LINE, 100, "is not a tag; it must not be blank or contain control characters")
 ]
 RelativePath = Annotated[
     Text,
-    TextPattern(r"[^\x00-\x1f\x7f]*", 1000, "holds control characters"),
+    TextPattern(r"[^\x00-\x1f\x7f]*", 1000, "contains control characters"),
     AfterValidator(require_relative_path),
 ]
 Seconds = Annotated[float, parsed_by(units.seconds)]

@@ -1,4 +1,4 @@
-"""Command-line flags -> the same mapping a file holds, laid over the file's. No models, so it starts fast."""
+"""Translate command-line flags into a spec mapping and merge it over a file. Imports no models, to start fast."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from anygpu.suggest import did_you_mean
 
 SOURCE = "flags"
 
-# Each flag and the place it sets. Flags whose place differs from their name are those people type most.
+# Each flag and the path it sets. Frequently used flags have shorter names than their paths.
 FLAGS: Mapping[str, str] = {
     **{name: name for name in ("script", "args", "command", "trainer", "config", "code", "name", "env")},
     **{
@@ -39,35 +39,37 @@ FLAGS: Mapping[str, str] = {
     "resume_args": "checkpoint.resume_args",
     "keep": "checkpoint.keep",
 }
-FIELDS = frozenset(path.partition(".")[0] for path in FLAGS.values())  # of the spec, on its first level
-_PAIRS = {"env": False, "config": True}  # flag of KEY=VALUE pairs: is the value more than text?
+FIELDS = frozenset(
+    path.partition(".")[0] for path in FLAGS.values()
+)  # top-level fields of the spec that flags set
+_PAIRS = {"env": False, "config": True}  # flags of KEY=VALUE pairs, and whether values are parsed
 
 
 def from_flags(flags: Mapping[str, Any], sets: Sequence[str] = ()) -> dict[str, Any]:
-    """`{"gpu": "A100", "env": ["A=1"]}`, `["limits.timeout=6h"]` -> a mapping. None and () are not given."""
-    found: dict[str, Any] = {}
+    """Translate `{"gpu": "A100", "env": ["A=1"]}` and `["limits.timeout=6h"]` into a mapping. Skips None and ()."""
+    mapping: dict[str, Any] = {}
     for name, value in flags.items():
         if value is None or value == ():
             continue
-        found = merge(found, _flag_to_mapping(name, value))
+        mapping = merge(mapping, _flag_to_mapping(name, value))
     for text in sets:
-        found = merge(found, _parse_setting(text))
-    return found
+        mapping = merge(mapping, _parse_setting(text))
+    return mapping
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], place: tuple[str, ...] = ()) -> dict[str, Any]:
-    """`over` wins. Mappings are merged, lists replaced, and so is another name for the same field."""
+    """Merge `over` into `base`. Mappings are merged; lists, and other names of the same field, are replaced."""
     merged = dict(base)
     for key, value in over.items():
-        for twin in other_names(format_path(place), key):
-            merged.pop(twin, None)
+        for other in other_names(format_path(place), key):
+            merged.pop(other, None)
         here = (*place, key)
         merged[key] = _merge_value(long_form(format_path(here), merged.get(key)), value, here)
     return merged
 
 
 def over_document(document: Document, over: Mapping[str, Any]) -> Document:
-    """The file with the flags laid over it; what a flag replaced no longer points at a line of the file."""
+    """Merge flags over a file. Fields that a flag replaced lose their line number."""
     replaced = {(key, *rest) for key, rest in _leaves(over)}
     lines = {place: line for place, line in document.lines.items() if place not in replaced}
     return Document(merge(document.data, over), document.source, lines)
@@ -100,7 +102,7 @@ def _flag_to_mapping(name: str, value: Any) -> dict[str, Any]:
 
 
 def _parse_on(value: Any) -> dict[str, Any]:
-    """`--on cheapest` is a strategy; `--on lab,aws` are backends, tried in that order and no others."""
+    """Parse `--on`: `cheapest` is a strategy; `lab,aws` are the only backends, tried in this order."""
     if value in STRATEGIES:
         return {"strategy": value}
     names = [name.strip() for text in _as_list(value) for name in str(text).split(",") if name.strip()]
@@ -117,7 +119,7 @@ def _parse_setting(text: str) -> dict[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """A word as YAML reads it; lists, mappings and quoted texts as JSON."""
+    """Parse lists, mappings and quoted texts as JSON, anything else as a YAML scalar."""
     if text[:1] not in ("[", "{", '"'):
         return parse_scalar(text)
     try:
@@ -127,7 +129,7 @@ def _parse_value(text: str) -> Any:
 
 
 def _parse_pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for text in texts:
         key, equals, value = str(text).partition("=")
         if not equals:
@@ -137,8 +139,8 @@ def _parse_pairs(name: str, texts: Iterable[Any]) -> dict[str, Any]:
                 place=name,
                 value=str(text)[:100],
             )
-        found[key] = _parse_value(value) if _PAIRS[name] else value
-    return found
+        pairs[key] = _parse_value(value) if _PAIRS[name] else value
+    return pairs
 
 
 def _nest(parts: Sequence[str], value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which files travel with a job: .gitignore and .anygpuignore as git reads them, and the defaults."""
+"""Ignore rules of the working directory: .gitignore and .anygpuignore with git's semantics, and defaults."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,21 +29,19 @@ DEFAULT_SUFFIXES = (".pyc", ".pyo", ".swp", ".egg-info")
 
 @dataclass(frozen=True)
 class IgnoreFile:
-    """The lines of one ignore file; they speak of paths below `base`, which is "" or ends in /."""
+    """The lines of one ignore file. They apply to paths below `base`, which is "" or ends in /."""
 
     base: str
     lines: tuple[str, ...]
 
     @cached_property
     def spec(self) -> "GitIgnoreSpec":
-        from pathspec import (
-            GitIgnoreSpec,
-        )  # costs more than reading a small directory, so only when there are rules
+        from pathspec import GitIgnoreSpec  # a slow import, only needed when there are rules
 
         return GitIgnoreSpec.from_lines(self.lines)
 
     def match(self, path: str) -> bool | None:
-        """True: ignore; False: keep (a `!` rule); None: nothing said."""
+        """True: ignore; False: keep (a `!` rule); None: no rule matches."""
         if not path.startswith(self.base):
             return None
         return self.spec.check_file(path[len(self.base) :]).include
@@ -51,7 +49,7 @@ class IgnoreFile:
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """Later rules win: defaults, .gitignore, .anygpuignore (both from outer to inner), the spec's own."""
+    """All rules. Later ones win: defaults, .gitignore, .anygpuignore (both from outer to inner), the spec's own."""
 
     git: tuple[IgnoreFile, ...] = ()
     own: tuple[IgnoreFile, ...] = ()
@@ -67,7 +65,7 @@ class IgnoreRules:
         return name in DEFAULT_NAMES or name.endswith(DEFAULT_SUFFIXES)
 
     def entering(self, directory: Path, base: str, names: frozenset[str]) -> "IgnoreRules":
-        """The rules inside a directory that holds these names."""
+        """The rules inside a directory that contains these names."""
         rules = self
         if GITIGNORE in names:
             rules = replace(rules, git=(*rules.git, *read_ignore_file(directory / GITIGNORE, base)))
@@ -77,7 +75,7 @@ class IgnoreRules:
 
 
 def rules_for(root: Path, ignore: Sequence[str]) -> IgnoreRules:
-    """The rules that hold at the root: the spec's own, and those of the repository around it."""
+    """The rules at the root: those of the spec, and those of the surrounding repository."""
     own = (IgnoreFile("", tuple(ignore)),) if ignore else ()
     return IgnoreRules(git=tuple(_outer_ignore_files(root)), spec=own)
 
@@ -93,7 +91,7 @@ def read_ignore_file(path: Path, base: str) -> Iterator[IgnoreFile]:
 
 @dataclass(frozen=True)
 class OuterIgnoreFile(IgnoreFile):
-    """A .gitignore above the root: paths are seen from its own directory, `prefix` away."""
+    """A .gitignore above the root. `prefix` is the path from its directory to the root."""
 
     prefix: str = ""
 
@@ -102,7 +100,7 @@ class OuterIgnoreFile(IgnoreFile):
 
 
 def _outer_ignore_files(root: Path) -> Iterator[IgnoreFile]:
-    """Git reads the ignore files of all directories up to the repository's root; so do we."""
+    """Ignore files of all directories up to the repository's root, as git reads them."""
     if (root / ".git").exists():
         return
     parents = list(root.parents)

@@ -1,4 +1,4 @@
-"""JobSpec: everything a job can be asked to be, in one immutable value."""
+"""JobSpec: the complete, immutable description of a job."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -44,7 +44,7 @@ _ENV_MESSAGE = "is not a name for an environment variable; use letters, digits a
 
 def _check_job_name(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise ValueError("is taken: it means the newest job in commands")
+        raise ValueError("is reserved: commands use it for the newest job")
     return name
 
 
@@ -56,19 +56,19 @@ def _check_variable_name(name: str) -> str:
 
 def _check_script(path: str) -> str:
     if path.startswith("-"):
-        raise ValueError("begins with '-', which Python takes for an option; write './-name.py'")
+        raise ValueError("starts with '-', which Python reads as an option; write './-name.py'")
     return path
 
 
 def _parse_trainer(name: str) -> str:
-    """`yolo`, or a class in a file that travels with the job: `./my_trainer.py:Mine`."""
+    """Parse `yolo`, or a class in a file of the working directory: `./my_trainer.py:Mine`."""
     file, colon, kind = name.partition(":")
     if file.endswith(".py"):
         if not kind.isidentifier():
-            raise ValueError(f"says no class of the file; write {file}:MyTrainer")
+            raise ValueError(f"names no class of the file; write {file}:MyTrainer")
         return f"{require_relative_path(file)}:{kind}"
     if colon or name.startswith("."):
-        raise ValueError("is not the name of a trainer; one in a file is written ./my_trainer.py:Mine")
+        raise ValueError("is not a valid trainer name; write a trainer in a file as ./my_trainer.py:Mine")
     return name
 
 
@@ -78,15 +78,15 @@ def _parse_command(value: Any) -> Any:
             raise ValueError("is empty")
         return value
     if not isinstance(value, list | tuple) or not 0 < len(value) <= 5000:
-        raise ValueError("is not a command; write a shell line, or a list of at most 5000 words")
+        raise ValueError("is not a command; write a shell command, or a list of at most 5000 words")
     words = tuple(as_text(word) for word in value)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("is not a command; every word of the list must be a text")
+        raise ValueError("is not a command; every item of the list must be a text")
     return words
 
 
 def _parse_requirements(value: Any) -> Any:
-    """A text is the path of a requirements file, a list holds its lines."""
+    """Parse the path of a requirements file, or a list of requirements."""
     if isinstance(value, str):
         return _check_requirements_file(value)
     if not isinstance(value, list | tuple) or not all(
@@ -96,7 +96,7 @@ def _parse_requirements(value: Any) -> Any:
     if len(value) > 1000:
         raise ValueError("has more than 1000 requirements; put them in a file and give its path")
     if any("\n" in line or len(line) > 1000 for line in value):
-        raise ValueError("has a requirement that is longer than a line of 1000 characters")
+        raise ValueError("has a requirement with a line break or more than 1000 characters")
     return tuple(value)
 
 
@@ -108,7 +108,7 @@ def _check_requirements_file(path: str) -> str:
 
 def _check_python_version(value: Any) -> Any:
     if isinstance(value, float):
-        raise ValueError("is a number, and 3.10 would be read as 3.1; put it in quotation marks")
+        raise ValueError("is a number, and 3.10 would be read as 3.1; write it in quotation marks")
     return as_text(value)
 
 
@@ -122,7 +122,7 @@ Name = Annotated[
     AfterValidator(_check_job_name),
 ]
 EnvName = Annotated[str, TextPattern(_ENV, 200, _ENV_MESSAGE), AfterValidator(_check_variable_name)]
-SecretName = Annotated[str, TextPattern(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not the name of a secret")]
+SecretName = Annotated[str, TextPattern(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", 200, "is not a valid secret name")]
 EnvValue = Annotated[Text, Field(max_length=65_536)]
 ResumeFrom = Annotated[
     Text,
@@ -133,12 +133,12 @@ ResumeFrom = Annotated[
     ),
 ]
 Image = Annotated[
-    str, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not the name of a container image")
+    str, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 500, "is not a valid container image name")
 ]
 
 
 class JobSpec(SpecModel):
-    """A job as asked: exactly one of `script`, `command`, `trainer`, `code`, and how and where to run it."""
+    """A job: exactly one of `script`, `command`, `trainer` and `code`, and how and where to run it."""
 
     script: Annotated[RelativePath, AfterValidator(_check_script)] | None = None
     args: Arguments = ()
@@ -146,7 +146,7 @@ class JobSpec(SpecModel):
     trainer: (
         Annotated[
             Text,
-            TextPattern(r"[A-Za-z0-9.][A-Za-z0-9._/:-]*", 200, "is not the name of a trainer"),
+            TextPattern(r"[A-Za-z0-9.][A-Za-z0-9._/:-]*", 200, "is not a valid trainer name"),
             AfterValidator(_parse_trainer),
         ]
         | None
@@ -181,12 +181,12 @@ class JobSpec(SpecModel):
 
     @property
     def kind(self) -> Kind:
-        """Which of the four ways of saying what to run was used."""
+        """Which of `script`, `command`, `trainer` and `code` is set."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def trainer_file(self) -> str | None:
-        """Where in the working directory the trainer lies, if it is one of the job's own."""
+        """Path of the trainer's file in the working directory, if the job brings its own trainer."""
         file = (self.trainer or "").partition(":")[0]
         return file if file.endswith(".py") else None
 
@@ -200,7 +200,7 @@ class JobSpec(SpecModel):
         return int(step) if step else None
 
     def with_archive(self, sha256: str) -> "JobSpec":
-        """The same job with its working directory uploaded."""
+        """Copy of the spec that refers to the uploaded working directory."""
         workdir = (self.workdir or Workdir()).model_copy(update={"archive": sha256})
         return self.model_copy(update={"workdir": workdir})
 
@@ -215,18 +215,22 @@ class JobSpec(SpecModel):
 
 
 def find_conflicts(data: Mapping[str, Any]) -> list[Finding]:
-    """What no field can see alone. Takes a raw mapping too, so that it is said along with other problems."""
+    """Find conflicts between fields. Also takes a raw mapping, to report them together with other problems."""
     given = [kind for kind in KINDS if data.get(kind) is not None]
-    found: list[Finding] = []
+    conflicts: list[Finding] = []
     if len(given) != 1:
         both = f", not {' and '.join(given)}" if given else ""
-        found.append(((), None, f"give exactly one of script, command, trainer and code{both}"))
+        conflicts.append(((), None, f"give exactly one of script, command, trainer and code{both}"))
     if data.get("args") and given and "script" not in given:
-        found.append((("args",), None, f"go with a script; put them in {given[0]!r}"))
+        conflicts.append((("args",), None, f"are only for a script; put them in {given[0]!r}"))
     if data.get("config") and given and "trainer" not in given:
-        found.append((("config",), None, "goes with a trainer; a script takes args or env"))
+        conflicts.append((("config",), None, "is only for a trainer; a script takes args or env"))
     if data.get("image") and data.get("requirements"):
-        found.append(
-            (("requirements",), None, "and image exclude each other; install in the image with setup")
+        conflicts.append(
+            (
+                ("requirements",),
+                None,
+                "cannot be combined with image; install packages in the image with setup",
+            )
         )
-    return found
+    return conflicts

@@ -34,7 +34,7 @@ _COMMON_MISTAKES = {
 
 @dataclass(frozen=True, slots=True)
 class SpecOrigin:
-    """Where a mapping came from, so that its problems point there."""
+    """Source of a mapping: errors then show its file, lines, and the caller's own field names."""
 
     source: str = "spec"
     lines: Mapping[FieldPath, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class SpecOrigin:
 
 
 def explain_errors(error: ValidationError, origin: SpecOrigin) -> list[Problem]:
-    """One problem a place, in the order of the models; nobody reads more than the first fifty."""
+    """Translate validation errors into problems: the first per field, at most MAX_PROBLEMS."""
     return list(islice(_first_per_path(error, origin), MAX_PROBLEMS))
 
 
@@ -70,7 +70,7 @@ def _explain_error(raw: Mapping[str, Any], origin: SpecOrigin) -> Iterator[Probl
     cause = raw.get("ctx", {}).get("error")
     if isinstance(cause, FieldErrors):
         yield from explain_findings(
-            [((*path, *part), what, said) for part, what, said in cause.findings], origin
+            [((*path, *part), value, message) for part, value, message in cause.findings], origin
         )
     elif raw["type"] == "extra_forbidden":
         yield origin.problem(path, value, "unknown key", _suggest_key(path))
@@ -86,10 +86,10 @@ def _describe_error(raw: Mapping[str, Any], path: FieldPath, value: Any) -> tupl
         return "is required", ""
     if raw["type"] in ("model_type", "model_attributes_type"):
         return f"{_quote(value)} should be a mapping with {_list_keys(path)}", ""
-    said = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
+    message = str(context["error"]) if raw["type"] == "value_error" else raw["msg"]
     for theirs, ours in _PLAIN_WORDS.items():
-        said = said.replace(theirs, ours)
-    return f"{_quote(value)} {said[:1].lower()}{said[1:]}", ""
+        message = message.replace(theirs, ours)
+    return f"{_quote(value)} {message[:1].lower()}{message[1:]}", ""
 
 
 def _not_one_of(expected: str, value: Any) -> tuple[str, str]:
@@ -103,12 +103,12 @@ def _quote(value: Any) -> str:
 
 
 def _error_path(loc: tuple[str | int, ...]) -> FieldPath:
-    """A key that is wrong is blamed at its own place."""
+    """Path of an error. An error about a key has the path of that key."""
     return loc[:-1] if loc[-1:] == ("[key]",) else loc
 
 
 def keys_at(path: FieldPath) -> list[str]:
-    """The keys that are valid inside a place."""
+    """Keys that are valid at a path."""
     model: type[BaseModel] | None = JobSpec
     for step in path:
         model = model if isinstance(step, int) else _model_of(model, step)
@@ -120,7 +120,7 @@ def keys_at(path: FieldPath) -> list[str]:
 
 
 def _list_keys(path: FieldPath) -> str:
-    """The keys worth showing: of two names for a field, the one people write."""
+    """List the keys at a path. Of a field with an alias, show only the alias."""
     keys = keys_at(path)
     return ", ".join(key for key in keys if not key.endswith(("_s", "_at", "_gib", "_microusd")))
 
@@ -133,17 +133,17 @@ def _model_of(model: type[BaseModel] | None, name: str) -> type[BaseModel] | Non
 def _first_model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for inner in get_args(annotation) if (found := _first_model(inner))), None)
+    return next((model for inner in get_args(annotation) if (model := _first_model(inner))), None)
 
 
 def _suggest_key(path: FieldPath) -> str:
-    """The nearest key here; else the same key where it belongs; else nothing."""
+    """Suggest a similar key here, or the section that has this key."""
     key, here = str(path[-1])[:100], keys_at(path[:-1])
-    value_given = _COMMON_MISTAKES.get(key, key)
-    if value_given in here:
-        return f"did you mean {value_given!r}?"
+    corrected = _COMMON_MISTAKES.get(key, key)
+    if corrected in here:
+        return f"did you mean {corrected!r}?"
     elsewhere = [
-        format_path((*section, value_given)) for section in _sections() if value_given in keys_at(section)
+        format_path((*section, corrected)) for section in _sections() if corrected in keys_at(section)
     ]
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
@@ -175,17 +175,17 @@ def from_mapping(
     lines: Mapping[FieldPath, int] | None = None,
     renamed: Mapping[FieldPath, str] | None = None,
 ) -> JobSpec:
-    """Any value at all -> JobSpec. What is wrong is InvalidSpec, whatever the shape.
+    """Validate a mapping. Raises InvalidSpec with all problems, for values of any shape.
 
-    `lines` and `renamed` say where each place stands in what the person wrote.
+    `lines` has the line number of each field in the source, `renamed` the caller's own names of fields.
     """
     origin = SpecOrigin(source, lines or {}, renamed or {})
     if not isinstance(data, Mapping):
         raise InvalidSpec([origin.problem((), data, "is not a mapping of keys to values")])
-    copy = Normalizer()
-    plain = copy.normalize(data)
-    if copy.findings:
-        raise InvalidSpec(list(explain_findings(copy.findings, origin)))
+    normalizer = Normalizer()
+    plain = normalizer.normalize(data)
+    if normalizer.findings:
+        raise InvalidSpec(list(explain_findings(normalizer.findings, origin)))
     return _validate(plain, origin)
 
 
@@ -209,14 +209,14 @@ def _validate(plain: dict[str, Any], origin: SpecOrigin) -> JobSpec:
     try:
         return JobSpec.model_validate(plain)
     except ValidationError as error:
-        found = explain_errors(error, origin)
-    raise InvalidSpec(_with_conflicts(found, plain, origin)) from None
+        problems = explain_errors(error, origin)
+    raise InvalidSpec(_with_conflicts(problems, plain, origin)) from None
 
 
-def _with_conflicts(found: list[Problem], plain: dict[str, Any], origin: SpecOrigin) -> list[Problem]:
-    """pydantic looks at the whole only when every field is right; people want all problems at once."""
-    message = {problem.place for problem in found}
-    more = [
-        problem for problem in explain_findings(find_conflicts(plain), origin) if problem.place not in message
+def _with_conflicts(problems: list[Problem], plain: dict[str, Any], origin: SpecOrigin) -> list[Problem]:
+    """Add conflicts between fields, which pydantic checks only when every single field is valid."""
+    paths = {problem.place for problem in problems}
+    conflicts = [
+        problem for problem in explain_findings(find_conflicts(plain), origin) if problem.place not in paths
     ]
-    return sorted(found + more, key=lambda problem: problem.line or 0)
+    return sorted(problems + conflicts, key=lambda problem: problem.line or 0)

@@ -18,7 +18,7 @@ Finding = tuple[FieldPath, Any, str]
 
 @dataclass(slots=True)
 class Normalizer:
-    """Copies while it counts; what cannot be in a spec becomes a finding and a None."""
+    """Copies a value within limits. Invalid parts become None and are listed in `findings`."""
 
     findings: list[Finding] = field(default_factory=list)
     values: int = 0
@@ -55,7 +55,7 @@ class Normalizer:
     def _is_key(self, key: Any, path: FieldPath) -> bool:
         if isinstance(key, str):
             return self._text(key, (*path, key[:100])) is not None
-        self._add_finding(path, preview(key), "is not a key; keys are texts")
+        self._add_finding(path, preview(key), "is not a valid key; keys must be texts")
         return False
 
     def _leaf(self, value: Any, path: FieldPath) -> Any:
@@ -70,7 +70,7 @@ class Normalizer:
     def _text(self, value: str, path: FieldPath) -> Any:
         self.characters += len(value)
         if "\0" in value:
-            return self._add_finding(path, preview(value), "holds a NUL character")
+            return self._add_finding(path, preview(value), "contains a NUL character")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             return self._add_finding(path, preview(value), "is not valid Unicode text")
         return value
@@ -78,14 +78,16 @@ class Normalizer:
     def _number(self, value: int | float, path: FieldPath) -> Any:
         if isinstance(value, int):
             return (
-                value if abs(value) < 1 << 63 else self._add_finding(path, None, "is a number beyond 64 bits")
+                value
+                if abs(value) < 1 << 63
+                else self._add_finding(path, None, "is a number of more than 64 bits")
             )
         return (
             value if math.isfinite(value) else self._add_finding(path, str(value), "is not a finite number")
         )
 
     def _python_value(self, value: Any, path: FieldPath) -> Any:
-        """What Python callers may give besides JSON's own types."""
+        """Convert Python types without a JSON equivalent, such as paths and dates."""
         if isinstance(value, os.PathLike):
             return self._leaf(os.fspath(value), path)
         if isinstance(value, timedelta):
@@ -104,7 +106,7 @@ class Normalizer:
 
 
 def preview(value: Any) -> Any:
-    """A value short and simple enough to print and to put in JSON."""
+    """Shorten a value for messages and JSON."""
     if isinstance(value, str):
         text = value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         return text if len(text) <= 100 else f"{text[:97]}..."

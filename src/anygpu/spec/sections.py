@@ -30,10 +30,10 @@ from anygpu.spec.fields import (
 
 
 def _parse_gpu(value: Any) -> Any:
-    value_given = shorthand.gpu(value)
-    if isinstance(value_given, str):
+    expanded = shorthand.gpu(value)
+    if isinstance(expanded, str):
         raise ValueError("is not a GPU; write a kind, a count, or both: 'A100', 2, 'A100:8'")
-    return value_given
+    return expanded
 
 
 GpuKind = Annotated[
@@ -45,7 +45,7 @@ GpuKind = Annotated[
 
 
 class Gpu(SpecModel):
-    """How many GPUs, of which kind, with at least how much memory each."""
+    """GPUs of one machine: number, kind, and least memory of each."""
 
     aliases = shorthand.ALIASES["resources.gpu"]
 
@@ -55,7 +55,7 @@ class Gpu(SpecModel):
 
 
 class Resources(SpecModel):
-    """What the machine must have at least; what is not said is decided by the plan."""
+    """Least resources of the machine. The planner decides what is not set."""
 
     aliases = shorthand.ALIASES["resources"]
 
@@ -73,7 +73,7 @@ def _parse_deadline(value: Any) -> Any:
 
 
 class Limits(SpecModel):
-    """When to stop: by time, by money, by the clock, by failures."""
+    """Limits of a job: time, cost, deadline and retries."""
 
     aliases = shorthand.ALIASES["limits"]
 
@@ -85,7 +85,7 @@ class Limits(SpecModel):
 
     @classmethod
     def field_for_alias(cls, name: str, value: Any) -> str:
-        """A deadline is a duration from submission, or an instant."""
+        """Map `deadline` to `deadline_s` (a duration from submission) or `deadline_at` (an instant)."""
         if name != "deadline":
             return super().field_for_alias(name, value)
         try:
@@ -94,7 +94,7 @@ class Limits(SpecModel):
             return "deadline_at"
 
     @model_validator(mode="after")
-    def _one_deadline(self) -> Self:
+    def _check_deadline(self) -> Self:
         if self.deadline_s is not None and self.deadline_at is not None:
             raise FieldErrors(
                 (("deadline_at",), str(self.deadline_at), "is given twice; leave out 'deadline_s'")
@@ -102,30 +102,30 @@ class Limits(SpecModel):
         return self
 
     def deadline_from(self, submitted_at: datetime) -> datetime | None:
-        """The instant by which the job should be done, for a job submitted then."""
+        """The deadline of a job that was submitted at `submitted_at`."""
         if self.deadline_s is not None:
             return submitted_at + timedelta(seconds=self.deadline_s)
         return self.deadline_at
 
     def seconds_left(self, now: datetime) -> float | None:
-        """Until the deadline of a job that is submitted now."""
+        """Seconds until the deadline, for a job that is submitted now."""
         until = self.deadline_from(now)
         return None if until is None else (until - now).total_seconds()
 
 
 def _parse_hold(value: Any) -> Any:
-    """`true` keeps a failed machine for an hour; a duration says how long."""
-    value_given = value.value if isinstance(value, AliasedValue) else value
-    if isinstance(value_given, bool):
-        return DEFAULT_HOLD_S if value_given else None
-    return None if value_given is None else units.seconds(value_given)
+    """Parse `hold_on_failure`: `true` means one hour, a duration sets the time."""
+    plain = value.value if isinstance(value, AliasedValue) else value
+    if isinstance(plain, bool):
+        return DEFAULT_HOLD_S if plain else None
+    return None if plain is None else units.seconds(plain)
 
 
 Names = Annotated[tuple[Word, ...], Field(max_length=100), OneOrMore]
 
 
 class Placement(SpecModel):
-    """Where to run: how to choose, what to try next, and what is out of the question."""
+    """Choice of a backend: strategy, fallbacks, and allowed and forbidden backends."""
 
     aliases = shorthand.ALIASES["placement"]
 
@@ -144,15 +144,15 @@ class Placement(SpecModel):
     move: Literal["never", "advise", "act"] | None = None
 
     @model_validator(mode="after")
-    def _no_contradiction(self) -> Self:
+    def _check_contradictions(self) -> Self:
         findings = [
             *self._clash(
                 "forbidden", set(self.forbidden) & set(self.allowed), "is both allowed and forbidden"
             ),
             *self._clash(
-                "fallbacks", set(self.fallbacks) & set(self.forbidden), "is a fallback and forbidden"
+                "fallbacks", set(self.fallbacks) & set(self.forbidden), "is both a fallback and forbidden"
             ),
-            *self._clash("fallbacks", self._not_allowed(), "is a fallback and not among the allowed"),
+            *self._clash("fallbacks", self._not_allowed(), "is a fallback but is not in 'allowed'"),
         ]
         if findings:
             raise FieldErrors(*findings)
@@ -175,7 +175,7 @@ Tags = Annotated[
 
 
 class Workdir(SpecModel):
-    """The directory that travels with the job. `archive` is set by the server once it has been uploaded."""
+    """The working directory that is sent with the job. The server sets `archive` after the upload."""
 
     path: Line | None = None
     ignore: Annotated[tuple[Line, ...], Field(max_length=1000), OneOrMore] = ()
@@ -186,18 +186,20 @@ class Workdir(SpecModel):
 
 
 class Dataset(SpecModel):
-    """The data the job reads: exactly one of a path, a URL, or the name (and version) of a stored dataset.
+    """The data of the job: a path, a URL, or the name (and version) of a stored dataset.
 
-    `parts` are set by the client once it has sent what lies at the path: an archive, cut into pieces.
+    The client sets `parts` after it has uploaded the files at `path`: an archive, split into pieces.
     """
 
     path: Line | None = None
     url: Annotated[str, Field(max_length=4000)] | None = None
     name: (
-        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/-]*", 200, "is not a dataset's name")] | None
+        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._/-]*", 200, "is not a valid dataset name")]
+        | None
     ) = None
     version: (
-        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100, "is not a dataset's version")] | None
+        Annotated[Text, TextPattern(r"[A-Za-z0-9][A-Za-z0-9._-]*", 100, "is not a valid dataset version")]
+        | None
     ) = None
     parts: Annotated[tuple[Sha256, ...], Field(max_length=2000)] = ()
 
@@ -206,27 +208,27 @@ class Dataset(SpecModel):
         return "path" if self.path is not None else "url" if self.url is not None else "name"
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         given = [key for key in ("path", "url", "name") if getattr(self, key) is not None]
         if len(given) != 1:
             raise FieldErrors(((), ", ".join(given) or None, "give exactly one of path, url and name"))
         if self.version is not None and self.name is None:
-            raise FieldErrors((("version",), self.version, "belongs to a named dataset; give its name too"))
+            raise FieldErrors((("version",), self.version, "needs the name of the dataset; set 'name' too"))
         if self.parts and self.path is None:
-            raise FieldErrors((("parts",), None, "belong to a path; give it too"))
+            raise FieldErrors((("parts",), None, "need the path of the dataset; set 'path' too"))
         return self
 
     @model_validator(mode="after")
-    def _known_scheme(self) -> Self:
-        known = "|".join(shorthand.DATASET_SCHEMES)
-        if self.url is not None and not re.fullmatch(rf"(?:{known})://[^\s\x00-\x1f]+", self.url):
-            message = f"is not a URL that can be read; use {', '.join(shorthand.DATASET_SCHEMES)}"
+    def _check_scheme(self) -> Self:
+        schemes = "|".join(shorthand.DATASET_SCHEMES)
+        if self.url is not None and not re.fullmatch(rf"(?:{schemes})://[^\s\x00-\x1f]+", self.url):
+            message = f"is not a supported URL; use {', '.join(shorthand.DATASET_SCHEMES)}"
             raise FieldErrors((("url",), self.url[:100], message))
         return self
 
 
 class Checkpoint(SpecModel):
-    """What to save while training, how often, and how to start the script again from it."""
+    """Which files to save while training, how often, and which arguments resume the script from them."""
 
     aliases = shorthand.ALIASES["checkpoint"]
 
@@ -239,14 +241,14 @@ class Checkpoint(SpecModel):
 def _parse_tracker(value: Any) -> bool | str:
     if isinstance(value, bool) or (isinstance(value, str) and 0 < len(value.strip()) <= 1000):
         return value
-    raise ValueError("is neither true or false nor an address, project or directory")
+    raise ValueError("must be true, false, or an address, project or directory")
 
 
 Tracker = Annotated[bool | str, BeforeValidator(_parse_tracker)]
 
 
 class Track(SpecModel):
-    """Experiment trackers to tell: true, or the address, project or directory to use."""
+    """Experiment trackers to report to: true, or the address, project or directory to use."""
 
     mlflow: Tracker = False
     wandb: Tracker = False
@@ -255,7 +257,7 @@ class Track(SpecModel):
 
 
 class Notify(SpecModel):
-    """Whom to tell, and of what."""
+    """Whom to notify, and of which events."""
 
     to: Line
     on: Annotated[
@@ -264,13 +266,13 @@ class Notify(SpecModel):
     ] = ("completed", "failed", "cancelled")
 
     @model_validator(mode="after")
-    def _an_address(self) -> Self:
+    def _check_address(self) -> Self:
         if not re.fullmatch(r"https?://\S+|[^@\s]+@[^@\s]+\.[^@\s]+|[a-z][a-z0-9-]*:\S+", self.to):
             raise FieldErrors(
                 (
                     ("to",),
                     self.to,
-                    "is not an address; write an e-mail address, a web hook's URL or 'slack:#channel'",
+                    "is not an address; write an e-mail address, a webhook URL or 'slack:#channel'",
                 )
             )
         return self

@@ -1,6 +1,6 @@
-"""The short and friendly forms of a spec, and the one long form each stands for.
+"""Short forms and aliases of spec fields, and the long form each stands for.
 
-No models here: the command line merges flags over a file with these before anything is validated.
+The CLI merges flags over a file with these before validation, so this module imports no models.
 """
 
 import re
@@ -13,7 +13,7 @@ DATASET_SCHEMES = ("http", "https", "s3", "gs", "az", "hf")
 
 MAX_WORDS_TEXT = 65_536
 
-# Friendly name -> the name with its unit. A place may have several friendly names, never two at once.
+# Alias -> field name with its unit. A field may have several aliases; a spec may use only one of them.
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "resources": {"memory": "memory_gib", "disk": "disk_gib"},
     "resources.gpu": {"memory": "memory_gib"},
@@ -27,18 +27,18 @@ _NAME_AT_VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]*)@([A-Za-z0-9][A-Za-
 
 
 def gpu(value: Any) -> Any:
-    """`2`, `"A100"`, `"A100:8"`, `"24GB:2"` -> a mapping; anything else is left for the model to refuse."""
+    """Expand `2`, `"A100"`, `"A100:8"` or `"24GB:2"` to a mapping. Other values are left to the model."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"count": value}
     if not isinstance(value, str):
         return value
-    found: dict[str, Any] = {}
+    expanded: dict[str, Any] = {}
     for part in value.split(":"):
-        key, value_given = _gpu_part(part.strip())
-        if key in found:
+        key, part_value = _gpu_part(part.strip())
+        if key in expanded:
             return value
-        found[key] = value_given
-    return found
+        expanded[key] = part_value
+    return expanded
 
 
 def _gpu_part(text: str) -> tuple[str, Any]:
@@ -48,7 +48,7 @@ def _gpu_part(text: str) -> tuple[str, Any]:
 
 
 def dataset(value: Any) -> Any:
-    """A URL, `name@version`, or else a path."""
+    """Expand a text to a URL, `name@version`, or else a path."""
     if not isinstance(value, str):
         return value
     if "://" in value:
@@ -62,7 +62,7 @@ def workdir(value: Any) -> Any:
 
 
 def notify(value: Any) -> Any:
-    """One address or several, each a text or a mapping."""
+    """Expand one or several addresses, each a text or a mapping."""
     entries = [value] if isinstance(value, str | Mapping) else value
     if not isinstance(entries, list | tuple):
         return value
@@ -70,7 +70,7 @@ def notify(value: Any) -> Any:
 
 
 def secrets(value: Any) -> Any:
-    """A list of names: each secret arrives in the environment under its own name."""
+    """Expand a list of names: each secret is set in the environment under its own name."""
     if isinstance(value, str):
         return {value: value}
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
@@ -83,7 +83,7 @@ def as_list(value: Any) -> Any:
 
 
 def words(value: Any) -> Any:
-    """Arguments given as one text are split as a shell would."""
+    """Split arguments given as one text like a shell."""
     if not isinstance(value, str):
         return value
     if len(value) > MAX_WORDS_TEXT:
@@ -109,12 +109,12 @@ LONG_FORMS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def long_form(place: str, value: Any) -> Any:
-    """The mapping a short form stands for, so that a flag can change one part of it."""
+    """Expand a short form to a mapping, so that a flag can change one part of it."""
     return LONG_FORMS[place](value) if place in LONG_FORMS else value
 
 
 def other_names(place: str, key: str) -> frozenset[str]:
-    """The other names of the same field: whoever sets one by a flag replaces them all."""
+    """Other names of the same field, which a flag for this name replaces too."""
     friendly = ALIASES.get(place, {})
     field = friendly.get(key, key)
     names = {field, *(name for name, target in friendly.items() if target == field)}

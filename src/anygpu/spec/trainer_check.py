@@ -14,6 +14,7 @@ from anygpu.suggest import did_you_mean
 
 
 def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Problems with the spec's trainer: an unknown name, or settings the trainer does not accept."""
     if spec.trainer is None or spec.trainer_file is not None:
         return
     from anygpu.trainers import registry
@@ -21,7 +22,7 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
 
     if not registry.is_built_in(spec.trainer):
         if not _may_install_trainers(spec) and spec.trainer not in _trainer_names():
-            near = did_you_mean(spec.trainer, _trainer_names()) or "`anygpu trainer ls` tells which there are"
+            near = did_you_mean(spec.trainer, _trainer_names()) or "`anygpu trainer ls` lists the trainers"
             yield Problem("trainer", spec.trainer, f"there is no trainer {spec.trainer!r}", near)
         return
     try:
@@ -29,19 +30,19 @@ def trainer_problems(spec: JobSpec) -> Iterator[Problem]:
     except BadConfig as error:
         yield from (_problem(line, spec) for line in str(error).splitlines())
     except ImportError:
-        return  # the machine that runs it will tell
+        return  # it can only be checked where its packages are installed
 
 
 @functools.cache
 def _trainer_names() -> tuple[str, ...]:
-    """Looking through every installed package takes a while, and a server answers others meanwhile."""
+    """Names of installed trainers. Cached: scanning the installed packages is slow."""
     from anygpu.trainers import registry
 
     return (*registry.names(), *registry.ALIASES)
 
 
 def _may_install_trainers(spec: JobSpec) -> bool:
-    """What the job installs, or its image, may have trainers this machine has not."""
+    """Whether the job's environment may have trainers that are not installed here."""
     return bool(spec.requirements or spec.image or spec.setup or spec.python)
 
 

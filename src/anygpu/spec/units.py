@@ -1,6 +1,6 @@
-"""Durations, sizes, money and instants as people write them, turned into one unit each.
+"""Parse durations, sizes, amounts of money and instants into one unit each.
 
-Every function takes what a file or a flag may hold and raises ValueError with words that follow the value.
+Every function takes a value from a file or a flag. The message of its ValueError follows the value in a sentence.
 """
 
 import re
@@ -52,7 +52,7 @@ _DEADLINE_FORM = (
 
 
 def seconds(value: Any) -> float:
-    """`3600`, `"6h"`, `"1h30m"` -> seconds, above zero."""
+    """Parse `3600`, `"6h"` or `"1h30m"` to seconds, above zero."""
     number = _parse_number(value)
     amount = _parse_duration(value) if number is None else number
     if amount is None:
@@ -63,7 +63,7 @@ def seconds(value: Any) -> float:
 
 
 def gibibytes(value: Any) -> float:
-    """`16`, `"16GiB"`, `"16GB"` -> GiB. A bare letter is binary, as memory is sold: "16G" is 16 GiB."""
+    """Parse `16`, `"16GiB"` or `"16GB"` to GiB. A single letter is binary: "16G" is 16 GiB."""
     number = _parse_number(value)
     amount = _parse_size(value) if number is None else number
     if amount is None:
@@ -74,20 +74,20 @@ def gibibytes(value: Any) -> float:
 
 
 def microdollars(value: Any) -> int:
-    """`10`, `"$10"`, `"10.50"` -> whole micro-dollars, exactly."""
+    """Parse `10`, `"$10"` or `"10.50"` to micro-dollars, without rounding."""
     match = _MONEY.fullmatch(_text(value))
     if match is None or isinstance(value, bool):
         raise ValueError(_MONEY_FORM)
     micros = Decimal(match[1]) * MICROS_PER_DOLLAR
     if micros != int(micros):
-        raise ValueError("is finer than a millionth of a dollar")
+        raise ValueError("has a fraction smaller than a millionth of a dollar")
     if micros > MAX_DOLLARS * MICROS_PER_DOLLAR:
         raise ValueError(f"is out of range; at most ${MAX_DOLLARS:,}")
     return int(micros)
 
 
 def deadline(value: Any) -> float | datetime:
-    """Seconds from submission, or an instant that carries its offset."""
+    """Parse a deadline: seconds from submission, or an instant with its UTC offset."""
     try:
         return seconds(value)
     except ValueError as error:
@@ -97,15 +97,15 @@ def deadline(value: Any) -> float | datetime:
 
 
 def instant(value: Any) -> datetime:
-    """An ISO-8601 instant with its offset; without one nobody knows when it is."""
+    """Parse an ISO 8601 instant, which must have a UTC offset."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
     except ValueError:
         raise ValueError(_DEADLINE_FORM) from None
     if moment.utcoffset() is None:
-        raise ValueError("has no offset; end it with 'Z' for UTC, or with '+01:00'")
+        raise ValueError("has no UTC offset; end it with 'Z' for UTC, or with an offset such as '+01:00'")
     if not 2000 <= moment.year <= 9000:
-        raise ValueError("is out of range; a deadline lies between the years 2000 and 9000")
+        raise ValueError("is out of range; a deadline must be between the years 2000 and 9000")
     return moment
 
 
@@ -143,7 +143,7 @@ def _parse_size(value: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    """The value as typed, or nothing if it could not be a quantity: long texts are not worth a regex."""
+    """The value as text, or "" if it cannot be a quantity, such as a long text."""
     if isinstance(value, float):
         return f"{Decimal(str(value)):f}" if value == value and abs(value) < 1e18 else ""
     if isinstance(value, int) and abs(value) >= 1 << 63:

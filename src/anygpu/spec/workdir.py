@@ -1,4 +1,4 @@
-"""A working directory -> one deterministic archive: the same files give the same bytes, always."""
+"""Pack a working directory into a deterministic archive: the same files always give the same bytes."""
 
 import gzip
 import hashlib
@@ -19,15 +19,13 @@ from anygpu.spec.ignore import OWN_IGNORE, rules_for
 MAX_BYTES = 1 << 30
 MAX_FILES = 100_000
 MAX_DATA_BYTES = 20 << 30
-_COMPRESSION_LEVEL = 3  # source code shrinks nearly as well as at 9, in a third of the time
-_MTIME_S = (
-    315_619_200  # 2 January 1980: zip files, and so wheels built from the directory, know nothing earlier
-)
+_COMPRESSION_LEVEL = 3  # nearly as small as level 9 for source code, in a third of the time
+_MTIME_S = 315_619_200  # 2 January 1980: zip files, and so wheels, support no earlier time
 
 
 @dataclass(frozen=True, slots=True)
 class WorkdirArchive:
-    """A tar.gz on disk. Use it in a `with`, or call `remove()` when it has been sent."""
+    """A tar.gz file on disk. Use it in a `with` block, or call `remove()` after sending it."""
 
     path: Path
     sha256: str
@@ -48,7 +46,7 @@ class WorkdirArchive:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """A file or a link of the working directory. `link` is where a link points, relative to its directory."""
+    """A file or link of the working directory. `link` is the target of a link, relative to its directory."""
 
     name: str
     path: Path
@@ -65,20 +63,20 @@ def pack(
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
 ) -> WorkdirArchive:
-    """Pack what is not ignored. The archive is a temporary file in `into`, the caller's to remove."""
+    """Pack all files that are not ignored into a temporary file in `into`, which the caller removes."""
     entries = sorted(walk(root, ignore), key=lambda entry: entry.name)
     _check_size(entries, max_bytes, max_files)
     return _pack_entries(entries, into)
 
 
 def pack_data(path: Path, *, into: Path | None = None, max_bytes: int = MAX_DATA_BYTES) -> WorkdirArchive:
-    """Pack a file, or everything below a directory, under its own name. Data has no ignored parts."""
+    """Pack a dataset: a file, or all files of a directory, under its own name. Ignore rules do not apply."""
     entries = sorted(_list_data(path.resolve()), key=lambda entry: entry.name)
     total = sum(entry.size for entry in entries)
     if total > max_bytes:
         raise TooLarge(
-            f"The dataset {path} holds {_format_size(total)}; at most {_format_size(max_bytes)} are sent along.",
-            hint="Put it where the machine can fetch it, and give its URL.",
+            f"The dataset {path} has {_format_size(total)}; at most {_format_size(max_bytes)} can be uploaded.",
+            hint="Store it where the machine can download it, and give its URL.",
             size=total,
         )
     return _pack_entries(entries, into)
@@ -92,8 +90,8 @@ def _list_data(base: Path) -> Iterator[ArchiveEntry]:
         for linked in (Path(directory, name) for name in folders):
             if linked.is_symlink():
                 raise UnsafePath(
-                    f"{linked} is a link to a directory, which is not followed.",
-                    hint="Copy it in, or remove the link.",
+                    f"{linked} is a link to a directory, which cannot be packed.",
+                    hint="Copy the directory here, or remove the link.",
                 )
         for path in (Path(directory, name) for name in names):
             if path.is_file():
@@ -117,30 +115,31 @@ def _pack_entries(entries: Sequence[ArchiveEntry], into: Path | None) -> Workdir
 
 
 def walk(root: Path, ignore: Sequence[str] = (), *, links: bool = True) -> Iterator[ArchiveEntry]:
-    """Every file and link that travels. Sockets, pipes and devices never do."""
+    """All files and links to pack. Sockets, pipes and devices are left out."""
     base = root.resolve()
     if not base.is_dir():
         raise NotFound(
-            f"The working directory {root} is not a directory.", hint="Give the path of an existing one."
+            f"The working directory {root} is not a directory.",
+            hint="Give the path of an existing directory.",
         )
     waiting = [(base, "", rules_for(base, ignore))]
     while waiting:
         directory, prefix, rules = waiting.pop()
-        found = _scan(directory)
-        inside = rules.entering(directory, prefix, frozenset(item.name for item in found))
-        for item in found:
+        items = _scan(directory)
+        inner_rules = rules.entering(directory, prefix, frozenset(item.name for item in items))
+        for item in items:
             path = prefix + item.name
             if item.is_dir(follow_symlinks=False):
-                if not inside.ignores(path + "/", item.name):
-                    waiting.append((Path(item.path), path + "/", inside))
-            elif (links or not item.is_symlink()) and not inside.ignores(path, item.name):
+                if not inner_rules.ignores(path + "/", item.name):
+                    waiting.append((Path(item.path), path + "/", inner_rules))
+            elif (links or not item.is_symlink()) and not inner_rules.ignores(path, item.name):
                 yield from _entry(item, path, base)
 
 
 def _scan(directory: Path) -> list["os.DirEntry[str]"]:
     try:
-        with os.scandir(directory) as found:
-            return list(found)
+        with os.scandir(directory) as items:
+            return list(items)
     except PermissionError as error:
         raise _unreadable(directory) from error
     except FileNotFoundError:
@@ -160,14 +159,14 @@ def _entry(item: "os.DirEntry[str]", name: str, base: Path) -> Iterator[ArchiveE
 
 
 def _relative_link(path: Path, name: str, base: Path) -> str:
-    """Where the link points, from its own directory; what it names outside would not be where the job runs."""
+    """Target of a link relative to its directory. Raises UnsafePath when it is outside the working directory."""
     target = path.readlink()
     absolute = os.path.normpath(path.parent / target)
     resolved = os.path.realpath(path)
     if not (Path(absolute).is_relative_to(base) and Path(resolved).is_relative_to(base)):
         raise UnsafePath(
             f"The link {name} points outside the working directory, to {target}.",
-            hint=f"Copy the file in, or add '{name}' to {OWN_IGNORE}.",
+            hint=f"Copy the file into the directory, or add '{name}' to {OWN_IGNORE}.",
             path=name,
         )
     return os.path.relpath(absolute, path.parent).replace(os.sep, "/")
@@ -214,20 +213,20 @@ def _check_size(entries: Sequence[ArchiveEntry], max_bytes: int, max_files: int)
     total = sum(entry.size for entry in entries)
     if total <= max_bytes and len(entries) <= max_files:
         return
-    biggest = _largest(entries)
-    listed = "\n".join(f"  {_format_size(size):>10}  {name}" for name, size in biggest)
+    largest = _largest(entries)
+    listed = "\n".join(f"  {_format_size(size):>10}  {name}" for name, size in largest)
     raise TooLarge(
-        f"The working directory holds {_format_size(total)} in {len(entries):,} files; "
-        f"at most {_format_size(max_bytes)} and {max_files:,} files are sent. The biggest:\n{listed}",
-        hint=f"Add what the job does not need to {OWN_IGNORE}, one a line, for example '/{biggest[0][0]}'; "
-        "give big data as a dataset.",
+        f"The working directory has {_format_size(total)} in {len(entries):,} files; "
+        f"the limit is {_format_size(max_bytes)} and {max_files:,} files. The largest:\n{listed}",
+        hint=f"Add files that the job does not need to {OWN_IGNORE}, one per line, for example '/{largest[0][0]}'. "
+        "Give large data as a dataset.",
         size=total,
-        biggest=[{"name": name, "size": size} for name, size in biggest],
+        biggest=[{"name": name, "size": size} for name, size in largest],
     )
 
 
 def _largest(entries: Sequence[ArchiveEntry], count: int = 5) -> list[tuple[str, int]]:
-    """The entries to blame: a directory, unless one thing in it makes up most of it."""
+    """The largest entries: a directory, unless one entry makes up most of it."""
     sizes, children = _tree(entries)
     chosen, waiting = [], list(children[""])
     while waiting:
@@ -241,7 +240,7 @@ def _largest(entries: Sequence[ArchiveEntry], count: int = 5) -> list[tuple[str,
 
 
 def _tree(entries: Sequence[ArchiveEntry]) -> tuple[dict[str, int], dict[str, set[str]]]:
-    """The size of each file and directory, and what each directory holds; a directory's name ends in /."""
+    """Size of each file and directory, and the children of each directory, whose name ends in /."""
     sizes: dict[str, int] = defaultdict(int)
     children: dict[str, set[str]] = defaultdict(set)
     for entry in entries:

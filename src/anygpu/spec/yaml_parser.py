@@ -27,7 +27,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A mapping or list whose end has not been read yet."""
+    """A mapping or list that is still being read."""
 
     content: dict[str, Any] | list[Any]
     place: FieldPath
@@ -74,14 +74,14 @@ class _YamlBuilder:
     def _document(self, line: int) -> None:
         self.documents += 1
         if self.documents > 1:
-            raise self.error(line, "a second document begins here; one file describes one job")
+            raise self.error(line, "a second document starts here; a file may describe only one job")
 
     def _begin(self, event: Any, line: int) -> None:
         content: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.tag not in (None, "!", _PREFIX + ("map" if isinstance(content, dict) else "seq")):
-            raise self.error(line, f"the tag {event.tag} has no meaning here")
+            raise self.error(line, f"the tag {event.tag} is not supported here")
         if len(self.open) >= MAX_DEPTH:
-            raise self.error(line, f"nested more than {MAX_DEPTH} levels deep")
+            raise self.error(line, f"is nested more than {MAX_DEPTH} levels deep")
         if self._expects_key():
             raise self.error(line, "a key must be a text", path=format_path(self.open[-1].place))
         self.open.append(_OpenCollection(content, self._current_path(), event.anchor))
@@ -114,8 +114,8 @@ class _YamlBuilder:
             raise self.error(line, "a key must be a text", path=format_path(parent.place))
         path = (*parent.place, key)
         if key in parent.content:
-            said = f"the key is given twice; first on line {self.lines[path]}"
-            self.problems.append(Problem(format_path(path), key, said, source=self.source, line=line))
+            message = f"the key is given twice; first on line {self.lines[path]}"
+            self.problems.append(Problem(format_path(path), key, message, source=self.source, line=line))
         parent.key = key
         self.lines.setdefault(path, line)
 
@@ -141,7 +141,7 @@ class _YamlBuilder:
     def _count(self, nodes: int, line: int | None) -> None:
         self.nodes += nodes
         if self.nodes > MAX_VALUES:
-            raise self.error(line or 1, f"holds more than {MAX_VALUES:,} values, aliases counted")
+            raise self.error(line or 1, f"contains more than {MAX_VALUES:,} values, including aliases")
 
 
 def parse_yaml(text: str, source: str) -> Document:
@@ -170,12 +170,12 @@ def _scalar_value(event: Any, tree: _YamlBuilder, line: int) -> Any:
     kind = _TAG_TYPES.get(event.tag.removeprefix(_PREFIX))
     value = event.value if kind is str else parse_scalar(event.value)
     if kind is None or not isinstance(value, kind):
-        raise tree.error(line, f"the tag {event.tag} has no meaning here", value=event.value[:80])
+        raise tree.error(line, f"the tag {event.tag} is not supported here", value=event.value[:80])
     return value
 
 
 def _count_values(value: Any) -> int:
-    """How many values an alias adds: counted with a bound, since aliases nest."""
+    """Count the values an alias adds, up to MAX_VALUES, because aliases can nest."""
     waiting, total = [value], 0
     while waiting and total <= MAX_VALUES:
         item = waiting.pop()

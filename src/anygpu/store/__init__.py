@@ -1,1 +1,1 @@
-"""Where facts and bytes live: the journal, evidence (metrics and logs), blobs, checkpoints, secrets."""
+"""Storage: the journal of events, reports (metrics and logs), blobs, checkpoints and secrets."""

@@ -1,4 +1,4 @@
-"""The journal's seam: the append-only log of what happened, and the view of each job it implies."""
+"""The journal interface: the append-only log of events, and the view of each job folded from it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from anygpu.events.types import Event, JobSubmitted
 from anygpu.events.view import JobView
 from anygpu.store.scope import AnyScope, Scope
 
-# Pure: it may run in another thread, and again when the transaction has to be repeated.
+# Must be pure: it may run in another thread, and run again when the transaction is retried.
 Decide = Callable[[JobView], Sequence[Event]]
-# Told what was committed, in the event loop of the writer, even when the writer has been cancelled meanwhile.
-# A hint to look now: between processes, and between writers on PostgreSQL, `events` alone has the order.
+# Called with the committed events in the writer's event loop, even if the writer was cancelled meanwhile.
+# Use it as a wake-up only: between processes, and between writers on PostgreSQL, only `events` has the order.
 OnCommit = Callable[[Sequence[Recorded]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Proof of leadership: a write that carries it is refused (LeaseLost) once somebody else leads."""
+    """Proof of leadership. A write that carries it fails with LeaseLost once another process leads."""
 
     name: str
     holder: str
@@ -28,7 +28,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """What a transaction appended (possibly nothing) and the view after it."""
+    """The view after a transaction, and the events it appended (possibly none)."""
 
     view: JobView
     recorded: tuple[Recorded, ...]
@@ -36,7 +36,7 @@ class TransactionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Filters for a page of jobs, the last submitted first. Every field narrows; None does not."""
+    """Filters for a page of jobs, newest first. A job must match every field that is set."""
 
     status: tuple[str, ...] = ()
     phase: tuple[str, ...] = ()
@@ -46,8 +46,8 @@ class JobQuery:
     backend: str | None = None  # of the newest attempt
     person: str | None = None
     text: str | None = None  # words (prefixes) in name, tags, script, command, model
-    submitted_after_ms: int | None = None  # from this moment on
-    submitted_before_ms: int | None = None  # until just before this one
+    submitted_after_ms: int | None = None  # inclusive
+    submitted_before_ms: int | None = None  # exclusive
     cursor: str | None = None
     limit: int = 50
 
@@ -64,19 +64,19 @@ class Journal(Protocol):
     async def submit(
         self, scope: Scope, job_id: str, event: JobSubmitted, *, at_ms: int
     ) -> TransactionResult:
-        """Append the first event of a job. Conflict when the id is taken.
+        """Append the first event of a job. Raises Conflict when the id is taken.
 
-        The same idempotency key in the project answers with the first job, and records nothing.
+        If the project already has a job with this idempotency key, return that job and append nothing.
         """
         ...
 
     async def transact(
         self, scope: AnyScope, job_id: str, decide: Decide, *, at_ms: int, guard: Guard | None = None
     ) -> TransactionResult:
-        """Load the view, ask `decide` for events, append them: one transaction.
+        """Load the view, call `decide` and append the events it returns, all in one transaction.
 
-        NotFound outside the scope, LeaseLost when the guard's holder no longer leads. What `decide`
-        raises, or an event out of turn, undoes it all.
+        Raises NotFound for a job outside the scope, and LeaseLost when the guard's holder no longer leads. If `decide`
+        raises, or returns an event that is not allowed in this state, nothing is written.
         """
         ...
 
@@ -85,7 +85,7 @@ class Journal(Protocol):
     async def find(self, scope: Scope, query: JobQuery) -> JobPage: ...
 
     async def live(self) -> Sequence[JobView]:
-        """Every job of every organisation that is not terminal, oldest first."""
+        """Jobs of all organisations that are not terminal, oldest first."""
         ...
 
     async def events(
@@ -93,18 +93,18 @@ class Journal(Protocol):
     ) -> Sequence[Recorded]:
         """Events of the scope's project with a position greater than `after`, in order.
 
-        NotFound for a job that is not in it.
+        Raises NotFound when `job_id` is not in the project.
         """
         ...
 
     async def usages(self) -> Mapping[TenantKey, SlotUsage]:
-        """What every tenant has used of machines of one's own, written with each attempt's release."""
+        """Slot time each tenant has used on its own machines, updated when an attempt is released."""
         ...
 
     async def head(self, scope: Scope) -> int:
-        """The position of the project's newest event, 0 when there is none."""
+        """Position of the project's newest event, or 0 if there is none."""
         ...
 
     async def acquire(self, name: str, holder: str, *, ttl_s: float) -> Guard | None:
-        """Become (or stay) the leader by the store's own clock; None while somebody else is."""
+        """Acquire or renew the leader lease by the store's clock. None while another holder has it."""
         ...

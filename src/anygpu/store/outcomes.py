@@ -1,4 +1,4 @@
-"""Outcomes: what completed jobs took and cost, beside what was predicted. Derived from the journal, to learn from."""
+"""Outcomes of completed jobs: their time and cost next to the predictions. Derived from the journal."""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from anygpu.store.search import storable_text
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one
 
-MAX_ROWS = 1_000  # rows of one answer, however many are asked for
-CLOCK_SKEW_MS = 3_600_000  # control processes whose clocks differ by more than this may leave an outcome out
+MAX_ROWS = 1_000  # upper limit for one query
+CLOCK_SKEW_MS = 3_600_000  # if clocks of control processes differ by more than this, an outcome may be missed
 
 _COLUMNS = (
     "job_id, organisation, project, fingerprint, backend, gpu_kind, gpu_count, attempts, length, steps, step_s,"
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """A completed job in figures. `calibrated` is the first prediction that rested on its own first steps."""
+    """Time and cost of a completed job. `calibrated` is the first prediction based on the job's own first steps."""
 
     job_id: str
     organisation: str
@@ -32,11 +32,11 @@ class JobOutcome:
     gpu_kind: str
     gpu_count: int
     attempts: int
-    length: str  # what it asked for of epochs, steps or rounds
+    length: str  # requested epochs, steps or rounds
     steps: int | None
     step_s: float | None
-    training_s: float  # of all its attempts
-    wall_s: float  # from its first launch to its end
+    training_s: float  # sum over all attempts
+    wall_s: float  # from the first launch to the end
     cost_microusd: int
     ended_at_ms: int
     predicted: Prediction | None = None
@@ -44,32 +44,32 @@ class JobOutcome:
 
 
 class Outcomes:
-    """Written once a job; read newest first, never more than a bounded number."""
+    """Stores one outcome per job. Queries return the newest first, at most MAX_ROWS."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def put(self, outcome: JobOutcome) -> None:
-        """The first one stays: deriving it again changes nothing."""
+        """Store an outcome. If the job already has one, keep that one."""
         sql = f"INSERT INTO outcomes ({_COLUMNS}) VALUES ({', '.join('?' * 17)}) ON CONFLICT DO NOTHING"  # noqa: S608
         await self._database.write(lambda connection: execute(connection, sql, _to_row(outcome)))
 
     async def for_fingerprint(
         self, organisation: str, fingerprint: str, *, limit: int = 20
     ) -> Sequence[JobOutcome]:
-        """Past runs of one workload, anywhere in the organisation, that nothing interrupted."""
+        """Uninterrupted past runs of one workload in any project of the organisation."""
         where = "organisation = ? AND fingerprint = ? AND attempts = 1"
         return await self._select_newest(
             where, (storable_text(organisation), storable_text(fingerprint)), limit
         )
 
     async def for_organisation(self, organisation: str, *, limit: int = MAX_ROWS) -> Sequence[JobOutcome]:
-        """Of jobs something was predicted of."""
+        """Outcomes of jobs for which a prediction exists."""
         where = "organisation = ? AND (predicted IS NOT NULL OR calibrated IS NOT NULL)"
         return await self._select_newest(where, (storable_text(organisation),), limit)
 
     async def jobs_without_outcome(self, *, limit: int) -> Sequence[str]:
-        """Completed jobs without an outcome, the first that ended first: what is left to be written."""
+        """Ids of completed jobs that have no outcome yet, in the order they ended."""
         sql = (
             "SELECT j.id FROM jobs j WHERE j.status = 'completed' AND j.ended_at_ms >= ?"
             " AND NOT EXISTS (SELECT 1 FROM outcomes o WHERE o.job_id = j.id)"
@@ -78,16 +78,16 @@ class Outcomes:
         newest = "SELECT max(ended_at_ms) FROM outcomes"
 
         def work(connection: Connection) -> list[str]:
-            known = fetch_one(connection, newest)
-            since_ms = known[0] - CLOCK_SKEW_MS if known and known[0] is not None else 0
-            return [found[0] for found in fetch_all(connection, sql, (since_ms, min(limit, MAX_ROWS)))]
+            last = fetch_one(connection, newest)
+            since_ms = last[0] - CLOCK_SKEW_MS if last and last[0] is not None else 0
+            return [row[0] for row in fetch_all(connection, sql, (since_ms, min(limit, MAX_ROWS)))]
 
         return await self._database.read(work)
 
     async def _select_newest(self, where: str, values: Sequence[object], limit: int) -> list[JobOutcome]:
         sql = f"SELECT {_COLUMNS} FROM outcomes WHERE {where} ORDER BY ended_at_ms DESC, job_id LIMIT ?"  # noqa: S608
-        asked = (*values, max(0, min(limit, MAX_ROWS)))
-        return [_from_row(each) for each in await self._database.read(lambda c: fetch_all(c, sql, asked))]
+        values = (*values, max(0, min(limit, MAX_ROWS)))
+        return [_from_row(row) for row in await self._database.read(lambda c: fetch_all(c, sql, values))]
 
 
 def _to_row(outcome: JobOutcome) -> Row:
@@ -112,9 +112,9 @@ def _to_row(outcome: JobOutcome) -> Row:
     )
 
 
-def _from_row(found: Row) -> JobOutcome:
+def _from_row(row: Row) -> JobOutcome:
     names = [name.strip() for name in _COLUMNS.split(",")]
-    fields = dict(zip(names, found, strict=True))
+    fields = dict(zip(names, row, strict=True))
     predicted, calibrated = fields.pop("predicted"), fields.pop("calibrated")
     return JobOutcome(**fields, predicted=_from_json(predicted), calibrated=_from_json(calibrated))
 

@@ -13,9 +13,9 @@ from pydantic_core import from_json
 from anygpu.errors import InvalidReport, TooLarge
 from anygpu.store.reports import MAX_NAME_LENGTH, MAX_STEP, MetricPoint, ReportBatch
 
-MAX_BODY = 4 * 2**20  # agents send at most 1 MiB; one whose single frame is larger must still get through
+MAX_BODY = 4 * 2**20  # agents send at most 1 MiB, unless a single frame is larger
 MAX_SEQ = 2**53
-MAX_JSON = 64 * 1024  # of progress or telemetry, which are kept as they are
+MAX_JSON = 64 * 1024  # size of progress or telemetry, which are stored unchanged
 PHASES = ("preparing", "training", "finishing")
 PROGRESS = ("fraction", "step", "steps", "epoch", "epochs", "message")
 
@@ -23,22 +23,22 @@ _NAMED_NUMBERS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
 def parse_report(body: bytes, first: int, last: int) -> ReportBatch:
-    """Frames `first` to `last`, exactly these and in order; InvalidReport otherwise."""
+    """Parse exactly the frames `first` to `last`, in order. Raises InvalidReport for anything else."""
     if not 1 <= first <= last + 1 <= MAX_SEQ:
-        raise InvalidReport(f"first={first} and last={last} are no range of sequence numbers")
+        raise InvalidReport(f"first={first} and last={last} are not a valid range of sequence numbers.")
     if len(body) > MAX_BODY:
-        raise TooLarge(f"a report of {len(body)} bytes; at most {MAX_BODY} are taken")
-    found = _BatchBuilder()
+        raise TooLarge(f"The report has {len(body)} bytes; the limit is {MAX_BODY}.")
+    builder = _BatchBuilder()
     expected = first
     for head, data in _read_frames(body):
         seq = head.get("seq")
         if type(seq) is not int or seq != expected:
-            raise InvalidReport(f"frame {expected} was expected, not {str(seq)[:40]}")
-        found.add(expected, head, data)
+            raise InvalidReport(f"Expected frame {expected}, got {str(seq)[:40]}.")
+        builder.add(expected, head, data)
         expected += 1
     if expected != last + 1:
-        raise InvalidReport(f"the report ends with frame {expected - 1}, not {last}")
-    return found.build(first, last)
+        raise InvalidReport(f"The report ends with frame {expected - 1} instead of {last}.")
+    return builder.build(first, last)
 
 
 def _read_frames(body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -46,11 +46,13 @@ def _read_frames(body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
     while at < len(body):
         end = body.find(b"\n", at)
         if end < 0:
-            raise InvalidReport(f"the frame at byte {at} has no end of line")
+            raise InvalidReport(f"The frame at byte {at} has no end of line.")
         head = _parse_header(body[at:end], at)
         size = head.get("n", 0)
         if type(size) is not int or not 0 <= size <= len(body) - end - 1:
-            raise InvalidReport(f"the frame at byte {at} says n={str(size)[:40]}, which is not what follows")
+            raise InvalidReport(
+                f"The frame at byte {at} has n={str(size)[:40]}, but the body does not hold that many bytes."
+            )
         yield head, body[end + 1 : end + 1 + size]
         at = end + 1 + size
 
@@ -59,14 +61,14 @@ def _parse_header(line: bytes, at: int) -> dict[str, Any]:
     try:
         head = from_json(line)
     except ValueError as error:
-        raise InvalidReport(f"the frame at byte {at} is not JSON: {error}") from error
+        raise InvalidReport(f"The frame at byte {at} is not JSON: {error}.") from error
     if not isinstance(head, dict):
-        raise InvalidReport(f"the frame at byte {at} is not an object")
+        raise InvalidReport(f"The frame at byte {at} is not a JSON object.")
     return head
 
 
 class _BatchBuilder:
-    """What the frames held, by kind. A kind this server does not know is of a newer agent, and passed over."""
+    """Collects the contents of frames by kind. Unknown kinds come from a newer agent and are ignored."""
 
     def __init__(self) -> None:
         self.logs: list[tuple[int, bytes]] = []
@@ -118,7 +120,7 @@ class _BatchBuilder:
 
 
 def _parse_point(given: Any) -> MetricPoint | None:
-    """`[name, step, unix seconds, value]`, or None when it is not one."""
+    """Parse `[name, step, unix seconds, value]`. Returns None when it is invalid."""
     if type(given) is not list or len(given) != 4:
         return None
     name, step, at, value = given
@@ -134,7 +136,7 @@ def _parse_number(given: Any) -> float | None:
     if type(given) is float:
         return given
     if type(given) is int:
-        # As doubles do, beyond their range; float() would raise.
+        # Beyond the range of doubles: infinity, where float() would raise.
         return float(given) if -(2**1023) < given < 2**1023 else (inf if given > 0 else -inf)
     return _NAMED_NUMBERS.get(given) if type(given) is str else None
 

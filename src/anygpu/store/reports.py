@@ -11,48 +11,48 @@ class MetricPoint(NamedTuple):
     """One value of one metric."""
 
     name: str
-    step: int  # smaller than MAX_STEP, either sign
-    at: float  # the agent's clock: data, never a decision
+    step: int  # absolute value below MAX_STEP
+    at: float  # unix seconds by the agent's clock; never used for decisions
     value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportBatch:
-    """Frames first..last of an attempt's spool, already parsed and checked."""
+    """Frames `first` to `last` of an attempt's spool, parsed and validated."""
 
     first: int
     last: int
     logs: Sequence[tuple[int, bytes]] = ()  # (seq, bytes)
     points: Sequence[tuple[int, Sequence[MetricPoint]]] = ()  # (seq, points)
-    progress: Mapping[str, Any] | None = None  # the newest
+    progress: Mapping[str, Any] | None = None  # the newest value
     telemetry: Sequence[tuple[int, Mapping[str, Any]]] = ()
     phases: Sequence[tuple[int, str]] = ()
-    dropped: Sequence[tuple[int, int]] = ()  # (seq, how many of its points could not be read)
+    dropped: Sequence[tuple[int, int]] = ()  # (seq, number of invalid points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
-    """What is known of an attempt beside its events."""
+    """State of an attempt's reports: what was stored, and the newest progress, phase and telemetry."""
 
-    acked: int = 0  # highest sequence number stored
-    beats: int = 0  # goes up with every sign of life; the supervisor watches it change
+    acked: int = 0  # highest stored sequence number
+    beats: int = 0  # increases with every report or heartbeat; the supervisor watches it change
     marks: Marks = field(default_factory=Marks)
     phase: str = ""  # the newest phase the agent reported
     progress: Mapping[str, Any] = field(default_factory=dict)
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     last_seen_ms: int = 0
-    dropped_points: int = 0  # malformed, or beyond the limits below
+    dropped_points: int = 0  # invalid, or beyond the limits below
 
 
 MAX_STEP = 2**62
-MAX_NAMES = 1_000  # metrics of an attempt
+MAX_NAMES = 1_000  # metrics per attempt
 MAX_NAME_LENGTH = 200
-LOG_QUOTA_BYTES = 256 * 2**20  # of a job
+LOG_QUOTA_BYTES = 256 * 2**20  # per job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSummary:
-    """A metric of an attempt in six numbers."""
+    """Summary of one metric of an attempt."""
 
     name: str
     count: int
@@ -64,22 +64,23 @@ class SeriesSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPart:
-    """Bytes of a log from `start`; `start` is after the asked offset where the quota dropped the middle."""
+    """Bytes of a log from `start`, which is after the requested offset where the quota dropped the middle."""
 
     start: int
     data: bytes
-    end: int  # the log's length now, dropped bytes included
+    end: int  # current length of the log, dropped bytes included
 
 
 class Reports(Protocol):
-    """Metrics, log bytes, progress and signs of life, by (job, attempt).
+    """Metrics, logs, progress, telemetry and heartbeats by (job, attempt).
 
-    Reads are scoped by the caller's look-up of the job. Points beyond the limits are dropped and counted, and
-    beyond its quota a log keeps its first quarter and its newest bytes: refusing them would block the spool.
+    Reports are stored under their own attempt, once, however late they arrive. The caller has already checked that
+    the job is in scope. Points beyond the limits are dropped and counted. A log beyond its quota keeps its first
+    quarter and its newest bytes. Rejecting either would block the agent's spool.
     """
 
     async def ingest(self, job_id: str, attempt: int, batch: ReportBatch, *, at_ms: int) -> ReportState:
-        """Store what is new in the batch, durably. ReportGap(expected=…) when earlier frames are missing."""
+        """Store the new frames of the batch durably. Raises ReportGap(expected=…) when earlier frames are missing."""
         ...
 
     async def record_heartbeat(self, job_id: str, attempt: int, *, at_ms: int) -> ReportState: ...
@@ -87,25 +88,25 @@ class Reports(Protocol):
     async def state(self, job_id: str, attempt: int) -> ReportState: ...
 
     async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
-        """A row for every key; an attempt nothing was heard of has an empty one."""
+        """The state for every key; an empty one for an attempt that never reported."""
         ...
 
     async def points(
         self, job_id: str, attempt: int, *, after: int, limit: int, name: str | None = None
     ) -> tuple[Sequence[MetricPoint], int]:
-        """Points in the order stored, after the cursor (an ordinal, from 0), and the cursor after them."""
+        """Points after the cursor in storage order, and the next cursor. A cursor is an ordinal; 0 is the start."""
         ...
 
     async def series(self, job_id: str, attempt: int) -> Sequence[SeriesSummary]: ...
 
     async def sample(self, job_id: str, attempt: int, name: str, *, max_count: int) -> Sequence[MetricPoint]:
-        """At most `most` points of one series, keeping every bucket's extremes, the first and the last."""
+        """At most `max_count` points of one series: the first, the last, and each bucket's extremes."""
         ...
 
     async def telemetry(self, job_id: str, attempt: int, *, max_count: int) -> Sequence[Mapping[str, Any]]:
-        """At most `most` samples of the host, evenly thinned, oldest first, the newest included."""
+        """At most `max_count` host samples, evenly spaced, oldest first, including the newest."""
         ...
 
     async def log(self, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart:
-        """Bytes from `offset`; a negative offset counts from the end."""
+        """Read bytes from `offset`; a negative offset counts from the end."""
         ...

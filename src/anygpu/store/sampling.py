@@ -1,4 +1,4 @@
-"""Fewer points that look the same: what every metrics store does to a series too long to draw."""
+"""Downsample series that have too many points to draw."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
-    """Indices of at most `most` values: the first, the last, and (from four on) each bucket's extremes."""
+    """Indices of at most `max_count` values: the first, the last, and (from four on) each bucket's extremes."""
     count = len(values)
     if count <= max_count:
         return list(range(count))
@@ -25,18 +25,18 @@ def downsample_indices(values: Sequence[float], max_count: int) -> list[int]:
 
 
 def extreme_indices(values: Sequence[float], start: int, end: int) -> tuple[int, ...]:
-    """Where the lowest and the highest of a slice are. NaN counts only where there is nothing else."""
+    """Indices of the lowest and highest value of a slice. NaN is used only if there is no other value."""
     part = values[start:end]
     if not part:
         return ()
-    if isnan(sum(part)):  # a NaN, or infinities of both signs: the built-in min and max could be wrong
+    if isnan(sum(part)):  # NaN, or infinities of both signs: the built-in min and max could be wrong
         numbers = [(value, index) for index, value in enumerate(part, start) if value == value]
         return (min(numbers)[1], max(numbers)[1]) if numbers else (start,)
     return start + part.index(min(part)), start + part.index(max(part))
 
 
 def thin_evenly(items: Sequence[Item], max_count: int) -> list[Item]:
-    """At most `most` of the items, evenly spread, the last one included."""
+    """At most `max_count` of the items, evenly spaced, including the last."""
     count = len(items)
     if count <= max_count or max_count < 1:
         return list(items[: max(max_count, 0)])

@@ -1,11 +1,11 @@
-"""Who is asking. Every read and write takes a scope; nothing finds a job without one."""
+"""The caller's identity. Every read and write of jobs takes a scope."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """One person acting in one project of one organisation."""
+    """A person acting in one project of one organisation."""
 
     organisation: str
     project: str
@@ -14,7 +14,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SystemScope:
-    """The control loops, which serve every organisation. Never made from a request."""
+    """The scope of the control loop, which serves every organisation. Never created from a request."""
 
 
 AnyScope = Scope | SystemScope

@@ -1,4 +1,4 @@
-"""What a job can be found by, as terms: `status:running`, `tag:night`, `word:tra`."""
+"""Search terms of jobs and queries, such as `status:running`, `tag:night` and `word:tra`."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from anygpu.errors import NotFound
 from anygpu.events.view import JobView
 from anygpu.store.journal import JobQuery
 
-MAX_WORD = 24  # words are compared by their first letters; hashes in commands need no more
+MAX_WORD = 24  # only this many characters of a word are indexed
 MAX_WORDS = 48
 MAX_TERM = 300
 
@@ -18,23 +18,20 @@ _HEX = re.compile(r"[0-9a-f]*")
 
 
 def search_terms(view: JobView) -> frozenset[str]:
-    """Every term the job answers to, as it is now."""
-    found = {f"status:{view.status}", f"phase:{view.phase}", *_spec_terms(view)}
-    if view.newest_attempt is not None:
-        found.add(make_term("backend", view.newest_attempt.offer.backend))
-    return frozenset(found)
+    """All terms of the job in its current state."""
+    return changing_terms(view) | frozenset(_spec_terms(view))
 
 
 def changing_terms(view: JobView) -> frozenset[str]:
-    """The few terms that events change; the rest come from the spec and stay."""
-    found = {f"status:{view.status}", f"phase:{view.phase}"}
+    """Terms that events can change; the other terms come from the spec and are constant."""
+    terms = {f"status:{view.status}", f"phase:{view.phase}"}
     if view.newest_attempt is not None:
-        found.add(make_term("backend", view.newest_attempt.offer.backend))
-    return frozenset(found)
+        terms.add(make_term("backend", view.newest_attempt.offer.backend))
+    return frozenset(terms)
 
 
 def query_groups(query: JobQuery) -> list[tuple[str, ...]]:
-    """The query as groups: a job fits when it has at least one term of every group."""
+    """Translate a query into groups of terms. A job matches when it has at least one term of every group."""
     exact = {"name": query.name, "tag": query.tag, "backend": query.backend, "person": query.person}
     groups: list[tuple[str, ...]] = [
         (make_term(kind, value),) for kind, value in exact.items() if value is not None
@@ -52,18 +49,17 @@ def make_term(kind: str, value: str) -> str:
 
 
 def storable_text(text: str) -> str:
-    """The text without what no database keeps: NUL and lone surrogates. Nothing stored has them, nothing matches."""
+    """Replace NUL and lone surrogates, which databases cannot store; no stored value then matches the text."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def split_words(text: str) -> list[str]:
-    """Lower-case words of a text, each once, in order."""
-    found = (word[:MAX_WORD] for word in _WORD.findall(text.casefold()))
-    return list(dict.fromkeys(found))
+    """Split a text into unique lower-case words, in order."""
+    return list(dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(text.casefold())))
 
 
 def normalize_id_prefix(prefix: str) -> str | None:
-    """A typed beginning of an id as ids are written, dashes in their places; None when no id can begin so."""
+    """Format a typed id prefix like a stored id, with dashes. None when no id can start with it."""
     digits = prefix.lower().replace("-", "")
     if not _HEX.fullmatch(digits) or len(digits) > 32:
         return None
@@ -76,7 +72,7 @@ def encode_cursor(position: int) -> str:
 
 
 def decode_cursor(cursor: str) -> int:
-    """The position in a cursor. A cursor nobody gave out finds nothing."""
+    """Read the position from a cursor. Raises NotFound for a cursor that this server did not create."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
         version, _, position = text.partition(":")
@@ -84,7 +80,7 @@ def decode_cursor(cursor: str) -> int:
             return int(position)
     except (binascii.Error, ValueError):
         pass
-    raise NotFound("this page does not exist", hint="start again without a cursor.")
+    raise NotFound("The page cursor is not valid.", hint="Request the first page again, without a cursor.")
 
 
 def _spec_terms(view: JobView) -> Iterator[str]:
@@ -92,7 +88,7 @@ def _spec_terms(view: JobView) -> Iterator[str]:
     yield make_term("name", view.name)
     yield from (make_term("tag", tag) for tag in view.spec.tags)
     for word in split_words(_searchable_text(view))[:MAX_WORDS]:
-        # Every beginning is a term of its own, so that a prefix is found like a whole word: in one look-up.
+        # Every prefix is a term, so that a prefix is found in one look-up, like a whole word.
         yield from (f"word:{word[:end]}" for end in range(1, len(word) + 1))
 
 

@@ -270,7 +270,7 @@ async def test_a_database_of_a_newer_version_is_refused_with_advice(tmp_path: Pa
     with raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
     raw.close()
-    with pytest.raises(AnygpuError, match="newer anygpu"):
+    with pytest.raises(AnygpuError, match="newer version of anygpu"):
         await SqliteDatabase.open(path)
 
 

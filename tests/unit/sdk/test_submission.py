@@ -147,7 +147,7 @@ def test_a_dataset_that_is_no_local_path_is_not_changed(dataset: Any) -> None:
 
 
 def test_a_dataset_that_is_too_large_is_explained(data: Path) -> None:
-    with pytest.raises(TooLarge, match=r"at most 1\.0 KiB are sent along") as caught:
+    with pytest.raises(TooLarge, match=r"at most 1\.0 KiB can be uploaded") as caught:
         pack_data(data, max_bytes=1024)
     assert "URL" in (caught.value.hint or "")
 

@@ -23,11 +23,11 @@ def test_a_trainer_is_a_name_or_a_class_in_a_file(written: str, file: str | None
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("./my_trainer.py", "says no class of the file; write ./my_trainer.py:MyTrainer"),
+        ("./my_trainer.py", "names no class of the file; write ./my_trainer.py:MyTrainer"),
         ("../my_trainer.py:Mine", "leads outside the working directory"),
-        ("yolo:Mine", "is not the name of a trainer"),
-        ("./yolo", "is not the name of a trainer"),
-        ("a b", "is not the name of a trainer"),
+        ("yolo:Mine", "is not a valid trainer name"),
+        ("./yolo", "is not a valid trainer name"),
+        ("a b", "is not a valid trainer name"),
     ],
 )
 def test_what_is_neither_says_how_to_write_it(written: str, said: str) -> None:

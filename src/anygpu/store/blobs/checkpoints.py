@@ -27,7 +27,7 @@ from anygpu.store.blobs.uploads import Hasher, update_hashes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkUpload:
-    """A chunk the server lacks, and where to send it."""
+    """A chunk the server does not have, and the URL to upload it to."""
 
     sha256: str
     url: str
@@ -37,7 +37,7 @@ class ChunkUpload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSession:
-    """The id to commit with, and only the chunks the server lacks."""
+    """The id to commit with, and the chunks the server does not have yet."""
 
     id: str
     uploads: tuple[ChunkUpload, ...]
@@ -45,7 +45,7 @@ class UploadSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCheckpoint:
-    """A checkpoint that is whole in the store; it exists once its event does."""
+    """A checkpoint whose chunks are all stored. It counts once its event is in the journal."""
 
     id: str
     attempt: int
@@ -81,7 +81,7 @@ class FileDownload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadPlan:
-    """Everything needed to fetch a checkpoint or an artifact; `asdict` of it is what the agent is sent."""
+    """URLs to download a checkpoint or an artifact. The agent receives it as JSON (`asdict`)."""
 
     step: int
     world_size: int
@@ -92,7 +92,7 @@ MAX_CONCURRENT_HEADS = 16
 
 
 class ChunkVerifier:
-    """Looks at the chunks of manifests."""
+    """Checks which chunks of a manifest are stored, and reads them back to verify their hashes."""
 
     def __init__(self, blobs: Blobs, *, concurrency: int) -> None:
         self._blobs = blobs
@@ -101,16 +101,16 @@ class ChunkVerifier:
         self._running: dict[str, asyncio.Task[list[str]]] = {}
 
     async def missing_chunks(self, owner: UploadOwner, manifest: Manifest, *, oldest_ms: int) -> list[Chunk]:
-        """Chunks that are not there, or have another size, or are too old to count on."""
+        """Chunks that are not stored, have the wrong size, or may soon be swept because they are too old."""
         chunks = list(manifest.chunks().values())
-        there = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
-        return [chunk for chunk, found in zip(chunks, there, strict=True) if not found]
+        stored = await asyncio.gather(*(self._is_stored(owner, chunk, oldest_ms) for chunk in chunks))
+        return [chunk for chunk, is_stored in zip(chunks, stored, strict=True) if not is_stored]
 
     async def damaged_chunks(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
-        """The sha256 of every chunk that is missing or is not what it should be.
+        """The sha256 of every chunk that is missing or damaged.
 
-        A request that gave up waiting and comes again joins the reading already under way: however long it
-        takes, asking again gets there.
+        A repeated request joins the verification that is already running, so a client that timed out can simply
+        retry until it is done.
         """
         key = owner.manifest_key(manifest.id_for(owner.attempt))
         task = self._running.get(key)
@@ -122,12 +122,12 @@ class ChunkVerifier:
 
     async def _is_stored(self, owner: UploadOwner, chunk: Chunk, oldest_ms: int) -> bool:
         async with self._head_slots:
-            found = await self._blobs.head(owner.chunk_key(chunk.sha256))
-        return found is not None and found.size == chunk.size and found.modified_ms >= oldest_ms
+            info = await self._blobs.head(owner.chunk_key(chunk.sha256))
+        return info is not None and info.size == chunk.size and info.modified_ms >= oldest_ms
 
     async def _verify_files(self, owner: UploadOwner, manifest: Manifest) -> list[str]:
-        found = await asyncio.gather(*(self._verify_file(owner, file) for file in manifest.files))
-        return list(dict.fromkeys(sha256 for damaged in found for sha256 in damaged))
+        results = await asyncio.gather(*(self._verify_file(owner, file) for file in manifest.files))
+        return list(dict.fromkeys(sha256 for damaged in results for sha256 in damaged))
 
     async def _verify_file(self, owner: UploadOwner, file: ManifestFile) -> Sequence[str]:
         whole = hashlib.sha256()
@@ -137,15 +137,15 @@ class ChunkVerifier:
             ]
         if not damaged and whole.hexdigest() != file.sha256:
             raise BlobCorrupt(
-                f"The chunks of {file.path!r} are whole, but joined their sha256 is not {file.sha256}.",
-                hint="Take the snapshot again: the file changed while it was read.",
+                f"The chunks of {file.path!r} are intact, but together they do not have the sha256 {file.sha256}.",
+                hint="The file changed while it was read. Take the snapshot again.",
             )
         return damaged
 
     async def _verify_chunk(self, owner: UploadOwner, chunk: Chunk, whole: Hasher) -> bool:
         key, digest = owner.chunk_key(chunk.sha256), hashlib.sha256()
         info = await self._blobs.head(key)
-        if info is None or info.size != chunk.size:  # a size that is wrong already is not worth reading
+        if info is None or info.size != chunk.size:  # no need to read it
             return False
         try:
             async for piece in self._blobs.stream(key):
@@ -156,13 +156,13 @@ class ChunkVerifier:
 
 
 URL_LIFE_S = 3600.0
-# The sweep deletes unreferenced chunks after a day. What is older than half of one is asked for again, so
-# that no chunk is swept between being found here and being published.
+# The sweep deletes unreferenced chunks after a day. Chunks older than half a day are uploaded again, so that none
+# is swept between this check and the commit.
 REUSE_WITHIN_MS = 12 * 3600 * 1000
 
 
 class Checkpoints:
-    """Publishes what agents upload, and hands it out again. Knows no time: the store's URLs do."""
+    """Publishes the checkpoints and artifacts that agents upload, and creates download plans for them."""
 
     def __init__(self, blobs: Blobs, *, url_life_s: float = URL_LIFE_S, concurrency: int = 4) -> None:
         self._blobs = blobs
@@ -170,15 +170,15 @@ class Checkpoints:
         self._verifier = ChunkVerifier(blobs, concurrency=concurrency)
 
     async def begin(self, owner: UploadOwner, manifest: object) -> UploadSession:
-        """Take a checkpoint's manifest as the agent sent it; asking twice gives the same id."""
+        """Store a checkpoint's manifest and list the chunks to upload. The same manifest gives the same id."""
         return await self._begin(owner, parse_checkpoint_manifest(manifest))
 
     async def begin_artifact(self, owner: UploadOwner, manifest: object) -> UploadSession:
-        """The same for one file: `{"name": …, "file": {…}}`."""
+        """Begin the upload of an artifact, a single file: `{"name": …, "file": {…}}`."""
         return await self._begin(owner, parse_artifact_manifest(manifest))
 
     async def verify(self, owner: UploadOwner, checkpoint_id: str) -> VerifiedCheckpoint:
-        """Every chunk is read back and hashed; IncompleteUpload lists what must be sent again, with URLs."""
+        """Read back and hash every chunk. Raises IncompleteUpload with the URLs of chunks to send again."""
         manifest = await self._verify(owner, checkpoint_id, "checkpoint")
         return VerifiedCheckpoint(
             id=checkpoint_id,
@@ -189,13 +189,13 @@ class Checkpoints:
         )
 
     async def verify_artifact(self, owner: UploadOwner, artifact_id: str) -> ArtifactRef:
-        """The same for one file."""
+        """Read back and hash the chunks of an artifact. Raises IncompleteUpload like `verify`."""
         file = (await self._verify(owner, artifact_id, "artifact")).files[0]
         key = owner.manifest_key(artifact_id)
         return ArtifactRef(name=file.path, attempt=owner.attempt, key=key, size=file.size, sha256=file.sha256)
 
     async def download_plan(self, key: str) -> DownloadPlan:
-        """Signed URLs for what a published manifest consists of."""
+        """Signed URLs for all files of a published manifest."""
         owner, manifest = await self.read(key)
         plans = {
             sha256: await self._sign_download(owner, chunk) for sha256, chunk in manifest.chunks().items()
@@ -212,14 +212,16 @@ class Checkpoints:
         return DownloadPlan(step=manifest.step, world_size=manifest.world_size, files=files)
 
     async def check(self, key: str) -> None:
-        """Read a checkpoint back before resuming from it: BlobMissing or BlobCorrupt when it is no good."""
+        """Verify a checkpoint before a job resumes from it. Raises BlobMissing or BlobCorrupt."""
         owner, manifest = await self.read(key)
         damaged = await self._verifier.damaged_chunks(owner, manifest)
         if damaged:
-            raise BlobCorrupt(f"{len(damaged)} chunks of {key!r} are missing or damaged.", missing=damaged)
+            raise BlobCorrupt(
+                f"{len(damaged)} chunks of the checkpoint {key!r} are missing or damaged.", missing=damaged
+            )
 
     async def is_intact(self, key: str) -> bool:
-        """The same as an answer. A store that cannot be reached is no answer: that still raises."""
+        """Whether a checkpoint passes `check`. Still raises when the store cannot be reached."""
         try:
             await self.check(key)
         except (BlobMissing, BlobCorrupt):
@@ -227,14 +229,16 @@ class Checkpoints:
         return True
 
     async def read(self, key: str) -> tuple[UploadOwner, Manifest]:
-        """The manifest behind a key, checked against its own name."""
-        named = parse_manifest_key(key)
-        if named is None:
-            raise NotFound(f"{key!r} is not the key of a manifest.")
-        owner, manifest_id = named
+        """Read the manifest with this key and check it against its id."""
+        parsed = parse_manifest_key(key)
+        if parsed is None:
+            raise NotFound(f"{key!r} is not a manifest key.")
+        owner, manifest_id = parsed
         manifest = _parse_manifest(key, await self._blobs.get(key))
         if manifest.id_for(owner.attempt) != manifest_id:
-            raise BlobCorrupt(f"The manifest {key!r} is not the one that was saved.", key=key)
+            raise BlobCorrupt(
+                f"The manifest {key!r} does not match its id: it was changed after it was stored.", key=key
+            )
         return owner, manifest
 
     async def _begin(self, owner: UploadOwner, manifest: Manifest) -> UploadSession:
@@ -252,7 +256,9 @@ class Checkpoints:
         return manifest
 
     async def _read_pending(self, owner: UploadOwner, manifest_id: str, kind: ManifestKind) -> Manifest:
-        unknown = NotFound(f"No {kind} {manifest_id!r} was begun.", hint="Begin it again, then commit.")
+        unknown = NotFound(
+            f"There is no upload of {kind} {manifest_id!r}.", hint="Begin the upload again, then commit it."
+        )
         if not is_sha256(manifest_id):
             raise unknown
         try:
@@ -270,7 +276,7 @@ class Checkpoints:
         uploads = await self._sign_uploads(owner, (chunks[sha256] for sha256 in damaged))
         return IncompleteUpload(
             f"{len(damaged)} of {len(chunks)} chunks are missing or damaged.",
-            hint="Send them again, then commit again.",
+            hint="Upload the listed chunks again, then commit again.",
             missing=damaged,
             uploads=[asdict(upload) for upload in uploads],
         )

@@ -15,11 +15,11 @@ from anygpu.store.blobs.object_store import PIECE_BYTES, ObstoreReader, rechunk,
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
 
-PART_BYTES = 8 * 1024 * 1024  # larger values go up in parts of this size
+PART_BYTES = 8 * 1024 * 1024  # larger values are uploaded in parts of this size
 
 
 class CloudBlobs(ObstoreReader):
-    """The provider makes a put atomic, checks signatures, and serves the signed URLs itself."""
+    """A bucket. The provider makes puts atomic and serves the signed URLs."""
 
     def __init__(self, store: "S3Store | GCSStore | AzureStore") -> None:
         super().__init__(store)
@@ -29,12 +29,12 @@ class CloudBlobs(ObstoreReader):
         require_safe_key(key)
         if isinstance(data, bytes):
             return await self._in_thread(self._put, key, data)
-        # Through a file: a sender that is slow or goes away leaves no half-done upload in the bucket.
-        with AtomicFile(Path(tempfile.gettempdir()), key) as aside:
+        # Buffered in a file, so that a slow or vanished sender leaves no unfinished upload in the bucket.
+        with AtomicFile(Path(tempfile.gettempdir()), key) as file:
             async for piece in rechunk(data, PIECE_BYTES):
-                await self._in_thread(aside.write, piece)
-            await self._in_thread(aside.flush)
-            return await self._in_thread(self._put, key, aside.path)
+                await self._in_thread(file.write, piece)
+            await self._in_thread(file.flush)
+            return await self._in_thread(self._put, key, file.path)
 
     def _put(self, key: str, data: bytes | Path) -> BlobInfo:
         import obstore
@@ -42,11 +42,11 @@ class CloudBlobs(ObstoreReader):
         with translate_write_errors(key):
             obstore.put(self._store, key, data, chunk_size=PART_BYTES)
         size = len(data) if isinstance(data, bytes) else data.stat().st_size
-        # Our clock stands in for the store's: asking it would be a second request, for a difference of seconds.
+        # The local clock instead of the store's: reading that one would take a second request.
         return BlobInfo(key=key, size=size, modified_ms=time.time_ns() // 1_000_000)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
-        """`max_size` cannot be put in a provider's URL; the size is checked when the upload is verified."""
+        """Sign a URL. Provider URLs cannot carry `max_size`; the size is checked when the upload is verified."""
         return await self._in_thread(
             self._sign, method, require_signable_key(key), timedelta(seconds=expires_s)
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Method = Literal["GET", "PUT"]
-# Every PUT to a signed URL carries these: Azure refuses it without, the others do not mind.
+# Every PUT to a signed URL must have these headers: Azure requires them, other stores ignore them.
 UPLOAD_HEADERS = {"x-ms-blob-type": "BlockBlob"}
 
 
@@ -17,12 +17,12 @@ class BlobInfo:
 
 
 class Blobs(Protocol):
-    """Put, get, head, list, sign, delete. A put that did not finish is never seen."""
+    """A blob store. A put that did not finish is never visible."""
 
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo: ...
 
     async def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """BlobMissing when it is not there. A range past the end gives what there is of it."""
+        """Read a blob or a range of it, cut off at its end. Raises BlobMissing when there is no such blob."""
         ...
 
     def stream(self, key: str) -> AsyncIterator[bytes]: ...
@@ -30,17 +30,17 @@ class Blobs(Protocol):
     async def head(self, key: str) -> BlobInfo | None: ...
 
     def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
-        """What lies in the folder `prefix`, at any depth, in no order; all of it when empty."""
+        """List the blobs below the folder `prefix`, in no particular order. An empty prefix lists all."""
         ...
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
-        """A URL that lets whoever holds it do just this, until it expires.
+        """Create a URL that allows this one operation until it expires.
 
-        Only keys of letters, digits and `_`, `-`, `.`, `~` can be signed.
-        `max_size` limits a PUT where the store can; what was uploaded is checked afterwards in any case.
+        The key may contain only letters, digits, `_`, `-`, `.`, `~` and `/`. `max_size` limits a PUT if the store
+        supports that; the uploaded size is verified later in any case.
         """
         ...
 
     async def delete(self, key: str) -> None:
-        """Deleting twice is the same as once."""
+        """Delete a blob. Deleting a blob that does not exist is not an error."""
         ...

@@ -10,7 +10,7 @@ from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.keys import require_signable_key
 
 SCHEMES = ("file", "s3", "gs", "az")
-CLIENT = {"connect_timeout": "5s", "timeout": "600s"}  # a chunk of 256 MiB on a slow line takes minutes
+CLIENT = {"connect_timeout": "5s", "timeout": "600s"}  # a chunk of 256 MiB takes minutes on a slow connection
 RETRY = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
 
 
@@ -21,10 +21,10 @@ def open_blobs(
     base_url: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> Blobs:
-    """The store at `file:///directory`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
+    """Open `file:///directory`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`.
 
-    `secret` and `base_url` make the local store's signed URLs; `options` are the provider's (endpoint, region, keys),
-    with `client` and `retry` for its HTTP client. What is not given comes from the provider's usual environment.
+    `secret` and `base_url` are for the signed URLs of the local store. `options` are the provider's (endpoint, region,
+    keys), plus `client` and `retry` for its HTTP client. Missing ones come from the provider's environment variables.
     """
     parts = urlsplit(url)
     path = unquote(parts.path)
@@ -35,8 +35,10 @@ def open_blobs(
         return _cloud(
             parts.scheme, parts.netloc, require_signable_key(prefix) if prefix else None, dict(options or {})
         )
-    known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-    raise InvalidSpec([Problem("storage.url", url, f"not a place for blobs; it begins with one of {known}")])
+    schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+    raise InvalidSpec(
+        [Problem("storage.url", url, f"is not a blob store URL; it must start with one of {schemes}")]
+    )
 
 
 def _local(path: str, secret: bytes, base_url: str) -> Blobs:

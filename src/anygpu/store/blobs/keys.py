@@ -25,7 +25,7 @@ _UPLOAD = re.compile(rf"{ROOT}/(?:{_NAME})/uploads/{_SHA256}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadOwner:
-    """The attempt that uploads."""
+    """The attempt that owns an upload; its chunks and manifests are stored in its folder."""
 
     organisation: str
     job_id: str
@@ -56,12 +56,12 @@ def plan_key(organisation: str, sha256: str) -> str:
 
 
 def parse_manifest_key(key: str) -> tuple[UploadOwner, str] | None:
-    """Whose manifest it is and its id; None when the key is not a manifest's."""
-    found = _MANIFEST.fullmatch(key)
-    if not found:
+    """Owner and id of the manifest with this key. None when it is not the key of a manifest."""
+    match = _MANIFEST.fullmatch(key)
+    if not match:
         return None
-    attempt = int(found["attempt"])
-    return UploadOwner(organisation=found["organisation"], job_id=found["job"], attempt=attempt), found["id"]
+    attempt = int(match["attempt"])
+    return UploadOwner(organisation=match["organisation"], job_id=match["job"], attempt=attempt), match["id"]
 
 
 def is_chunk_key(key: str) -> bool:
@@ -77,38 +77,45 @@ def is_upload_key(key: str) -> bool:
 
 
 def require_safe_name(name: str) -> str:
-    """An organisation or a job as one part of a key."""
+    """Return the name of an organisation or job if it is safe as part of a key, else raise UnsafePath."""
     if not re.fullmatch(_NAME, name):
-        raise UnsafePath(f"{name!r} cannot be part of a blob's key: letters, digits, `_`, `-` and `.` can.")
+        raise UnsafePath(
+            f"{name!r} cannot be part of a blob key. Use letters, digits, `_`, `-` and `.` only."
+        )
     return name
 
 
-MAX_KEY_BYTES = 900  # S3 allows 1,024, and a prefix may come before it
+MAX_KEY_BYTES = 900  # S3 allows 1,024, including the prefix of the store
 MAX_SEGMENT_BYTES = 240  # file systems allow 255
-STAGING = ".staging"  # where the local store writes what is not finished
+STAGING = ".staging"  # folder of unfinished puts in the local store
 
-_HIDDEN_BY_LOCAL_STORE = re.compile(r"#\d+$")  # obstore's own mark for unfinished files
+_HIDDEN_BY_LOCAL_STORE = re.compile(r"#\d+$")  # obstore marks unfinished files this way and hides them
 
 _SIGNABLE = re.compile(r"[A-Za-z0-9_.~/-]+")
 
 
 def require_safe_key(key: str) -> str:
-    """The key itself, or UnsafePath."""
+    """Return the key if every store keeps it unchanged, else raise UnsafePath."""
     reason = _key_fault(key)
     if reason:
-        raise UnsafePath(f"{key!r} cannot name a blob: {reason}.", key=key)
+        raise UnsafePath(f"{key!r} is not a valid blob key: {reason}.", key=key)
     return key
 
 
 def require_signable_key(key: str) -> str:
-    """The key itself if it needs no escaping in a URL: escaped, not every provider's signature is right."""
+    """Return the key if it needs no escaping in a URL, else raise UnsafePath.
+
+    Some providers compute wrong signatures for escaped keys.
+    """
     if not _SIGNABLE.fullmatch(require_safe_key(key)):
-        raise UnsafePath(f"{key!r} cannot be signed: use letters, digits and `_`, `-`, `.`, `~`.", key=key)
+        raise UnsafePath(
+            f"{key!r} cannot be signed. Use letters, digits, `_`, `-`, `.` and `~` only.", key=key
+        )
     return key
 
 
 def require_safe_prefix(prefix: str) -> str:
-    """A folder to list, with or without its closing slash; empty means everything."""
+    """Return a folder to list, without its trailing slash. An empty prefix means everything."""
     folder = prefix.removesuffix("/")
     return require_safe_key(folder) if folder else ""
 
@@ -118,18 +125,18 @@ def _key_fault(key: str) -> str:
     if not key or len(key.encode(errors="surrogatepass")) > MAX_KEY_BYTES:
         return f"it must have 1 to {MAX_KEY_BYTES} bytes"
     if not key.isprintable() and any(unicodedata.category(character) in ("Cc", "Cs") for character in key):
-        return "it has control characters"
+        return "it contains control characters"
     if "\\" in key:
-        return "it has a backslash"
+        return "it contains a backslash"
     if key.split("/", 1)[0] == STAGING:
-        return f"{STAGING} is kept for unfinished files"
+        return f"{STAGING} is reserved for unfinished files"
     return next((fault for segment in key.split("/") if (fault := _segment_fault(segment))), "")
 
 
 def _segment_fault(segment: str) -> str:
     if not segment:
         return "it has an empty part"
-    if segment.endswith("."):  # covers `.` and `..`; Azure drops a closing dot
+    if segment.endswith("."):  # covers `.` and `..`; Azure removes a trailing dot
         return "a part ends with a dot"
     if len(segment.encode()) > MAX_SEGMENT_BYTES:
         return f"a part is longer than {MAX_SEGMENT_BYTES} bytes"

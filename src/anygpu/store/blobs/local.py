@@ -22,7 +22,10 @@ MOVE_TRIES = 10
 
 
 class AtomicFile:
-    """The bytes of one put while they come; gone at the end of the block. Its methods block: use a thread."""
+    """Temporary file of one put. `publish` gives it its final name; otherwise it is deleted at the end of the block.
+
+    The methods block: call them in a thread.
+    """
 
     def __init__(self, directory: Path, key: str) -> None:
         self.path = directory / f"anygpu-put-{secrets.token_hex(12)}"
@@ -30,7 +33,7 @@ class AtomicFile:
 
     def __enter__(self) -> Self:
         with translate_write_errors(self._key):
-            # Buffered on purpose: its lock makes closing wait for a write that a cancelled put left behind.
+            # The buffer's lock makes `close` wait for a write that a cancelled put left behind.
             self._file = open(self.path, "xb", buffering=PIECE_BYTES, opener=_open_private)
         return self
 
@@ -44,21 +47,21 @@ class AtomicFile:
             self._file.write(piece)
 
     def flush(self) -> os.stat_result:
-        """Everything is in the file now."""
+        """Write out the buffer and return the status of the file."""
         with translate_write_errors(self._key):
             self._file.flush()
             return os.fstat(self._file.fileno())
 
     def publish(self, root: Path) -> BlobInfo:
-        """Durable first, then visible."""
-        found = self.flush()
+        """Make the file durable, then give it the name of its key."""
+        status = self.flush()
         with translate_write_errors(self._key):
             os.fsync(self._file.fileno())
             self._move(root, root / self._key)
-        return BlobInfo(key=self._key, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+        return BlobInfo(key=self._key, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
     def _move(self, root: Path, target: Path) -> None:
-        """A delete beside us may remove the directory as empty between its making and its use: try again."""
+        """Rename the file. Retries when a concurrent delete removes the still empty directory."""
         directory = target.parent
         for left in reversed(range(MOVE_TRIES)):
             new = not directory.exists()
@@ -78,11 +81,11 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _fsync_directories(directory: Path, *, up_to: Path) -> None:
-    """A new name is durable once its directory is, and the directories made for it."""
+    """Sync a directory and its new parents: only then is a new name in it durable."""
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except FileNotFoundError:
-        return  # deleted again already
+        return  # already deleted again
     try:
         os.fsync(descriptor)
     finally:
@@ -92,9 +95,9 @@ def _fsync_directories(directory: Path, *, up_to: Path) -> None:
 
 
 class LocalBlobs(ObstoreReader):
-    """A put is written aside, made durable, and only then given its name; the server signs the URLs.
+    """Files in a directory. A put becomes visible only when it is durable; the server signs the URLs.
 
-    obstore's own local put does not wait for the disk, and what we acknowledge must survive a power cut.
+    obstore's own local put does not sync, but an acknowledged put must survive a power failure.
     """
 
     def __init__(
@@ -113,10 +116,10 @@ class LocalBlobs(ObstoreReader):
 
     async def put(self, key: str, data: bytes | AsyncIterator[bytes]) -> BlobInfo:
         pieces = one_piece(data) if isinstance(data, bytes) else data
-        with AtomicFile(self._staging, require_safe_key(key)) as aside:
+        with AtomicFile(self._staging, require_safe_key(key)) as file:
             async for piece in rechunk(pieces, PIECE_BYTES):
-                await self._in_thread(aside.write, piece)
-            return await self._in_thread(aside.publish, self.root)
+                await self._in_thread(file.write, piece)
+            return await self._in_thread(file.publish, self.root)
 
     async def sign(self, method: Method, key: str, *, expires_s: float, max_size: int | None = None) -> str:
         expires_at = self._now_s() + expires_s
@@ -125,17 +128,17 @@ class LocalBlobs(ObstoreReader):
         )
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]:
-        """What a killed server left half-written before that time."""
+        """Delete unfinished files of interrupted puts that are older than `before_ms`."""
         return await self._in_thread(_sweep_directory, self._staging, before_ms, dry_run)
 
 
 def _sweep_directory(directory: Path, before_ms: int, dry_run: bool) -> list[BlobInfo]:
     swept = []
     for path in directory.iterdir():
-        found = path.stat()
-        modified_ms = found.st_mtime_ns // 1_000_000
+        status = path.stat()
+        modified_ms = status.st_mtime_ns // 1_000_000
         if modified_ms < before_ms:
-            swept.append(BlobInfo(key=f"{STAGING}/{path.name}", size=found.st_size, modified_ms=modified_ms))
+            swept.append(BlobInfo(key=f"{STAGING}/{path.name}", size=status.st_size, modified_ms=modified_ms))
             if not dry_run:
                 path.unlink(missing_ok=True)
     return swept

@@ -13,12 +13,12 @@ MAX_PATH_BYTES = 1024
 
 
 def require_safe_path(value: object, place: str = "path") -> str:
-    """A relative path of plain parts, or UnsafePath."""
+    """Return the path if it is relative and stays inside its directory, else raise UnsafePath."""
     fault = _path_fault(value)
     if fault:
-        shown = repr(value)[:200]
+        text = repr(value)[:200]
         raise UnsafePath(
-            f"{place} {shown}: {fault}.", hint="Use relative paths that stay inside the directory."
+            f"{place} {text}: {fault}.", hint="Use relative paths that stay inside the directory."
         )
     return str(value)
 
@@ -27,25 +27,25 @@ def _path_fault(value: object) -> str:
     if not isinstance(value, str) or not value:
         return "a file name is needed"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
-        return "it has control characters, or is not valid Unicode"
+        return "it contains control characters or is not valid Unicode"
     if len(value.encode()) > MAX_PATH_BYTES:
         return f"it is longer than {MAX_PATH_BYTES} bytes"
     if "\\" in value:
-        return "it has a backslash"
+        return "it contains a backslash"
     if any(part in ("", ".", "..") for part in value.split("/")):
-        return "it is absolute, or has an empty part, `.` or `..`"
+        return "it is absolute or has an empty part, `.` or `..`"
     return ""
 
 
 def require_valid_tree(paths: Iterable[str]) -> None:
-    """No path twice, and none that would need a file to be a directory."""
+    """Raise UnsafePath when a path occurs twice, or when a file would also have to be a directory."""
     seen: set[str] = set()
     for path in sorted(paths, key=lambda path: path.split("/")):
         if path in seen:
-            raise UnsafePath(f"{path!r} is there twice.", hint="Name each file once.")
+            raise UnsafePath(f"{path!r} is listed twice.", hint="List each file once.")
         above = next((parent for parent in _parents(path) if parent in seen), None)
         if above is not None:
-            raise UnsafePath(f"{path!r} lies inside {above!r}, which is a file.", hint="Name each file once.")
+            raise UnsafePath(f"{path!r} is inside {above!r}, which is a file.", hint="List each file once.")
         seen.add(path)
 
 
@@ -57,7 +57,7 @@ def _parents(path: str) -> Iterable[str]:
 MAX_CHUNK_BYTES = 256 * 1024 * 1024
 MAX_FILES = 10_000
 MAX_CHUNKS = 20_000  # five terabytes at most
-MAX_NUMBER = 2**53  # what every JSON reader can hold
+MAX_NUMBER = 2**53  # every JSON reader can represent it
 
 ManifestKind = Literal["checkpoint", "artifact"]
 _T = TypeVar("_T")
@@ -84,7 +84,7 @@ class Manifest:
     kind: ManifestKind
     files: tuple[ManifestFile, ...]
     step: int = 0
-    at: float = 0.0  # the agent's clock: shown, never decided upon
+    at: float = 0.0  # unix seconds by the agent's clock; never used for decisions
     world_size: int = 1
 
     @property
@@ -92,11 +92,11 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def chunks(self) -> dict[str, Chunk]:
-        """Each different chunk once, in order."""
+        """Distinct chunks by sha256, in order."""
         return {chunk.sha256: chunk for file in self.files for chunk in file.chunks}
 
     def to_bytes(self) -> bytes:
-        """Canonical: the same manifest is always the same bytes."""
+        """Encode canonically: equal manifests give equal bytes."""
         body = {
             "kind": self.kind,
             "files": [_file_to_json(file) for file in self.files],
@@ -111,13 +111,13 @@ class Manifest:
 
 
 def _file_to_json(file: ManifestFile) -> dict[str, Any]:
-    """By hand: `asdict` takes several times as long, and a checkpoint may have twenty thousand chunks."""
+    """Faster than `asdict`: a checkpoint may have twenty thousand chunks."""
     chunks = [{"size": chunk.size, "sha256": chunk.sha256} for chunk in file.chunks]
     return {"path": file.path, "size": file.size, "sha256": file.sha256, "chunks": chunks}
 
 
 def parse_checkpoint_manifest(untrusted: object) -> Manifest:
-    """The manifest in a request's body: InvalidSpec, UnsafePath or TooLarge say what is wrong with it."""
+    """Parse the manifest in a request body. Raises InvalidSpec, UnsafePath or TooLarge."""
     body = _require_mapping(untrusted, "manifest")
     manifest = Manifest(
         kind="checkpoint",
@@ -136,7 +136,7 @@ def parse_artifact_manifest(untrusted: object) -> Manifest:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """A stored manifest. ValueError, InvalidSpec and their kin mean that it was damaged."""
+    """Decode a stored manifest. Raises ValueError, InvalidSpec or a similar error when it is damaged."""
     body = json.loads(data)
     if body["kind"] == "artifact":
         return parse_artifact_manifest({"name": body["files"][0]["path"], "file": body["files"][0]})
@@ -148,7 +148,7 @@ def _validate(manifest: Manifest) -> Manifest:
     sizes: dict[str, int] = {}
     for chunk in (chunk for file in manifest.files for chunk in file.chunks):
         if sizes.setdefault(chunk.sha256, chunk.size) != chunk.size:
-            raise _invalid_field("chunks", chunk.sha256, "the same sha256 is given with two sizes")
+            raise _invalid_field("chunks", chunk.sha256, "the same sha256 occurs with two sizes")
     if len(sizes) > MAX_CHUNKS:
         raise TooLarge(f"The manifest has {len(sizes)} chunks; {MAX_CHUNKS} is the limit.")
     return manifest
@@ -157,7 +157,7 @@ def _validate(manifest: Manifest) -> Manifest:
 def _parse_files(value: object) -> Iterator[ManifestFile]:
     files = _require_list(value, "files", MAX_FILES)
     if not files:
-        raise _invalid_field("files", [], "a checkpoint needs at least one file")
+        raise _invalid_field("files", [], "a checkpoint must have at least one file")
     for index, file in enumerate(files):
         yield _parse_file(_require_mapping(file, f"files[{index}]"), f"files[{index}]")
 
@@ -177,10 +177,10 @@ def _parse_file(value: Mapping[str, Any], place: str) -> ManifestFile:
 def _check_file(file: ManifestFile, place: str) -> None:
     held = sum(chunk.size for chunk in file.chunks)
     if held != file.size:
-        raise _invalid_field(f"{place}.size", file.size, f"its chunks hold {held} bytes")
-    known = {0: hashlib.sha256(b"").hexdigest(), 1: file.chunks[0].sha256 if file.chunks else ""}
-    if file.sha256 != known.get(len(file.chunks), file.sha256):
-        raise _invalid_field(f"{place}.sha256", file.sha256, "it does not agree with the file's chunks")
+        raise _invalid_field(f"{place}.size", file.size, f"the chunks of the file have {held} bytes")
+    expected = {0: hashlib.sha256(b"").hexdigest(), 1: file.chunks[0].sha256 if file.chunks else ""}
+    if file.sha256 != expected.get(len(file.chunks), file.sha256):
+        raise _invalid_field(f"{place}.sha256", file.sha256, "it does not match the chunks of the file")
 
 
 def _parse_chunks(value: object, place: str) -> Iterator[Chunk]:
@@ -200,7 +200,7 @@ def is_sha256(value: object) -> bool:
 def _require_sha256(value: Mapping[str, Any], place: str) -> str:
     digest = value.get("sha256")
     if not is_sha256(digest):
-        raise _invalid_field(f"{place}.sha256", digest, "64 lower-case hex digits are needed")
+        raise _invalid_field(f"{place}.sha256", digest, "must be 64 lower-case hexadecimal digits")
     return str(digest)
 
 
@@ -208,7 +208,7 @@ def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int
     number = value.get(name)
     where = f"{place}.{name}" if place else name
     if type(number) is not int or number < least:
-        raise _invalid_field(where, number, f"a whole number of {least} or more is needed")
+        raise _invalid_field(where, number, f"must be a whole number of at least {least}")
     if number > max_count:
         raise TooLarge(f"{where} is {number}; {max_count} is the limit.")
     return number
@@ -216,16 +216,16 @@ def _require_integer(value: Mapping[str, Any], name: str, place: str, least: int
 
 def _require_seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NUMBER:
-        raise _invalid_field("at", value, "unix seconds are needed")
+        raise _invalid_field("at", value, "must be a time in unix seconds")
     return float(value)
 
 
 def _require_mapping(value: object, place: str) -> Mapping[str, Any]:
-    return _require_type(value, dict, place, "an object is needed")
+    return _require_type(value, dict, place, "must be a JSON object")
 
 
 def _require_list(value: object, place: str, max_count: int) -> Sequence[Any]:
-    items: list[Any] = _require_type(value, list, place, "a list is needed")
+    items: list[Any] = _require_type(value, list, place, "must be a list")
     if len(items) > max_count:
         raise TooLarge(f"{place} has {len(items)} items; {max_count} is the limit.")
     return items
@@ -238,5 +238,5 @@ def _require_type(value: object, wanted: type[_T], place: str, message: str) -> 
 
 
 def _invalid_field(place: str, value: object, message: str) -> InvalidSpec:
-    shown = value if isinstance(value, str | int | float | None) else type(value).__name__
-    return InvalidSpec([Problem(place, shown[:200] if isinstance(shown, str) else shown, message)])
+    brief = value if isinstance(value, str | int | float | None) else type(value).__name__
+    return InvalidSpec([Problem(place, brief[:200] if isinstance(brief, str) else brief, message)])

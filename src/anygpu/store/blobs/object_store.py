@@ -20,7 +20,11 @@ _Result = TypeVar("_Result")
 
 
 class ThreadRunner:
-    """A few threads for one store, so that a slow bucket holds up nothing else."""
+    """Runs blocking calls in threads of one store, so that a slow bucket blocks nothing else.
+
+    obstore has an asynchronous API, but a process that exits within milliseconds of such a call may abort, because
+    obstore's threads outlive the interpreter. Blocking calls in our own threads do not have this problem.
+    """
 
     def __init__(self, count: int = 16) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="blobs")
@@ -35,7 +39,7 @@ async def one_piece(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def rechunk(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of at least `size`, but for the last: fewer, larger writes."""
+    """Join pieces to at least `size` bytes each (except the last), for fewer and larger writes."""
     held: list[bytes] = []
     held_size = 0
     async for piece in pieces:
@@ -53,7 +57,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def translate_read_errors(key: str) -> Iterator[None]:
-    """While a blob is read, nothing found means that this blob is missing."""
+    """Translate vendor errors of a read, where "not found" means that the blob is missing."""
     try:
         yield
     except _vendor_errors() as error:
@@ -61,18 +65,18 @@ def translate_read_errors(key: str) -> Iterator[None]:
 
 
 def _is_missing(error: Exception) -> bool:
-    # A file where the key has a folder: the local store says so in words only.
+    # A file where the key has a folder: only the local store's message tells.
     return isinstance(error, FileNotFoundError) or "Not a directory" in str(error)
 
 
 def _blob_missing(key: str) -> BlobMissing:
-    hint = "It was deleted by retention, or never fully uploaded."
+    hint = "Retention deleted it, or it was never fully uploaded."
     return BlobMissing(f"There is no blob {key!r}.", hint=hint, key=key)
 
 
 @contextmanager
 def translate_write_errors(key: str) -> Iterator[None]:
-    """While a blob is written, nothing found means that the bucket or directory itself is missing."""
+    """Translate vendor errors of a write, where "not found" means that the bucket or directory is missing."""
     try:
         yield
     except _vendor_errors() as error:
@@ -85,7 +89,7 @@ def translate_store_error(error: Exception, key: str) -> AnygpuError:
     message = str(error).strip().partition("\n")[0]
     return BackendUnavailable(
         f"The blob store failed at {key!r}: {message}",
-        hint="It is tried again; check the storage settings, credentials and network if it goes on.",
+        hint="The request is retried. If the error persists, check the storage settings, credentials and network.",
         key=key,
     )
 
@@ -113,7 +117,7 @@ class ObstoreReader:
         try:
             return await self._in_thread(self._get, key, start, length)
         except AnygpuError:
-            info = await self.head(key)  # stores disagree about ranges that begin at or after the end
+            info = await self.head(key)  # stores differ for ranges that start at or after the end
             if info is not None and start >= info.size:
                 return b""
             raise
@@ -153,9 +157,9 @@ class ObstoreReader:
     async def list(self, prefix: str) -> AsyncIterator[BlobInfo]:
         pages = await self._in_thread(self._pages, require_safe_prefix(prefix))
         while (page := await self._in_thread(_next_or_none, pages, prefix)) is not None:
-            for found in page:
-                if not found["path"].startswith(f"{STAGING}/"):
-                    yield _info(found)
+            for item in page:
+                if not item["path"].startswith(f"{STAGING}/"):
+                    yield _info(item)
 
     def _pages(self, folder: str) -> "Iterator[Sequence[ObjectMeta]]":
         import obstore
@@ -188,6 +192,6 @@ def _next_or_none(items: Iterator[_T], key: str) -> _T | None:
         return next(items, None)
 
 
-def _info(found: "ObjectMeta") -> BlobInfo:
-    modified_ms = round(found["last_modified"].timestamp() * 1000)
-    return BlobInfo(key=found["path"], size=found["size"], modified_ms=modified_ms)
+def _info(item: "ObjectMeta") -> BlobInfo:
+    modified_ms = round(item["last_modified"].timestamp() * 1000)
+    return BlobInfo(key=item["path"], size=item["size"], modified_ms=modified_ms)

@@ -9,12 +9,12 @@ from urllib.parse import quote, urlencode
 from anygpu.errors import Forbidden
 from anygpu.store.blobs.contract import Method
 
-HINT = "Ask the server for a new link."
+HINT = "Request a new URL from the server."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlGrant:
-    """What a valid link allows."""
+    """The operation that a signed URL allows."""
 
     method: Method
     key: str
@@ -25,10 +25,10 @@ class UrlGrant:
 def sign_url(
     base_url: str, method: Method, key: str, expires_at: float, secret: bytes, *, max_size: int | None = None
 ) -> str:
-    """`{base}/blobs/{key}?method=PUT&expires=…&sig=…`; `expires_at` in unix seconds.
+    """Create `{base}/blobs/{key}?method=PUT&expires=…&sig=…`; `expires_at` is in unix seconds.
 
-    The host is not part of what is signed: with an empty base the link is relative, and the server that hands
-    it out puts its own address before it.
+    The signature does not cover the host. With an empty base the URL is relative, and the server that returns it
+    adds its own address.
     """
     grant = UrlGrant(method=method, key=key, expires_at=int(expires_at), max_size=max_size)
     query = {"method": method, "expires": str(grant.expires_at)}
@@ -39,20 +39,22 @@ def sign_url(
 
 
 def verify_url(method: str, key: str, query: Mapping[str, str], *, now: float, secret: bytes) -> UrlGrant:
-    """The grant behind a request for `/blobs/{key}`, or Forbidden. A link to GET is good for HEAD too."""
+    """Verify a request for `/blobs/{key}` and return its grant, or raise Forbidden. A GET URL also allows HEAD."""
     grant = _parse_grant("GET" if method == "HEAD" else method, key, query)
     if not hmac.compare_digest(
         _signature(grant, secret), query.get("sig", "").encode("ascii", "replace").decode()
     ):
-        raise Forbidden("This link was not made by this server, or it was changed.", hint=HINT)
+        raise Forbidden(
+            "The signature of this URL is not valid: another server signed it, or it was modified.", hint=HINT
+        )
     if now >= grant.expires_at:
-        raise Forbidden("This link has expired.", hint=HINT)
+        raise Forbidden("This signed URL has expired.", hint=HINT)
     return grant
 
 
 def _parse_grant(method: str, key: str, query: Mapping[str, str]) -> UrlGrant:
     if method not in ("GET", "PUT") or query.get("method") != method:
-        raise Forbidden(f"This link does not allow {method}.", hint=HINT)
+        raise Forbidden(f"This signed URL does not allow {method}.", hint=HINT)
     allowed: Method = "PUT" if method == "PUT" else "GET"
     expires_at = _parse_number(query.get("expires", ""))
     max_size = _parse_number(query["max_size"]) if "max_size" in query else None
@@ -61,12 +63,12 @@ def _parse_grant(method: str, key: str, query: Mapping[str, str]) -> UrlGrant:
 
 def _parse_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise Forbidden("This link is damaged.", hint=HINT)
+        raise Forbidden("This signed URL is malformed.", hint=HINT)
     return int(text)
 
 
 def _signature(grant: UrlGrant, secret: bytes) -> str:
     size = "" if grant.max_size is None else str(grant.max_size)
-    # Keys have no newline, so no two grants have the same text.
+    # Keys contain no newline, so two different grants never have the same text.
     text = "\n".join(("anygpu-blob-1", grant.method, str(grant.expires_at), size, grant.key))
     return hmac.new(secret, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()

@@ -22,7 +22,7 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobSweepResult:
-    """What was deleted, or in a dry run would be."""
+    """Number of deleted blobs by kind, and their size. In a dry run: what would be deleted."""
 
     chunks: int = 0
     manifests: int = 0
@@ -41,7 +41,7 @@ class BlobSweepResult:
 
 @runtime_checkable
 class KeepsUnfinished(Protocol):
-    """A store in which a killed put leaves bytes that no listing shows."""
+    """A store in which an interrupted put leaves a file that `list` does not show."""
 
     async def sweep_unfinished(self, before_ms: int, *, dry_run: bool = False) -> list[BlobInfo]: ...
 
@@ -55,16 +55,15 @@ async def sweep_blobs(
     dry_run: bool = False,
     older_than_ms: int = DAY_MS,
 ) -> BlobSweepResult:
-    """Delete what is older than a day and not referenced; `now_ms` by the clock the store uses.
+    """Delete blobs that are older than a day and not referenced. `now_ms` is the time by the store's clock.
 
-    `referenced`: keys of the manifests of every checkpoint and artifact that is kept, of every working
-    directory (`Uploads.key`) that a kept job may still need, and of kept jobs' plans. Other kinds of
-    blob are never touched.
+    `referenced` holds the keys of manifests, working directories (`Uploads.key`) and plans that kept jobs need.
+    Blobs of any other kind are never deleted.
     """
     before_ms = now_ms - older_than_ms
     folder = ROOT if organisation is None else organisation_folder(organisation)
     keep = await _mark(blobs, folder, referenced, before_ms)
-    swept, garbage = BlobSweepResult(), [found async for found in _garbage(blobs, folder, keep, before_ms)]
+    swept, garbage = BlobSweepResult(), [item async for item in _garbage(blobs, folder, keep, before_ms)]
     for kind, info in garbage:
         swept = swept.plus(kind, info)
         if not dry_run:
@@ -78,7 +77,7 @@ async def sweep_blobs(
 @dataclass(frozen=True, slots=True)
 class _KeepSet:
     keys: set[str]
-    folders: set[str]  # attempts with a manifest that cannot be read: who knows what it needs
+    folders: set[str]  # attempts with an unreadable manifest: everything in them is kept
 
     def contains(self, key: str) -> bool:
         return key in self.keys or key.split("/chunks/")[0] in self.folders
@@ -89,7 +88,7 @@ async def _mark(blobs: Blobs, folder: str, referenced: Iterable[str], before_ms:
     checkpoints = Checkpoints(blobs)
     for key in referenced:
         await _mark_key(checkpoints, key, keep)
-    async for info in blobs.list(folder):  # what is being uploaded now has no event yet
+    async for info in blobs.list(folder):  # current uploads have no event yet
         if info.modified_ms >= before_ms and info.key not in keep.keys and parse_manifest_key(info.key):
             await _mark_key(checkpoints, info.key, keep)
     return keep

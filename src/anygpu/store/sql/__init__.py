@@ -1,4 +1,4 @@
-"""The journal, evidence, secrets and tokens in SQL: SQLite in the embedded server, PostgreSQL beyond.
+"""The journal, reports and tokens in SQL: SQLite for the embedded server, PostgreSQL for larger ones.
 
-Everything is plain functions over a connection; a `Database` runs them.
+Queries are plain functions that take a connection; a `Database` runs them in transactions.
 """

@@ -1,6 +1,6 @@
-"""The row of an attempt: read once at the start of a report, written once at its end."""
+"""Rows of the table `attempts`: a report reads its row once at the start and writes it once at the end."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -18,7 +18,7 @@ from anygpu.store.sql.statements import execute, fetch_one, for_update
 
 @dataclass(slots=True)
 class AttemptRecord:
-    """The columns of `attempts`, in this order."""
+    """A row of `attempts`; the fields have the order of the columns."""
 
     id: int
     job_id: str
@@ -73,21 +73,21 @@ _HEARTBEAT = (
 
 
 def find(connection: Connection, job_id: str, number: int) -> AttemptRecord | None:
-    found = fetch_one(connection, _SELECT, (storable_text(job_id), number))
-    return AttemptRecord(*found) if found else None
+    row = fetch_one(connection, _SELECT, (storable_text(job_id), number))
+    return AttemptRecord(*row) if row else None
 
 
 def lock(connection: Connection, job_id: str, number: int) -> AttemptRecord:
-    """The row, made when this is the first that is heard of the attempt."""
+    """Lock the row of an attempt; insert it at the first report."""
     sql = _SELECT + for_update(connection)
-    found = fetch_one(connection, sql, (job_id, number))
-    if found is None:
-        fresh = AttemptRecord(0, job_id, number)
-        execute(connection, _INSERT, [getattr(fresh, name) for name in _NAMES[1:]])
-        found = fetch_one(connection, sql, (job_id, number))
-    if found is None:
-        raise Conflict(f"attempt {number} of job {job_id} is being removed")
-    return AttemptRecord(*found)
+    row = fetch_one(connection, sql, (job_id, number))
+    if row is None:
+        new = AttemptRecord(0, job_id, number)
+        execute(connection, _INSERT, [getattr(new, name) for name in _NAMES[1:]])
+        row = fetch_one(connection, sql, (job_id, number))
+    if row is None:
+        raise Conflict(f"Attempt {number} of job {job_id} is being deleted.")
+    return AttemptRecord(*row)
 
 
 def save(connection: Connection, attempt: AttemptRecord) -> None:
@@ -95,11 +95,11 @@ def save(connection: Connection, attempt: AttemptRecord) -> None:
 
 
 def record_heartbeat(connection: Connection, job_id: str, number: int, at_ms: int) -> ReportState:
-    found = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
-    if found is None:
+    row = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
+    if row is None:
         lock(connection, job_id, number)
-        found = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
-    return AttemptRecord(*found).report_state() if found else ReportState()
+        row = fetch_one(connection, _HEARTBEAT, (at_ms, job_id, number))
+    return AttemptRecord(*row).report_state() if row else ReportState()
 
 
 def to_text(data: Mapping[str, Any]) -> str:
@@ -107,5 +107,5 @@ def to_text(data: Mapping[str, Any]) -> str:
 
 
 def from_text(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = from_json(text) if text != "{}" else {}
-    return found
+    data: dict[str, Any] = from_json(text) if text != "{}" else {}
+    return data

@@ -1,4 +1,4 @@
-"""A database runs functions of a connection, and speaks our errors instead of its driver's."""
+"""The database interface: run functions in transactions, and translate driver errors into ours."""
 
 import sqlite3
 from collections.abc import Callable
@@ -19,32 +19,32 @@ _SQLITE = {
     sqlite3.SQLITE_LOCKED: StoreBusy,
     sqlite3.SQLITE_FULL: StorageFull,
 }
-# By class (two letters) or state: disk and memory full, lock not available, shutting down, connection lost,
-# and transactions that lost against another.
+# By SQLSTATE or its class (first two characters): disk or memory full, lock not available, shutting down,
+# connection lost, and transactions that conflict with another.
 _POSTGRES = {"53": StorageFull, "55P03": StoreBusy, "57P": StoreBusy, "08": StoreBusy, "40": StoreBusy}
 
 
 class Database(Protocol):
-    """Runs work. It may run in another thread, and again when its transaction has to be repeated."""
+    """Runs work, possibly in another thread, and again when its transaction has to be retried."""
 
     async def read(self, work: Work[T]) -> T:
-        """Run it on a snapshot of what is committed."""
+        """Run work on a snapshot of the committed data."""
         ...
 
     async def write(self, work: Work[T], *, then: Callable[[T], None] | None = None) -> T:
-        """Run it in a transaction of its own; it is durable when this returns.
+        """Run work in its own transaction, which is durable when this returns.
 
-        `then` gets the result in this event loop once it is committed, even when the caller was cancelled.
+        `then` is called with the result in this event loop after the commit, even if the caller was cancelled.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, then let go."""
+        """Finish all accepted work, then close the connections."""
         ...
 
 
 async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
-    """`sqlite:///<path>` or `postgresql://…`, its schema brought up to date."""
+    """Open `sqlite:///<path>` or `postgresql://…` and migrate its schema if necessary."""
     if url.startswith("sqlite:///"):
         from anygpu.store.sql.sqlite import SqliteDatabase
 
@@ -56,20 +56,20 @@ async def open_database(url: str, *, busy_timeout_s: float = 5.0) -> Database:
         return await PostgresDatabase.open(url)
     scheme = url.partition(":")[0]
     raise AnygpuError(
-        f"database address begins with {scheme!r}",
-        hint="use sqlite:///<path> or postgresql://<host>/<database>.",
+        f"The database URL has an unknown scheme {scheme!r}.",
+        hint="Use sqlite:///<path> or postgresql://<host>/<database>.",
     )
 
 
 def translate_error(error: Exception) -> Exception:
-    """The driver's error as ours where we have a word for it, else as it is."""
+    """Translate a driver error into ours if there is a matching one, else return it unchanged."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     kind = _error_class(cause)
     if kind is None:
         return error
-    ours = kind(f"{kind().message} ({cause})".strip(), hint=kind().hint)
-    ours.__cause__ = error
-    return ours
+    translated = kind(f"{kind().message} ({cause})".strip(), hint=kind().hint)
+    translated.__cause__ = error
+    return translated
 
 
 def _error_class(cause: BaseException | None) -> type[AnygpuError] | None:
@@ -78,7 +78,7 @@ def _error_class(cause: BaseException | None) -> type[AnygpuError] | None:
     if isinstance(cause, PoolTimeout):
         return StoreBusy
     state = str(getattr(cause, "sqlstate", None) or "")
-    if not state:  # psycopg says nothing more than that the connection is gone
+    if not state:  # psycopg has no SQLSTATE for a lost connection
         return (
             StoreBusy
             if type(cause).__module__.startswith("psycopg") and _is_connection_error(cause)

@@ -1,4 +1,4 @@
-"""The same SQL on SQLite in memory, run where it is called: no threads, so a simulation replays exactly."""
+"""SQLite in memory without threads, so that simulations are deterministic."""
 
 import sqlite3
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from anygpu.store.sql.schema import ensure_schema
 
 
 class InlineDatabase:
-    """A `Database` that lives as long as this object. `now_ms` is its clock; without one, SQLite's own."""
+    """A `Database` in memory. `now_ms` is its clock; the default is SQLite's own."""
 
     def __init__(self, *, now_ms: Callable[[], int] | None = None) -> None:
         self._driver = _new_database()
@@ -48,7 +48,7 @@ class InlineDatabase:
 
 
 def _new_database() -> sqlite3.Connection:
-    """A database with its tables, copied from one made once: a simulation needs thousands."""
+    """Copy a database with tables from a template: simulations need thousands."""
     driver = _connect()
     _template().backup(driver)
     driver.execute("PRAGMA foreign_keys = ON")

@@ -4,7 +4,7 @@ The search walks the rarest group of terms, newest job first, and checks the oth
 cannot be terms (id prefixes, times) first become a range of job numbers, because both grow with the number.
 """
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -17,14 +17,14 @@ from anygpu.store.sql.jobs import COLUMNS, ViewCache, find_project, to_job_row
 from anygpu.store.sql.statements import fetch_all, fetch_one, placeholders
 
 MAX_PAGE_SIZE = 1000  # jobs on a page
-# How far terms are counted to learn which is rarest: a little, and further only when all are frequent.
+# Terms are counted up to the first limit to find the rarest group, and up to the second if all are frequent.
 COUNT_LIMITS = (2_000, 10_000)
 _MAX_NUMBER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class _NumberRange:
-    """Numbers to look at, ends included, and what else must hold for a row of jobs."""
+    """Inclusive range of job numbers, and further SQL conditions for rows of `jobs`."""
 
     low: int
     high: int
@@ -49,23 +49,22 @@ def _read_views(
     connection: Connection, views: ViewCache, project: int, numbers: list[int]
 ) -> tuple[JobView, ...]:
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.project_id = ? AND j.number IN ({placeholders(numbers)})"
-    found = fetch_all(connection, sql + " ORDER BY j.number DESC", (project, *numbers))
-    jobs = [to_job_row(connection, views, one) for one in found]
-    return tuple(job.view for job in jobs)
+    rows = fetch_all(connection, sql + " ORDER BY j.number DESC", (project, *numbers))
+    return tuple(to_job_row(connection, views, row).view for row in rows)
 
 
 def _number_range(connection: Connection, project: int, query: JobQuery, high: int) -> _NumberRange | None:
-    """None when nothing can fit."""
+    """Range of job numbers that can match. None when no job can match."""
     where, values = _conditions(query)
     if where is None:
         return None
     if not where:
         return _NumberRange(1, high)
     sql = f"SELECT min(j.number), max(j.number) FROM jobs j WHERE j.project_id = ?{where}"
-    found = fetch_one(connection, sql, (project, *values))
-    if found is None or found[0] is None:
+    row = fetch_one(connection, sql, (project, *values))
+    if row is None or row[0] is None:
         return None
-    return _NumberRange(int(found[0]), min(int(found[1]), high), where, values)
+    return _NumberRange(int(row[0]), min(int(row[1]), high), where, values)
 
 
 def _conditions(query: JobQuery) -> tuple[str | None, tuple[object, ...]]:
@@ -75,10 +74,8 @@ def _conditions(query: JobQuery) -> tuple[str | None, tuple[object, ...]]:
         start = search.normalize_id_prefix(query.id_prefix)
         if start is None:
             return None, ()
-        where, values = (
-            " AND j.id >= ? AND j.id < ?",
-            (start, start + "g"),
-        )  # g: after every hexadecimal digit
+        # "g" sorts after every hexadecimal digit.
+        where, values = " AND j.id >= ? AND j.id < ?", (start, start + "g")
     if query.submitted_after_ms is not None:
         where, values = where + " AND j.submitted_at_ms >= ?", (*values, query.submitted_after_ms)
     if query.submitted_before_ms is not None:
@@ -94,34 +91,36 @@ def _matching_numbers(
     count, (rarest, *others) = _sort_by_frequency(connection, project, groups, span)
     if not count:
         return []
-    found: list[int] = []
+    numbers: list[int] = []
     for term in rarest:
-        found += _list_numbers_with_term(connection, project, term, others, span, limit)
-    return sorted(found, reverse=True)[:limit]
+        numbers += _list_numbers_with_term(connection, project, term, others, span, limit)
+    return sorted(numbers, reverse=True)[:limit]
 
 
 def _sort_by_frequency(
     connection: Connection, project: int, groups: list[tuple[str, ...]], span: _NumberRange
 ) -> tuple[int, list[tuple[str, ...]]]:
-    """How many jobs the rarest group names, as far as was counted, and all groups, that one first."""
+    """Sort groups by their number of jobs, rarest first. Also returns that number for the rarest group."""
     if len(groups) == 1:
         return COUNT_LIMITS[0], groups
-    for enough in COUNT_LIMITS:
-        counted = sorted((_count_up_to(connection, project, group, span, enough), group) for group in groups)
-        if counted[0][0] < enough:
+    for max_count in COUNT_LIMITS:
+        counted = sorted(
+            (_count_up_to(connection, project, group, span, max_count), group) for group in groups
+        )
+        if counted[0][0] < max_count:
             break
     return counted[0][0], [group for _, group in counted]
 
 
 def _count_up_to(
-    connection: Connection, project: int, group: tuple[str, ...], span: _NumberRange, enough: int
+    connection: Connection, project: int, group: tuple[str, ...], span: _NumberRange, max_count: int
 ) -> int:
     sql = (
         "SELECT count(*) FROM (SELECT 1 FROM job_terms t WHERE t.project_id = ?"
         f" AND t.term IN ({placeholders(group)}) AND t.number BETWEEN ? AND ? LIMIT ?) counted"
     )
-    found = fetch_one(connection, sql, (project, *group, span.low, span.high, enough))
-    return int(found[0]) if found else 0
+    row = fetch_one(connection, sql, (project, *group, span.low, span.high, max_count))
+    return int(row[0]) if row else 0
 
 
 def _list_numbers(connection: Connection, project: int, span: _NumberRange, limit: int) -> list[int]:
@@ -130,7 +129,7 @@ def _list_numbers(connection: Connection, project: int, span: _NumberRange, limi
         " ORDER BY j.number DESC LIMIT ?"
     )
     return [
-        int(one[0]) for one in fetch_all(connection, sql, (project, span.low, span.high, *span.values, limit))
+        int(row[0]) for row in fetch_all(connection, sql, (project, span.low, span.high, *span.values, limit))
     ]
 
 
@@ -158,4 +157,4 @@ def _list_numbers_with_term(
         )
         values += [project, *span.values]
     sql += " ORDER BY d.number DESC LIMIT ?"
-    return [int(one[0]) for one in fetch_all(connection, sql, (*values, limit))]
+    return [int(row[0]) for row in fetch_all(connection, sql, (*values, limit))]

@@ -1,6 +1,6 @@
-"""Rows of jobs and events: loading a view, appending to the journal, keeping what the view implies in step."""
+"""Rows of jobs and events: load views, append events, and keep the columns and search terms of a job up to date."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,16 +28,17 @@ from anygpu.store.sql.statements import (
 )
 
 CACHED_VIEWS = 2048
+_NOT_FOUND_HINT = "`anygpu ls` lists the jobs of the project."
 COLUMNS = "j.id, j.project_id, j.number, j.position, j.fold_version, j.view"
 _COLUMNS_UNLESS_CACHED = COLUMNS.replace(
     "j.view", "CASE WHEN j.position = ? THEN '' ELSE j.view END"
-)  # it may be long
+)  # a view may be long
 
 
 class ViewCache:
-    """Decoded views by job. A position is used once, so a view at the row's position is the row's view.
+    """Cache of decoded views by job. A position is used once, so a cached view with the row's position is current.
 
-    Only what is committed may be put here: a position taken back by a rollback is given out again.
+    Only committed views may be put here, because a rollback frees its positions for other events.
     """
 
     def __init__(self) -> None:
@@ -48,13 +49,13 @@ class ViewCache:
         return view if view is not None and view.position == position else None
 
     def newest(self, job_id: str) -> JobView | None:
-        """The newest that came by here; how the job is, where nobody else writes."""
+        """The newest cached view. It is the current one if no other process writes."""
         return self._views.get(job_id)
 
     def put(self, view: JobView) -> None:
-        known = self._views.get(view.id)
-        if known is not None and known.position > view.position:
-            return  # read before, and told after, a newer one was committed
+        cached = self._views.get(view.id)
+        if cached is not None and cached.position > view.position:
+            return  # a newer view was committed meanwhile
         self._views[view.id] = view
         if len(self._views) > CACHED_VIEWS:
             for oldest in list(islice(self._views, CACHED_VIEWS // 4)):
@@ -66,15 +67,15 @@ class JobRow:
     project_id: int
     number: int
     view: JobView
-    stale: bool = False  # folded by other rules: what it implies must be written anew
+    stale: bool = False  # stored by another fold version: all columns and terms must be written again
 
 
 def load(
     connection: Connection, views: ViewCache, scope: AnyScope, job_id: str, *, lock: bool = False
 ) -> JobRow:
-    """The job as it is now; NotFound outside the scope."""
-    sql, known = f"SELECT {_COLUMNS_UNLESS_CACHED} FROM jobs j", views.newest(job_id)
-    values: tuple[object, ...] = (-1 if known is None else known.position, search.storable_text(job_id))
+    """Load the current job. Raises NotFound when it is outside the scope."""
+    sql, cached = f"SELECT {_COLUMNS_UNLESS_CACHED} FROM jobs j", views.newest(job_id)
+    values: tuple[object, ...] = (-1 if cached is None else cached.position, search.storable_text(job_id))
     if isinstance(scope, SystemScope):
         sql += " WHERE j.id = ?"
     else:
@@ -82,18 +83,18 @@ def load(
             " JOIN projects p ON p.id = j.project_id WHERE j.id = ? AND p.organisation = ? AND p.project = ?"
         )
         values += (scope.organisation, scope.project)
-    found = fetch_one(
+    row = fetch_one(
         connection, sql + (" FOR UPDATE OF j" if lock and is_postgres(connection) else ""), values
     )
-    if found is None:
-        raise NotFound(f"no job {job_id}")
-    if known is not None and found[3:5] == (known.position, FOLD_VERSION):
-        return JobRow(found[1], found[2], known)
-    return to_job_row(connection, views, found)
+    if row is None:
+        raise NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
+    if cached is not None and row[3:5] == (cached.position, FOLD_VERSION):
+        return JobRow(row[1], row[2], cached)
+    return to_job_row(connection, views, row)
 
 
-def to_job_row(connection: Connection, views: ViewCache, found: Row) -> JobRow:
-    job_id, project_id, number, position, fold_version, data = found
+def to_job_row(connection: Connection, views: ViewCache, row: Row) -> JobRow:
+    job_id, project_id, number, position, fold_version, data = row
     if fold_version != FOLD_VERSION:
         return JobRow(project_id, number, fold_job(connection, job_id), stale=True)
     view = views.get(job_id, position)
@@ -101,44 +102,44 @@ def to_job_row(connection: Connection, views: ViewCache, found: Row) -> JobRow:
 
 
 def read_live(connection: Connection, views: ViewCache) -> list[JobView]:
-    """Not terminal, oldest first. Asked for at every turn of the loop, so what is known is not read again."""
+    """Views of all jobs that are not terminal, oldest first. Cached views are not read again."""
     sql = "SELECT id, position, fold_version FROM jobs WHERE live ORDER BY submitted_at_ms, id"
     listed = fetch_all(connection, sql)
-    known = {
+    by_id = {
         job_id: view
         for job_id, position, version in listed
         if version == FOLD_VERSION and (view := views.get(job_id, position)) is not None
     }
-    missing = [job_id for job_id, _, _ in listed if job_id not in known]
+    missing = [job_id for job_id, _, _ in listed if job_id not in by_id]
     for start in range(0, len(missing), 500):
         part = missing[start : start + 500]
         sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.id IN ({placeholders(part)})"
-        known |= {one[0]: to_job_row(connection, views, one).view for one in fetch_all(connection, sql, part)}
-    return [known[job_id] for job_id, _, _ in listed]
+        by_id |= {row[0]: to_job_row(connection, views, row).view for row in fetch_all(connection, sql, part)}
+    return [by_id[job_id] for job_id, _, _ in listed]
 
 
 def fold_job(connection: Connection, job_id: str) -> JobView:
     view = fold(read_events(connection, "e.job_id = ?", (job_id,), limit=-1))
     if view is None:
-        raise NotFound(f"no job {job_id}")
+        raise NotFound(f"There is no job {job_id}.", hint=_NOT_FOUND_HINT)
     return view
 
 
 def read_events(
     connection: Connection, where: str, values: Sequence[object], *, limit: int
 ) -> list[Recorded]:
-    """Events in order; every one with a negative limit."""
+    """Read events in order. A negative limit reads all."""
     sql = (
         "SELECT p.organisation, p.project, e.position, e.job_id, e.at_ms, e.kind, e.version, e.data"
         f" FROM events e JOIN projects p ON p.id = e.project_id WHERE {where} ORDER BY e.position"
     )
     if limit >= 0:
         sql, values = sql + " LIMIT ?", (*values, limit)
-    return [_to_recorded(found) for found in fetch_all(connection, sql, values)]
+    return [_to_recorded(row) for row in fetch_all(connection, sql, values)]
 
 
-def _to_recorded(found: Row) -> Recorded:
-    organisation, project, position, job_id, at_ms, kind, version, data = found
+def _to_recorded(row: Row) -> Recorded:
+    organisation, project, position, job_id, at_ms, kind, version, data = row
     return Recorded(
         organisation=organisation,
         project=project,
@@ -151,36 +152,38 @@ def _to_recorded(found: Row) -> Recorded:
 
 def find_project(connection: Connection, scope: Scope) -> int | None:
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?"
-    found = fetch_one(connection, sql, (scope.organisation, scope.project))
-    return int(found[0]) if found else None
+    row = fetch_one(connection, sql, (scope.organisation, scope.project))
+    return int(row[0]) if row else None
 
 
 def lock_project(connection: Connection, scope: Scope) -> int:
-    """The project's counter row, made at the first event, held until the transaction ends."""
+    """Lock the project's counter row until the transaction ends; insert it at the first event."""
     sql = "SELECT id FROM projects WHERE organisation = ? AND project = ?" + for_update(connection)
     names = (scope.organisation, scope.project)
-    found = fetch_one(connection, sql, names)
-    if found is None:
-        made = "INSERT INTO projects (organisation, project, head) VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
-        execute(connection, made, names)
-        found = fetch_one(connection, sql, names)
-    if found is None:
-        raise Conflict(f"the project {scope.project} is being removed")
-    return int(found[0])
+    row = fetch_one(connection, sql, names)
+    if row is None:
+        insert_sql = (
+            "INSERT INTO projects (organisation, project, head) VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
+        )
+        execute(connection, insert_sql, names)
+        row = fetch_one(connection, sql, names)
+    if row is None:
+        raise Conflict(f"The project {scope.project} is being deleted.")
+    return int(row[0])
 
 
 def find_by_idempotency_key(connection: Connection, project: int, key: str | None) -> str | None:
     sql = "SELECT job_id FROM idempotency_keys WHERE project_id = ? AND key = ?"
-    found = fetch_one(connection, sql, (project, key)) if key is not None else None
-    return str(found[0]) if found else None
+    row = fetch_one(connection, sql, (project, key)) if key is not None else None
+    return str(row[0]) if row else None
 
 
 def insert(
     connection: Connection, project: int, scope: Scope, job_id: str, event: JobSubmitted, at_ms: int
 ) -> Recorded:
-    """Append a job's first event, and its row, terms and key."""
+    """Append a job's first event and insert its row, search terms and idempotency key."""
     if fetch_one(connection, "SELECT 1 FROM jobs WHERE id = ?", (job_id,)):
-        raise Conflict(f"job {job_id} exists already")
+        raise Conflict(f"Job {job_id} already exists.", hint="Submit it again with a new id.")
     (recorded,) = _insert_events(
         connection, project, scope.organisation, scope.project, job_id, [event], at_ms
     )
@@ -205,14 +208,14 @@ def append(
     recorded = _insert_events(
         connection, job.project_id, view.organisation, view.project, view.id, events, at_ms
     )
-    for one in recorded:
-        view = step(view, one)
+    for each in recorded:
+        view = step(view, each)
     save(connection, job, view)
     return view, recorded
 
 
 def save(connection: Connection, job: JobRow, view: JobView) -> None:
-    """Write the view, and what it implies where that has changed."""
+    """Write the view, and the search terms that changed."""
     execute(
         connection,
         "UPDATE jobs SET position = ?, ended_at_ms = ?, status = ?, phase = ?, live = ?, fold_version = ?,"
@@ -230,7 +233,7 @@ def save(connection: Connection, job: JobRow, view: JobView) -> None:
 
 
 def _possible_terms(view: JobView) -> Iterable[str]:
-    """Every term that events could ever have given the job."""
+    """All changeable terms that any event could have given the job."""
     yield from (f"status:{status}" for status in Status)
     yield from (f"phase:{phase}" for phase in Phase)
     yield from (search.make_term("backend", attempt.offer.backend) for attempt in view.attempts)
@@ -264,11 +267,11 @@ def _insert_events(
     events: Sequence[Event],
     at_ms: int,
 ) -> tuple[Recorded, ...]:
-    """Take the next positions in this very transaction: no gap, and nothing later commits before."""
-    found = fetch_one(
+    """Insert events at the next positions of the project. The locked counter row prevents gaps and late commits."""
+    row = fetch_one(
         connection, "UPDATE projects SET head = head + ? WHERE id = ? RETURNING head", (len(events), project)
     )
-    first = int(found[0]) - len(events) + 1 if found else 1
+    first = int(row[0]) - len(events) + 1 if row else 1
     execute_many(
         connection,
         "INSERT INTO events (project_id, position, job_id, at_ms, kind, version, data)"

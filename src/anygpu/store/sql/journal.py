@@ -1,6 +1,7 @@
 """The journal in SQL, with leader leases and slot usage."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
+
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
@@ -17,73 +18,11 @@ from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import execute, fetch_all, fetch_one, for_share, for_update, now_ms
 
 
-def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
-    """The holder keeps its epoch as long as nobody came between; another one gets the next."""
-    now = now_ms(connection)
-    execute(
-        connection,
-        "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES (?, '', 0, 0) ON CONFLICT DO NOTHING",
-        (name,),
-    )
-    sql = "SELECT holder, epoch, expires_ms FROM leases WHERE name = ?" + for_update(connection)
-    found = fetch_one(connection, sql, (name,))
-    was, epoch, expires_ms = found if found else ("", 0, 0)
-    if was != holder and expires_ms > now:
-        return None
-    epoch += was != holder
-    execute(
-        connection,
-        "UPDATE leases SET holder = ?, epoch = ?, expires_ms = ? WHERE name = ?",
-        (holder, epoch, now + round(ttl_s * 1000), name),
-    )
-    return Guard(name=name, holder=holder, epoch=epoch)
-
-
-def _check_guard(connection: Connection, guard: Guard | None) -> None:
-    """Held until the transaction ends, so nobody takes over between this look and the commit."""
-    if guard is None:
-        return
-    sql = "SELECT 1 FROM leases WHERE name = ? AND holder = ? AND epoch = ?" + for_share(connection)
-    if fetch_one(connection, sql, (guard.name, guard.holder, guard.epoch)) is None:
-        raise LeaseLost()
-
-
-def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
-    """In the transaction of the release itself, whose project row is locked: counted once, whatever crashes."""
-    for one in recorded:
-        used_s = used_slot_s(view, one.event.attempt) if isinstance(one.event, AttemptReleased) else 0.0
-        if used_s:
-            _add_usage(connection, project_id, tenant_of(view).kind, used_s, one.at_ms / 1000)
-
-
-def _add_usage(connection: Connection, project_id: int, kind: SlotKind, used_s: float, now_s: float) -> None:
-    sql = "SELECT slot_s, at_s FROM slot_usages WHERE project_id = ? AND kind = ?"
-    found = fetch_one(connection, sql, (project_id, str(kind)))
-    usage = (SlotUsage(*found) if found else SlotUsage()).add(used_s, now_s)
-    execute(
-        connection,
-        "INSERT INTO slot_usages (project_id, kind, slot_s, at_s) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (project_id, kind) DO UPDATE SET slot_s = excluded.slot_s, at_s = excluded.at_s",
-        (project_id, str(kind), usage.gpu_s, usage.at_s),
-    )
-
-
-def _read_usages(connection: Connection) -> Mapping[TenantKey, SlotUsage]:
-    sql = (
-        "SELECT p.organisation, p.project, u.kind, u.slot_s, u.at_s"
-        " FROM slot_usages u JOIN projects p ON p.id = u.project_id"
-    )
-    return {
-        TenantKey(organisation, project, SlotKind(kind)): SlotUsage(slot_s, at_s)
-        for organisation, project, kind, slot_s, at_s in fetch_all(connection, sql)
-    }
-
-
 class SqlJournal:
     """A `Journal`. Every method is one transaction."""
 
     def __init__(self, database: Database, *, on_commit: OnCommit | None = None, alone: bool = False) -> None:
-        """`alone`: nothing but this object writes jobs, so that what it committed last is how they are."""
+        """`alone`: no other process writes jobs, so that cached views are current."""
         self._database = database
         self._is_sole_writer = alone
         self._on_commit = on_commit
@@ -120,9 +59,9 @@ class SqlJournal:
         return await self._database.write(work, then=self._after_commit)
 
     async def view(self, scope: AnyScope, job_id: str) -> JobView:
-        known = self._views.newest(job_id) if self._is_sole_writer else None
-        if known is not None and _is_within(scope, known):
-            return known
+        cached = self._views.newest(job_id) if self._is_sole_writer else None
+        if cached is not None and _is_within(scope, cached):
+            return cached
 
         def work(connection: Connection) -> JobView:
             return jobs.load(connection, self._views, scope, job_id).view
@@ -160,8 +99,8 @@ class SqlJournal:
     async def head(self, scope: Scope) -> int:
         def work(connection: Connection) -> int:
             sql = "SELECT head FROM projects WHERE organisation = ? AND project = ?"
-            found = fetch_one(connection, sql, (scope.organisation, scope.project))
-            return int(found[0]) if found else 0
+            row = fetch_one(connection, sql, (scope.organisation, scope.project))
+            return int(row[0]) if row else 0
 
         return await self._database.read(work)
 
@@ -169,7 +108,7 @@ class SqlJournal:
         return await self._database.write(lambda connection: _acquire_lease(connection, name, holder, ttl_s))
 
     async def refold_stale(self, *, max_count: int = 500) -> int:
-        """Rewrite views folded by other rules, so that filters see them as the new ones do; how many there were."""
+        """Fold views of another fold version again, so that filters find them. Returns how many there were."""
 
         def work(connection: Connection) -> int:
             sql = "SELECT id FROM jobs WHERE fold_version <> ? LIMIT ?"
@@ -196,3 +135,65 @@ def _is_within(scope: AnyScope, view: JobView) -> bool:
         view.organisation,
         view.project,
     )
+
+
+def _acquire_lease(connection: Connection, name: str, holder: str, ttl_s: float) -> Guard | None:
+    """Acquire or renew a lease. A renewal keeps the epoch; a new holder gets the next one."""
+    now = now_ms(connection)
+    execute(
+        connection,
+        "INSERT INTO leases (name, holder, epoch, expires_ms) VALUES (?, '', 0, 0) ON CONFLICT DO NOTHING",
+        (name,),
+    )
+    sql = "SELECT holder, epoch, expires_ms FROM leases WHERE name = ?" + for_update(connection)
+    row = fetch_one(connection, sql, (name,))
+    previous, epoch, expires_ms = row if row else ("", 0, 0)
+    if previous != holder and expires_ms > now:
+        return None
+    epoch += previous != holder
+    execute(
+        connection,
+        "UPDATE leases SET holder = ?, epoch = ?, expires_ms = ? WHERE name = ?",
+        (holder, epoch, now + round(ttl_s * 1000), name),
+    )
+    return Guard(name=name, holder=holder, epoch=epoch)
+
+
+def _check_guard(connection: Connection, guard: Guard | None) -> None:
+    """Raise LeaseLost unless the guard is current. Locks the lease, so that nobody acquires it before the commit."""
+    if guard is None:
+        return
+    sql = "SELECT 1 FROM leases WHERE name = ? AND holder = ? AND epoch = ?" + for_share(connection)
+    if fetch_one(connection, sql, (guard.name, guard.holder, guard.epoch)) is None:
+        raise LeaseLost()
+
+
+def _add_usages(connection: Connection, project_id: int, view: JobView, recorded: Sequence[Recorded]) -> None:
+    """Add the slot time of released attempts, in the transaction of the release, so that it is counted once."""
+    for each in recorded:
+        used_s = used_slot_s(view, each.event.attempt) if isinstance(each.event, AttemptReleased) else 0.0
+        if used_s:
+            _add_usage(connection, project_id, tenant_of(view).kind, used_s, each.at_ms / 1000)
+
+
+def _add_usage(connection: Connection, project_id: int, kind: SlotKind, used_s: float, now_s: float) -> None:
+    sql = "SELECT slot_s, at_s FROM slot_usages WHERE project_id = ? AND kind = ?"
+    row = fetch_one(connection, sql, (project_id, str(kind)))
+    usage = (SlotUsage(*row) if row else SlotUsage()).add(used_s, now_s)
+    execute(
+        connection,
+        "INSERT INTO slot_usages (project_id, kind, slot_s, at_s) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (project_id, kind) DO UPDATE SET slot_s = excluded.slot_s, at_s = excluded.at_s",
+        (project_id, str(kind), usage.gpu_s, usage.at_s),
+    )
+
+
+def _read_usages(connection: Connection) -> Mapping[TenantKey, SlotUsage]:
+    sql = (
+        "SELECT p.organisation, p.project, u.kind, u.slot_s, u.at_s"
+        " FROM slot_usages u JOIN projects p ON p.id = u.project_id"
+    )
+    return {
+        TenantKey(organisation, project, SlotKind(kind)): SlotUsage(slot_s, at_s)
+        for organisation, project, kind, slot_s, at_s in fetch_all(connection, sql)
+    }

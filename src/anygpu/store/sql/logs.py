@@ -1,4 +1,4 @@
-"""Log bytes in chunks by offset. Beyond the job's quota the middle goes: the beginning and the newest stay."""
+"""Store and read logs in chunks by offset. Beyond the job's quota, bytes in the middle are dropped."""
 
 import zlib
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from anygpu.store.reports import LogPart
 from anygpu.store.sql.attempts import AttemptRecord
 from anygpu.store.sql.statements import Row, execute, execute_many, fetch_all, fetch_one
 
-CHUNK_BYTES = 64 * 1024  # bytes of a chunk at most
-SMALL_CHUNK_BYTES = CHUNK_BYTES // 4  # a chunk below waits to be joined with its neighbours
+CHUNK_BYTES = 64 * 1024
+SMALL_CHUNK_BYTES = CHUNK_BYTES // 4  # smaller chunks are merged later
 MERGE_AT_CHUNKS = 64  # small chunks
 MIN_COMPRESSED_BYTES = 256
 ROWS_PER_READ = 32  # rows
@@ -27,20 +27,20 @@ def store(connection: Connection, attempt: AttemptRecord, data: bytes, quota_byt
         (attempt.job_id, attempt.id),
     )
     ever, stored = (int(others[0]), int(others[1])) if others else (0, 0)
-    room = max(0, quota_bytes // 4 - ever - attempt.log_bytes)
-    piece = min(CHUNK_BYTES, max(1, quota_bytes // 16))  # the quota is kept by whole chunks
-    _append(connection, attempt, data[:room], piece)
-    attempt.log_head += len(data[:room])
-    _append(connection, attempt, data[room:], piece)
+    head_room = max(0, quota_bytes // 4 - ever - attempt.log_bytes)
+    chunk_bytes = min(CHUNK_BYTES, max(1, quota_bytes // 16))  # the quota drops whole chunks
+    _append(connection, attempt, data[:head_room], chunk_bytes)
+    attempt.log_head += len(data[:head_room])
+    _append(connection, attempt, data[head_room:], chunk_bytes)
     if attempt.loose_logs >= MERGE_AT_CHUNKS:
-        _merge_small_chunks(connection, attempt, piece)
+        _merge_small_chunks(connection, attempt, chunk_bytes)
     excess = stored + attempt.log_stored - quota_bytes
     if excess > 0:
         _drop_excess(connection, attempt, excess)
 
 
-def _append(connection: Connection, attempt: AttemptRecord, data: bytes, piece: int) -> None:
-    chunks = list(_split_chunks(attempt.id, attempt.log_bytes, data, piece))
+def _append(connection: Connection, attempt: AttemptRecord, data: bytes, chunk_bytes: int) -> None:
+    chunks = list(_split_chunks(attempt.id, attempt.log_bytes, data, chunk_bytes))
     if chunks:
         execute_many(connection, _INSERT, chunks)
     attempt.log_bytes += len(data)
@@ -48,14 +48,14 @@ def _append(connection: Connection, attempt: AttemptRecord, data: bytes, piece: 
     attempt.loose_logs += sum(1 for chunk in chunks if chunk[2] < SMALL_CHUNK_BYTES)
 
 
-def _split_chunks(attempt_id: int, start: int, data: bytes, piece: int) -> Iterator[Row]:
-    for offset in range(0, len(data), piece):
-        part = data[offset : offset + piece]
+def _split_chunks(attempt_id: int, start: int, data: bytes, chunk_bytes: int) -> Iterator[Row]:
+    for offset in range(0, len(data), chunk_bytes):
+        part = data[offset : offset + chunk_bytes]
         yield attempt_id, start + offset, len(part), _compress(part)
 
 
-def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, piece: int) -> None:
-    """Write small neighbours anew as large chunks, never across the end of the head."""
+def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, chunk_bytes: int) -> None:
+    """Merge adjacent small chunks into large ones, but not across the end of the head."""
     sql = "SELECT start, size, data FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start"
     runs: list[tuple[int, bytearray]] = []
     for start, _, data in fetch_all(connection, sql, (attempt.id, attempt.log_joined)):
@@ -67,30 +67,34 @@ def _merge_small_chunks(connection: Connection, attempt: AttemptRecord, piece: i
         "DELETE FROM log_chunks WHERE attempt_id = ? AND start >= ?",
         (attempt.id, attempt.log_joined),
     )
-    chunks = [chunk for start, data in runs for chunk in _split_chunks(attempt.id, start, bytes(data), piece)]
+    chunks = [
+        chunk for start, data in runs for chunk in _split_chunks(attempt.id, start, bytes(data), chunk_bytes)
+    ]
     execute_many(connection, _INSERT, chunks)
     attempt.log_joined, attempt.loose_logs = attempt.log_bytes, 0
 
 
 def _drop_excess(connection: Connection, attempt: AttemptRecord, excess: int) -> None:
-    """Free at least so many bytes of the job's log: after the heads, the oldest attempt first."""
+    """Delete at least `excess` bytes of the job's log, oldest attempt first, but never the heads."""
     sql = "SELECT id, log_head FROM attempts WHERE job_id = ? ORDER BY number"
     for attempt_id, head in fetch_all(connection, sql, (attempt.job_id,)):
-        mine = attempt_id == attempt.id
-        freed, kept_from = _drop_oldest(connection, attempt_id, attempt.log_head if mine else head, excess)
-        if mine:
+        is_current = attempt_id == attempt.id
+        freed, kept_from = _drop_oldest(
+            connection, attempt_id, attempt.log_head if is_current else head, excess
+        )
+        if is_current:
             attempt.log_stored -= freed
             attempt.log_kept_from = max(attempt.log_kept_from, kept_from)
         elif freed:
-            changed = "UPDATE attempts SET log_stored = log_stored - ?, log_kept_from = ? WHERE id = ?"
-            execute(connection, changed, (freed, kept_from, attempt_id))
+            update = "UPDATE attempts SET log_stored = log_stored - ?, log_kept_from = ? WHERE id = ?"
+            execute(connection, update, (freed, kept_from, attempt_id))
         excess -= freed
         if excess <= 0:
             return
 
 
 def _drop_oldest(connection: Connection, attempt_id: int, head: int, excess: int) -> tuple[int, int]:
-    """How many bytes went, and from where on the log is kept."""
+    """Delete the oldest bytes of an attempt. Returns the freed bytes and the offset after them."""
     freed = kept_from = 0
     sql = "SELECT start, size FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start LIMIT ?"
     while freed < excess:
@@ -101,34 +105,34 @@ def _drop_oldest(connection: Connection, attempt_id: int, head: int, excess: int
             freed, kept_from = freed + size, start + size
             if freed >= excess:
                 break
-        gone = "DELETE FROM log_chunks WHERE attempt_id = ? AND start >= ? AND start < ?"
-        execute(connection, gone, (attempt_id, head, kept_from))
+        delete = "DELETE FROM log_chunks WHERE attempt_id = ? AND start >= ? AND start < ?"
+        execute(connection, delete, (attempt_id, head, kept_from))
     return freed, kept_from
 
 
 def read(connection: Connection, attempt: AttemptRecord, offset: int, limit: int) -> LogPart:
     end = attempt.log_bytes
     offset = max(0, end + offset) if offset < 0 else min(offset, end)
-    start, found = offset, bytearray()
+    start, content = offset, bytearray()
     for at, size, data in _read_chunks(connection, attempt.id, offset):
         if at + size <= offset:
             continue
-        if not found:
+        if not content:
             start = max(offset, at)
-        elif at != start + len(found):  # the quota's hole: the next read begins after it
+        elif at != start + len(content):  # a gap that the quota left: the next read continues after it
             break
-        found += _decompress(data)[max(0, offset - at) :]
-        if len(found) >= limit:
+        content += _decompress(data)[max(0, offset - at) :]
+        if len(content) >= limit:
             break
     else:
-        start = start if found else end
-    return LogPart(start=start, data=bytes(found[: max(limit, 0)]), end=end)
+        start = start if content else end
+    return LogPart(start=start, data=bytes(content[: max(limit, 0)]), end=end)
 
 
 def _read_chunks(connection: Connection, attempt_id: int, offset: int) -> Iterator[Row]:
     sql = "SELECT max(start) FROM log_chunks WHERE attempt_id = ? AND start <= ?"
-    found = fetch_one(connection, sql, (attempt_id, offset))
-    start = found[0] if found and found[0] is not None else 0
+    row = fetch_one(connection, sql, (attempt_id, offset))
+    start = row[0] if row and row[0] is not None else 0
     sql = (
         "SELECT start, size, data FROM log_chunks WHERE attempt_id = ? AND start >= ? ORDER BY start LIMIT ?"
     )

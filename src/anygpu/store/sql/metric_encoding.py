@@ -15,16 +15,16 @@ from struct import Struct
 
 from anygpu.store.sampling import extreme_indices
 
-SKETCH_GROUP = 64  # points that share a lowest and a highest in a sketch
-MIN_COMPRESSED_BYTES = 128  # bytes; below, zlib's own header costs more than it saves
+SKETCH_GROUP = 64  # a sketch keeps the extremes of each group of so many points
+MIN_COMPRESSED_BYTES = 128  # below this size compression saves nothing
 
-_HEAD = Struct("<BI")  # whether packed by zlib, how many points
+_HEAD = Struct("<BI")  # compression, number of points
 _RAW, _COMPRESSED = 0, 1
 
 
 @dataclass(slots=True)
 class PointColumns:
-    """Points in columns. `keys` are series in a batch, and ordinals in a chunk."""
+    """Points in columns. `keys` are series numbers in a batch, and ordinals in a chunk."""
 
     keys: "array[int]"
     steps: "array[int]"
@@ -84,7 +84,7 @@ def decode_points(data: bytes) -> PointColumns:
 
 
 def sketch(points: PointColumns) -> PointColumns:
-    """The first, the last, and the extremes of every few points: enough to draw from, a thirtieth of the size."""
+    """Downsample a chunk for charts: the first point, the last, and the extremes of each group."""
     count = len(points)
     chosen = {0, count - 1}
     for start in range(0, count, SKETCH_GROUP):
@@ -114,7 +114,7 @@ def _from_byte_planes(planes: bytes, kind: str) -> "array":  # type: ignore[type
 
 
 def _little_endian(column: "array") -> "array":  # type: ignore[type-arg]
-    """Stored bytes mean the same on every machine."""
+    """Convert between the machine's byte order and the stored one, little-endian."""
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()

@@ -1,6 +1,6 @@
 """Read metrics: in arrival order for followers, and by series for charts."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 from collections.abc import Iterator
 
 from sqlalchemy import Connection
@@ -14,13 +14,13 @@ from anygpu.store.sql.metrics import SERIES_COLUMNS, MetricSeries, nan_if_none, 
 from anygpu.store.sql.statements import fetch_all, fetch_one
 
 ROWS_PER_READ = 32  # rows
-# From so many points a drawn one on, sketches are fine enough: every bucket holds several sketched groups.
+# With this many points per drawn point, sketches are precise enough: every bucket has several groups.
 DRAW_FROM_SKETCHES = SKETCH_GROUP
 
 
 def series_summaries(connection: Connection, attempt_id: int) -> list[SeriesSummary]:
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ?"
-    known = [MetricSeries(*found) for found in fetch_all(connection, sql, (attempt_id,))]
+    all_series = [MetricSeries(*row) for row in fetch_all(connection, sql, (attempt_id,))]
     return [
         SeriesSummary(
             name=series.name,
@@ -30,17 +30,17 @@ def series_summaries(connection: Connection, attempt_id: int) -> list[SeriesSumm
             last=nan_if_none(series.last),
             last_step=series.last_step,
         )
-        for series in sorted(known, key=lambda series: series.name)
+        for series in sorted(all_series, key=lambda series: series.name)
     ]
 
 
 def points_after(
     connection: Connection, attempt: AttemptRecord, after: int, limit: int
 ) -> tuple[list[MetricPoint], int]:
-    """Points of every metric after the cursor, in the order they came."""
+    """Points of all metrics after the cursor, in arrival order, and the next cursor."""
     names = {
-        found[0]: found[1]
-        for found in fetch_all(
+        row[0]: row[1]
+        for row in fetch_all(
             connection, "SELECT series, name FROM metric_series WHERE attempt_id = ?", (attempt.id,)
         )
     }
@@ -56,12 +56,12 @@ def points_after(
 
 
 def _read_batches(connection: Connection, attempt_id: int, after: int) -> Iterator[tuple[int, PointColumns]]:
-    found = fetch_one(
+    row = fetch_one(
         connection,
         "SELECT max(first) FROM metric_batches WHERE attempt_id = ? AND first <= ?",
         (attempt_id, after + 1),
     )
-    start = found[0] if found and found[0] is not None else 0
+    start = row[0] if row and row[0] is not None else 0
     sql = "SELECT first, data FROM metric_batches WHERE attempt_id = ? AND first >= ? ORDER BY first LIMIT ?"
     while batches := fetch_all(connection, sql, (attempt_id, start, ROWS_PER_READ)):
         yield from ((first, decode_points(data)) for first, data in batches)
@@ -71,15 +71,15 @@ def _read_batches(connection: Connection, attempt_id: int, after: int) -> Iterat
 def series_points_after(
     connection: Connection, attempt: AttemptRecord, name: str, after: int, limit: int
 ) -> tuple[list[MetricPoint], int]:
-    """Points of one metric after the cursor."""
+    """Points of one metric after the cursor, and the next cursor."""
     series = _find_series(connection, attempt.id, name)
-    found = PointColumns.empty()
+    points = PointColumns.empty()
     for chunk in _read_chunks(connection, attempt, series, after) if series else ():
-        found.extend(chunk.take(index for index, ordinal in enumerate(chunk.keys) if ordinal > after))
-        if len(found) >= limit:
-            part = found.slice(0, limit)
+        points.extend(chunk.take(index for index, ordinal in enumerate(chunk.keys) if ordinal > after))
+        if len(points) >= limit:
+            part = points.slice(0, limit)
             return _to_points(name, part), part.keys[-1]
-    return _to_points(name, found), max(after, attempt.metric_points)
+    return _to_points(name, points), max(after, attempt.metric_points)
 
 
 def _read_chunks(
@@ -104,27 +104,27 @@ def sample_series(
         return []
     column = "sketch" if series.count > max_count * DRAW_FROM_SKETCHES else "data"
     sql = f"SELECT {column} FROM metric_chunks WHERE attempt_id = ? AND series = ? ORDER BY first"
-    found = PointColumns.empty()
+    points = PointColumns.empty()
     for (data,) in fetch_all(connection, sql, (attempt.id, series.series)):
-        found.extend(decode_points(data))
-    found.extend(_unsorted_points(connection, attempt, series))
-    return _to_points(name, found.take(downsample_indices(found.values, max_count)))
+        points.extend(decode_points(data))
+    points.extend(_unsorted_points(connection, attempt, series))
+    return _to_points(name, points.take(downsample_indices(points.values, max_count)))
 
 
 def _find_series(connection: Connection, attempt_id: int, name: str) -> MetricSeries | None:
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name = ?"
-    found = fetch_one(connection, sql, (attempt_id, storable_text(name)))
-    return MetricSeries(*found) if found else None
+    row = fetch_one(connection, sql, (attempt_id, storable_text(name)))
+    return MetricSeries(*row) if row else None
 
 
 def _unsorted_points(connection: Connection, attempt: AttemptRecord, series: MetricSeries) -> PointColumns:
-    """Its points that are in no chunk yet, with ordinals for keys as in a chunk."""
+    """Points of a series that are not in chunks yet, with ordinals as keys."""
     points, _ = unsorted_points(connection, attempt.id, attempt.sorted_points)
     indices = [index for index, its in enumerate(points.keys) if its == series.series]
-    found = points.take(indices)
+    selected = points.take(indices)
     for place, index in enumerate(indices):
-        found.keys[place] = attempt.sorted_points + 1 + index
-    return found
+        selected.keys[place] = attempt.sorted_points + 1 + index
+    return selected
 
 
 def _to_points(name: str, columns: PointColumns) -> list[MetricPoint]:

@@ -1,6 +1,6 @@
-"""Storing metrics: a batch as it came, at once; then, every few thousand points, sorted by metric as well."""
+"""Store metrics: each batch as it arrives, and every few thousand points also sorted into chunks by series."""
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
 from array import array
 from collections.abc import Sequence
@@ -17,14 +17,16 @@ from anygpu.store.sql.statements import Row, execute, execute_many, fetch_all, f
 
 SORT_AT_POINTS = 16384
 SORT_AT_BATCHES = 512
-SMALL_BATCH_POINTS = 256  # points a row on average: larger batches stay as they came
-CHUNK_POINTS = 4096  # points
-MAX_TAIL_RATIO = 3  # a chunk is rewritten while it is not much larger than what is added to it
+SMALL_BATCH_POINTS = 256  # batches that are smaller on average are merged
+CHUNK_POINTS = 4096
+MAX_TAIL_RATIO = (
+    3  # the newest chunk is rewritten while it is at most this many times larger than the new points
+)
 
 
 @dataclass(slots=True)
 class MetricSeries:
-    """The columns of `metric_series` after the attempt's, in this order. NaN where there was no number."""
+    """A row of `metric_series` without the attempt; the fields have the order of the columns. None means NaN."""
 
     series: int
     name: str
@@ -73,14 +75,18 @@ _NAME = itemgetter(0)
 
 def store(connection: Connection, attempt: AttemptRecord, points: Sequence[MetricPoint]) -> None:
     names = list(dict.fromkeys(map(_NAME, points)))
-    known = _find_or_add_series(connection, attempt, names)
-    kept = points if len(known) == len(names) else [point for point in points if point.name in known]
+    series_by_name = _find_or_add_series(connection, attempt, names)
+    kept = (
+        points
+        if len(series_by_name) == len(names)
+        else [point for point in points if point.name in series_by_name]
+    )
     attempt.dropped_points += len(points) - len(kept)
     if not kept:
         return
-    _update_summaries(kept, known)
-    execute_many(connection, _UPSERT, [series.row(attempt.id) for series in known.values()])
-    columns = _to_columns(kept, known)
+    _update_summaries(kept, series_by_name)
+    execute_many(connection, _UPSERT, [series.row(attempt.id) for series in series_by_name.values()])
+    columns = _to_columns(kept, series_by_name)
     sql = "INSERT INTO metric_batches (attempt_id, first, count, data) VALUES (?, ?, ?, ?)"
     execute(connection, sql, (attempt.id, attempt.metric_points + 1, len(kept), encode_points(columns)))
     attempt.metric_points += len(kept)
@@ -93,28 +99,30 @@ def store(connection: Connection, attempt: AttemptRecord, points: Sequence[Metri
 def _find_or_add_series(
     connection: Connection, attempt: AttemptRecord, names: list[str]
 ) -> dict[str, MetricSeries]:
-    """The series of these names, numbered when they are new; not those beyond the limits."""
+    """Series with these names. New ones get the next number; names beyond the limits are left out."""
     fitting = [name for name in names if len(name) <= MAX_NAME_LENGTH]
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ? AND name IN ({placeholders(fitting)})"
-    known = {found[1]: MetricSeries(*found) for found in fetch_all(connection, sql, (attempt.id, *fitting))}
+    series_by_name = {
+        row[1]: MetricSeries(*row) for row in fetch_all(connection, sql, (attempt.id, *fitting))
+    }
     for name in fitting:
-        if name not in known and attempt.metric_names < MAX_NAMES:
-            known[name] = MetricSeries(attempt.metric_names, name)
+        if name not in series_by_name and attempt.metric_names < MAX_NAMES:
+            series_by_name[name] = MetricSeries(attempt.metric_names, name)
             attempt.metric_names += 1
-    return known
+    return series_by_name
 
 
-def _update_summaries(points: Sequence[MetricPoint], known: dict[str, MetricSeries]) -> None:
-    values: dict[str, list[float]] = {name: [] for name in known}
+def _update_summaries(points: Sequence[MetricPoint], series_by_name: dict[str, MetricSeries]) -> None:
+    values: dict[str, list[float]] = {name: [] for name in series_by_name}
     for name, _, _, value in points:
         values[name].append(value)
     last_steps = {point[0]: point[1] for point in points}
-    for name, its in values.items():
-        known[name].add(its, last_steps[name])
+    for name, new_values in values.items():
+        series_by_name[name].add(new_values, last_steps[name])
 
 
-def _to_columns(points: Sequence[MetricPoint], known: dict[str, MetricSeries]) -> PointColumns:
-    numbers = {name: series.series for name, series in known.items()}
+def _to_columns(points: Sequence[MetricPoint], series_by_name: dict[str, MetricSeries]) -> PointColumns:
+    numbers = {name: series.series for name, series in series_by_name.items()}
     return PointColumns(
         array("q", [numbers[point[0]] for point in points]),
         array("q", [point[1] for point in points]),
@@ -124,17 +132,17 @@ def _to_columns(points: Sequence[MetricPoint], known: dict[str, MetricSeries]) -
 
 
 def unsorted_points(connection: Connection, attempt_id: int, sorted_points: int) -> tuple[PointColumns, int]:
-    """What is not sorted yet, and in how many rows."""
+    """Points that are not in chunks yet, and their number of rows."""
     sql = "SELECT data FROM metric_batches WHERE attempt_id = ? AND first > ? ORDER BY first"
-    found = fetch_all(connection, sql, (attempt_id, sorted_points))
+    rows = fetch_all(connection, sql, (attempt_id, sorted_points))
     points = PointColumns.empty()
-    for (data,) in found:
+    for (data,) in rows:
         points.extend(decode_points(data))
-    return points, len(found)
+    return points, len(rows)
 
 
 def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
-    """Put the loose points into chunks by metric, and small batches together."""
+    """Sort new points into chunks by series, and merge small batches."""
     points, batches = unsorted_points(connection, attempt.id, attempt.sorted_points)
     if len(points) < batches * SMALL_BATCH_POINTS:
         _merge_batches(connection, attempt, points)
@@ -144,10 +152,10 @@ def sort_points(connection: Connection, attempt: AttemptRecord) -> None:
     ordinals = array("q", range(attempt.sorted_points + 1, attempt.sorted_points + 1 + len(points)))
     points = PointColumns(ordinals, points.steps, points.times, points.values)
     sql = f"SELECT {SERIES_COLUMNS} FROM metric_series WHERE attempt_id = ?"
-    known = {found[0]: MetricSeries(*found) for found in fetch_all(connection, sql, (attempt.id,))}
+    series_by_number = {row[0]: MetricSeries(*row) for row in fetch_all(connection, sql, (attempt.id,))}
     for number, indices in by_series.items():
-        _append_to_series(connection, attempt.id, known[number], points.take(indices))
-    execute_many(connection, _UPSERT, [known[number].row(attempt.id) for number in by_series])
+        _append_to_series(connection, attempt.id, series_by_number[number], points.take(indices))
+    execute_many(connection, _UPSERT, [series_by_number[number].row(attempt.id) for number in by_series])
     attempt.sorted_points += len(points)
     attempt.loose_batches = 0
 
@@ -169,14 +177,14 @@ def _merge_batches(connection: Connection, attempt: AttemptRecord, points: Point
 def _append_to_series(
     connection: Connection, attempt_id: int, series: MetricSeries, points: PointColumns
 ) -> None:
-    """Add to the newest chunk of the series, or begin the next."""
+    """Append points to the newest chunk of the series, or start a new chunk."""
     if (
         0 < series.tail_count <= MAX_TAIL_RATIO * len(points)
         and series.tail_count + len(points) <= CHUNK_POINTS
     ):
         sql = "SELECT data FROM metric_chunks WHERE attempt_id = ? AND series = ? AND first = ?"
-        found = fetch_one(connection, sql, (attempt_id, series.series, series.tail_first))
-        tail = decode_points(found[0]) if found else PointColumns.empty()
+        row = fetch_one(connection, sql, (attempt_id, series.series, series.tail_first))
+        tail = decode_points(row[0]) if row else PointColumns.empty()
         tail.extend(points)
         points = tail
     for start in range(0, len(points), CHUNK_POINTS):

@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg 3: a pool of connections in threads, each write a transaction of its own."""
+"""PostgreSQL with psycopg 3: a pool of connections in threads, one transaction per write."""
 
 import asyncio
 import contextlib
@@ -22,12 +22,12 @@ _RETRYABLE_STATES = ("40001", "40P01")  # serialization failure, deadlock
 
 
 class PostgresDatabase:
-    """A `Database` that several processes share."""
+    """A `Database` that several processes can share."""
 
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
         self._engine = _engine(url, connections)
         ensure_schema(self._engine)
-        # Several statements of one read must see one moment, as they do on SQLite.
+        # All statements of one read must see the same snapshot, as on SQLite.
         self._snapshots = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -59,42 +59,42 @@ class PostgresDatabase:
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._closed:
-            raise Internal("the database is closed")
+            raise Internal("The database is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _write(self, work: Work[T], then: Callable[[T], None] | None, loop: asyncio.AbstractEventLoop) -> T:
         result = _run_with_retries(self._engine, work)
         if then is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(then, result)
         return result
 
 
 def _engine(url: str, connections: int) -> Engine:
     try:
-        import psycopg  # noqa: F401 - only to say what is missing
+        import psycopg  # noqa: F401 - to report that it is missing
     except ImportError as error:
         raise AnygpuError(
-            "PostgreSQL needs psycopg", hint="install it: pip install 'anygpu[postgres]'."
+            "PostgreSQL support needs psycopg.", hint="Install it with `pip install 'anygpu[postgres]'`."
         ) from error
     address = "postgresql+psycopg://" + url.partition("://")[2]
-    # Asked first whether it still lives: after a restart of the server every one of them is dead.
+    # pool_pre_ping: after a restart of the PostgreSQL server all pooled connections are dead.
     return create_engine(
         address, pool_pre_ping=True, pool_size=connections, max_overflow=2, pool_timeout=30, pool_recycle=1800
     )
 
 
 def _run_with_retries(engine: Engine, work: Work[T]) -> T:
-    """Again after losing against another transaction, a little later each time."""
-    for left in reversed(range(MAX_TRIES)):
+    """Run work, and retry it with growing random delays when it conflicts with another transaction."""
+    for tries_left in reversed(range(MAX_TRIES)):
         try:
             return _run_once(engine, work)
         except Exception as error:
-            if left and _sqlstate(error) in _RETRYABLE_STATES:
-                time.sleep(random.uniform(0, 0.01 * (MAX_TRIES - left)))  # noqa: S311 - spreads rivals, hides nothing
+            if tries_left and _sqlstate(error) in _RETRYABLE_STATES:
+                time.sleep(random.uniform(0, 0.01 * (MAX_TRIES - tries_left)))  # noqa: S311 - no cryptography
                 continue
             raise translate_error(error) from error
-    raise Internal("unreachable: the last try returns or raises")
+    raise Internal("Unreachable: the last try returns or raises.")
 
 
 def _run_once(engine: Engine, work: Work[T]) -> T:
@@ -107,7 +107,7 @@ def _run_once(engine: Engine, work: Work[T]) -> T:
 
 
 def _invalidate_if_broken(connection: Connection) -> None:
-    """Statements go straight to the driver, so the pool does not see that a connection died."""
+    """Invalidate a dead connection. Statements bypass SQLAlchemy, so the pool does not notice by itself."""
     if connection.closed or connection.invalidated:
         return
     driver: Any = connection.connection.driver_connection

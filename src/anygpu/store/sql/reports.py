@@ -1,8 +1,8 @@
 """Reports of agents in SQL: ingest, heartbeats, telemetry, and the queries that read them."""
 
-import asyncio
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -26,61 +26,14 @@ from anygpu.store.sql.statements import execute, fetch_all, placeholders
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-
-class BatchedReader(Generic[Key, Value]):
-    """What is asked for in one turn of the event loop is read at once, after all of it was asked for."""
-
-    def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Value]]]) -> None:
-        self._read = read
-        self._pending: dict[Key, None] = {}  # by the next read
-        self._next_read: asyncio.Task[Mapping[Key, Value]] | None = None
-
-    async def get(self, key: Key) -> Value:
-        self._pending[key] = None
-        if self._next_read is None or self._next_read.done():  # done: it was cancelled before it began
-            self._next_read = asyncio.create_task(self._read_all())
-        # Shielded: one who no longer waits must not take the answer away from the others.
-        return (await asyncio.shield(self._next_read))[key]
-
-    async def _read_all(self) -> Mapping[Key, Value]:
-        asked, self._pending, self._next_read = [*self._pending], {}, None
-        return await self._read(asked)
-
-
-MAX_TELEMETRY_SAMPLES = 2000
-
-
-def _store_telemetry(
-    connection: Connection, attempt: AttemptRecord, samples: Sequence[Mapping[str, Any]]
-) -> None:
-    for sample in samples:
-        attempt.telemetry = to_text(sample)
-        attempt.telemetry_seen += 1
-        if attempt.telemetry_seen % attempt.telemetry_stride == 0:
-            sql = "INSERT INTO telemetry (attempt_id, number, data) VALUES (?, ?, ?)"
-            execute(connection, sql, (attempt.id, attempt.telemetry_seen, attempt.telemetry))
-    if attempt.telemetry_seen // attempt.telemetry_stride > MAX_TELEMETRY_SAMPLES:
-        attempt.telemetry_stride *= 2
-        sql = "DELETE FROM telemetry WHERE attempt_id = ? AND number % ? <> 0"
-        execute(connection, sql, (attempt.id, attempt.telemetry_stride))
-
-
-def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: int) -> list[dict[str, Any]]:
-    sql = "SELECT number, data FROM telemetry WHERE attempt_id = ? ORDER BY number"
-    found = fetch_all(connection, sql, (attempt.id,))
-    texts = [data for _, data in found]
-    if attempt.telemetry_seen and (not found or found[-1][0] != attempt.telemetry_seen):
-        texts.append(attempt.telemetry)
-    return [from_text(text) for text in thin_evenly(texts, max_count)]
-
-
 T = TypeVar("T")
 S = TypeVar("S")
 
+MAX_TELEMETRY_SAMPLES = 2000  # beyond, every second sample is deleted
+
 
 class SqlReports:
-    """An `Evidence`. What `ingest` has answered is on the disk."""
+    """A `Reports` store. Reports are durable when `ingest` returns."""
 
     def __init__(self, database: Database, *, log_quota_bytes: int = LOG_QUOTA_BYTES) -> None:
         self._database = database
@@ -111,18 +64,18 @@ class SqlReports:
 
     async def states(self, keys: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], ReportState]:
         def work(connection: Connection) -> dict[tuple[str, int], ReportState]:
-            found: dict[tuple[str, int], ReportState] = dict.fromkeys(keys, ReportState())
+            states: dict[tuple[str, int], ReportState] = dict.fromkeys(keys, ReportState())
             for start in range(0, len(keys), 500):
                 part = keys[start : start + 500]
                 jobs = list(dict.fromkeys(storable_text(job_id) for job_id, _ in part))
-                numbers = list(dict.fromkeys(number for _, number in part))  # earlier ones stay unread
+                numbers = list(dict.fromkeys(number for _, number in part))  # do not read other attempts
                 sql = f"SELECT {attempts.COLUMNS} FROM attempts WHERE job_id IN ({placeholders(jobs)})"
                 sql += f" AND number IN ({placeholders(numbers)})"
-                states = (AttemptRecord(*one) for one in fetch_all(connection, sql, [*jobs, *numbers]))
-                found |= {
-                    (s.job_id, s.number): s.report_state() for s in states if (s.job_id, s.number) in found
+                records = (AttemptRecord(*one) for one in fetch_all(connection, sql, [*jobs, *numbers]))
+                states |= {
+                    (r.job_id, r.number): r.report_state() for r in records if (r.job_id, r.number) in states
                 }
-            return found
+            return states
 
         return await self._database.read(work)
 
@@ -172,7 +125,7 @@ class SqlReports:
     async def _read_attempt(
         self, job_id: str, number: int, read: Callable[[Connection, AttemptRecord], T], nothing: T
     ) -> T:
-        """What is read of an attempt, or nothing when nothing was heard of it."""
+        """Run `read` on an attempt's record, or return `nothing` when the attempt never reported."""
 
         def work(connection: Connection) -> T:
             state = attempts.find(connection, job_id, number)
@@ -184,7 +137,7 @@ class SqlReports:
 def _store_new_frames(
     connection: Connection, state: AttemptRecord, batch: ReportBatch, log_quota_bytes: int
 ) -> None:
-    """What is new in the batch: every frame after the highest one stored."""
+    """Store the frames of the batch that come after the highest stored one."""
     acked = state.acked
     data = b"".join(_after(batch.logs, acked))
     if data:
@@ -203,3 +156,47 @@ def _store_new_frames(
 
 def _after(frames: Sequence[tuple[int, S]], acked: int) -> Iterable[S]:
     return (content for seq, content in frames if seq > acked)
+
+
+def _store_telemetry(
+    connection: Connection, attempt: AttemptRecord, samples: Sequence[Mapping[str, Any]]
+) -> None:
+    for sample in samples:
+        attempt.telemetry = to_text(sample)
+        attempt.telemetry_seen += 1
+        if attempt.telemetry_seen % attempt.telemetry_stride == 0:
+            sql = "INSERT INTO telemetry (attempt_id, number, data) VALUES (?, ?, ?)"
+            execute(connection, sql, (attempt.id, attempt.telemetry_seen, attempt.telemetry))
+    if attempt.telemetry_seen // attempt.telemetry_stride > MAX_TELEMETRY_SAMPLES:
+        attempt.telemetry_stride *= 2
+        sql = "DELETE FROM telemetry WHERE attempt_id = ? AND number % ? <> 0"
+        execute(connection, sql, (attempt.id, attempt.telemetry_stride))
+
+
+def _read_telemetry(connection: Connection, attempt: AttemptRecord, max_count: int) -> list[dict[str, Any]]:
+    sql = "SELECT number, data FROM telemetry WHERE attempt_id = ? ORDER BY number"
+    rows = fetch_all(connection, sql, (attempt.id,))
+    texts = [data for _, data in rows]
+    if attempt.telemetry_seen and (not rows or rows[-1][0] != attempt.telemetry_seen):
+        texts.append(attempt.telemetry)
+    return [from_text(text) for text in thin_evenly(texts, max_count)]
+
+
+class BatchedReader(Generic[Key, Value]):
+    """Combines all reads requested in one iteration of the event loop into one query."""
+
+    def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Mapping[Key, Value]]]) -> None:
+        self._read = read
+        self._pending: dict[Key, None] = {}  # keys for the next read
+        self._next_read: asyncio.Task[Mapping[Key, Value]] | None = None
+
+    async def get(self, key: Key) -> Value:
+        self._pending[key] = None
+        if self._next_read is None or self._next_read.done():  # done: cancelled before it started
+            self._next_read = asyncio.create_task(self._read_all())
+        # Shielded: a cancelled caller must not cancel the read for the others.
+        return (await asyncio.shield(self._next_read))[key]
+
+    async def _read_all(self) -> Mapping[Key, Value]:
+        keys, self._pending, self._next_read = [*self._pending], {}, None
+        return await self._read(keys)

@@ -1,10 +1,10 @@
-"""What `anygpu gc` takes from the database: logs, metrics and telemetry of jobs that ended long ago.
+"""Delete logs, metrics and telemetry of jobs that ended long ago (`anygpu gc`).
 
-The jobs, their events, and each metric's count, lowest, highest and last value stay. So do the marks: a stream of
-such a job still ends where it should, with nothing before.
+The jobs, their events, and the summary of each metric are kept. So are the lengths of logs and metrics, so that a
+stream of such a job ends at the right position.
 """
 
-# ruff: noqa: S608 - statements are put together from our own words; every value is a parameter
+# ruff: noqa: S608 - statements are built from constants; every value is a parameter
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one, placeholders
 
-ATTEMPTS_PER_TRANSACTION = 20  # attempts in a transaction, so that reports do not wait long behind it
+ATTEMPTS_PER_TRANSACTION = 20  # small, so that reports do not wait long for the transaction
 
 _OLD = (
     " FROM attempts a JOIN jobs j ON j.id = a.job_id"
@@ -24,7 +24,7 @@ _PRUNED_TABLES = ("log_chunks", "metric_batches", "metric_chunks", "telemetry")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionResult:
-    """What went, or would go."""
+    """Amount of deleted data. In a dry run: the amount that would be deleted."""
 
     jobs: int = 0
     attempts: int = 0
@@ -33,7 +33,7 @@ class RetentionResult:
 
 
 async def prune(database: Database, *, ended_before_ms: int, dry_run: bool = False) -> RetentionResult:
-    """Remove the evidence of jobs that ended before. Stopped halfway, the next run goes on."""
+    """Delete the reports of jobs that ended before this time. The next run continues an interrupted one."""
     removed = await database.read(lambda connection: _count(connection, ended_before_ms))
     if not dry_run:
         while await database.write(lambda connection: _prune_some(connection, ended_before_ms)):
@@ -46,14 +46,14 @@ def _count(connection: Connection, ended_before_ms: int) -> RetentionResult:
         "SELECT count(DISTINCT a.job_id), count(*), coalesce(sum(a.log_stored), 0),"
         " coalesce(sum(a.metric_points), 0)" + _OLD
     )
-    found: Row = fetch_one(connection, sql, (ended_before_ms,)) or (0, 0, 0, 0)
-    jobs, attempts, log_bytes, points = map(int, found)
+    row: Row = fetch_one(connection, sql, (ended_before_ms,)) or (0, 0, 0, 0)
+    jobs, attempts, log_bytes, points = map(int, row)
     return RetentionResult(jobs=jobs, attempts=attempts, log_bytes=log_bytes, metric_points=points)
 
 
 def _prune_some(connection: Connection, ended_before_ms: int) -> int:
-    found = fetch_all(connection, f"SELECT a.id{_OLD} LIMIT {ATTEMPTS_PER_TRANSACTION}", (ended_before_ms,))
-    ids = [int(one[0]) for one in found]
+    rows = fetch_all(connection, f"SELECT a.id{_OLD} LIMIT {ATTEMPTS_PER_TRANSACTION}", (ended_before_ms,))
+    ids = [int(row[0]) for row in rows]
     for table in _PRUNED_TABLES:
         execute(connection, f"DELETE FROM {table} WHERE attempt_id IN ({placeholders(ids)})", ids)
     execute(

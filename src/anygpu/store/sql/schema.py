@@ -1,4 +1,4 @@
-"""Brings a database's tables up to date. Alembic costs half a second and the tables a tenth: only when needed."""
+"""Create or migrate the tables. Alembic takes half a second to import, so it is imported only when needed."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Engine
 
 from anygpu.errors import AnygpuError
 
-SCHEMA_VERSION = "0004"  # of `tables.py`, and of the newest migration
+SCHEMA_VERSION = "0004"  # version of `tables.py` and of the newest migration
 MIGRATIONS = Path(__file__).parent / "migrations"
-# Any number, the same in every process: only one migrates at a time.
+# An arbitrary number, the same in every process, so that only one migrates at a time.
 _LOCK = 5_147_280_001
 
 
@@ -27,9 +27,9 @@ def ensure_schema(engine: Engine) -> None:
 
 
 def current_version(connection: Connection) -> str | None:
-    """None for a database without tables."""
-    known = _PG_HAS_VERSION if connection.dialect.name == "postgresql" else _SQLITE_HAS_VERSION
-    if connection.exec_driver_sql(known).scalar() is None:
+    """Schema version of the database, or None if it has no tables."""
+    query = _PG_HAS_VERSION if connection.dialect.name == "postgresql" else _SQLITE_HAS_VERSION
+    if connection.exec_driver_sql(query).scalar() is None:
         return None
     version: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     return version
@@ -40,7 +40,7 @@ _SQLITE_HAS_VERSION = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version
 
 
 def _create_tables(connection: Connection) -> None:
-    """An empty database gets the newest tables at once; a test holds them equal to what the migrations make."""
+    """Create the newest tables in an empty database. A test checks that the migrations give the same tables."""
     from anygpu.store.sql.tables import METADATA
 
     METADATA.create_all(connection)
@@ -63,8 +63,8 @@ def upgrade(connection: Connection) -> None:
         command.upgrade(config, "head")
     except CommandError as error:
         raise AnygpuError(
-            f"this database was written by a newer anygpu ({error})",
-            hint="upgrade anygpu, or use another database.",
+            f"This database was written by a newer version of anygpu ({error}).",
+            hint="Upgrade anygpu, or use another database.",
         ) from error
 
 

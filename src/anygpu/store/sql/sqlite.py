@@ -1,4 +1,4 @@
-"""SQLite in a file: one writer thread that commits for everybody at once, and a few readers beside it."""
+"""SQLite in a file: one writer thread with group commit, and a few reader threads."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from anygpu.store.sql.database import T, Work, translate_error
 from anygpu.store.sql.schema import ensure_schema
 
 READERS = 4
-MAX_WRITES_PER_COMMIT = 512  # most writes in one commit: bounds how long the first of them waits
-MAX_READS_PER_TRANSACTION = 16  # most reads one reader takes at once: a wake-up costs more than a small read
+MAX_WRITES_PER_COMMIT = 512  # limits how long the first of them waits
+MAX_READS_PER_TRANSACTION = 16  # waking a thread costs more than a small read
 
 
 @dataclass(slots=True)
 class _Task:
-    """Work somebody waits for, and what came of it."""
+    """Work that a caller awaits, and its result."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -33,7 +33,7 @@ class _Task:
     error: Exception | None = None
 
     def finish(self) -> None:
-        """In the caller's event loop. A caller who left still had its write committed, and told."""
+        """Deliver the result in the caller's event loop. If the caller was cancelled, `then` is still called."""
         if self.error is None and self.then is not None:
             self._notify(self.then)
         if self.future.done():
@@ -44,16 +44,16 @@ class _Task:
             self.future.set_exception(self.error)
 
     def _notify(self, then: Callable[[Any], None]) -> None:
-        """A listener's mistake is reported, and keeps nobody in the same commit from their answer."""
+        """Call the listener. Its errors are reported and do not affect other tasks of the same commit."""
         try:
             then(self.result)
         except Exception as error:  # noqa: BLE001
-            context = {"message": "telling of a commit failed", "exception": error, "future": self.future}
+            context = {"message": "a commit listener failed", "exception": error, "future": self.future}
             self.future.get_loop().call_exception_handler(context)
 
 
 class SqliteDatabase:
-    """A `Database` in one file. Every answer to a write comes after the sync that made it durable."""
+    """A `Database` in one file. A write returns only after it is durable."""
 
     def __init__(self, path: Path, *, busy_timeout_s: float = 5.0) -> None:
         self._engine = file_engine(path, busy_timeout_s)
@@ -86,7 +86,7 @@ class SqliteDatabase:
         self, queue: "SimpleQueue[_Task | None]", work: Work[T], then: Callable[[T], None] | None = None
     ) -> T:
         if self._closed:
-            raise Internal("the database is closed")
+            raise Internal("The database is closed.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         queue.put(_Task(work, future, then))
         return await future
@@ -111,13 +111,13 @@ class SqliteDatabase:
                 _deliver(tasks)
 
     def _read_loop(self) -> None:
-        """Reads that wait are shared out among the readers; one that waits alone is answered alone."""
+        """Run waiting reads in batches. The readers share the queue."""
         with contextlib.ExitStack() as stack:
             connection: Connection | None = None
             while tasks := _take_tasks(self._reads, MAX_READS_PER_TRANSACTION, among=READERS):
                 try:
                     connection = connection or stack.enter_context(self._reader())
-                except Exception as error:  # noqa: BLE001 - the next who asks may have more luck
+                except Exception as error:  # noqa: BLE001 - the next read tries again
                     _fail_all(tasks, translate_error(error))
                 else:
                     _run_reads(connection, tasks)
@@ -137,7 +137,7 @@ def _start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def _take_tasks(queue: "SimpleQueue[_Task | None]", max_count: int, *, among: int = 1) -> list[_Task]:
-    """A share of what waits, once something does; nothing when the database is closing."""
+    """Wait for a task, then take a share of the queue. Empty when the database is closing."""
     first = queue.get()
     if first is None:
         queue.put(None)  # for the other threads
@@ -177,35 +177,40 @@ def file_engine(path: Path, busy_timeout_s: float) -> Engine:
 
 
 def commit_group(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """Commit all at once, each failing alone. When the commit itself fails, one by one: some may still fit."""
-    if len(tasks) > 1 and any(_commit_together(connection, tasks, apart=apart) for apart in (False, True)):
+    """Commit all tasks in one transaction; a task that fails does not affect the others.
+
+    If the commit itself fails, commit them one by one: on a full disk some may still succeed.
+    """
+    if len(tasks) > 1 and any(
+        _commit_together(connection, tasks, savepoints=savepoints) for savepoints in (False, True)
+    ):
         return
     for task in tasks:
         _commit_alone(connection, task)
 
 
-def _commit_together(connection: Connection, tasks: Sequence[_Task], *, apart: bool) -> bool:
-    """False when it has to be done in another way.
+def _commit_together(connection: Connection, tasks: Sequence[_Task], *, savepoints: bool) -> bool:
+    """Commit all tasks in one transaction. False when that was not possible.
 
-    `apart`: with a savepoint for each. What fails has nearly always written nothing yet, and there is nothing to undo.
+    `savepoints` undoes a failed task alone. It is rarely needed: a task that fails has usually written nothing.
     """
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN IMMEDIATE")
         for task in tasks:
             before = driver.total_changes
-            if apart:
+            if savepoints:
                 driver.execute("SAVEPOINT task")
             _run_task(connection, task)
             undo = task.error is not None and driver.total_changes != before
-            if not driver.in_transaction:  # SQLite gave up on everything, as it may when the disk is full
+            if not driver.in_transaction:  # SQLite rolled back everything, for example on a full disk
                 return False
-            if undo and not apart:
+            if undo and not savepoints:
                 _roll_back(driver)
                 return False
             if undo:
                 driver.execute("ROLLBACK TO task")
-            if apart:
+            if savepoints:
                 driver.execute("RELEASE task")
         driver.execute("COMMIT")
     except sqlite3.Error as error:
@@ -215,11 +220,11 @@ def _commit_together(connection: Connection, tasks: Sequence[_Task], *, apart: b
 
 
 def _fail_all_if_busy(tasks: Sequence[_Task], error: sqlite3.Error) -> bool:
-    """Somebody else holds the database: asking again for each would only make them wait in turn."""
-    refused = translate_error(error)
-    if not isinstance(refused, StoreBusy):
+    """Fail all tasks when another process holds the database: retrying each would only wait again."""
+    translated = translate_error(error)
+    if not isinstance(translated, StoreBusy):
         return False
-    _fail_all(tasks, refused)
+    _fail_all(tasks, translated)
     return True
 
 
@@ -241,10 +246,10 @@ def _commit_alone(connection: Connection, task: _Task) -> None:
 
 
 def _run_task(connection: Connection, task: _Task) -> None:
-    task.error = None  # of an earlier attempt
+    task.error = None  # from an earlier try
     try:
         task.result = task.work(connection)
-    except Exception as error:  # noqa: BLE001 - whatever the work raised belongs to its caller
+    except Exception as error:  # noqa: BLE001 - the caller gets whatever the work raised
         task.error = translate_error(error)
 
 
@@ -254,12 +259,12 @@ def _roll_back(driver: sqlite3.Connection) -> None:
 
 
 def _deliver(tasks: Sequence[_Task]) -> None:
-    """One wake-up for each event loop, however many were committed."""
+    """Deliver the results with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Task]] = {}
     for task in tasks:
         by_loop.setdefault(task.future.get_loop(), []).append(task)
     for loop, finished in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_finish_all, finished)
 
 
@@ -269,7 +274,7 @@ def _finish_all(tasks: Sequence[_Task]) -> None:
 
 
 def _run_reads(connection: Connection, tasks: Sequence[_Task]) -> None:
-    """In one transaction: what it sees is newer than what any of them was asked after."""
+    """Run reads in one transaction, which starts after all of them were requested."""
     driver: Any = connection.connection.driver_connection
     try:
         driver.execute("BEGIN")

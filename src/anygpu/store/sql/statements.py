@@ -1,7 +1,7 @@
-"""SQL as both databases understand it: `?` for parameters, straight to the driver.
+"""Run SQL with `?` parameters on SQLite and PostgreSQL, directly on the driver.
 
-SQLAlchemy owns connections, pooling and the schema; a look-up through its result objects costs ten times the
-look-up itself, and ingest is nothing but small statements.
+SQLAlchemy manages connections, pooling and the schema. Its result objects cost ten times as much as a small query,
+and ingest consists of small queries.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,17 +15,17 @@ Values = Sequence[Any]
 
 
 def fetch_all(connection: Connection, sql: str, values: Values = ()) -> list[Row]:
-    found: list[Row] = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchall()
-    return found
+    rows: list[Row] = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchall()
+    return rows
 
 
 def fetch_one(connection: Connection, sql: str, values: Values = ()) -> Row | None:
-    found: Row | None = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchone()
-    return found
+    row: Row | None = _driver(connection).execute(_dialect_sql(connection, sql), values).fetchone()
+    return row
 
 
 def execute(connection: Connection, sql: str, values: Values = ()) -> int:
-    """How many rows it changed."""
+    """Execute a statement and return the number of changed rows."""
     count: int = _driver(connection).execute(_dialect_sql(connection, sql), values).rowcount
     return count
 
@@ -39,12 +39,12 @@ def execute_many(connection: Connection, sql: str, many: Iterable[Values]) -> No
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """`?, ?, ?` for an IN list; NULL matches nothing where there are no values."""
+    """`?, ?, ?` for an IN list, or NULL, which matches nothing, when there are no values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 def for_update(connection: Connection) -> str:
-    """Holds the rows read until the transaction ends. SQLite has one writer, so there is nothing to hold."""
+    """SQL suffix that locks the selected rows. SQLite has a single writer and needs no lock."""
     return " FOR UPDATE" if is_postgres(connection) else ""
 
 
@@ -57,13 +57,13 @@ def is_postgres(connection: Connection) -> bool:
 
 
 def now_ms(connection: Connection) -> int:
-    """The database's own clock, which every process that shares it agrees on; a given one in simulations."""
-    given = connection.info.get("now_ms")
-    if given is not None:
-        return int(given())
+    """Time by the database's clock, which all processes share; simulations provide their own."""
+    clock = connection.info.get("now_ms")
+    if clock is not None:
+        return int(clock())
     sql = _PG_NOW if is_postgres(connection) else _SQLITE_NOW
-    found = fetch_one(connection, sql)
-    return int(found[0]) if found else 0
+    row = fetch_one(connection, sql)
+    return int(row[0]) if row else 0
 
 
 _PG_NOW = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"

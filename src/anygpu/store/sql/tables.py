@@ -1,4 +1,4 @@
-"""The tables as they are now. `migrations/` brings a database here; a test compares the two."""
+"""The current tables. `migrations/` upgrades older databases; a test checks that both give the same tables."""
 
 from sqlalchemy import (
     BigInteger,
@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-# Named, so that a later migration can change them on SQLite too.
+# Constraints have names, so that migrations can change them on SQLite.
 METADATA = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -26,10 +26,10 @@ METADATA = MetaData(
     }
 )
 
-# SQLite gives ids only to INTEGER keys; PostgreSQL's would run out at two thousand million.
+# SQLite generates ids only for INTEGER keys; in PostgreSQL INTEGER ids end at two billion.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
-# Beginnings of ids are found by comparing, which must go by bytes and not by a language's rules.
+# Id prefixes are found by comparison, which must compare bytes and ignore the locale.
 JobId = String().with_variant(String(collation="C"), "postgresql")
 
 Table(
@@ -61,7 +61,7 @@ Table(
     METADATA,
     Column("id", JobId, primary_key=True),
     Column("project_id", Id, ForeignKey("projects.id"), nullable=False),
-    Column("number", BigInteger, nullable=False),  # the position of its first event: its place in lists
+    Column("number", BigInteger, nullable=False),  # position of its first event; the order in lists
     Column("position", BigInteger, nullable=False),
     Column("submitted_at_ms", BigInteger, nullable=False),
     Column("ended_at_ms", BigInteger),
@@ -86,12 +86,12 @@ Table(
     sqlite_with_rowid=False,
 )
 
-Table(  # of machines of one's own; see `anygpu.events.slots`
+Table(  # slot time used on the organisation's own machines; see `anygpu.events.slots`
     "slot_usages",
     METADATA,
     Column("project_id", Id, ForeignKey("projects.id"), primary_key=True),
     Column("kind", String, primary_key=True),
-    Column("slot_s", Float, nullable=False),  # as it was at `at_s`: half of it is forgotten every three days
+    Column("slot_s", Float, nullable=False),  # value at `at_s`; it decays with a half-life of three days
     Column("at_s", Float, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -127,21 +127,22 @@ Table(
     Column("progress", Text, nullable=False),
     Column("telemetry", Text, nullable=False),
     Column("telemetry_seen", BigInteger, nullable=False),
-    Column("telemetry_stride", BigInteger, nullable=False),  # one sample in so many is kept
+    Column("telemetry_stride", BigInteger, nullable=False),  # one of so many samples is kept
     Column("dropped_points", BigInteger, nullable=False),
     Column("metric_points", BigInteger, nullable=False),
     Column("metric_names", Integer, nullable=False),
-    Column("sorted_points", BigInteger, nullable=False),  # so many are in metric_chunks too
-    Column("loose_batches", Integer, nullable=False),  # rows of metric_batches not yet joined
+    Column("sorted_points", BigInteger, nullable=False),  # number of points that are also in metric_chunks
+    Column("loose_batches", Integer, nullable=False),  # rows of metric_batches not yet merged
     Column("log_bytes", BigInteger, nullable=False),
     Column("log_stored", BigInteger, nullable=False),
     Column("log_head", BigInteger, nullable=False),  # the first bytes, which the quota never drops
-    Column("log_kept_from", BigInteger, nullable=False),  # after the head, bytes before this were dropped
-    Column("log_joined", BigInteger, nullable=False),  # bytes before this are in large chunks
-    Column("loose_logs", Integer, nullable=False),
     Column(
-        "pruned", Boolean(create_constraint=False), nullable=False
-    ),  # by retention: marks stay, bytes went
+        "log_kept_from", BigInteger, nullable=False
+    ),  # bytes between the head and this offset were dropped
+    Column("log_joined", BigInteger, nullable=False),  # bytes before this offset are in large chunks
+    Column("loose_logs", Integer, nullable=False),
+    # Retention deleted the bytes; the counts above stay.
+    Column("pruned", Boolean(create_constraint=False), nullable=False),
     UniqueConstraint("job_id", "number"),
 )
 
@@ -159,16 +160,16 @@ Table(
     Column("series", Integer, primary_key=True),
     Column("name", String, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("low", Float),  # NULL is NaN: SQLite has no other
+    Column("low", Float),  # NULL means NaN, which SQLite cannot store
     Column("high", Float),
     Column("last", Float),
     Column("last_step", BigInteger, nullable=False),
-    Column("tail_first", BigInteger, nullable=False),  # its newest chunk, which may still grow
+    Column("tail_first", BigInteger, nullable=False),  # the newest chunk, which may still grow
     Column("tail_count", Integer, nullable=False),
     UniqueConstraint("attempt_id", "name"),
 )
 
-Table(  # points as they came, all metrics together: what a follower reads
+Table(  # points of all metrics in arrival order, for followers
     "metric_batches",
     METADATA,
     _attempt_column(),
@@ -177,7 +178,7 @@ Table(  # points as they came, all metrics together: what a follower reads
     Column("data", LargeBinary, nullable=False),
 )
 
-Table(  # the same points by metric, with a sketch: what a chart is drawn from
+Table(  # the same points by metric, with a sketch, for charts
     "metric_chunks",
     METADATA,
     _attempt_column(),
@@ -221,11 +222,11 @@ Table(
 Table(  # backends an organisation has configured
     "profiles",
     METADATA,
-    Column("name", String, primary_key=True),  # of one backend on this server: attempts refer to it
+    Column("name", String, primary_key=True),  # unique on the server, because attempts refer to it
     Column("organisation", String, nullable=False),
     Column("kind", String, nullable=False),
     Column("options", Text, nullable=False),
-    Column("credentials", LargeBinary),  # sealed; NULL where the environment has them
+    Column("credentials", LargeBinary),  # encrypted; NULL if the environment provides them
     Column("credential_names", Text, nullable=False),
     Column("person", String, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
@@ -247,18 +248,18 @@ Table(
     Index("tokens_of_project", "organisation", "project"),
 )
 
-Table(  # what completed jobs took and cost, beside what was predicted
+Table(  # time and cost of completed jobs, and the predictions
     "outcomes",
     METADATA,
     Column("job_id", String, primary_key=True),
     Column("organisation", String, nullable=False),
     Column("project", String, nullable=False),
-    Column("fingerprint", String, nullable=False),  # equal for jobs whose steps take equally long
+    Column("fingerprint", String, nullable=False),  # equal for jobs whose steps take the same time
     Column("backend", String, nullable=False),
     Column("gpu_kind", String, nullable=False),
     Column("gpu_count", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("length", String, nullable=False),  # what it asked for: epochs 3
+    Column("length", String, nullable=False),  # requested length, such as "epochs 3"
     Column("steps", BigInteger),
     Column("step_s", Float),
     Column("training_s", Float, nullable=False),

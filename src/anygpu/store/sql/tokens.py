@@ -1,4 +1,4 @@
-"""API tokens. Only their SHA-256 is kept: who reads the database cannot act as anybody."""
+"""API tokens. Only their SHA-256 is stored, so a reader of the database cannot use them."""
 
 import hashlib
 import secrets
@@ -12,15 +12,13 @@ from anygpu.store.scope import Scope
 from anygpu.store.sql.database import Database
 from anygpu.store.sql.statements import Row, execute, fetch_all, fetch_one
 
-USED_AT_RESOLUTION_MS = (
-    60_000  # how exactly the last use is known; a write for every request would cost more than it says
-)
+USED_AT_RESOLUTION_MS = 60_000  # resolution of `used_at_ms`; a write per request would be too expensive
 _COLUMNS = "id, organisation, project, person, role, label, created_at_ms, used_at_ms, expires_at_ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """Whom a token speaks for, and as what."""
+    """The scope and role of a token."""
 
     id: str
     scope: Scope
@@ -32,7 +30,7 @@ class Token:
 
 
 class Tokens:
-    """Makes, looks up, lists and revokes tokens."""
+    """Creates, looks up, lists and revokes tokens."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -47,7 +45,7 @@ class Tokens:
         expires_at_ms: int | None = None,
         token: str | None = None,
     ) -> tuple[str, Token]:
-        """The token itself, shown this once, and its row. A token given is taken over; twice is the same as once."""
+        """Create a token, or store the given one. Returns its text, which is not stored, and its description."""
         text = token or "anygpu_" + secrets.token_urlsafe(32)
         digest = _digest(text)
         values = (
@@ -64,23 +62,23 @@ class Tokens:
 
         def work(connection: Connection) -> Token:
             execute(connection, _INSERT, values)
-            found = fetch_one(connection, f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?", (digest,))  # noqa: S608
-            return _from_row(found or ())
+            row = fetch_one(connection, f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?", (digest,))  # noqa: S608
+            return _from_row(row or ())
 
         return text, await self._database.write(work)
 
     async def look_up(self, token: str, *, at_ms: int) -> Token | None:
-        """None for a token that is unknown, revoked or past its time."""
+        """Find a valid token. None when it is unknown, revoked or expired."""
         digest = _digest(token)
         sql = f"SELECT {_COLUMNS} FROM tokens WHERE sha256 = ?"  # noqa: S608
-        found = await self._database.read(lambda connection: fetch_one(connection, sql, (digest,)))
-        known = _from_row(found) if found else None
-        if known is None or (known.expires_at_ms is not None and known.expires_at_ms <= at_ms):
+        row = await self._database.read(lambda connection: fetch_one(connection, sql, (digest,)))
+        found = _from_row(row) if row else None
+        if found is None or (found.expires_at_ms is not None and found.expires_at_ms <= at_ms):
             return None
-        if known.used_at_ms is None or known.used_at_ms + USED_AT_RESOLUTION_MS <= at_ms:
+        if found.used_at_ms is None or found.used_at_ms + USED_AT_RESOLUTION_MS <= at_ms:
             used = "UPDATE tokens SET used_at_ms = ? WHERE sha256 = ?"
             await self._database.write(lambda connection: execute(connection, used, (at_ms, digest)))
-        return known
+        return found
 
     async def list(self, scope: Scope) -> Sequence[Token]:
         sql = (
@@ -88,16 +86,16 @@ class Tokens:
             " ORDER BY created_at_ms, id"
         )
         names = (scope.organisation, scope.project)
-        return [_from_row(one) for one in await self._database.read(lambda c: fetch_all(c, sql, names))]
+        return [_from_row(row) for row in await self._database.read(lambda c: fetch_all(c, sql, names))]
 
     async def revoke(self, scope: Scope, token_id: str) -> None:
         sql = "DELETE FROM tokens WHERE id = ? AND organisation = ? AND project = ?"
         values = (token_id, scope.organisation, scope.project)
         if not await self._database.write(lambda connection: execute(connection, sql, values)):
-            raise NotFound(f"no token {token_id}")
+            raise NotFound(f"There is no token {token_id!r}.", hint="`anygpu token ls` lists the tokens.")
 
     async def delete_expired(self, *, at_ms: int) -> int:
-        """Remove what no longer opens anything; how many there were."""
+        """Delete expired tokens and return their number."""
         sql = "DELETE FROM tokens WHERE expires_at_ms IS NOT NULL AND expires_at_ms <= ?"
         return await self._database.write(lambda connection: execute(connection, sql, (at_ms,)))
 
@@ -112,8 +110,8 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _from_row(found: Row) -> Token:
-    token_id, organisation, project, person, role, label, created, used, expires = found
+def _from_row(row: Row) -> Token:
+    token_id, organisation, project, person, role, label, created, used, expires = row
     return Token(
         id=token_id,
         scope=Scope(organisation=organisation, project=project, person=person),

@@ -22,7 +22,7 @@ _COLUMNS = "name, organisation, kind, options, credentials, credential_names, pe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A configured backend, its credentials sealed. Of two that are equal one need not be opened anew."""
+    """A configured backend with encrypted credentials. Equal profiles share one open backend."""
 
     name: str
     organisation: str
@@ -31,29 +31,30 @@ class Profile:
     credential_names: tuple[str, ...] = ()
     person: str = ""
     updated_at_ms: int = 0
-    encrypted: bytes | None = field(default=None, repr=False, compare=False)  # a new key changes nothing else
+    encrypted: bytes | None = field(
+        default=None, repr=False, compare=False
+    )  # not compared: key rotation changes it
 
 
 class Profiles:
-    """Puts, lists and deletes profiles. A name is of one profile on this server: attempts refer to it."""
+    """Stores profiles. A name is unique on the server, because attempts refer to it."""
 
     def __init__(self, database: Database, key_file: Path) -> None:
         self._database = database
         self._vault = Vault(key_file)
 
     async def all(self) -> Sequence[Profile]:
-        """Of every organisation: for whoever opens them."""
-        sql = f"SELECT {_COLUMNS} FROM profiles ORDER BY name"  # noqa: S608 - our own column names
+        """Profiles of all organisations, to open their backends."""
+        sql = f"SELECT {_COLUMNS} FROM profiles ORDER BY name"  # noqa: S608 - constants
         return [
-            _from_row(each)
-            for each in await self._database.read(lambda connection: fetch_all(connection, sql))
+            _from_row(row) for row in await self._database.read(lambda connection: fetch_all(connection, sql))
         ]
 
     async def get(self, scope: Scope, name: str) -> Profile:
-        found = await self._database.read(lambda connection: _select(connection, name))
-        if found is None or found.organisation != scope.organisation:
-            raise NotFound(f"there is no backend {name!r}", hint="`anygpu backend ls` lists them.")
-        return found
+        profile = await self._database.read(lambda connection: _select(connection, name))
+        if profile is None or profile.organisation != scope.organisation:
+            raise NotFound(f"There is no backend {name!r}.", hint="`anygpu backend ls` lists the backends.")
+        return profile
 
     async def put(
         self,
@@ -82,21 +83,23 @@ class Profiles:
         sql = "DELETE FROM profiles WHERE organisation = ? AND name = ?"
         values = (scope.organisation, storable_text(name))
         if not await self._database.write(lambda connection: execute(connection, sql, values)):
-            raise NotFound(f"there is no backend {name!r}", hint="`anygpu backend ls` lists them.")
+            raise NotFound(f"There is no backend {name!r}.", hint="`anygpu backend ls` lists the backends.")
 
     def credentials(self, profile: Profile) -> dict[str, str]:
-        """In the open, for the adapter alone."""
+        """Decrypt the credentials, for the backend only."""
         if profile.encrypted is None:
             return {}
         try:
-            opened: dict[str, str] = json.loads(self._vault.decrypt(_owner_of(profile), profile.encrypted))
+            credentials: dict[str, str] = json.loads(
+                self._vault.decrypt(_owner_of(profile), profile.encrypted)
+            )
         except DecryptionFailed as error:
             again = f"`anygpu backend add {profile.name} --change --credential …`"
-            hint = f"Restore the key file, or give them again: {again}."
+            hint = f"Restore the key file, or store the credentials again: {again}."
             raise DecryptionFailed(
-                f"the credentials of backend {profile.name!r} cannot be opened: {error}", hint=hint
+                f"The credentials of backend {profile.name!r} cannot be decrypted. {error}", hint=hint
             ) from error
-        return opened
+        return credentials
 
     def _encrypt(self, scope: Scope, name: str, credentials: Mapping[str, str]) -> bytes | None:
         if not credentials:
@@ -105,7 +108,7 @@ class Profiles:
 
 
 def _owner(organisation: str, name: str) -> tuple[str, ...]:
-    # Four parts, where a secret has three: neither opens as the other.
+    # Four parts, where a secret has three: neither can be decrypted as the other.
     return "profile", organisation, name, "credentials"
 
 
@@ -114,14 +117,14 @@ def _owner_of(profile: Profile) -> tuple[str, ...]:
 
 
 def _put(connection: Connection, profile: Profile, *, replace: bool) -> Profile:
-    """As it is stored: its time goes up with every change, so that other servers see that there was one."""
-    known = _select(connection, profile.name, for_update(connection))
-    if known is None:
+    """Insert or replace a profile. Every change increases its time, so that other servers notice it."""
+    current = _select(connection, profile.name, for_update(connection))
+    if current is None:
         _insert(connection, profile)
         return profile
-    if not replace or known.organisation != profile.organisation:
-        raise _name_taken(profile.name, mine=known.organisation == profile.organisation)
-    later = changed(profile, updated_at_ms=max(profile.updated_at_ms, known.updated_at_ms + 1))
+    if not replace or current.organisation != profile.organisation:
+        raise _name_taken(profile.name, mine=current.organisation == profile.organisation)
+    later = changed(profile, updated_at_ms=max(profile.updated_at_ms, current.updated_at_ms + 1))
     _update(connection, later)
     return later
 
@@ -132,7 +135,7 @@ def _insert(connection: Connection, profile: Profile) -> None:
     more = (profile.encrypted, names, profile.person, profile.updated_at_ms)
     sql = f"INSERT INTO profiles ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608
     if not execute(connection, sql, (*values, *more)):
-        raise _name_taken(profile.name, mine=False)  # by somebody else, this very moment
+        raise _name_taken(profile.name, mine=False)  # by a concurrent insert
 
 
 def _update(connection: Connection, profile: Profile) -> None:
@@ -150,18 +153,18 @@ def _update(connection: Connection, profile: Profile) -> None:
 
 
 def _name_taken(name: str, *, mine: bool) -> Conflict:
-    hint = "`anygpu backend add --change` changes it." if mine else "Choose another name."
-    return Conflict(f"there is a backend {name!r} on this server already", hint=hint)
+    hint = "Use `anygpu backend add --change` to change it." if mine else "Choose another name."
+    return Conflict(f"This server already has a backend named {name!r}.", hint=hint)
 
 
-def _select(connection: Connection, name: str, how: str = "") -> Profile | None:
-    sql = f"SELECT {_COLUMNS} FROM profiles WHERE name = ?{how}"  # noqa: S608 - our own words
-    found = fetch_one(connection, sql, (storable_text(name),))
-    return None if found is None else _from_row(found)
+def _select(connection: Connection, name: str, lock: str = "") -> Profile | None:
+    sql = f"SELECT {_COLUMNS} FROM profiles WHERE name = ?{lock}"  # noqa: S608 - constants
+    row = fetch_one(connection, sql, (storable_text(name),))
+    return None if row is None else _from_row(row)
 
 
-def _from_row(found: Row) -> Profile:
-    name, organisation, kind, options, encrypted, names, person, updated_at_ms = found
+def _from_row(row: Row) -> Profile:
+    name, organisation, kind, options, encrypted, names, person, updated_at_ms = row
     return Profile(
         name=name,
         organisation=organisation,

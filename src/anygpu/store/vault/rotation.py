@@ -13,35 +13,41 @@ _ENCRYPTED_COLUMNS = (("secrets", "value"), ("profiles", "credentials"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationResult:
-    """How many values the newest key seals now, and how many no key opens."""
+    """Number of values encrypted with the newest key now, and of values that no key can decrypt."""
 
     reencrypted: int = 0
     failed: int = 0
 
 
 async def rotate_keys(database: Database, vault: Vault, *, new_key: bool) -> RotationResult:
-    """Without `new_key`, the key on top of the file is taken: servers that share a database need it first."""
+    """Encrypt all stored values again.
+
+    Without `new_key` it uses the first key in the file. Servers that share a database need that key in their files
+    before the rotation.
+    """
     if new_key:
         vault.add_key()
 
     def work(connection: Connection) -> RotationResult:
-        found = [_reencrypt_column(connection, vault, table, column) for table, column in _ENCRYPTED_COLUMNS]
+        results = [
+            _reencrypt_column(connection, vault, table, column) for table, column in _ENCRYPTED_COLUMNS
+        ]
         return RotationResult(
-            reencrypted=sum(each.reencrypted for each in found), failed=sum(each.failed for each in found)
+            reencrypted=sum(each.reencrypted for each in results), failed=sum(each.failed for each in results)
         )
 
     return await database.write(work)
 
 
 def _reencrypt_column(connection: Connection, vault: Vault, table: str, column: str) -> RotationResult:
-    done = closed = 0
-    # Our own names, and what is sealed is never twice the same: it finds its row by itself.
+    reencrypted = failed = 0
+    # Encrypted values are unique, so a value identifies its row.
     for (encrypted,) in fetch_all(connection, f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL"):  # noqa: S608
         try:
-            fresh = vault.reencrypt(bytes(encrypted))
+            renewed = vault.reencrypt(bytes(encrypted))
         except DecryptionFailed:
-            closed += 1
+            failed += 1
             continue
         sql = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"  # noqa: S608
-        done += execute(connection, sql, (fresh, bytes(encrypted)))
-    return RotationResult(reencrypted=done, failed=closed)
+        reencrypted += execute(connection, sql, (renewed, bytes(encrypted)))
+    return RotationResult(reencrypted=reencrypted, failed=failed)

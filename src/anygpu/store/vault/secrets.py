@@ -28,7 +28,7 @@ class SecretInfo:
 
 
 class Secrets:
-    """Puts, lists, gets and deletes secrets of a scope's project."""
+    """Stores the secrets of a scope's project."""
 
     def __init__(self, database: Database, key_file: Path) -> None:
         self._database = database
@@ -49,22 +49,22 @@ class Secrets:
     async def list(self, scope: Scope) -> Sequence[SecretInfo]:
         sql = "SELECT name, person, updated_at_ms FROM secrets WHERE organisation = ? AND project = ?"
         names = (scope.organisation, scope.project)
-        found = await self._database.read(lambda connection: fetch_all(connection, sql, names))
-        listed = (SecretInfo(name=name, person=who, updated_at_ms=when) for name, who, when in found)
+        rows = await self._database.read(lambda connection: fetch_all(connection, sql, names))
+        listed = (SecretInfo(name=name, person=who, updated_at_ms=when) for name, who, when in rows)
         return sorted(listed, key=lambda info: info.name)
 
     async def get(self, scope: Scope, name: str) -> str:
-        """SecretMissing when there is none, or none that the keys can open."""
+        """Decrypt a secret. Raises SecretMissing when it does not exist or cannot be decrypted."""
 
         def work(connection: Connection) -> bytes | None:
             sql = "SELECT value FROM secrets WHERE organisation = ? AND project = ? AND name = ?"
-            found = fetch_one(connection, sql, (scope.organisation, scope.project, storable_text(name)))
-            return bytes(found[0]) if found else None
+            row = fetch_one(connection, sql, (scope.organisation, scope.project, storable_text(name)))
+            return bytes(row[0]) if row else None
 
         encrypted = await self._database.read(work)
         if encrypted is None:
             raise SecretMissing(
-                f"there is no secret {name!r}", hint=f"Add it with `anygpu secret set {name}`."
+                f"There is no secret {name!r}.", hint=f"Add it with `anygpu secret set {name}`."
             )
         return self._decrypt(scope, name, encrypted)
 
@@ -72,14 +72,14 @@ class Secrets:
         sql = "DELETE FROM secrets WHERE organisation = ? AND project = ? AND name = ?"
         values = (scope.organisation, scope.project, storable_text(name))
         if not await self._database.write(lambda connection: execute(connection, sql, values)):
-            raise NotFound(f"there is no secret {name!r}")
+            raise NotFound(f"There is no secret {name!r}.", hint="`anygpu secret ls` lists the secrets.")
 
     def _decrypt(self, scope: Scope, name: str, encrypted: bytes) -> str:
         try:
             return self._vault.decrypt(_owner_of(scope, name), encrypted)
         except DecryptionFailed as error:
             raise SecretMissing(
-                f"the secret {name!r} cannot be opened: {error}",
+                f"The secret {name!r} cannot be decrypted. {error}",
                 hint=f"Restore the key file, or set the secret again with `anygpu secret set {name}`.",
             ) from error
 
@@ -90,7 +90,7 @@ def _owner_of(scope: Scope, name: str) -> tuple[str, str, str]:
 
 def _validate(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
-        message = "is not the name of a secret; use up to 200 letters, digits, '_', '.', '/' and '-'"
+        message = "is not a valid secret name; use up to 200 letters, digits, '_', '.', '/' and '-'"
         raise InvalidSpec([Problem("name", name[:200], message)])
     if len(value) > MAX_VALUE:
-        raise TooLarge(f"the secret {name} has {len(value)} characters; at most {MAX_VALUE} are stored")
+        raise TooLarge(f"The secret {name} has {len(value)} characters; the limit is {MAX_VALUE}.")

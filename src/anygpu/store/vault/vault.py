@@ -4,12 +4,12 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anygpu.errors import SecretMissing
+from anygpu.files import write_atomic
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet, MultiFernet
@@ -18,16 +18,16 @@ FileStamp = tuple[int, int, int]
 
 
 class DecryptionFailed(SecretMissing):
-    """The stored value cannot be opened with the keys of this server. Restore the key file, or store it again."""
+    """A stored value cannot be decrypted with this server's keys. Restore the key file, or store the value again."""
 
     code = "unopenable"
 
 
 class Vault:
-    """Seals and opens.
+    """Encrypts and decrypts text.
 
-    The key file holds one key a line, the newest first: add a line on top to change the key. What is written from
-    then on is sealed with it, and what an older one sealed can still be read. The file is read again when it changes.
+    The key file has one key per line, the newest first. New values are encrypted with the first key; older keys still
+    decrypt older values. The file is read again when it changes.
     """
 
     def __init__(self, key_file: Path) -> None:
@@ -35,42 +35,42 @@ class Vault:
         self._keys: MultiFernet | None = None
         self._key_file_stamp: FileStamp | None = None
 
-    def encrypt(self, whose: Sequence[str], text: str) -> bytes:
-        """The text together with whose it is: a row copied to another owner or name does not open there."""
-        return self._cipher().encrypt(json.dumps([*whose, text]).encode())
+    def encrypt(self, owner: Sequence[str], text: str) -> bytes:
+        """Encrypt the text together with its owner, so that it cannot be decrypted under another owner or name."""
+        return self._cipher().encrypt(json.dumps([*owner, text]).encode())
 
-    def decrypt(self, whose: Sequence[str], encrypted: bytes) -> str:
+    def decrypt(self, owner: Sequence[str], encrypted: bytes) -> str:
+        """Decrypt a text. Raises DecryptionFailed when no key fits or the owner differs."""
         from cryptography.fernet import InvalidToken
 
         try:
-            *owner, text = json.loads(self._cipher().decrypt(encrypted))
+            *stored_owner, text = json.loads(self._cipher().decrypt(encrypted))
         except InvalidToken as error:
-            raise DecryptionFailed(
-                f"it was stored with a key that is not in {self._key_file.name}"
-            ) from error
-        if owner != [*whose]:
-            raise DecryptionFailed("it belongs to another name or project")
+            raise self._unknown_key() from error
+        if stored_owner != [*owner]:
+            raise DecryptionFailed("The value was encrypted for another name or project.")
         return str(text)
 
     def add_key(self) -> None:
-        """A new key on top of the file. Of two processes that add one at once, both are kept."""
+        """Add a new key at the top of the file. Keys that two processes add at the same time are both kept."""
         from cryptography.fernet import Fernet
 
         _read_or_create_keys(self._key_file, Fernet.generate_key())
         with _directory_lock(self._key_file.parent):
-            known = self._key_file.read_bytes().split()
-            _write_draft(self._key_file, [Fernet.generate_key(), *known]).replace(self._key_file)
+            keys = [Fernet.generate_key(), *self._key_file.read_bytes().split()]
+            write_atomic(self._key_file, _key_lines(keys))
 
     def reencrypt(self, encrypted: bytes) -> bytes:
-        """The same value under the newest key."""
+        """Encrypt the same value with the newest key."""
         from cryptography.fernet import InvalidToken
 
         try:
             return self._cipher().rotate(encrypted)
         except InvalidToken as error:
-            raise DecryptionFailed(
-                f"it was stored with a key that is not in {self._key_file.name}"
-            ) from error
+            raise self._unknown_key() from error
+
+    def _unknown_key(self) -> DecryptionFailed:
+        return DecryptionFailed(f"The value was encrypted with a key that is not in {self._key_file.name}.")
 
     def _cipher(self) -> "MultiFernet":
         from cryptography.fernet import Fernet, MultiFernet
@@ -89,38 +89,35 @@ def _parse_key(line: bytes, path: Path) -> "Fernet":
         return Fernet(line)
     except ValueError as error:
         raise DecryptionFailed(
-            f"{path.name} has a line that is no key", hint="Correct or restore it."
+            f"A line of {path} is not a key.", hint="Correct the line, or restore the file from a backup."
         ) from error
 
 
 def _file_stamp(path: Path) -> FileStamp | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         raise DecryptionFailed(
-            f"others can read {path}", hint=f"`chmod 600 {path}`; change the key if it was seen."
+            f"Other users can read the key file {path}.",
+            hint=f"Run `chmod 600 {path}`, and rotate the key if somebody may have read it.",
         )
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _read_or_create_keys(path: Path, fresh: bytes) -> Sequence[bytes]:
-    """The keys, made at first use. Of two processes that make them at once, one wins and both use its key."""
+def _read_or_create_keys(path: Path, new_key: bytes) -> Sequence[bytes]:
+    """Read the keys; create the file at first use. If two processes create it, both use the key of the first."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes().split()
-    draft = _write_draft(path, [fresh])
-    try:
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(draft)
-    finally:
-        draft.unlink()
+    with contextlib.suppress(FileExistsError):
+        write_atomic(path, _key_lines([new_key]), overwrite=False)
     return path.read_bytes().split()
 
 
 @contextlib.contextmanager
 def _directory_lock(directory: Path) -> Iterator[None]:
-    """The lock is on the directory: the file itself is another one after each change."""
+    """Lock the directory, because every change replaces the file itself."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -129,11 +126,5 @@ def _directory_lock(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _write_draft(path: Path, lines: Sequence[bytes]) -> Path:
-    """A file beside it, whole, that nobody else can read."""
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
-    with os.fdopen(handle, "wb") as file:
-        file.write(b"\n".join(lines) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return Path(draft)
+def _key_lines(keys: Sequence[bytes]) -> bytes:
+    return b"\n".join(keys) + b"\n"

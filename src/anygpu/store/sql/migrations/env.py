@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: by the connection it is given, inside the transaction its caller holds."""
+"""Alembic environment: use the given connection, inside the caller's transaction."""
 
 from alembic import context
 
@@ -7,6 +7,6 @@ from anygpu.store.sql.tables import METADATA
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=METADATA,
-    render_as_batch=True,  # SQLite changes a table by building it anew
+    render_as_batch=True,  # SQLite changes a table by rebuilding it
 )
 context.run_migrations()
