@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from anygpu.errors import BackendUnavailable
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobsContract
@@ -26,3 +27,14 @@ class TestAzureSignedUrls(SignedUrlsContract, PrivateBlobsContract):
 
 class TestAzurePublishing(PublishingContract):
     """Checkpoints, by way of signed URLs."""
+
+
+NO_PATIENCE = {"retry": {"max_retries": 0}, "client": {"allow_http": True, "timeout": "5s"}}
+
+
+async def test_wrong_credentials_are_not_taken_for_an_empty_store(azure: dict[str, object]) -> None:
+    blobs = open_blobs("az://anygpu", options={**azure, "account_key": "d3Jvbmc=", **NO_PATIENCE})
+    with pytest.raises(BackendUnavailable):
+        await blobs.head("a")
+    with pytest.raises(BackendUnavailable):
+        await blobs.put("a", b"x")

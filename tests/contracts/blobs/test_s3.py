@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from anygpu.errors import BackendUnavailable
 from anygpu.store.blobs.contract import Blobs
 from anygpu.store.blobs.factory import open_blobs
 from anygpu.testing.contracts.blobs import BlobPagesContract, BlobsContract
@@ -26,3 +27,9 @@ class TestS3SignedUrls(SignedUrlsContract):
 
 class TestS3Publishing(PublishingContract):
     """Checkpoints, by way of signed URLs."""
+
+
+async def test_a_bucket_that_is_not_there_is_no_missing_blob(s3: dict[str, object]) -> None:
+    blobs = open_blobs("s3://nobody-made-this", options=s3)
+    with pytest.raises(BackendUnavailable):
+        await blobs.put("a", b"x")

@@ -27,17 +27,3 @@ async def test_a_server_that_is_not_there_is_unavailable_not_empty() -> None:
         assert refused.value.__cause__ is not None
     with pytest.raises(BackendUnavailable):
         _ = [info async for info in blobs.list("")]
-
-
-async def test_a_bucket_that_is_not_there_is_no_missing_blob(s3: dict[str, object]) -> None:
-    blobs = open_blobs("s3://nobody-made-this", options=s3)
-    with pytest.raises(BackendUnavailable):
-        await blobs.put("a", b"x")
-
-
-async def test_wrong_credentials_are_not_taken_for_an_empty_store(azure: dict[str, object]) -> None:
-    blobs = open_blobs("az://anygpu", options={**azure, "account_key": "d3Jvbmc=", **NO_PATIENCE})
-    with pytest.raises(BackendUnavailable):
-        await blobs.head("a")
-    with pytest.raises(BackendUnavailable):
-        await blobs.put("a", b"x")

@@ -3,27 +3,13 @@
 import os
 import socket
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.spec.conftest import Make
 
 from anygpu.errors import NotFound, TooLarge, UnsafePath
 from anygpu.spec.workdir import WorkdirArchive, pack
-
-Make = Callable[[dict[str, str]], Path]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    def build(files: dict[str, str]) -> Path:
-        root = tmp_path / "project"
-        for name, content in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(content)
-        return root
-
-    return build
 
 
 def names(root: Path, *ignore: str) -> list[str]:
@@ -54,75 +40,6 @@ def test_the_executable_bit_travels_and_the_owner_does_not(make: Make) -> None:
     with pack(root) as archive:
         found = {info.name: (info.mode, info.uid, info.uname) for info in members(archive)}
     assert found == {"a.py": (0o644, 0, ""), "run.sh": (0o755, 0, "")}
-
-
-def test_git_caches_and_environments_stay_behind(make: Make) -> None:
-    root = make(
-        {
-            ".git/HEAD": "",
-            "a.py": "",
-            "__pycache__/a.pyc": "",
-            ".venv/x": "",
-            "node_modules/y": "",
-            "b.pyc": "",
-        }
-    )
-    assert names(root) == ["a.py"]
-
-
-def test_ignore_files_hold_below_their_own_directory(make: Make) -> None:
-    root = make(
-        {
-            ".gitignore": "*.log\n/data/\n!keep.log\n",
-            "a.log": "",
-            "keep.log": "",
-            "data/x": "",
-            "sub/data/y": "",
-            "sub/.gitignore": "*.txt\n!important.txt\n",
-            "sub/a.txt": "",
-            "sub/important.txt": "",
-            "a.txt": "",
-        }
-    )
-    assert names(root) == [
-        ".gitignore",
-        "a.txt",
-        "keep.log",
-        "sub/.gitignore",
-        "sub/data/y",
-        "sub/important.txt",
-    ]
-
-
-def test_our_own_ignore_file_wins_over_git_and_the_spec_over_both(make: Make) -> None:
-    root = make(
-        {
-            ".gitignore": "*.pt\n",
-            ".anygpuignore": "!model.pt\nnotes/\n",
-            "model.pt": "",
-            "x.pt": "",
-            "notes/a": "",
-        }
-    )
-    assert names(root) == [".anygpuignore", ".gitignore", "model.pt"]
-    assert names(root, "!x.pt", ".*ignore") == ["model.pt", "x.pt"]
-
-
-def test_a_default_can_be_taken_back(make: Make) -> None:
-    assert names(make({"venv/a": "", "b.pyc": ""}), "!venv/", "!b.pyc") == ["b.pyc", "venv/a"]
-
-
-def test_the_rules_of_the_repository_around_it_hold_too(make: Make) -> None:
-    root = make(
-        {
-            ".git/HEAD": "",
-            ".gitignore": "*.ckpt\nproj/data/\n",
-            "proj/a.py": "",
-            "proj/b.ckpt": "",
-            "proj/data/c": "",
-        }
-    )
-    assert names(root / "proj") == ["a.py"]
 
 
 def test_a_link_inside_travels_as_a_link(make: Make) -> None:

@@ -1,3 +1,5 @@
+"""Encoding of metric points."""
+
 import math
 import struct
 from array import array
@@ -5,10 +7,11 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anygpu.store.sampling import downsample_indices, thin_evenly
 from anygpu.store.sql.metric_encoding import PointColumns, decode_points, encode_points, sketch
 
 steps = st.integers(-(2**62) + 1, 2**62 - 1)
+
+
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -54,26 +57,3 @@ def test_a_sketch_keeps_the_extremes_and_the_ends(values: list[float]) -> None:
     if real:
         assert min(real) in found
         assert max(real) in found
-
-
-@given(st.lists(numbers, max_size=500), st.integers(0, 200))
-def test_a_pick_is_small_ordered_and_keeps_the_extremes(values: list[float], most: int) -> None:
-    chosen = downsample_indices(values, most)
-    assert len(chosen) <= most
-    assert chosen == sorted(set(chosen))
-    real = [value for value in values if value == value]
-    if most >= 4 and real:
-        kept = [values[index] for index in chosen]
-        assert min(real) in kept
-        assert max(real) in kept
-    if most >= 2 and values:
-        assert (chosen[0], chosen[-1]) == (0, len(values) - 1)
-
-
-@given(st.lists(st.integers(), max_size=100), st.integers(0, 120))
-def test_evenly_keeps_the_newest_and_the_order(items: list[int], most: int) -> None:
-    found = thin_evenly(list(enumerate(items)), most)
-    assert len(found) == min(most, len(items))
-    assert found == sorted(found)
-    if found:
-        assert found[-1] == (len(items) - 1, items[-1])

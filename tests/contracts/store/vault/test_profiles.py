@@ -1,13 +1,12 @@
 """Profiles on every database: credentials sealed, one name for one backend, old databases brought along."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cryptography.fernet import Fernet
 from sqlalchemy import Connection
+from tests.contracts.store.vault.example_profiles import CREDENTIALS, put
 
 from anygpu.errors import Conflict, NotFound
 from anygpu.store.sql.database import Database
@@ -15,27 +14,9 @@ from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
 from anygpu.store.sql.sqlite import SqliteDatabase
 from anygpu.store.sql.statements import execute, fetch_all
 from anygpu.store.vault.profiles import Profiles
-from anygpu.store.vault.rotation import RotationResult, rotate_keys
 from anygpu.store.vault.secrets import Secrets
-from anygpu.store.vault.vault import DecryptionFailed, Vault
+from anygpu.store.vault.vault import DecryptionFailed
 from anygpu.testing.samples.jobs import LAB, STRANGER
-
-CREDENTIALS = {"api_key": "very-secret", "other": "also-secret"}
-
-
-@pytest.fixture
-def profiles(database: Database, tmp_path: Path) -> Profiles:
-    return Profiles(database, tmp_path / "secrets.key")
-
-
-async def put(profiles: Profiles, name: str = "cloud", **changed: object) -> None:
-    given = {
-        "kind": "lambda",
-        "options": {"regions": ["eu"], "max_machines": 2},
-        "credentials": CREDENTIALS,
-        "at_ms": 5,
-    }
-    await profiles.put(LAB, name, **{**given, **changed})  # type: ignore[arg-type]
 
 
 async def test_a_profile_comes_back_as_it_was_put(profiles: Profiles) -> None:
@@ -99,74 +80,11 @@ async def test_credentials_of_a_row_given_to_another_organisation_do_not_open(pr
         profiles.credentials(stolen)
 
 
-async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
-    profiles: Profiles, database: Database, tmp_path: Path
-) -> None:
-    secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"
-    await put(profiles, "old")
-    await secrets.put(LAB, "OLD", "v", at_ms=1)
-    old_key = key_file.read_bytes()
-    key_file.write_bytes(Fernet.generate_key() + b"\n" + old_key)
-    await put(profiles, "new")
-    await secrets.put(LAB, "NEW", "w", at_ms=2)
-    old, new = await profiles.get(LAB, "old"), await profiles.get(LAB, "new")
-    assert profiles.credentials(old) == profiles.credentials(new) == CREDENTIALS
-    assert [await secrets.get(LAB, name) for name in ("OLD", "NEW")] == ["v", "w"]
-    key_file.write_bytes(old_key)  # and without the new one, what it sealed is closed
-    assert profiles.credentials(old) == CREDENTIALS
-    with pytest.raises(DecryptionFailed, match="backend add new --change"):
-        profiles.credentials(new)
-
-
-async def test_after_a_rotation_the_older_keys_are_needed_no_more(
-    profiles: Profiles, database: Database, tmp_path: Path
-) -> None:
-    secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"
-    await put(profiles)
-    await put(profiles, "ambient", credentials={})
-    await secrets.put(LAB, "K", "v", at_ms=1)
-    before = await profiles.get(LAB, "cloud")
-    assert await rotate_keys(database, Vault(key_file), new_key=True) == RotationResult(reencrypted=2)
-    newest, oldest = key_file.read_bytes().split()
-    key_file.write_bytes(newest)
-    after = await profiles.get(LAB, "cloud")
-    assert after == before  # nobody need open the backend anew
-    assert profiles.credentials(after) == CREDENTIALS
-    assert await secrets.get(LAB, "K") == "v"
-    key_file.write_bytes(Fernet.generate_key())
-    assert await rotate_keys(database, Vault(key_file), new_key=False) == RotationResult(failed=2)
-    key_file.write_bytes(oldest + b"\n" + newest)
-    assert await rotate_keys(database, Vault(key_file), new_key=False) == RotationResult(reencrypted=2)
-
-
-def test_keys_that_are_added_at_once_are_all_kept(tmp_path: Path) -> None:
-    vaults = [Vault(tmp_path / "k") for _ in range(8)]
-    sealed = vaults[0].encrypt(("me",), "text")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(Vault.add_key, vaults))
-    assert len((tmp_path / "k").read_bytes().split()) == 9
-    assert vaults[3].decrypt(("me",), sealed) == "text"
-    assert [path.name for path in tmp_path.iterdir()] == ["k"]
-
-
 async def test_every_change_has_a_later_time(profiles: Profiles) -> None:
     await put(profiles)
     first = await profiles.get(LAB, "cloud")
     await put(profiles, replace=True)
     assert (await profiles.get(LAB, "cloud")).updated_at_ms > first.updated_at_ms
-
-
-def test_a_key_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
-    vault, key_file = Vault(tmp_path / "k"), tmp_path / "k"
-    sealed = vault.encrypt(("me",), "text")
-    key_file.chmod(0o644)
-    with pytest.raises(DecryptionFailed, match="chmod 600"):
-        vault.decrypt(("me",), sealed)
-    key_file.chmod(0o600)
-    assert vault.decrypt(("me",), vault.reencrypt(sealed)) == "text"
-    key_file.write_text("not a key\n")
-    with pytest.raises(DecryptionFailed, match="is not a key"):
-        vault.decrypt(("me",), sealed)
 
 
 def as_it_was_before_profiles(connection: Connection) -> None:

@@ -1,0 +1,43 @@
+"""Tables and migrations."""
+
+from collections.abc import Sequence
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, inspect
+
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.schema import SCHEMA_VERSION, current_version, upgrade
+from anygpu.store.sql.statements import execute
+from anygpu.store.sql.tables import METADATA
+
+
+def differences(connection: Connection) -> Sequence[object]:
+    found: Sequence[object] = compare_metadata(MigrationContext.configure(connection), METADATA)
+    return found
+
+
+async def test_an_empty_database_gets_the_tables_the_code_speaks_of(database: Database) -> None:
+    assert await database.read(differences) == []
+    assert await database.read(current_version) == SCHEMA_VERSION
+
+
+async def test_migrations_make_the_same_tables(database: Database) -> None:
+    def migrate_from_nothing(connection: Connection) -> None:
+        METADATA.drop_all(connection)
+        execute(connection, "DROP TABLE alembic_version")
+        upgrade(connection)
+
+    created = await database.read(columns)
+    await database.write(migrate_from_nothing)
+    assert await database.read(differences) == []
+    assert await database.read(current_version) == SCHEMA_VERSION
+    assert await database.read(columns) == created
+
+
+def columns(connection: Connection) -> dict[str, list[tuple[str, str, bool]]]:
+    tables = inspect(connection)
+    return {
+        table: sorted((c["name"], str(c["type"]), c["nullable"]) for c in tables.get_columns(table))
+        for table in sorted(tables.get_table_names())
+    }

@@ -1,0 +1,42 @@
+"""API tokens."""
+
+import pytest
+
+from anygpu.errors import NotFound
+from anygpu.store.sql.database import Database
+from anygpu.store.sql.statements import fetch_all
+from anygpu.store.sql.tokens import Tokens
+from anygpu.testing.samples.jobs import LAB, STRANGER
+
+
+async def test_a_token_speaks_for_its_scope_until_revoked(database: Database) -> None:
+    tokens = Tokens(database)
+    text, made = await tokens.make(LAB, role="member", label="laptop", at_ms=5)
+    found = await tokens.look_up(text, at_ms=6)
+    assert found == made
+    assert (made.scope, made.role, made.label) == (LAB, "member", "laptop")
+    assert [token.used_at_ms for token in await tokens.list(LAB)] == [6]
+    with pytest.raises(NotFound):
+        await tokens.revoke(STRANGER, made.id)
+    assert not await tokens.list(STRANGER)
+    await tokens.revoke(LAB, made.id)
+    assert await tokens.look_up(text, at_ms=7) is None
+
+
+async def test_tokens_expire_and_are_never_stored_themselves(database: Database) -> None:
+    tokens = Tokens(database)
+    text, _ = await tokens.make(LAB, role="admin", at_ms=0, expires_at_ms=100)
+    assert await tokens.look_up(text, at_ms=99) is not None
+    assert await tokens.look_up(text, at_ms=100) is None
+    assert await tokens.look_up(text + "x", at_ms=1) is None
+    assert [await tokens.delete_expired(at_ms=at_ms) for at_ms in (99, 100, 100)] == [0, 1, 0]
+    text, _ = await tokens.make(LAB, role="admin", at_ms=0)
+    stored = await database.read(lambda connection: fetch_all(connection, "SELECT * FROM tokens"))
+    assert text not in repr(stored)
+
+
+async def test_a_given_token_is_taken_over_once(database: Database) -> None:
+    tokens = Tokens(database)
+    for _ in range(2):
+        assert (await tokens.make(LAB, role="admin", at_ms=1, token="given"))[0] == "given"
+    assert len(await tokens.list(LAB)) == 1
