@@ -37,7 +37,7 @@ async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed
     await put(profiles)
     stored = await database.read(lambda connection: fetch_all(connection, "SELECT * FROM profiles"))
     assert "secret" not in repr(stored)
-    assert "sealed" not in repr(await profiles.get(LAB, "cloud"))
+    assert "encrypted" not in repr(await profiles.get(LAB, "cloud"))
 
 
 async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> None:
