@@ -106,7 +106,9 @@ def recorder(database: Database, told: list[str] | None = None) -> OutcomeRecord
     )
 
 
-async def test_a_completed_job_is_recorded_once_whoever_asks(database: Database, outcomes: Outcomes) -> None:
+async def test_a_completed_job_has_one_outcome_however_often_it_is_recorded(
+    database: Database, outcomes: Outcomes
+) -> None:
     await completed(database, 1)
     assert await outcomes.jobs_without_outcome(limit=10) == [job_id(1)]
     assert await recorder(database).run() == 1
@@ -118,7 +120,9 @@ async def test_a_completed_job_is_recorded_once_whoever_asks(database: Database,
     assert found.calibrated == replace(SAID, basis=FIRST_STEPS)
 
 
-async def test_what_a_crash_left_out_is_made_up_for(database: Database, outcomes: Outcomes) -> None:
+async def test_outcomes_missing_after_a_crash_are_recorded_later(
+    database: Database, outcomes: Outcomes
+) -> None:
     for number in (1, 2, 3):
         await completed(database, number)
     await recorder(database).run()
@@ -142,7 +146,7 @@ async def test_only_completed_jobs_have_an_outcome(database: Database, outcomes:
     )  # and it was interrupted
 
 
-async def test_one_job_that_cannot_be_read_does_not_keep_the_others_from_theirs(
+async def test_an_unreadable_job_does_not_prevent_the_outcomes_of_others(
     database: Database, outcomes: Outcomes
 ) -> None:
     told: list[str] = []
@@ -159,21 +163,19 @@ async def test_one_job_that_cannot_be_read_does_not_keep_the_others_from_theirs(
     assert await outcomes.jobs_without_outcome(limit=10) == [job_id(1)]
 
 
-def as_it_was_before_outcomes(connection: Connection) -> None:
+def downgrade_to_before_outcomes(connection: Connection) -> None:
     execute(connection, "DROP TABLE outcomes")
     execute(connection, "UPDATE alembic_version SET version_num = '0003'")
 
 
-def brought_along(connection: Connection) -> None:
+def migrate(connection: Connection) -> None:
     assert current_version(connection) == "0003"
     upgrade(connection)
 
 
-async def test_a_database_of_the_version_before_is_brought_along(
-    database: Database, outcomes: Outcomes
-) -> None:
+async def test_an_older_database_is_migrated(database: Database, outcomes: Outcomes) -> None:
     await completed(database, 1)
-    await database.write(as_it_was_before_outcomes)
-    await database.write(brought_along)
+    await database.write(downgrade_to_before_outcomes)
+    await database.write(migrate)
     assert await database.read(current_version) == SCHEMA_VERSION
     assert await recorder(database).run() == 1

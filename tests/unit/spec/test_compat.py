@@ -120,7 +120,7 @@ def test_a_section_that_is_there_already_is_kept() -> None:
         ([], "body: is not a JSON object"),
     ],
 )
-def test_a_wrong_body_is_refused_in_its_own_words(body: Any, said: str) -> None:
+def test_an_invalid_body_is_rejected_with_the_callers_field_names(body: Any, said: str) -> None:
     assert said in refusal(body)
 
 

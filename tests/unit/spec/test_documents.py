@@ -6,7 +6,7 @@ from anygpu.errors import InvalidSpec
 from anygpu.spec.documents import Document, parse_scalar, read_toml, read_yaml
 
 
-def test_words_stay_words_as_in_yaml_1_2() -> None:
+def test_yaml_1_2_words_are_texts() -> None:
     text = "{a: no, b: on, c: 'true', d: true, e: 0x10, f: 1e3, g: 2030-01-01, h: 12:30, i: ~, j: 0o17}"
     assert read_yaml(text).data == {
         "a": "no",
@@ -40,5 +40,5 @@ def test_a_document_without_marks_is_complete() -> None:
 
 
 @pytest.mark.parametrize("text", ["1_000", "1:30", "0b1", "yes", "2030-01-01", "1e", "--1", "9" * 500])
-def test_what_is_not_surely_a_number_stays_text(text: str) -> None:
+def test_ambiguous_numbers_are_texts(text: str) -> None:
     assert parse_scalar(text) == text

@@ -12,7 +12,7 @@ def names(root: Path, *ignore: str) -> list[str]:
         return list(archive.files)
 
 
-def test_git_caches_and_environments_stay_behind(make: Make) -> None:
+def test_git_caches_and_environments_are_ignored_by_default(make: Make) -> None:
     root = make(
         {
             ".git/HEAD": "",

@@ -57,7 +57,7 @@ def test_an_unknown_key_names_the_nearest_valid_one_and_its_line() -> None:
     assert found == ["job.yaml:4 resources.gpus: unknown key; did you mean 'gpu'?"]
 
 
-def test_a_key_in_the_wrong_section_is_told_where_it_belongs() -> None:
+def test_for_a_key_in_the_wrong_section_the_right_one_is_suggested() -> None:
     assert problems("script: a.py\ntimeout: 6h\n") == [
         "job.yaml:2 timeout: unknown key; did you mean 'limits.timeout'?"
     ]

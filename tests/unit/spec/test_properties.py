@@ -83,7 +83,7 @@ def test_any_value_under_any_valid_key_is_a_spec_or_an_invalid_spec(extra: dict[
         st.sampled_from(["model_name", "config", "requirements", "preferences", *KEYS]), ANYTHING, max_size=5
     )
 )
-def test_any_body_at_any_door_is_translated_or_an_invalid_spec(body: dict[str, Any]) -> None:
+def test_any_request_body_is_translated_or_an_invalid_spec(body: dict[str, Any]) -> None:
     done = tried(translate, body)
     assert is_sound(tried(from_mapping, done.mapping) if isinstance(done, Translation) else done)
 
@@ -159,7 +159,7 @@ def test_every_spec_equals_what_its_json_loads_to(data: dict[str, Any]) -> None:
     ANYTHING.filter(lambda value: isinstance(value, dict)),
     st.dictionaries(st.sampled_from(KEYS), SCALARS, max_size=4),
 )
-def test_merging_keeps_what_lies_on_top(base: dict[str, Any], over: dict[str, Any]) -> None:
+def test_merging_keeps_the_values_of_the_flags(base: dict[str, Any], over: dict[str, Any]) -> None:
     merged = merge({key: value for key, value in base.items() if isinstance(key, str)}, over)
     assert all(merged[key] is value for key, value in over.items())
 

@@ -33,7 +33,7 @@ def test_the_same_files_give_the_same_bytes(make: Make, tmp_path: Path) -> None:
             assert first.size == first.path.stat().st_size
 
 
-def test_the_executable_bit_travels_and_the_owner_does_not(make: Make) -> None:
+def test_the_executable_bit_is_packed_and_the_owner_is_not(make: Make) -> None:
     root = make({"run.sh": "x", "a.py": "y"})
     (root / "run.sh").chmod(0o750)
     (root / "a.py").chmod(0o600)
@@ -42,7 +42,7 @@ def test_the_executable_bit_travels_and_the_owner_does_not(make: Make) -> None:
     assert found == {"a.py": (0o644, 0, ""), "run.sh": (0o755, 0, "")}
 
 
-def test_a_link_inside_travels_as_a_link(make: Make) -> None:
+def test_a_link_inside_is_packed_as_a_link(make: Make) -> None:
     root = make({"data/a": "x", "deep/er/b": "y"})
     (root / "deep" / "link").symlink_to("../data/a")
     (root / "absolute").symlink_to(root / "data")

@@ -131,7 +131,7 @@ async def told(store: Reports, batch: ReportBatch, attempt: int) -> object:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_evidence_stores_agree_on_everything_sent_in_any_order(
+async def test_report_stores_agree_whatever_is_sent_in_any_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "SORT_AT_POINTS", 150)

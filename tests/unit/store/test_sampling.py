@@ -9,7 +9,7 @@ numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(st.lists(numbers, max_size=500), st.integers(0, 200))
-def test_a_pick_is_small_ordered_and_keeps_the_extremes(values: list[float], most: int) -> None:
+def test_downsampling_keeps_the_order_and_the_extremes(values: list[float], most: int) -> None:
     chosen = downsample_indices(values, most)
     assert len(chosen) <= most
     assert chosen == sorted(set(chosen))
@@ -23,7 +23,7 @@ def test_a_pick_is_small_ordered_and_keeps_the_extremes(values: list[float], mos
 
 
 @given(st.lists(st.integers(), max_size=100), st.integers(0, 120))
-def test_evenly_keeps_the_newest_and_the_order(items: list[int], most: int) -> None:
+def test_thinning_keeps_the_order_and_the_newest(items: list[int], most: int) -> None:
     found = thin_evenly(list(enumerate(items)), most)
     assert len(found) == min(most, len(items))
     assert found == sorted(found)

@@ -15,7 +15,7 @@ from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import LAB, attempt_training, interrupted_job, job_id
 
 
-async def test_commits_are_told_in_the_writers_loop(database: Database) -> None:
+async def test_commit_listeners_run_in_the_writers_event_loop(database: Database) -> None:
     told: list[Recorded] = []
     loop = asyncio.get_running_loop()
 
@@ -47,7 +47,7 @@ async def test_the_database_has_a_clock(database: Database) -> None:
     assert 1_600_000_000_000 < first <= await database.read(now_ms) < first + 60_000
 
 
-async def test_ids_no_database_can_hold_are_just_not_found(database: Database) -> None:
+async def test_ids_that_no_database_can_store_are_not_found(database: Database) -> None:
     journal = SqlJournal(database)
     await submit(journal, 1)
     for strange in ("a\0b", "\ud800", "", "'; DROP TABLE jobs"):

@@ -10,7 +10,7 @@ from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import LAB, attempt_training, interrupted_job, job_id
 
 
-async def test_a_view_folded_by_other_rules_is_folded_anew(database: Database) -> None:
+async def test_a_view_of_another_fold_version_is_folded_again(database: Database) -> None:
     await submit(SqlJournal(database), 1)
     expected = await append(SqlJournal(database), job_id(1), *attempt_training())
     spoil = (

@@ -21,7 +21,7 @@ async def test_points_are_sorted_into_chunks_as_they_grow(database: Database) ->
     assert {0.0, 999.0} <= {point.value for point in found}
 
 
-async def test_single_points_do_not_stay_a_row_each(database: Database) -> None:
+async def test_small_batches_are_merged(database: Database) -> None:
     evidence = SqlReports(database)
     for seq in range(1, 601):
         await report(evidence, seq, points=points(float(seq), first_step=seq))

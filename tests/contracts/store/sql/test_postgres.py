@@ -117,7 +117,7 @@ async def test_every_connection_of_the_pool_may_have_died(servers: list[Database
     assert await SqlJournal(servers[0]).head(LAB) == 0
 
 
-async def test_a_cancelled_reader_harms_nobody(servers: list[Database]) -> None:
+async def test_a_cancelled_read_does_not_affect_others(servers: list[Database]) -> None:
     slow = [
         asyncio.create_task(servers[0].read(lambda c: fetch_one(c, "SELECT pg_sleep(0.05)")))
         for _ in range(20)

@@ -10,7 +10,7 @@ from anygpu.testing.contracts.reports import JOB, points, report, whole_log
 from anygpu.testing.samples.jobs import LAB, START_MS, interrupted_job, job_id
 
 
-async def ended_with_evidence(database: Database, number: int, ended_at_ms: int) -> None:
+async def ended_with_reports(database: Database, number: int, ended_at_ms: int) -> None:
     journal, evidence = SqlJournal(database), SqlReports(database)
     await submit(journal, number)
     batch = ReportBatch(
@@ -20,9 +20,9 @@ async def ended_with_evidence(database: Database, number: int, ended_at_ms: int)
     await append(journal, job_id(number), *interrupted_job(), at_ms=ended_at_ms)
 
 
-async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(database: Database) -> None:
-    await ended_with_evidence(database, 1, START_MS)
-    await ended_with_evidence(database, 2, START_MS + 1000)
+async def test_retention_deletes_reports_of_old_jobs_only(database: Database) -> None:
+    await ended_with_reports(database, 1, START_MS)
+    await ended_with_reports(database, 2, START_MS + 1000)
     would = await prune(database, ended_before_ms=START_MS + 500, dry_run=True)
     assert would == RetentionResult(jobs=1, attempts=1, log_bytes=3, metric_points=2)
     assert await whole_log(SqlReports(database)) == b"log"
@@ -38,7 +38,7 @@ async def test_retention_takes_the_evidence_of_old_jobs_and_leaves_the_rest(data
 
 
 async def test_a_report_after_retention_is_kept(database: Database) -> None:
-    await ended_with_evidence(database, 1, START_MS)
+    await ended_with_reports(database, 1, START_MS)
     await prune(database, ended_before_ms=START_MS + 1)
     evidence = SqlReports(database)
     await report(evidence, 4, logs=b"late", points=points(3.0))

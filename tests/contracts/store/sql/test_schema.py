@@ -17,7 +17,7 @@ def differences(connection: Connection) -> Sequence[object]:
     return found
 
 
-async def test_an_empty_database_gets_the_tables_the_code_speaks_of(database: Database) -> None:
+async def test_an_empty_database_gets_the_current_tables(database: Database) -> None:
     assert await database.read(differences) == []
     assert await database.read(current_version) == SCHEMA_VERSION
 

@@ -157,7 +157,7 @@ async def test_a_database_locked_by_another_is_busy_and_then_works(
     assert await journal.head(LAB) == 2
 
 
-async def test_a_cancelled_writer_is_still_committed_and_told(database: SqliteDatabase) -> None:
+async def test_a_cancelled_write_is_committed_and_its_listener_called(database: SqliteDatabase) -> None:
     told: list[Recorded] = []
     journal = SqlJournal(database, on_commit=told.extend)
     tasks = [asyncio.create_task(submit(journal, number)) for number in range(20)]
@@ -170,7 +170,7 @@ async def test_a_cancelled_writer_is_still_committed_and_told(database: SqliteDa
     assert await journal.head(LAB) == 21
 
 
-async def test_a_listener_that_fails_keeps_nobody_from_their_answer(database: SqliteDatabase) -> None:
+async def test_a_failing_listener_does_not_affect_other_writes(database: SqliteDatabase) -> None:
     reported: list[object] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda loop, context: reported.append(context["exception"])

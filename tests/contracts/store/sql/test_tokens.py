@@ -9,7 +9,7 @@ from anygpu.store.sql.tokens import Tokens
 from anygpu.testing.samples.jobs import LAB, STRANGER
 
 
-async def test_a_token_speaks_for_its_scope_until_revoked(database: Database) -> None:
+async def test_a_token_gives_access_to_its_scope_until_revoked(database: Database) -> None:
     tokens = Tokens(database)
     text, made = await tokens.make(LAB, role="member", label="laptop", at_ms=5)
     found = await tokens.look_up(text, at_ms=6)
@@ -35,7 +35,7 @@ async def test_tokens_expire_and_are_never_stored_themselves(database: Database)
     assert text not in repr(stored)
 
 
-async def test_a_given_token_is_taken_over_once(database: Database) -> None:
+async def test_storing_a_given_token_twice_is_one_token(database: Database) -> None:
     tokens = Tokens(database)
     for _ in range(2):
         assert (await tokens.make(LAB, role="admin", at_ms=1, token="given"))[0] == "given"

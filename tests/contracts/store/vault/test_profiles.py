@@ -31,7 +31,7 @@ async def test_a_profile_comes_back_as_it_was_put(profiles: Profiles) -> None:
     assert cloud == await profiles.get(LAB, "cloud")
 
 
-async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed(
+async def test_credentials_are_neither_in_the_table_nor_in_a_printed_profile(
     profiles: Profiles, database: Database
 ) -> None:
     await put(profiles)
@@ -40,7 +40,7 @@ async def test_no_credential_stands_in_the_table_or_in_a_profile_that_is_printed
     assert "encrypted" not in repr(await profiles.get(LAB, "cloud"))
 
 
-async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> None:
+async def test_a_profile_name_is_unique_on_the_server(profiles: Profiles) -> None:
     await put(profiles)
     with pytest.raises(Conflict, match="--change"):
         await put(profiles)
@@ -50,7 +50,7 @@ async def test_a_name_is_of_one_backend_on_the_server(profiles: Profiles) -> Non
     assert profiles.credentials(await profiles.get(LAB, "cloud")) == {"api_key": "new"}
 
 
-async def test_of_two_servers_that_add_one_name_at_once_one_is_told(
+async def test_of_two_servers_that_add_the_same_name_one_gets_a_conflict(
     servers: list[Database], tmp_path: Path
 ) -> None:
     both = [Profiles(each, tmp_path / "secrets.key") for each in servers]
@@ -73,7 +73,7 @@ async def test_another_organisation_neither_sees_nor_removes_it(profiles: Profil
         await profiles.delete(LAB, "cloud")
 
 
-async def test_credentials_of_a_row_given_to_another_organisation_do_not_open(profiles: Profiles) -> None:
+async def test_credentials_moved_to_another_organisation_cannot_be_decrypted(profiles: Profiles) -> None:
     await put(profiles)
     stolen = replace(await profiles.get(LAB, "cloud"), organisation="other")
     with pytest.raises(DecryptionFailed, match="another"):
@@ -87,34 +87,32 @@ async def test_every_change_has_a_later_time(profiles: Profiles) -> None:
     assert (await profiles.get(LAB, "cloud")).updated_at_ms > first.updated_at_ms
 
 
-def as_it_was_before_profiles(connection: Connection) -> None:
+def downgrade_to_before_profiles(connection: Connection) -> None:
     execute(connection, "DROP TABLE slot_usages")
     execute(connection, "DROP TABLE outcomes")
     execute(connection, "DROP TABLE profiles")
     execute(connection, "UPDATE alembic_version SET version_num = '0001'")
 
 
-def brought_along(connection: Connection) -> None:
+def migrate(connection: Connection) -> None:
     assert current_version(connection) == "0001"
     upgrade(connection)
 
 
-async def test_a_database_of_the_version_before_is_brought_along(
-    profiles: Profiles, database: Database, tmp_path: Path
-) -> None:
+async def test_an_older_database_is_migrated(profiles: Profiles, database: Database, tmp_path: Path) -> None:
     secrets = Secrets(database, tmp_path / "secrets.key")
     await secrets.put(LAB, "KEPT", "v", at_ms=1)
-    await database.write(as_it_was_before_profiles)
-    await database.write(brought_along)
+    await database.write(downgrade_to_before_profiles)
+    await database.write(migrate)
     assert await database.read(current_version) == SCHEMA_VERSION
     await put(profiles)
     assert await secrets.get(LAB, "KEPT") == "v"
     assert [each.name for each in await profiles.all()] == ["cloud"]
 
 
-async def test_opening_an_old_file_is_enough(tmp_path: Path) -> None:
+async def test_opening_an_older_file_migrates_it(tmp_path: Path) -> None:
     old = await SqliteDatabase.open(tmp_path / "anygpu.db")
-    await old.write(as_it_was_before_profiles)
+    await old.write(downgrade_to_before_profiles)
     await old.close()
     opened = await SqliteDatabase.open(tmp_path / "anygpu.db")
     await put(Profiles(opened, tmp_path / "secrets.key"))

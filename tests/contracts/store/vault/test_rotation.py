@@ -14,7 +14,7 @@ from anygpu.store.vault.vault import DecryptionFailed, Vault
 from anygpu.testing.samples.jobs import LAB
 
 
-async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
+async def test_a_new_first_key_encrypts_new_values_and_old_keys_decrypt_old_ones(
     profiles: Profiles, database: Database, tmp_path: Path
 ) -> None:
     secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"
@@ -33,7 +33,7 @@ async def test_a_new_key_on_top_seals_what_is_written_and_the_old_still_opens(
         profiles.credentials(new)
 
 
-async def test_after_a_rotation_the_older_keys_are_needed_no_more(
+async def test_after_a_rotation_older_keys_are_no_longer_needed(
     profiles: Profiles, database: Database, tmp_path: Path
 ) -> None:
     secrets, key_file = Secrets(database, tmp_path / "secrets.key"), tmp_path / "secrets.key"

@@ -26,7 +26,7 @@ async def test_a_secret_is_read_back_and_replaced(vault: Secrets) -> None:
 
 
 @pytest.mark.parametrize("scope", [STRANGER, LAB_OTHER_PROJECT])
-async def test_another_project_has_no_part_in_it(vault: Secrets, scope: object) -> None:
+async def test_another_project_cannot_read_it(vault: Secrets, scope: object) -> None:
     await vault.put(LAB, "K", "v", at_ms=1)
     with pytest.raises(SecretMissing):
         await vault.get(scope, "K")  # type: ignore[arg-type]
@@ -54,14 +54,14 @@ async def test_neither_the_table_nor_other_users_see_the_value(
     assert [path.name for path in tmp_path.glob(".key-*")] == []
 
 
-async def test_a_second_vault_on_the_same_key_file_opens_it(
+async def test_a_second_vault_with_the_same_key_file_decrypts_it(
     vault: Secrets, database: Database, tmp_path: Path
 ) -> None:
     await vault.put(LAB, "K", "v", at_ms=1)
     assert await Secrets(database, tmp_path / "secrets.key").get(LAB, "K") == "v"
 
 
-async def test_after_a_new_key_on_top_old_values_still_open(
+async def test_after_a_new_key_old_values_can_still_be_decrypted(
     vault: Secrets, database: Database, tmp_path: Path
 ) -> None:
     await vault.put(LAB, "OLD", "v", at_ms=1)
@@ -80,7 +80,7 @@ async def test_without_its_key_a_secret_is_missing_and_says_so(
         await Secrets(database, tmp_path / "other.key").get(LAB, "K")
 
 
-async def test_a_row_copied_to_another_project_does_not_open_there(
+async def test_a_value_copied_to_another_project_cannot_be_decrypted(
     vault: Secrets, database: Database
 ) -> None:
     await vault.put(LAB, "K", json.dumps("v"), at_ms=1)

@@ -69,7 +69,7 @@ async def test_another_attempt_gets_another_id_and_shares_no_chunk(
     assert len(second.uploads) == 1
 
 
-async def test_another_organisation_learns_nothing_of_what_is_stored(
+async def test_another_organisation_cannot_see_what_is_stored(
     checkpoints: Checkpoints, blobs: MemoryBlobs
 ) -> None:
     await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
@@ -160,7 +160,7 @@ async def test_an_artifact_is_one_file_under_its_name(checkpoints: Checkpoints, 
     assert [file.path for file in plan.files] == ["runs/best.pt"]
 
 
-async def test_an_artifact_is_no_checkpoint_and_the_other_way_round(
+async def test_an_artifact_is_not_a_checkpoint_and_vice_versa(
     checkpoints: Checkpoints, blobs: MemoryBlobs
 ) -> None:
     artifact = await checkpoints.begin_artifact(OWNER, artifact_of("best.pt", b"one"))
@@ -189,7 +189,7 @@ async def test_the_download_plan_gives_every_chunk_in_order(
     assert all("method=GET" in chunk.url for chunk in file.chunks)
 
 
-async def test_a_published_checkpoint_that_was_damaged_is_found_out_before_resuming(
+async def test_a_damaged_checkpoint_is_detected_before_resuming(
     checkpoints: Checkpoints, blobs: MemoryBlobs
 ) -> None:
     begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
@@ -201,7 +201,7 @@ async def test_a_published_checkpoint_that_was_damaged_is_found_out_before_resum
         await checkpoints.check(key)
 
 
-async def test_a_manifest_that_was_damaged_or_deleted_is_found_out(
+async def test_a_damaged_or_deleted_manifest_is_detected(
     checkpoints: Checkpoints, blobs: MemoryBlobs
 ) -> None:
     begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")
@@ -220,7 +220,7 @@ async def test_a_manifest_that_was_damaged_or_deleted_is_found_out(
         await checkpoints.check(key)
 
 
-async def test_a_chunk_old_enough_to_be_swept_soon_is_asked_for_again(
+async def test_a_chunk_that_may_be_swept_soon_is_uploaded_again(
     checkpoints: Checkpoints, blobs: MemoryBlobs, now: Now
 ) -> None:
     manifest = manifest_of(file_of("last.pt", b"one"))

@@ -43,7 +43,7 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
-async def test_a_commit_asked_for_again_joins_the_reading_under_way() -> None:
+async def test_a_repeated_commit_joins_the_running_verification() -> None:
     blobs = SlowBlobs()
     checkpoints = Checkpoints(blobs)
     begun = await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"one")

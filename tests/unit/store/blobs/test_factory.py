@@ -42,7 +42,7 @@ def test_a_prefix_that_could_not_be_signed_is_refused() -> None:
         open_blobs("s3://bucket/a%20b")
 
 
-def test_the_seam_and_publishing_do_not_load_the_object_store_library() -> None:
+def test_the_interface_and_publishing_do_not_import_obstore() -> None:
     code = "import sys, anygpu.store.blobs.cloud, anygpu.store.blobs.local, anygpu.store.blobs.sweep;"
     code += "sys.exit('obstore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -49,7 +49,7 @@ async def test_a_value_is_on_the_disk_before_it_has_its_name(
     assert done == ["sync", "name", "sync", "sync", "sync", "sync", "name", "sync"]
 
 
-async def test_a_full_disk_is_said_and_leaves_nothing(
+async def test_a_full_disk_is_reported_and_nothing_is_stored(
     blobs: LocalBlobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await blobs.put("a", b"old")
@@ -67,7 +67,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(
     assert list((blobs.root / ".staging").iterdir()) == []
 
 
-async def test_a_directory_that_went_away_is_said(blobs: LocalBlobs) -> None:
+async def test_a_missing_directory_is_reported(blobs: LocalBlobs) -> None:
     (blobs.root / ".staging").rmdir()
     with pytest.raises(BackendUnavailable) as refused:
         await blobs.put("a", b"x")

@@ -58,7 +58,7 @@ async def test_a_kept_checkpoint_keeps_its_chunks_and_nothing_else(
     assert await blobs.head(OWNER.chunk_key(digest(b"old"))) is None
 
 
-async def test_an_old_chunk_that_a_fresh_upload_counts_on_stays(
+async def test_an_old_chunk_that_a_new_upload_needs_is_kept(
     blobs: MemoryBlobs, checkpoints: Checkpoints, now: Now
 ) -> None:
     await begin_and_upload(checkpoints, blobs, OWNER, "last.pt", b"shared", step=1)

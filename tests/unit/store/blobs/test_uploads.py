@@ -35,19 +35,19 @@ async def test_another_organisation_does_not_have_it(uploads: Uploads) -> None:
     assert not await uploads.has("other", SHA256)
 
 
-async def test_an_archive_too_old_to_count_on_is_asked_for_again(uploads: Uploads) -> None:
+async def test_an_archive_that_may_be_swept_soon_does_not_count(uploads: Uploads) -> None:
     await uploads.save("lab", SHA256, in_pieces(ARCHIVE, 70_000), limit=len(ARCHIVE))
     assert await uploads.has("lab", SHA256, since_ms=1000)
     assert not await uploads.has("lab", SHA256, since_ms=1001)
 
 
-async def test_other_bytes_than_promised_leave_nothing(uploads: Uploads, blobs: MemoryBlobs) -> None:
+async def test_bytes_with_another_sha256_are_not_stored(uploads: Uploads, blobs: MemoryBlobs) -> None:
     with pytest.raises(BlobCorrupt):
         await uploads.save("lab", SHA256, in_pieces(ARCHIVE[:-1] + b"x", 70_000), limit=len(ARCHIVE))
     assert await keys(blobs, "") == []
 
 
-async def test_more_bytes_than_allowed_leave_nothing(uploads: Uploads, blobs: MemoryBlobs) -> None:
+async def test_more_bytes_than_allowed_are_not_stored(uploads: Uploads, blobs: MemoryBlobs) -> None:
     with pytest.raises(TooLarge):
         await uploads.save("lab", SHA256, in_pieces(ARCHIVE, 70_000), limit=len(ARCHIVE) - 1)
     assert await keys(blobs, "") == []

@@ -23,7 +23,7 @@ class Shelf:
         return {key: str(key) for key in keys}
 
 
-async def test_what_is_asked_in_one_turn_is_read_at_once_and_what_comes_later_is_read_anew() -> None:
+async def test_reads_of_one_loop_iteration_are_one_query_and_later_ones_another() -> None:
     shelf = Shelf()
     together = BatchedReader(shelf.read)
     first = [asyncio.create_task(together.get(key)) for key in (1, 2, 1)]
@@ -35,7 +35,7 @@ async def test_what_is_asked_in_one_turn_is_read_at_once_and_what_comes_later_is
     assert shelf.asked == [[1, 2], [1]]
 
 
-async def test_one_who_leaves_takes_nobodys_answer_away() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_read_of_others() -> None:
     shelf = Shelf()
     together = BatchedReader(shelf.read)
     leaving, staying = (asyncio.create_task(together.get(key)) for key in (1, 2))
@@ -45,7 +45,7 @@ async def test_one_who_leaves_takes_nobodys_answer_away() -> None:
     assert await staying == "2"
 
 
-async def test_a_failed_read_is_told_to_all_who_asked_and_the_next_is_a_new_one() -> None:
+async def test_a_failed_read_fails_for_all_callers_and_the_next_read_is_new() -> None:
     shelf = Shelf()
     shelf.may.set()
     together = BatchedReader(shelf.read)
