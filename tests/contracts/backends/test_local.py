@@ -64,7 +64,7 @@ async def place(tmp_path: Path, work: dict[str, object]) -> AsyncIterator[LocalP
 
 
 class TestLocal(BackendContract):
-    async def test_a_full_machine_says_how_full_and_takes_the_next_when_a_slot_is_free(
+    async def test_a_full_machine_gives_the_reason_and_accepts_a_job_when_a_slot_is_free(
         self, place: LocalPlace
     ) -> None:
         offer = await first_free_offer(place)
@@ -88,7 +88,7 @@ class TestLocal(BackendContract):
         await restarted.terminate(handle)
         assert (await restarted.probe(handle)).state is MachineState.GONE
 
-    async def test_a_killed_agent_is_noticed_at_once_and_what_it_left_is_ended(
+    async def test_a_killed_agent_is_reported_at_once_and_its_processes_are_killed(
         self, place: LocalPlace
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
@@ -120,7 +120,7 @@ class TestSeveralServers:
     def work(self) -> dict[str, object]:
         return {"shell": FOREVER}
 
-    async def test_one_does_not_speak_for_the_attempts_of_another(
+    async def test_a_server_does_not_handle_the_attempts_of_another(
         self, place: LocalPlace, tmp_path: Path
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
@@ -132,7 +132,9 @@ class TestSeveralServers:
             await other.terminate(handle)
         assert (await place.backend.probe(handle)).state is MachineState.RUNNING
 
-    async def test_what_it_never_launched_may_be_elsewhere(self, place: LocalPlace, tmp_path: Path) -> None:
+    async def test_an_attempt_of_another_server_is_absent_not_gone(
+        self, place: LocalPlace, tmp_path: Path
+    ) -> None:
         other = LocalBackend(tmp_path / "other", gpu_locks=tmp_path / "gpus", single_server=False)
         assert (await other.probe(Handle(name=new_launch(place).name))).state is MachineState.ABSENT
 
@@ -150,7 +152,7 @@ class TestDaemons:
         assert (await place.backend.probe(handle)).state is MachineState.GONE
 
 
-class TestLocalWithAnAgentStartedAhead(BackendContract):
+class TestLocalWithPrewarmedAgent(BackendContract):
     @pytest.fixture(autouse=True)
     async def spare(self, place: LocalPlace) -> None:
         place.backend.prewarm()
@@ -172,13 +174,13 @@ class TestLocalWithAnAgentStartedAhead(BackendContract):
         await wait_for_state(place, handle, MachineState.GONE)
         assert (await place.backend.offers(launch.resources))[0].free == 2
 
-    async def test_it_leaves_when_its_server_does(self, place: LocalPlace) -> None:
+    async def test_a_prewarmed_agent_exits_with_its_server(self, place: LocalPlace) -> None:
         ahead = place.backend._prewarmed._agent
         assert ahead is not None
         place.backend.close()
         assert ahead.process.returncode == 0
 
-    async def test_one_that_died_costs_nothing(self, place: LocalPlace) -> None:
+    async def test_a_prewarmed_agent_that_died_is_replaced(self, place: LocalPlace) -> None:
         ahead = place.backend._prewarmed._agent
         assert ahead is not None
         ahead.process.kill()

@@ -16,7 +16,7 @@ TWO = Resources(gpu=Gpu(count=2))
 class TestRunPod(ProviderContract):
     module: ClassVar = runpod
 
-    async def test_the_meter_says_what_the_books_say(self, sim: CloudSim, provider: Provider) -> None:
+    async def test_the_metered_cost_equals_the_simulators(self, sim: CloudSim, provider: Provider) -> None:
         assert isinstance(provider, MeteredProvider)
         made = await provider.create(order(await cheapest(provider)))
         machine = await until(provider, made.id, PowerState.RUNNING)

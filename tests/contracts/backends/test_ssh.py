@@ -83,7 +83,7 @@ async def place(
 
 
 class TestSsh(BackendContract):
-    async def test_it_has_what_boxes_can_have(self, place: SshPlace) -> None:
+    async def test_the_ssh_backend_supports_its_capabilities(self, place: SshPlace) -> None:
         backend = place.backend
         assert isinstance(backend, SupportsAccountCheck)
         assert isinstance(backend, SupportsDelivery)
@@ -94,7 +94,7 @@ class TestSsh(BackendContract):
         shell = await backend.shell(Handle(name=new_launch(place).name))
         assert (shell.user, shell.host, len(shell.host_keys)) == (place.box.user, "127.0.0.1", 1)
 
-    async def test_a_full_box_says_how_full_and_takes_the_next_when_a_slot_is_free(
+    async def test_a_full_host_gives_the_reason_and_accepts_a_job_when_a_slot_is_free(
         self, place: SshPlace
     ) -> None:
         offer = await first_free_offer(place)
@@ -123,7 +123,7 @@ class TestSsh(BackendContract):
         await restarted.terminate(Handle(name=launch.name))
         await wait_for_state(place, Handle(name=launch.name), MachineState.GONE)
 
-    async def test_a_killed_agent_is_noticed_at_once(self, place: SshPlace) -> None:
+    async def test_a_killed_agent_is_reported_at_once(self, place: SshPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_for_state(place, handle, MachineState.RUNNING)
         await wait_until(lambda: place.count_agents() == 1)
@@ -138,7 +138,9 @@ class TestSsh(BackendContract):
         await place.backend.terminate(handle)
         await wait_for_state(place, handle, MachineState.GONE)
 
-    async def test_a_cut_network_is_no_verdict_and_the_same_agent_is_met_again(self, place: SshPlace) -> None:
+    async def test_a_lost_network_does_not_end_the_attempt_and_the_link_reconnects(
+        self, place: SshPlace
+    ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         await wait_until(lambda: len(processes.processes_by_attempt().get(handle.name, [])) == 2)
         before = processes.processes_by_attempt()[handle.name]
@@ -162,7 +164,7 @@ class TestSsh(BackendContract):
         await asyncio.sleep(0.3)
         assert launch.name not in processes.processes_by_attempt()
 
-    async def test_what_a_dead_agent_left_is_delivered_through_a_tunnel_of_its_own(
+    async def test_reports_of_a_dead_agent_are_delivered_through_a_separate_tunnel(
         self, place: SshPlace
     ) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
@@ -175,7 +177,7 @@ class TestSsh(BackendContract):
         assert place.listener.ends[0]["outcome"] == "agent_lost"
         assert place.count_agents() == 1
 
-    async def test_a_silent_box_does_not_slow_the_others(self, place: SshPlace) -> None:
+    async def test_an_unreachable_host_does_not_delay_the_others(self, place: SshPlace) -> None:
         backend = place.fresh_backend(hosts=(f"someone@127.0.0.1:{free_port()}",))
         began = time.monotonic()
         good, silent = await backend.offers(new_launch(place).resources)
@@ -185,7 +187,7 @@ class TestSsh(BackendContract):
         with pytest.raises(BackendUnavailable, match="does not answer"):
             await backend.probe(Handle(name=new_launch(place).name))
 
-    async def test_servers_that_share_a_box_do_not_see_each_others_attempts(self, place: SshPlace) -> None:
+    async def test_servers_that_share_a_host_do_not_see_each_others_attempts(self, place: SshPlace) -> None:
         handle = await place.backend.launch(new_launch(place), await first_free_offer(place))
         other = place.fresh_backend(secret=b"another server's")
         assert await other.inventory() == []
@@ -193,7 +195,7 @@ class TestSsh(BackendContract):
         await place.backend.terminate(handle)
 
 
-class TestWrongBoxes:
+class TestBadHosts:
     """What goes wrong at the door is said at once and in words."""
 
     async def test_a_wrong_key_names_the_user_and_where_the_key_belongs(self, place: SshPlace) -> None:

@@ -28,7 +28,7 @@ def problems(options: dict[str, Any], credentials: dict[str, Any] | None = None)
     return str(caught.value)
 
 
-def test_texts_of_a_command_line_become_what_the_option_is() -> None:
+def test_strings_are_converted_to_the_type_of_the_option() -> None:
     said = {"regions": "a, b", "max_machines": "3", "ceiling": "5", "unattended": "yes", "size": "x"}
     given = parse_options(Options, {**said, "hosts": '[{"host": "box"}]'}, {"api_key": "k"})
     assert given.options.model_dump(exclude={"api_key"}) == {
@@ -42,7 +42,7 @@ def test_texts_of_a_command_line_become_what_the_option_is() -> None:
     }
 
 
-def test_only_what_was_said_is_stored_and_no_credential() -> None:
+def test_only_given_options_are_stored_and_no_credential() -> None:
     given = parse_options(Options, {"size": "x", "regions": ["a"]}, {"api_key": "very-secret"})
     assert given.stored == {"size": "x", "regions": ["a"]}
     assert given.credentials == {"api_key": "very-secret"}
@@ -96,7 +96,7 @@ def test_no_problem_repeats_a_credential() -> None:
         assert error.__suppress_context__ or error.__context__ is None
 
 
-def test_people_are_told_every_option() -> None:
+def test_every_option_is_described() -> None:
     told = {each.pop("name"): each for each in describe_options(Options)}
     assert list(told) == list(Options.model_fields)
     assert told["max_machines"] == {

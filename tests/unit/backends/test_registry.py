@@ -13,7 +13,7 @@ from anygpu.errors import AnygpuError, InvalidSpec, KindUnusable
 VENDORS = ("boto3", "botocore", "httpx", "asyncssh", "anygpu.backends.vm.backend", "anygpu.backends.ssh.link")
 
 
-def test_every_file_under_clouds_that_is_a_kind_is_one_and_no_other() -> None:
+def test_every_module_under_clouds_is_a_kind() -> None:
     names = [kind.name for kind in registry.usable_kinds()]
     assert {"lambda", "canopywave", "paperspace", "runpod"} <= set(names)
     assert "http" not in names
@@ -28,7 +28,7 @@ def test_a_wrong_kind_names_the_nearest_valid_one() -> None:
         registry.find_kind("http")
 
 
-def test_another_package_brings_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_package_adds_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(install(tmp_path))
     kind = registry.find_kind("plugged")
     assert kind.about == "Plugged in"
@@ -38,13 +38,13 @@ def test_another_package_brings_a_kind(tmp_path: Path, monkeypatch: pytest.Monke
     assert "broken" not in [each.name for each in registry.usable_kinds()]
 
 
-def test_the_server_is_assembled_without_anything_of_a_vendor() -> None:
+def test_the_server_starts_without_importing_vendor_libraries() -> None:
     code = f"import sys, anygpu.wiring; print([name for name in {VENDORS!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_kind_knows_when_it_would_use_what_is_the_servers() -> None:
+def test_a_kind_tells_whether_it_uses_the_servers_credentials() -> None:
     ec2, cloud = registry.find_kind("ec2"), registry.find_kind("lambda")
     half = ec2.options.model_validate({"session_token": "t", "secret_access_key": "s"})
     with pytest.raises(AnygpuError, match="must be set together"):

@@ -21,7 +21,7 @@ async def failure_of(line: Line, link: SshLink) -> tuple[str, str]:
     return link.failure.code, link.failure.message
 
 
-async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_said(line: Line) -> None:
+async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_reported(line: Line) -> None:
     other = attempt_key(b"other", "key").private_openssh
     code, message = await failure_of(line, line.link(login={"private_key": other}))
     assert code == "ssh_refused"
@@ -29,13 +29,13 @@ async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_said(line: 
     assert line.wire.connections >= 3
 
 
-async def test_a_wrong_key_to_a_box_of_ones_own_is_said_at_once(line: Line) -> None:
+async def test_a_wrong_key_for_an_own_host_is_reported_at_once(line: Line) -> None:
     other = attempt_key(b"other", "key").private_openssh
     code, _ = await failure_of(line, line.link(login={"private_key": other}, booting=False))
     assert (code, line.wire.connections) == ("ssh_refused", 1)
 
 
-async def test_a_key_that_cannot_be_read_is_said(line: Line) -> None:
+async def test_an_unreadable_key_is_reported(line: Line) -> None:
     code, message = await failure_of(line, line.link(login={"private_key": "nonsense"}, booting=False))
     assert code == "ssh_refused"
     assert "the private key is not usable" in message
@@ -56,7 +56,7 @@ async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_leas
     assert code == "ssh_unreachable"
 
 
-async def test_a_machine_that_boots_is_met_soon_after_its_ssh_server_is_up(line: Line) -> None:
+async def test_a_booting_machine_is_reached_soon_after_its_ssh_server_starts(line: Line) -> None:
     line.wire.take_down()
     link = line.link(dialer=line.dialer(tries=5, retry_interval_s=2))
     await asyncio.sleep(0.5)
@@ -65,7 +65,7 @@ async def test_a_machine_that_boots_is_met_soon_after_its_ssh_server_is_up(line:
     assert await line.settled(link) is LinkState.UP
 
 
-async def test_a_host_key_that_is_not_the_providers_is_never_accepted(line: Line) -> None:
+async def test_a_host_key_other_than_the_providers_is_never_accepted(line: Line) -> None:
     expected = attempt_key(b"the provider says", "host").public_openssh
     code, message = await failure_of(line, line.link(login={"host_keys": (expected,)}))
     assert code == "host_key_changed"
@@ -79,7 +79,7 @@ async def test_a_host_key_known_from_the_provider_is_accepted(line: Line) -> Non
     assert await line.settled(line.link(login={"host_keys": (known,)})) is LinkState.UP
 
 
-async def test_a_host_key_that_changed_under_a_running_attempt_is_a_broken_link_not_a_verdict(
+async def test_a_changed_host_key_of_a_running_attempt_breaks_the_link_only(
     line: Line,
 ) -> None:
     link = line.link()
@@ -92,14 +92,14 @@ async def test_a_host_key_that_changed_under_a_running_attempt_is_a_broken_link_
     assert (link.state, link.failure) == (LinkState.BROKEN, None)
 
 
-async def test_a_machine_without_python_is_told_how_to_get_one(line: Line) -> None:
+async def test_a_machine_without_python_fails_with_instructions(line: Line) -> None:
     code, message = await failure_of(line, line.link(python="no-such-python"))
     assert code == "no_python"
     assert "found none" in message
     assert "apt install python3" in message
 
 
-async def test_a_python_that_is_too_old_is_named(line: Line) -> None:
+async def test_a_python_that_is_too_old_is_named_in_the_error(line: Line) -> None:
     old = line.box.home / "python3.6"
     old.write_text("#!/bin/sh\nexit 97\n")
     old.chmod(0o755)
@@ -108,7 +108,7 @@ async def test_a_python_that_is_too_old_is_named(line: Line) -> None:
     assert f"only {old}, which is older" in message
 
 
-async def test_a_disk_that_fills_up_during_the_upload_is_said(line: Line) -> None:
+async def test_a_full_disk_during_the_upload_is_reported(line: Line) -> None:
     line.agents.mkdir(parents=True)
     (line.agents / f"{build_archive().sha256}.pyz.{line.name}.part").symlink_to("/dev/full")
     code, message = await failure_of(line, line.link())
@@ -117,7 +117,7 @@ async def test_a_disk_that_fills_up_during_the_upload_is_said(line: Line) -> Non
     assert "Free some space in the home directory on box" in message
 
 
-async def test_a_home_that_cannot_be_written_is_said_after_the_tries(line: Line) -> None:
+async def test_a_read_only_home_is_reported_after_the_tries(line: Line) -> None:
     (line.box.home / ".anygpu").write_text("a file where a directory should be")
     code, message = await failure_of(line, line.link())
     assert code == "bootstrap_failed"
@@ -130,7 +130,7 @@ async def test_a_login_shell_that_runs_nothing_is_quoted(line: Line) -> None:
     assert "ended without an answer: -I -S -c import sys" in message
 
 
-async def test_a_machine_that_forgot_the_attempt_says_so(line: Line) -> None:
+async def test_a_machine_that_does_not_know_the_attempt_reports_it(line: Line) -> None:
     code, _ = await failure_of(line, line.link(again=True))
     assert code == "attempt_unknown"
 
@@ -140,14 +140,14 @@ class TestNoTunnel:
     def kind(self) -> str:
         return "asyncssh"
 
-    async def test_a_server_that_allows_no_tunnel_is_told_which_setting(self, line: Line) -> None:
+    async def test_a_refused_tunnel_names_the_setting_to_change(self, line: Line) -> None:
         line.box.allows_forwarding = False
         code, message = await failure_of(line, line.link())
         assert code == "tunnel_refused"
         assert "AllowTcpForwarding" in message
 
 
-async def test_pins_are_kept_by_attempt_so_that_a_reused_address_is_no_alarm(
+async def test_host_keys_are_pinned_by_attempt_so_that_addresses_can_be_reused(
     line: Line, tmp_path: Path
 ) -> None:
     dialer = line.dialer()

@@ -28,7 +28,7 @@ class TestEverySshServer:
         assert (ticket["rendezvous"], ticket["notices"]) == ("tunnel.json", "aws")
         assert oct((line.directory / "ticket.json").stat().st_mode & 0o777) == "0o600"
 
-    async def test_a_restarted_server_meets_the_same_agent_through_a_new_tunnel(self, line: Line) -> None:
+    async def test_a_restarted_server_reaches_the_same_agent_through_a_new_tunnel(self, line: Line) -> None:
         first = line.link()
         await line.settled(first)
         await eventually(lambda: (line.directory / "process.json").exists())
@@ -38,14 +38,14 @@ class TestEverySshServer:
         assert (line.directory / "tunnel.json").read_text() != before
         assert (len(line.listener.claims), len(agents(line))) == (1, 1)
 
-    async def test_the_end_of_the_agent_is_told_at_once(self, line: Line) -> None:
+    async def test_the_end_of_the_agent_is_reported_at_once(self, line: Line) -> None:
         link = line.link()
         await line.settled(link)
         os.kill(agents(line)[0], signal.SIGKILL)
         await eventually(lambda: link.state is LinkState.EXITED, within_s=2)
         assert link.detail == "the agent on box has ended with code -9"
 
-    async def test_what_a_login_shell_prints_is_not_in_the_way(self, line: Line) -> None:
+    async def test_output_of_the_login_shell_is_ignored(self, line: Line) -> None:
         (line.box.home / ".bashrc").write_text("echo welcome; echo 'anygpu is here'\n")
         assert await line.settled(line.link()) is LinkState.UP
 
@@ -97,7 +97,7 @@ class TestCuts:
         await eventually(lambda: len(line.listener.output) > reported + 100, within_s=3)
         assert (len(line.listener.claims), len(agents(line))) == (1, 1)
 
-    async def test_a_link_that_was_up_tries_for_ever(self, line: Line) -> None:
+    async def test_a_link_that_was_up_retries_forever(self, line: Line) -> None:
         link = line.link()
         await line.settled(link)
         line.wire.take_down()

@@ -126,7 +126,9 @@ class TestVmOnEc2(BackendContract):
             (entry.ended_at_ms or 0) // 1000,
         )
 
-    async def test_a_cut_network_is_no_verdict_and_training_goes_on(self, place: Ec2Place) -> None:
+    async def test_a_lost_network_does_not_end_the_attempt_and_training_continues(
+        self, place: Ec2Place
+    ) -> None:
         handle = await place.training()
         await until_detail(place.backend, handle, "the agent runs")
         place.sim.disconnect(handle.native["id"], 2)

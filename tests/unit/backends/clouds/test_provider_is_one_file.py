@@ -27,7 +27,7 @@ def test_a_provider_takes_less_than_200_statements(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["paperspace", "runpod"])
-def test_no_other_file_of_the_product_names_it(kind: str) -> None:
+def test_no_other_source_file_names_the_provider(kind: str) -> None:
     """The simulator speaks their language, and is a reading of its own."""
     simulator = (SOURCE / "cloudsim", SOURCE / "cli" / "admin" / "cloud_sim.py")
     named = [

@@ -1,11 +1,11 @@
-"""Keys are computed from a name; host keys seen once are expected ever after."""
+"""SSH keys of attempts and pinned host keys."""
 
 from pathlib import Path
 
 import asyncssh
 import pytest
 
-from anygpu.backends.ssh.connection import HostKeyCheck, SshLogin, SshTiming, fingerprint
+from anygpu.backends.ssh.connection import SshLogin
 from anygpu.backends.ssh.keys import HostKeyStore, attempt_key
 
 
@@ -30,7 +30,7 @@ def test_a_private_key_is_not_shown_by_accident() -> None:
     assert "PRIVATE" not in repr(SshLogin(machine="m", host="h", private_key=pair.private_openssh))
 
 
-def test_the_first_key_kept_stays(tmp_path: Path) -> None:
+def test_the_first_pinned_key_stays(tmp_path: Path) -> None:
     pins = HostKeyStore(tmp_path / "pins")
     assert pins.get("box") == ()
     assert pins.pin("box", "ssh-ed25519 AAAA") == ("ssh-ed25519 AAAA",)
@@ -41,32 +41,10 @@ def test_the_first_key_kept_stays(tmp_path: Path) -> None:
     assert pins.get("box") == ()
 
 
-def test_a_pin_stays_in_its_directory_and_leaves_no_draft(tmp_path: Path) -> None:
+def test_a_pinned_key_stays_in_its_directory_without_temporary_files(tmp_path: Path) -> None:
     pins = HostKeyStore(tmp_path / "pins")
     pins.pin("../../[::1]-22", "ssh-ed25519 AAAA")
     assert [path.name for path in (tmp_path / "pins").iterdir()] == [".._.._[::1]-22.pub".translate(PLAIN)]
 
 
 PLAIN = str.maketrans({"/": "_", "[": "_", "]": "_", ":": "_"})
-
-
-def test_a_key_is_accepted_when_none_is_expected_and_else_only_if_it_is_known() -> None:
-    shown = asyncssh.import_public_key(attempt_key(b"s", "host").public_openssh)
-    known = attempt_key(b"s", "host").public_openssh
-    other = attempt_key(b"s", "other").public_openssh
-    assert HostKeyCheck(()).accepts(shown)
-    assert HostKeyCheck((other, known)).accepts(shown)
-    assert not HostKeyCheck((other,)).accepts(shown)
-
-
-def test_a_fingerprint_reads_as_ssh_keygen_shows_it() -> None:
-    assert fingerprint(attempt_key(b"s", "host").public_openssh).startswith("ssh-ed25519 SHA256:")
-
-
-def test_rented_machines_are_pinned_by_attempt_and_boxes_by_address() -> None:
-    assert SshLogin(machine="m", host="10.0.0.1").pin_name == "10.0.0.1-22"
-    assert SshLogin(machine="m", host="10.0.0.1", pin="anygpu-1").pin_name == "anygpu-1"
-
-
-def test_the_stated_patience_is_five_tries_ten_seconds_apart() -> None:
-    assert SshTiming().patience_s == 50

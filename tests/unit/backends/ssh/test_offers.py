@@ -1,9 +1,7 @@
-"""What a box is told and what it offers."""
+"""Offers and summaries of SSH hosts."""
 
 import pytest
-from pydantic import ValidationError
 
-from anygpu.backends.ssh.bootstrap import FIND_PYTHON, bootstrap_command
 from anygpu.backends.ssh.hosts import HostStatus, SshHost
 from anygpu.backends.ssh.offers import (
     account_status,
@@ -13,10 +11,11 @@ from anygpu.backends.ssh.offers import (
     missing_requirements,
 )
 from anygpu.backends.ssh.offers import gpu_count as count_gpus
-from anygpu.backends.ssh.options import SshOptions, split_address
+from anygpu.backends.ssh.options import SshOptions
 from anygpu.spec.sections import Gpu, Resources
 
 CARD = {"uuid": "GPU-1", "kind": "NVIDIA L4", "memory_gib": 22.5, "driver": "550.54"}
+
 FACTS = {
     "gpus": [CARD, {**CARD, "uuid": "GPU-2"}],
     "gpu_problem": "",
@@ -30,6 +29,7 @@ FACTS = {
     "free_cpus": 3,
     "names": ["anygpu-1"],
 }
+
 ONE, TWO = (Resources(gpu=Gpu(count=count)) for count in (1, 2))
 
 
@@ -42,35 +42,7 @@ class CheckedHost(SshHost):
         self.problem = problem
 
 
-@pytest.mark.parametrize(
-    ("address", "parts"),
-    [
-        ("box", ("", "box", 22)),
-        ("me@box", ("me", "box", 22)),
-        ("me@box.lab.example:2222", ("me", "box.lab.example", 2222)),
-        ("me@[::1]:2222", ("me", "::1", 2222)),
-        ("[::1]", ("", "::1", 22)),
-    ],
-)
-def test_an_address_is_parted_as_ssh_does(address: str, parts: tuple[str, str, int]) -> None:
-    assert split_address(address) == parts
-    assert SshOptions(host=address).addresses == (address,)
-
-
-@pytest.mark.parametrize("address", ["", "me@", "a b", "me@box:port", "x@y@z"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ValidationError):
-        SshOptions(host=address)
-
-
-def test_no_box_and_one_key_for_many_boxes_are_refused() -> None:
-    with pytest.raises(ValidationError, match="no host is given"):
-        SshOptions()
-    with pytest.raises(ValidationError, match="host_keys belong to one host"):
-        SshOptions(hosts=("a", "b"), host_keys=("ssh-ed25519 A",))
-
-
-def test_an_offer_says_what_the_box_has_and_how_much_is_free() -> None:
+def test_an_offer_has_the_hosts_hardware_and_free_slots() -> None:
     options = SshOptions(host="lab", price_microusd_per_hour=7)
     offer = build_offer(CheckedHost(), HostStatus(0, FACTS), ONE, backend="lab", options=options)
     assert (offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.free) == ("NVIDIA L4", 2, 22.5, 1)
@@ -87,14 +59,14 @@ def test_an_offer_says_what_the_box_has_and_how_much_is_free() -> None:
         (ONE, "lab is off", 0, "lab is off"),
     ],
 )
-def test_a_job_that_must_wait_is_told_for_what(need: Resources, trouble: str, free: int, reason: str) -> None:
+def test_an_offer_gives_the_reason_to_wait(need: Resources, trouble: str, free: int, reason: str) -> None:
     offer = build_offer(
         CheckedHost(trouble), HostStatus(0, FACTS), need, backend="lab", options=SshOptions(host="lab")
     )
     assert (offer.free, offer.wait_reason) == (free, reason)
 
 
-def test_a_box_never_heard_of_offers_nothing_and_says_so() -> None:
+def test_a_host_that_never_answered_offers_nothing_with_the_reason() -> None:
     offer = build_offer(CheckedHost(), None, ONE, backend="lab", options=SshOptions(host="lab"))
     assert (offer.free, offer.wait_reason) == (0, "lab has not answered yet")
 
@@ -104,14 +76,14 @@ def test_a_job_with_gpus_takes_no_cpu_slots() -> None:
     assert (count_gpus(Resources()), cpu_slot_count(Resources(cpus=1.5))) == (0, 2)
 
 
-def test_a_box_that_lacks_nothing_is_summed_up_in_a_line() -> None:
+def test_a_host_is_summarised_in_one_line() -> None:
     assert missing_requirements(FACTS) == []
     assert describe_host(FACTS) == (
         "2 × NVIDIA L4 22.5 GiB (driver 550.54), 8 CPUs, 31 GiB memory, 120.5 GiB free disk, Python 3.11.2"
     )
 
 
-def test_what_is_missing_is_said_with_what_to_do() -> None:
+def test_missing_requirements_tell_what_to_do() -> None:
     bare = {
         **FACTS,
         "gpus": [],
@@ -126,14 +98,8 @@ def test_what_is_missing_is_said_with_what_to_do() -> None:
     assert "install uv" in environments
 
 
-def test_an_account_of_boxes_is_valid_when_all_of_them_answer() -> None:
+def test_the_account_is_valid_when_all_hosts_answer() -> None:
     assert account_status({"lab": HostStatus(0, FACTS)}).valid
     found = account_status({"lab": HostStatus(0, FACTS), "old": "old does not answer"})
     assert not found.valid
     assert found.message.splitlines()[1] == "old: old does not answer"
-
-
-def test_any_login_shell_can_read_the_first_command() -> None:
-    assert not set("'\\!\n") & set(FIND_PYTHON)
-    assert bootstrap_command().startswith(f"sh -c '{FIND_PYTHON}' anygpu ")
-    assert bootstrap_command("/opt/my python/bin/python").endswith(" '/opt/my python/bin/python'")

@@ -27,7 +27,7 @@ async def launch(place: Rented, number: int = 1, offer: Offer = OFFER) -> Handle
     return await place.backend.launch(a_launch(number), offer)
 
 
-def test_launching_a_name_twice_makes_one_machine() -> None:
+def test_launching_a_name_twice_creates_one_machine() -> None:
     async def story() -> None:
         for idempotent in (True, False):
             place = rented(MemoryProvider(idempotent=idempotent))
@@ -38,7 +38,7 @@ def test_launching_a_name_twice_makes_one_machine() -> None:
     in_virtual_time(story)
 
 
-def test_launching_a_name_twice_at_the_same_time_makes_one_machine() -> None:
+def test_launching_a_name_twice_concurrently_creates_one_machine() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         handles = await asyncio.gather(launch(place), launch(place))
@@ -47,7 +47,7 @@ def test_launching_a_name_twice_at_the_same_time_makes_one_machine() -> None:
     in_virtual_time(story)
 
 
-def test_a_create_that_succeeded_and_timed_out_is_found_by_the_next_launch_however_the_list_lags() -> None:
+def test_a_create_that_timed_out_and_succeeded_is_found_by_the_next_launch_despite_list_lag() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(listing_lag_s=20, lost_answers=1))
         with pytest.raises(TimeoutError):
@@ -59,7 +59,7 @@ def test_a_create_that_succeeded_and_timed_out_is_found_by_the_next_launch_howev
     in_virtual_time(story)
 
 
-def test_a_create_that_failed_without_an_answer_is_repeated_once_no_list_can_hide_it() -> None:
+def test_a_create_without_an_answer_is_repeated_after_the_list_lag() -> None:
     async def story() -> None:
         provider = MemoryProvider(listing_lag_s=20, create_error=ConnectionError("cut"))
         place = rented(provider)
@@ -74,7 +74,7 @@ def test_a_create_that_failed_without_an_answer_is_repeated_once_no_list_can_hid
     in_virtual_time(story)
 
 
-def test_a_restarted_server_waits_for_what_its_predecessor_may_have_ordered() -> None:
+def test_a_restarted_server_waits_for_machines_its_predecessor_may_have_created() -> None:
     async def story() -> None:
         provider = MemoryProvider(listing_lag_s=20, lost_answers=1)
         with pytest.raises(TimeoutError):
@@ -97,7 +97,7 @@ def test_a_job_younger_than_the_server_waits_for_no_predecessor() -> None:
     in_virtual_time(story)
 
 
-def test_where_the_provider_knows_idempotency_keys_nothing_is_waited_for() -> None:
+def test_an_idempotent_provider_is_called_without_waiting() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(idempotent=True, listing_lag_s=60, lost_answers=1))
         with pytest.raises(TimeoutError):
@@ -109,7 +109,7 @@ def test_where_the_provider_knows_idempotency_keys_nothing_is_waited_for() -> No
     in_virtual_time(story)
 
 
-def test_what_the_provider_refused_is_gone_at_once_so_that_another_place_can_be_tried() -> None:
+def test_a_refused_attempt_is_gone_at_once() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(listing_lag_s=60, create_error=NoCapacity("none left")))
         with pytest.raises(NoCapacity):
@@ -123,7 +123,7 @@ def test_what_the_provider_refused_is_gone_at_once_so_that_another_place_can_be_
     in_virtual_time(story)
 
 
-def test_a_refusal_is_passed_on_and_the_next_try_does_not_wait() -> None:
+def test_a_refusal_is_raised_and_the_next_launch_does_not_wait() -> None:
     async def story() -> None:
         provider = MemoryProvider(listing_lag_s=0, create_error=NoCapacity("none left"))
         place = rented(provider)
@@ -135,7 +135,7 @@ def test_a_refusal_is_passed_on_and_the_next_try_does_not_wait() -> None:
     in_virtual_time(story)
 
 
-def test_twins_that_show_up_are_ended_and_the_one_with_the_agent_stays() -> None:
+def test_duplicates_are_destroyed_and_the_machine_with_the_agent_stays() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         handle = await launch(place)
@@ -149,7 +149,7 @@ def test_twins_that_show_up_are_ended_and_the_one_with_the_agent_stays() -> None
     in_virtual_time(story)
 
 
-def test_of_twins_nobody_has_spoken_to_the_oldest_stays() -> None:
+def test_the_oldest_duplicate_stays_if_none_has_an_agent() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(lost_answers=1))
         with pytest.raises(TimeoutError):
@@ -162,7 +162,7 @@ def test_of_twins_nobody_has_spoken_to_the_oldest_stays() -> None:
     in_virtual_time(story)
 
 
-def test_machines_beyond_the_limit_are_not_made_even_at_the_same_time() -> None:
+def test_concurrent_launches_do_not_exceed_the_limit() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(), VmOptions(max_machines=2))
         tries = await asyncio.gather(*(launch(place, n) for n in range(1, 6)), return_exceptions=True)
@@ -174,7 +174,7 @@ def test_machines_beyond_the_limit_are_not_made_even_at_the_same_time() -> None:
     in_virtual_time(story)
 
 
-def test_what_the_configuration_refuses_is_not_launched() -> None:
+def test_an_offer_refused_by_the_configuration_is_not_launched() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         with pytest.raises(LaunchRefused, match="too dear"):
@@ -184,7 +184,7 @@ def test_what_the_configuration_refuses_is_not_launched() -> None:
     in_virtual_time(story)
 
 
-def test_a_machine_ends_by_itself_an_hour_after_the_job_may_run() -> None:
+def test_a_machine_ends_by_itself_an_hour_after_the_run_time_limit() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         await place.backend.launch(a_launch(1, max_run_s=7200), OFFER)
@@ -197,7 +197,7 @@ def test_a_machine_ends_by_itself_an_hour_after_the_job_may_run() -> None:
     in_virtual_time(story)
 
 
-def test_what_was_ordered_is_pending_until_a_list_must_show_it() -> None:
+def test_a_created_machine_is_pending_until_the_list_must_show_it() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(idempotent=True, listing_lag_s=30))
         handle = await launch(place)
@@ -209,7 +209,7 @@ def test_what_was_ordered_is_pending_until_a_list_must_show_it() -> None:
     in_virtual_time(story)
 
 
-def test_a_machine_of_another_server_in_the_same_account_is_none_of_ours() -> None:
+def test_machines_of_another_server_in_the_same_account_are_ignored() -> None:
     async def story() -> None:
         provider = MemoryProvider()
         ours, theirs = rented(provider, secret=b"ours"), rented(provider, secret=b"theirs")

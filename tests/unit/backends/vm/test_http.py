@@ -24,21 +24,21 @@ def edge(answers: dict[str, object], sleep: Sleeps | None = None) -> tuple[Vendo
     return VendorClient(VENDOR, key=SecretStr(SECRET), transport=far.transport, sleep=waits), far
 
 
-async def test_a_read_is_tried_again_until_the_provider_answers() -> None:
+async def test_a_read_is_retried_until_the_provider_answers() -> None:
     sleeps = Sleeps()
     http, far = edge({"GET /a": [(503, None), httpx.ReadTimeout("slow"), (200, {"data": 1})]}, sleeps)
     assert await http.get("/a") == {"data": 1}
     assert (len(far.asked), sleeps) == (3, [0.5, 1.0])
 
 
-async def test_a_read_that_is_never_answered_is_a_provider_out_of_reach() -> None:
+async def test_a_read_without_an_answer_raises_backend_unavailable() -> None:
     http, far = edge({"GET /a": (502, None)})
     with pytest.raises(BackendUnavailable, match="502"):
         await http.get("/a")
     assert len(far.asked) == 3
 
 
-async def test_a_read_waits_as_long_as_it_is_told_but_not_for_ever() -> None:
+async def test_a_read_waits_for_retry_after_up_to_a_maximum() -> None:
     sleeps = Sleeps()
     slow = httpx.Response(429, headers={"Retry-After": "3"}, json={})
     never = httpx.Response(429, headers={"Retry-After": "86400"}, json={})
@@ -54,7 +54,7 @@ async def test_a_read_waits_as_long_as_it_is_told_but_not_for_ever() -> None:
 @pytest.mark.parametrize(
     "answer", [(500, None), (504, {"error": "gateway"}), httpx.ReadTimeout("slow"), httpx.ReadError("cut")]
 )
-async def test_a_write_without_an_answer_is_sent_once_and_its_outcome_unknown(answer: object) -> None:
+async def test_a_write_without_an_answer_is_sent_once_and_raises_outcome_unknown(answer: object) -> None:
     http, far = edge({"POST /a": answer})
     with pytest.raises(OutcomeUnknown) as raised:
         await http.post("/a", {})
@@ -62,7 +62,7 @@ async def test_a_write_without_an_answer_is_sent_once_and_its_outcome_unknown(an
     assert not isinstance(raised.value, LaunchError), "a LaunchError would say that nothing was launched"
 
 
-async def test_a_write_that_came_too_soon_is_made_again_because_it_was_not_done() -> None:
+async def test_a_rate_limited_write_is_retried() -> None:
     sleeps = Sleeps()
     http, far = edge(
         {"POST /a": [(429, {}), (200, {"id": 1})], "DELETE /a/1": [(429, {}), (200, {})]}, sleeps
@@ -72,14 +72,14 @@ async def test_a_write_that_came_too_soon_is_made_again_because_it_was_not_done(
     assert (len(far.asked), sleeps) == (4, [0.5, 0.5])
 
 
-async def test_a_launch_that_came_too_soon_is_told_at_once() -> None:
+async def test_a_rate_limited_launch_is_not_retried() -> None:
     http, far = edge({"POST /a": (429, {})})
     with pytest.raises(RateLimited):
         await http.post("/a", {}, patient=False)
     assert len(far.asked) == 1
 
 
-async def test_a_write_that_never_left_is_a_provider_out_of_reach() -> None:
+async def test_a_write_that_was_not_sent_raises_backend_unavailable() -> None:
     http, _ = edge({"POST /a": httpx.ConnectError("refused")})
     with pytest.raises(BackendUnavailable, match="Acme cannot be reached"):
         await http.post("/a", {})
@@ -101,19 +101,19 @@ async def test_a_refused_key_names_where_the_key_comes_from(status: int) -> None
         {"title": "Bad Request", "status": 400, "detail": "Quota exceeded", "errors": ["gpu: too many"]},
     ],
 )
-async def test_a_refusal_is_told_in_the_vendors_own_words_whatever_their_shape(body: object) -> None:
+async def test_an_error_quotes_the_vendors_message_in_any_format(body: object) -> None:
     http, _ = edge({"POST /a": (400, body)})
     with pytest.raises(LaunchRefused, match="Acme answered POST /a with 400: Quota exceeded"):
         await http.post("/a", {})
 
 
-async def test_words_of_capacity_are_told_apart_from_refusals() -> None:
+async def test_capacity_errors_are_told_apart_from_refusals() -> None:
     http, _ = edge({"POST /a": (400, {"error": "H100 is Sold Out here"})})
     with pytest.raises(NoCapacity, match="H100 is Sold Out here"):
         await http.post("/a", {})
 
 
-async def test_what_is_not_there_is_deleted() -> None:
+async def test_deleting_a_missing_resource_succeeds() -> None:
     http, far = edge({"DELETE /a/1": (404, {"error": "gone"}), "POST /a": (404, {"error": "gone"})})
     await http.delete("/a/1")
     with pytest.raises(ResourceNotFound):
@@ -121,7 +121,7 @@ async def test_what_is_not_there_is_deleted() -> None:
     assert far.lines() == ["DELETE /a/1", "POST /a"]
 
 
-async def test_the_key_is_sent_and_never_repeated() -> None:
+async def test_the_key_is_sent_and_appears_in_no_message() -> None:
     http, far = edge({"GET /a": (400, {"error": f"{SECRET} is not a key"})})
     with pytest.raises(LaunchRefused) as raised:
         await http.get("/a")

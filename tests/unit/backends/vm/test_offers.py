@@ -18,12 +18,12 @@ def of(offer: Offer, options: VmOptions, *, machines: int = 0, attended: bool = 
     )
 
 
-def test_an_offer_bears_its_backend_and_a_lease_for_rented_machines() -> None:
+def test_an_offer_has_the_name_of_its_backend_and_a_lease() -> None:
     offer = of(replace(SMALL, self_expires="halt"), VmOptions())
     assert (offer.backend, offer.lease_s, offer.refused, offer.free) == ("cloud", 900, "", 10)
 
 
-def test_a_machine_dearer_than_allowed_is_refused_with_both_prices() -> None:
+def test_a_machine_above_the_maximum_price_is_refused_with_both_prices() -> None:
     offer = of(replace(SMALL, self_expires="halt"), VmOptions(max_price_microusd_per_hour=250_000))
     assert "$1.00 an hour, more than the $0.25" in offer.refused
 
@@ -40,13 +40,13 @@ def test_a_machine_that_cannot_end_by_itself_needs_consent_or_a_server_that_is_a
     assert not is_refused or "$24.00 a day; set unattended=true" in offer.refused
 
 
-def test_a_full_backend_says_so() -> None:
+def test_a_full_backend_gives_the_reason_to_wait() -> None:
     offer = of(replace(SMALL, self_expires="halt", free=5), VmOptions(max_machines=3), machines=3)
     assert (offer.free, offer.wait_reason) == (0, "3 of 3 machines of this backend are in use (max_machines)")
     assert of(replace(SMALL, self_expires="halt", free=5), VmOptions(max_machines=3), machines=1).free == 2
 
 
-def test_prices_are_asked_once_a_minute_however_many_ask() -> None:
+def test_offers_are_fetched_once_a_minute_for_all_callers() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         await asyncio.gather(*(place.backend.offers(Resources()) for _ in range(50)))
@@ -60,7 +60,7 @@ def test_prices_are_asked_once_a_minute_however_many_ask() -> None:
     in_virtual_time(story)
 
 
-def test_machines_being_made_count_as_taken() -> None:
+def test_machines_being_created_count_towards_the_limit() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(), VmOptions(max_machines=1))
         offer = (await place.backend.offers(Resources()))[0]

@@ -24,7 +24,7 @@ NAME = a_launch().name
 
 
 @pytest.mark.parametrize("shows_ended", [True, False])
-def test_terminating_is_confirmed_by_the_provider(shows_ended: bool) -> None:
+def test_the_provider_confirms_a_termination(shows_ended: bool) -> None:
     async def story() -> None:
         place = rented(MemoryProvider(shows_ended=shows_ended))
         handle = await place.backend.launch(a_launch(), OFFER)
@@ -39,7 +39,7 @@ def test_terminating_is_confirmed_by_the_provider(shows_ended: bool) -> None:
     in_virtual_time(story)
 
 
-def test_what_is_not_listed_yet_is_ended_by_its_id() -> None:
+def test_a_machine_that_is_not_listed_yet_is_destroyed_by_its_id() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(idempotent=True, listing_lag_s=30))
         handle = await place.backend.launch(a_launch(), OFFER)
@@ -49,7 +49,7 @@ def test_what_is_not_listed_yet_is_ended_by_its_id() -> None:
     in_virtual_time(story)
 
 
-def test_an_order_without_an_answer_is_not_gone_until_a_list_must_show_it() -> None:
+def test_a_create_without_an_answer_is_not_gone_until_the_list_must_show_it() -> None:
     async def story() -> None:
         place = rented(MemoryProvider(idempotent=True, listing_lag_s=10, lost_answers=1))
         with pytest.raises(TimeoutError):
@@ -66,7 +66,7 @@ def test_an_order_without_an_answer_is_not_gone_until_a_list_must_show_it() -> N
     in_virtual_time(story)
 
 
-def test_every_twin_is_ended() -> None:
+def test_all_duplicates_are_destroyed() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         handle = await place.backend.launch(a_launch(), OFFER)
@@ -78,7 +78,7 @@ def test_every_twin_is_ended() -> None:
     in_virtual_time(story)
 
 
-def test_telling_again_does_not_ask_a_provider_that_is_at_it() -> None:
+def test_terminating_again_does_not_repeat_a_recent_destroy() -> None:
     class Slow(MemoryProvider):
         async def destroy(self, machine: CloudMachine) -> None:
             self.destroyed.append(machine.id)
@@ -99,7 +99,7 @@ def test_telling_again_does_not_ask_a_provider_that_is_at_it() -> None:
     in_virtual_time(story)
 
 
-def test_a_destroy_that_fails_is_told_and_done_again() -> None:
+def test_a_destroy_that_fails_is_raised_and_repeated() -> None:
     class Refusing(MemoryProvider):
         refusals = 1
 
@@ -120,7 +120,7 @@ def test_a_destroy_that_fails_is_told_and_done_again() -> None:
     in_virtual_time(story)
 
 
-def test_a_key_that_an_order_left_without_a_machine_goes_with_its_attempt_and_no_other() -> None:
+def test_a_leftover_key_is_removed_with_its_attempt_only() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         mark = owner_tag(b"secret")
@@ -140,7 +140,7 @@ def test_a_key_that_an_order_left_without_a_machine_goes_with_its_attempt_and_no
     in_virtual_time(story)
 
 
-def test_what_was_preempted_and_ended_needs_no_further_listing_to_be_gone() -> None:
+def test_a_preempted_machine_that_ended_is_gone_without_another_listing() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         handle = await place.backend.launch(a_launch(), OFFER)
@@ -157,7 +157,7 @@ def test_what_was_preempted_and_ended_needs_no_further_listing_to_be_gone() -> N
     in_virtual_time(story)
 
 
-def test_a_shell_needs_a_machine_that_runs() -> None:
+def test_a_shell_needs_a_running_machine() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         handle = await place.backend.launch(a_launch(), OFFER)
@@ -173,7 +173,7 @@ def test_a_shell_needs_a_machine_that_runs() -> None:
 
 
 @pytest.mark.parametrize(("exit_code", "delivered"), [(1, [NAME]), (0, []), (None, [NAME])])
-def test_what_a_dead_agent_left_is_sent_before_its_machine_goes(
+def test_reports_of_a_dead_agent_are_sent_before_its_machine_is_destroyed(
     exit_code: int | None, delivered: list[str]
 ) -> None:
     async def story() -> None:
@@ -190,7 +190,7 @@ def test_what_a_dead_agent_left_is_sent_before_its_machine_goes(
     in_virtual_time(story)
 
 
-def test_only_a_provider_with_a_meter_makes_a_backend_that_reads_it() -> None:
+def test_only_a_backend_with_a_metered_provider_supports_metering() -> None:
     class Metered(MemoryProvider):
         async def metered_microusd(self, machine: CloudMachine) -> int | None:
             return 77 if machine.id == "m-1" else None
@@ -207,7 +207,7 @@ def test_only_a_provider_with_a_meter_makes_a_backend_that_reads_it() -> None:
     in_virtual_time(story)
 
 
-def test_closing_lets_go_of_machines_without_ending_them() -> None:
+def test_closing_keeps_the_machines_running() -> None:
     async def story() -> None:
         place = rented(MemoryProvider())
         await place.backend.launch(a_launch(), OFFER)

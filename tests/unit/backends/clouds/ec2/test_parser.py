@@ -40,7 +40,7 @@ def machines(answer: dict[str, Any]) -> list[Any]:
     return [translate.machine_of(i, "r") for group in answer["Reservations"] for i in group["Instances"]]
 
 
-def test_every_field_we_look_at_is_as_botocore_reads_it() -> None:
+def test_every_used_field_equals_botocores_result() -> None:
     quick, slow = InstanceParser().parse(LISTED), by_botocore(LISTED)
     assert machines(quick) == machines(slow)
     assert [m.id for m in machines(quick)] == ["i-1", "i-2"]
@@ -69,7 +69,7 @@ def test_an_error_is_left_to_botocore() -> None:
     assert len(machines(mine)) == 2
 
 
-def test_what_changed_is_read_anew_and_what_went_is_gone() -> None:
+def test_changed_reservations_are_parsed_again_and_removed_ones_disappear() -> None:
     reader = InstanceParser()
     first = reader.parse(LISTED)
     changed = LISTED.replace(b"taken &amp; gone", b"back", 1)
@@ -95,16 +95,16 @@ def test_an_answer_with_line_breaks_and_without_the_first_line_reads_the_same() 
     ],
     ids=["cdata", "utf-16", "comment"],
 )
-def test_what_cannot_be_cut_is_read_as_a_whole(text: bytes) -> None:
+def test_an_answer_that_cannot_be_split_is_parsed_as_a_whole(text: bytes) -> None:
     assert machines(InstanceParser().parse(text)) == machines(by_botocore(text))
 
 
-def test_what_stands_between_reservations_does_not_shift_them() -> None:
+def test_elements_between_reservations_do_not_shift_them() -> None:
     between = LISTED.replace(b"</item><item><reservationId>r-2", b"</item><new/><item><reservationId>r-2")
     assert [m.id for m in machines(InstanceParser().parse(between))] == ["i-1", "i-2"]
 
 
-def test_a_torn_answer_is_an_error_as_it_is_for_botocore() -> None:
+def test_a_truncated_answer_is_an_error_as_in_botocore() -> None:
     reader = InstanceParser()
     reader.parse(LISTED)
     for torn in (LISTED[:-30], LISTED[: LISTED.index(b"</reservationSet>")], LISTED[:900], b""):
@@ -115,7 +115,7 @@ def test_a_torn_answer_is_an_error_as_it_is_for_botocore() -> None:
         assert answer["body"] == torn, "botocore reads it, and says so in its own words"
 
 
-def test_what_is_remembered_has_a_bound() -> None:
+def test_the_cache_is_bounded() -> None:
     reader = InstanceParser()
     for number in range(9):
         many = "".join(

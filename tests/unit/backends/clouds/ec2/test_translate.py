@@ -1,4 +1,4 @@
-"""What an EC2 launch sends, and what an instance says, without any AWS."""
+"""Translation between EC2 and anygpu."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,25 +9,20 @@ import pytest
 from botocore.stub import Stubber
 
 from anygpu.backends.clouds.ec2 import translate
-from anygpu.backends.clouds.ec2.api import AwsClient
-from anygpu.backends.clouds.ec2.offers import (
-    CapacityReservation,
-    RegionOffers,
-    at_marginal_price,
-    on_demand_microusd,
-    reservation_offer,
-)
 from anygpu.backends.clouds.ec2.translate import RegionSetup, native_request
 from anygpu.backends.vm.provider import MachineOrder, PowerState
 from anygpu.events.offers import Offer
-from anygpu.spec.sections import Gpu, Resources
 
 REGION = "us-west-2"
+
 OFFER = Offer(backend="aws", name="g5.xlarge", region=REGION, gpu_count=1, price_microusd_per_hour=1_006_000)
+
 SPOT = replace(OFFER, interruptible=True, zone="us-west-2b")
+
 ORDER = MachineOrder(
     name="anygpu-1-1-mark", offer=OFFER, public_key="ssh-ed25519 AAAA a", startup_script="#!/bin/sh\ntrue\n"
 )
+
 SITE = RegionSetup(image="ami-1", root_device="/dev/sda1", volume_gib=100, security_group="sg-1")
 
 
@@ -44,7 +39,7 @@ def test_the_same_order_is_the_same_request_and_carries_its_name_everywhere() ->
     assert sent["SecurityGroupIds"] == ["sg-1"]
 
 
-def test_a_spot_machine_is_asked_for_once_in_its_zone_and_without_a_maximum_price() -> None:
+def test_a_spot_request_is_one_time_in_its_zone_without_a_maximum_price() -> None:
     sent = native_request(replace(ORDER, offer=SPOT), SITE)
     assert sent["Placement"] == {"AvailabilityZone": "us-west-2b"}
     market = sent["InstanceMarketOptions"]
@@ -53,7 +48,7 @@ def test_a_spot_machine_is_asked_for_once_in_its_zone_and_without_a_maximum_pric
     assert [spec["ResourceType"] for spec in sent["TagSpecifications"]][-1] == "spot-instances-request"
 
 
-def test_a_machine_in_a_subnet_of_ones_own_has_its_group_on_the_interface() -> None:
+def test_a_machine_in_a_configured_subnet_has_its_group_on_the_interface() -> None:
     sent = native_request(ORDER, replace(SITE, subnet="subnet-1", public_address=False))
     (card,) = sent["NetworkInterfaces"]
     assert (card["SubnetId"], card["Groups"], card["AssociatePublicIpAddress"]) == (
@@ -122,7 +117,9 @@ def test_a_running_instance_is_a_running_machine_with_its_name_and_address() -> 
         ({"StateTransitionReason": "Service initiated (2026-01-31 13:00:00 GMT)"}, False),
     ],
 )
-def test_what_was_taken_back_is_told_from_what_was_ended(said: dict[str, Any], preempted: bool) -> None:
+def test_preempted_instances_are_told_apart_from_terminated_ones(
+    said: dict[str, Any], preempted: bool
+) -> None:
     assert translate.machine_of(instance(State={"Name": "terminated"}, **said), REGION).preempted is preempted
 
 
@@ -135,7 +132,7 @@ def test_what_was_taken_back_is_told_from_what_was_ended(said: dict[str, Any], p
         ("", None),
     ],
 )
-def test_the_end_is_read_from_the_transition(reason: str, ended_at_ms: int | None) -> None:
+def test_the_end_time_is_parsed_from_the_transition_reason(reason: str, ended_at_ms: int | None) -> None:
     ended = instance(State={"Name": "terminated"}, StateTransitionReason=reason)
     assert translate.machine_of(ended, REGION).ended_at_ms == ended_at_ms
 
@@ -147,62 +144,6 @@ def test_host_keys_are_those_of_the_newest_block_in_the_console() -> None:
     console = f"boot\r\n{block('ssh-rsa OLD root@a')}\r\nagain\r\n{block('ssh-ed25519 NEW root@a', 'ssh-rsa R root@a')}"
     assert translate.host_keys(console) == ("ssh-ed25519 NEW", "ssh-rsa R")
     assert translate.host_keys("boot\n-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa") == ()
-
-
-def test_prices_are_of_the_region_and_not_guessed() -> None:
-    assert on_demand_microusd("g5.xlarge", "us-west-2") == 1_006_000
-    assert on_demand_microusd("g4dn.xlarge", "eu-central-1") == 658_000
-    assert on_demand_microusd("t3.medium", "eu-central-1") is None
-    assert on_demand_microusd("z9.large", "us-west-2") is None
-
-
-def test_a_capacity_block_is_over_half_an_hour_before_it_ends() -> None:
-    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    block = CapacityReservation(
-        id="cr-1", type="p5.48xlarge", zone="z", free=0, block=True, ends_at=now.replace(hour=14)
-    )
-    offer = reservation_offer(OFFER, block, now)
-    assert (offer.max_run_s, offer.price_microusd_per_hour, offer.free) == (5400, 0, 0)
-    assert offer.wait_reason == "no instance of cr-1 is free"
-
-
-async def test_reserved_instances_nobody_uses_make_their_type_cheap() -> None:
-    client = a_client()
-    reserved = {"InstanceType": "g5.xlarge", "InstanceCount": 3, "UsagePrice": 0.01, "State": "active"}
-    used = [{"InstanceType": "g5.xlarge"}, {"InstanceType": "g5.xlarge", "InstanceLifecycle": "spot"}]
-    aws = AwsClient(keys=("id", "secret", ""))
-    aws._clients["ec2", REGION] = client
-    with Stubber(client) as stubber:
-        stubber.add_response("describe_reserved_instances", {"ReservedInstances": [reserved]})
-        stubber.add_response("describe_instances", {"Reservations": [{"Instances": used}]})
-        unused = await RegionOffers(aws, REGION, disk_gib=100).unused_commitments()
-    await aws.close()
-    cheap = at_marginal_price(OFFER, unused)
-    assert (cheap.free, cheap.price_microusd_per_hour) == (2, 10_000)
-    assert at_marginal_price(replace(OFFER, name="p5.4xlarge"), unused).price_microusd_per_hour == 1_006_000
-
-
-async def test_a_type_with_too_few_gpus_is_not_offered_and_metal_never() -> None:
-    client = a_client()
-    infos = [a_type("g5.xlarge", 1), a_type("g5.12xlarge", 4), a_type("g4dn.metal", 8, metal=True)]
-    aws = AwsClient(keys=("id", "secret", ""))
-    aws._clients["ec2", REGION] = client
-    with Stubber(client) as stubber:
-        stubber.add_response("describe_instance_types", {"InstanceTypes": infos})
-        found = await RegionOffers(aws, REGION, disk_gib=100).instance_types(Resources(gpu=Gpu(count=2)), ())
-    await aws.close()
-    assert [offer.name for offer in found] == ["g5.12xlarge"]
-
-
-def a_type(name: str, gpus: int, *, metal: bool = False) -> dict[str, Any]:
-    gpu = {"Name": "A10G", "Manufacturer": "NVIDIA", "Count": gpus, "MemoryInfo": {"SizeInMiB": 24576}}
-    return {
-        "InstanceType": name,
-        "BareMetal": metal,
-        "VCpuInfo": {"DefaultVCpus": 4},
-        "MemoryInfo": {"SizeInMiB": 16384},
-        "GpuInfo": {"Gpus": [gpu]},
-    }
 
 
 def a_client() -> Any:
