@@ -30,7 +30,7 @@ class RunningJob(ApiModel):
 
 
 class BackendSlot(ApiModel):
-    """A place to run on. The offers of a cloud are one slot, described by the cheapest."""
+    """Capacity of a backend. All offers of a cloud are one slot, described by the cheapest."""
 
     backend: str = Field(examples=["local"])
     name: str = Field(examples=["here"])

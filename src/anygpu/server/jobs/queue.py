@@ -65,6 +65,6 @@ class QueueSnapshot:
         used = {name: tenant.usage.decayed(now.now_s) for name, tenant in now.tenants.items()}
         waiting = self._waiting.pool_jobs((view for view in self._live if is_waiting(view)), now_ms)
         self._positions = {
-            job.id: QueuePosition(place, job, BANDS[job.band(bands)], used.get(job.tenant, 0.0))
-            for place, job in enumerate(in_queue_order(waiting, now), start=1)
+            job.id: QueuePosition(position, job, BANDS[job.band(bands)], used.get(job.tenant, 0.0))
+            for position, job in enumerate(in_queue_order(waiting, now), start=1)
         }

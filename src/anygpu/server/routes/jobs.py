@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Path, Query, Request
+from fastapi import Header, Path, Query, Request
 
 from anygpu.api.jobs import JobDetails, JobList, SubmittedJob
 from anygpu.errors import Forbidden, InvalidSpec, Problem
@@ -27,14 +27,6 @@ JobRef = Annotated[str, Path(min_length=1, max_length=200, examples=["last"])]
 Text = Annotated[str | None, Query(max_length=500)]
 TimeMs = Annotated[int | None, Query(ge=0, le=2**53)]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
-
-
-async def get_view(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JobView:
-    """The job that `ref` names: an id, a unique prefix of one, a name (the newest job), or `last`."""
-    return await resolve_job(services.journal, caller.scope, ref)
-
-
-JobDep = Annotated[JobView, Depends(get_view)]
 
 
 @router.post(
@@ -90,16 +82,18 @@ async def list_jobs(
 
 
 @router.get("/{ref}", response_model=JobDetails, response_description="The job.")
-async def get_job(view: JobDep, services: ServicesDep) -> JsonResponse:
+async def get_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Show one job. `ref` is an id, a unique prefix of one, a name (the newest job), or `last`."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, view))
 
 
 @router.post(
     "/{ref}/cancel", status_code=202, response_model=JobDetails, response_description="Cancel requested."
 )
-async def cancel_job(view: JobDep, services: ServicesDep, caller: CallerDep) -> JsonResponse:
+async def cancel_job(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Request the end of a job. Repeating the request changes nothing."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     return JsonResponse(await job_details(services, await services.jobs.cancel(caller.scope, view.id)), 202)
 
 

@@ -12,7 +12,7 @@ from anygpu.api.machines import LeftoverResource, MachineDetails, MachineList, S
 from anygpu.backends.contract import Leftover, SupportsLeftovers, SupportsShell
 from anygpu.errors import Conflict, InvalidSpec, NotFound, Problem
 from anygpu.events.offers import Handle
-from anygpu.events.view import AttemptView
+from anygpu.events.view import AttemptView, JobView
 from anygpu.server.encoding import format_time
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.route import JsonBody, api_router
@@ -24,7 +24,8 @@ from anygpu.server.jobs.machines import (
     load_inventory,
     visible_machines,
 )
-from anygpu.server.routes.jobs import JobDep, job_details
+from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.routes.jobs import JobRef, job_details
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.scope import Scope
 from anygpu.tenancy.auth import Role
@@ -32,6 +33,14 @@ from anygpu.tenancy.auth import Role
 router = api_router("/api/v1", tag="machines")
 
 Name = Annotated[str, Path(pattern="^anygpu-[A-Za-z0-9-]+$", max_length=100, examples=[MACHINE])]
+
+
+async def get_view(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JobView:
+    """The job of a route. As a dependency, it is resolved before the request body is read."""
+    return await resolve_job(services.journal, caller.scope, ref)
+
+
+JobDep = Annotated[JobView, Depends(get_view)]
 MigrationBody = Annotated[MigrationRequest, Depends(JsonBody(MigrationRequest))]
 
 
@@ -116,21 +125,18 @@ async def migrate_job(
     response_model=JobDetails,
     response_description="Release requested.",
 )
-async def release_machine(view: JobDep, services: ServicesDep, caller: CallerDep) -> JsonResponse:
+async def release_machine(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Release the machine that is kept after a failure."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     released = await services.jobs.release(caller.scope, view.id)
     return JsonResponse(await job_details(services, released), 202)
 
 
-async def require_member(caller: CallerDep) -> None:
-    caller.require(Role.MEMBER)
-
-
-@router.get(
-    "/training/{ref}/shell", dependencies=[Depends(require_member)], response_description="How to log in."
-)
-async def get_shell(view: JobDep, services: ServicesDep) -> ShellCredentials:
+@router.get("/training/{ref}/shell", response_description="How to log in.")
+async def get_shell(ref: JobRef, services: ServicesDep, caller: CallerDep) -> ShellCredentials:
     """Show the address and key of the machine on which the job runs now."""
+    caller.require(Role.MEMBER)
+    view = await resolve_job(services.journal, caller.scope, ref)
     attempt = next((each for each in reversed(view.attempts) if not each.is_released), None)
     if attempt is None:
         raise Conflict(f"job {view.name or view.id} has no machine now; it is {view.status}")

@@ -20,7 +20,8 @@ from anygpu.server.http.bodies import JsonResponse, parse_body, read_object
 from anygpu.server.http.openapi import PLAN_SCHEMA, SPEC_EXAMPLE, object_body
 from anygpu.server.http.route import api_router
 from anygpu.server.jobs.render import render_better_offer, render_prediction
-from anygpu.server.routes.jobs import JobDep, parse_spec
+from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.routes.jobs import JobRef, parse_spec
 from anygpu.server.services import CallerDep, ServicesDep
 from anygpu.store.outcomes import MAX_ROWS, JobOutcome
 
@@ -56,8 +57,9 @@ async def plan_job(
 
 
 @router.get("/training/{ref}/plan", response_model=JobPlanDetails, response_description="The stored plan.")
-async def get_job_plan(view: JobDep, services: ServicesDep) -> JsonResponse:
+async def get_job_plan(ref: JobRef, services: ServicesDep, caller: CallerDep) -> JsonResponse:
     """Show the comparison by which an offer was chosen for the job, its predictions, and the actual result."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     try:
         plan = await services.plans.read(view.plan) if view.plan else None
     except BlobMissing:

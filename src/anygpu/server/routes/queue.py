@@ -29,17 +29,17 @@ async def get_queue(services: ServicesDep, caller: CallerDep) -> QueueContents:
     )
 
 
-def _render_waiting(view: JobView, place: QueuePosition, now_ms: int) -> QueuedJob:
+def _render_waiting(view: JobView, entry: QueuePosition, now_ms: int) -> QueuedJob:
     return QueuedJob(
         id=view.id,
         name=view.name,
-        position=place.position,
+        position=entry.position,
         reason=view.reason,
         priority=view.spec.priority,
         waiting_s=max(0, now_ms - waiting_since_ms(view)) / 1000,
-        band=place.band,
-        gpu_hours=round(place.job.attained_gpu_s / 3600, 3),
-        project_gpu_hours=round(place.used_slot_s / 3600, 3),
+        band=entry.band,
+        gpu_hours=round(entry.job.attained_gpu_s / 3600, 3),
+        project_gpu_hours=round(entry.used_slot_s / 3600, 3),
     )
 
 

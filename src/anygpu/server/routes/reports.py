@@ -22,7 +22,8 @@ from anygpu.server.http.blobs import absolute_url
 from anygpu.server.http.bodies import JsonResponse
 from anygpu.server.http.openapi import text_response
 from anygpu.server.http.route import api_router
-from anygpu.server.routes.jobs import JobDep
+from anygpu.server.jobs.resolve import resolve_job
+from anygpu.server.routes.jobs import JobRef
 from anygpu.server.services import CallerDep, Services, ServicesDep
 from anygpu.store.blobs.checkpoints import FileDownload
 from anygpu.store.reports import SeriesSummary
@@ -40,13 +41,15 @@ MEBIBYTE = 1024 * 1024
     response_class=Response,
 )
 async def get_logs(
-    view: JobDep,
+    ref: JobRef,
     services: ServicesDep,
+    caller: CallerDep,
     attempt: AttemptNumber = None,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=16 * MEBIBYTE)] = MEBIBYTE,
 ) -> Response:
     """Read the log from `offset`; a negative offset counts from the end. Headers give the position in the log."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     if number == 0:
         return _log_response(b"", 0, 0, 0)
@@ -68,13 +71,15 @@ def _log_response(data: bytes, start: int, end: int, attempt: int) -> Response:
 # Thousands of points are rendered straight to JSON; the model is for the OpenAPI document.
 @router.get("/metrics", response_model=JobMetrics, response_description="Series of the attempt.")
 async def get_metrics(
-    view: JobDep,
+    ref: JobRef,
     services: ServicesDep,
+    caller: CallerDep,
     attempt: AttemptNumber = None,
     name: Annotated[list[str] | None, Query(max_length=1000)] = None,
     points: Annotated[int, Query(ge=0, le=100_000)] = 1000,
 ) -> JsonResponse:
     """Read the metrics of an attempt, each sampled to at most `points` points that keep its extremes."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     number = attempt_number(view, attempt)
     if number == 0:
         return JsonResponse({"attempt": 0, "cursor": 0, "series": []})
@@ -110,13 +115,14 @@ async def _read_series(
 # The journal stores events as JSON. Their text is copied; the model is for the OpenAPI document.
 @router.get("/events", response_model=JobEventList, response_description="Events in order.")
 async def list_events(
-    view: JobDep,
+    ref: JobRef,
     services: ServicesDep,
     caller: CallerDep,
     after: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
 ) -> Response:
     """List the events of a job after the position `after`. Pass `next_after` as `after` for more."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     events = await services.journal.events(caller.scope, after=after, limit=limit, job_id=view.id)
     texts = ",".join(event_json(each) for each in events)
     next_after = events[-1].position if events else after
@@ -125,8 +131,11 @@ async def list_events(
 
 
 @router.get("/checkpoints", response_description="Oldest first.")
-async def list_checkpoints(view: JobDep, request: Request, services: ServicesDep) -> CheckpointList:
+async def list_checkpoints(
+    ref: JobRef, request: Request, services: ServicesDep, caller: CallerDep
+) -> CheckpointList:
     """List valid checkpoints with signed URLs. The URLs of a file are its parts, in order."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     base = services.public_url or str(request.base_url)
     checkpoints = [
         CheckpointDetails(
@@ -146,8 +155,11 @@ async def list_checkpoints(view: JobDep, request: Request, services: ServicesDep
 
 
 @router.get("/artifacts", response_description="Files that the job produced.")
-async def list_artifacts(view: JobDep, request: Request, services: ServicesDep) -> ArtifactList:
+async def list_artifacts(
+    ref: JobRef, request: Request, services: ServicesDep, caller: CallerDep
+) -> ArtifactList:
     """List the artifacts of a job with signed URLs. The URLs of a file are its parts, in order."""
+    view = await resolve_job(services.journal, caller.scope, ref)
     base = services.public_url or str(request.base_url)
     artifacts = [
         ArtifactDetails(

@@ -27,7 +27,7 @@ def kinds_of_the_server() -> list[type[errors.AnygpuError]]:
 
 
 @pytest.mark.parametrize("kind", kinds_of_the_server(), ids=lambda kind: kind.code)
-def test_every_error_has_a_status_chosen_for_it(kind: type[errors.AnygpuError]) -> None:
+def test_every_error_has_a_status(kind: type[errors.AnygpuError]) -> None:
     families = [each.code for each in kind.__mro__ if issubclass(each, errors.AnygpuError)]
     assert any(code in STATUS for code in families), "it would be an internal error"
     assert 400 <= status_of(kind()) <= 599
@@ -65,12 +65,12 @@ def test_values_that_json_lacks_do_not_break_the_response() -> None:
     assert problem_response(NotFound("no \ud800 here")).status_code == 404
 
 
-def test_who_must_log_in_or_wait_is_told_in_headers() -> None:
+def test_headers_tell_to_log_in_or_to_wait() -> None:
     assert "Bearer" in problem_response(Unauthorized()).headers["www-authenticate"]
     assert problem_response(RateLimited(retry_after_s=1.2)).headers["retry-after"] == "2"
 
 
-def test_what_the_framework_refuses_is_said_in_our_words() -> None:
+def test_errors_of_the_framework_are_problems_too() -> None:
     assert error_for_status(404).code == "not_found"
     assert error_for_status(405).code == "method_not_allowed"
     assert error_for_status(500).code == "internal"
@@ -81,7 +81,7 @@ def test_a_wrong_parameter_is_named() -> None:
     assert found.problems[0].place == "query.limit"
 
 
-def test_a_name_of_the_wrong_form_is_told_with_the_name() -> None:
+def test_a_value_that_does_not_match_a_pattern_is_named() -> None:
     complaint = {"loc": ("path", "name"), "input": "bad name", "msg": "no", "ctx": {"pattern": "^[a-z]+$"}}
     assert (
         error_for_validation([complaint]).problems[0].message == "'bad name' does not have the form ^[a-z]+$"

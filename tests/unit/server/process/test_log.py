@@ -15,7 +15,7 @@ for error in (NoQuota("no room"), Internal("a bug"), ValueError("odd")):
 """
 
 
-def test_an_error_that_says_what_to_do_is_logged_without_a_trace_and_any_other_with_one() -> None:
+def test_only_unexpected_errors_are_logged_with_a_traceback() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     expected, bug, other = map(json.loads, done.stderr.splitlines())
     assert (expected["error"], expected["code"], "exception" in expected) == ("no room", "quota", False)
