@@ -17,12 +17,12 @@ from anygpu.store.scope import Scope
 
 
 def require_supported(spec: JobSpec) -> None:
-    problems = [*_unsupported(spec), *trainer_problems(spec)]
+    problems = [*_find_unsupported(spec), *trainer_problems(spec)]
     if problems:
         raise InvalidSpec(problems)
 
 
-def _unsupported(spec: JobSpec) -> Iterator[Problem]:
+def _find_unsupported(spec: JobSpec) -> Iterator[Problem]:
     if spec.dataset is not None and spec.dataset.kind == "name":
         yield Problem(
             "dataset", spec.dataset.name, "this server keeps no named datasets", "give a path or a URL"

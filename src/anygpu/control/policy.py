@@ -13,7 +13,7 @@ from anygpu.spec.jobspec import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPolicy:
-    """How projects share the user's own machines. Without quotas every project may use every slot."""
+    """Rules for sharing the user's own machines. Without quotas every project may use every slot."""
 
     quotas: Mapping[str, int] = field(default_factory=dict)  # slots, by `organisation/project` or `project`
     may_borrow: bool = True

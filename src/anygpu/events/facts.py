@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a job is doing now, in more detail than its status."""
+    """The current activity of a job, in more detail than its status."""
 
     PLANNING = "planning"
     WAITING = "waiting"
@@ -117,7 +117,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """How much an attempt has stored. A stream ends only after delivering all of it."""
+    """The amount of data an attempt has stored. A stream ends only after delivering all of it."""
 
     log_bytes: int = 0
     metric_points: int = 0

@@ -11,7 +11,7 @@ HALF_LIFE_S = 72 * 3600.0
 
 
 class SlotKind(StrEnum):
-    """What a slot is: a GPU, or a processor for jobs without GPUs."""
+    """The kind of a slot: a GPU, or a processor for jobs without GPUs."""
 
     GPU = "GPU"
     CPU = "CPU slot"

@@ -8,7 +8,7 @@ from anygpu.control.clock import Clock, Randomness
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.decide import events_due, should_hold
 from anygpu.control.reconcile.observation import AttemptObservation, AttemptTracker
-from anygpu.errors import LaunchError
+from anygpu.errors import LaunchError, describe_error
 from anygpu.events.facts import Blame, Failure
 from anygpu.events.offers import Handle
 from anygpu.events.types import AttemptLaunched, Event
@@ -52,7 +52,7 @@ class AttemptReconciler:
         view, changed = await self._record(await self._refresh(job_id), guard)
         if not changed:
             began = self._clock.monotonic()
-            for attempt in _unreleased(view):
+            for attempt in _unreleased_attempts(view):
                 await self._act(view, attempt, guard)
             # Provider calls take time: read what the agent reported in the meantime, then decide.
             meanwhile = self._clock.monotonic() - began > SLOW_CALL_S
@@ -75,7 +75,7 @@ class AttemptReconciler:
     async def _refresh(self, job_id: str, *, ask: bool = True) -> JobView:
         """Read the job and update its trackers. `ask`: read the agents' reports again, not the last ones."""
         view = await self._journal.view(SYSTEM, job_id)
-        for attempt in _unreleased(view):
+        for attempt in _unreleased_attempts(view):
             key = (view.id, attempt.number)
             known = self._trackers.get(key)
             row = known.reports if known and not ask else await self._reports.state(*key)
@@ -88,7 +88,9 @@ class AttemptReconciler:
         """Make the provider call that is due, outside any transaction."""
         tracker = self._trackers[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
-        tracker.set_unreachable(_unconfigured(attempt) if backend is None else "", self._clock.monotonic())
+        tracker.set_unreachable(
+            _missing_backend_text(attempt) if backend is None else "", self._clock.monotonic()
+        )
         if backend is None:
             tracker.record_probe(None, tracker.unreachable, self._clock.monotonic())
         elif attempt.is_over and should_hold(view, attempt):
@@ -119,7 +121,7 @@ class AttemptReconciler:
             tracker.refusal = Failure(code=error.code, message=str(error), blame=Blame.LAUNCH)
         except Exception as error:  # noqa: BLE001  after any other error the outcome is unknown
             tracker.launch_failures += 1
-            tracker.record_probe(None, _error_text(error), self._clock.monotonic())
+            tracker.record_probe(None, describe_error(error), self._clock.monotonic())
         else:
             await self._record_launch(view.id, attempt.number, handle, guard)
 
@@ -139,7 +141,7 @@ class AttemptReconciler:
                 await backend.terminate(handle)
                 tracker.record_termination()
         except Exception as error:  # noqa: BLE001
-            tracker.record_probe(None, _error_text(error), self._clock.monotonic())
+            tracker.record_probe(None, describe_error(error), self._clock.monotonic())
             return
         if attempt.lost and isinstance(backend, SupportsDelivery):
             await self._deliver(backend, handle, tracker)
@@ -161,7 +163,7 @@ class AttemptReconciler:
         try:
             observation = await backend.probe(_handle(attempt))
         except Exception as error:  # noqa: BLE001
-            detail = _error_text(error)
+            detail = describe_error(error)
         tracker.record_probe(observation, detail, self._clock.monotonic(), asked=asked)
         if tracker.terminated and observation is not None and observation.state in STILL_THERE:
             tracker.terminated = False  # it still exists: terminate it again in the next run
@@ -214,7 +216,7 @@ SLOW_CALL_S = 0.02
 STILL_THERE = (MachineState.PENDING, MachineState.RUNNING, MachineState.EXITED)
 
 
-def _unreleased(view: JobView) -> list[AttemptView]:
+def _unreleased_attempts(view: JobView) -> list[AttemptView]:
     return [] if view.is_terminal else [a for a in view.attempts if not a.is_released]
 
 
@@ -222,7 +224,7 @@ def _handle(attempt: AttemptView) -> Handle:
     return attempt.handle or Handle(name=attempt.name)
 
 
-def _unconfigured(attempt: AttemptView) -> str:
+def _missing_backend_text(attempt: AttemptView) -> str:
     return (
         f"backend {attempt.offer.backend!r} is no longer configured, so {attempt.name} cannot be managed;"
         " configure the backend again, or terminate the machine there"
@@ -233,7 +235,3 @@ def _max_run_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> fl
     """Return the longest time for which the machine may be needed, or None if it has no limit."""
     limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _error_text(error: Exception) -> str:
-    return str(error) or type(error).__name__

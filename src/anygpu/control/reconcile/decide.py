@@ -58,7 +58,7 @@ def is_remote(offer: Offer) -> bool:
 
 def events_due(
     view: JobView,
-    observed: dict[int, AttemptObservation],
+    observations: dict[int, AttemptObservation],
     policy: ControlPolicy,
     jitter: float,
     now_ms: int = 0,
@@ -71,25 +71,25 @@ def events_due(
         return []
     live = view.live_attempt
     over = [a for a in view.attempts if a.is_over and not a.is_released]
-    gone = [a for a in over if _is_gone(observed.get(a.number, NOT_OBSERVED), policy)]
-    released = [_release(a, observed[a.number], now_ms) for a in gone]
-    events: list[Event] = [*_machine_events(view, gone, observed, policy), *released]
+    gone = [a for a in over if _is_gone(observations.get(a.number, NOT_OBSERVED), policy)]
+    released = [_release(a, observations[a.number], now_ms) for a in gone]
+    events: list[Event] = [*_machine_events(view, gone, observations, policy), *released]
     if live is not None:
-        return [*events, *_live_events(view, live, observed, policy)]
+        return [*events, *_live_events(view, live, observations, policy)]
     all_released, cost = len(gone) == len(over), view.cost_microusd + sum(map(_cost, released))
     after = _after_attempt(view, all_released=all_released, cost=cost, policy=policy, jitter=jitter)
-    return [*events, *_hold_events(view, gone, observed, policy, now_ms), *after]
+    return [*events, *_hold_events(view, gone, observations, policy, now_ms), *after]
 
 
 def _machine_events(
-    view: JobView, gone: list[AttemptView], observed: dict[int, AttemptObservation], policy: ControlPolicy
+    view: JobView, gone: list[AttemptView], observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Iterator[Event]:
     """Return events about machines that still exist: billing started, backend unavailable."""
     for attempt in (a for a in view.attempts if not a.is_released and a not in gone):
-        look = observed.get(attempt.number, NOT_OBSERVED)
-        yield from _billing_events(attempt, look)
-        if is_unreachable(look, policy) and attempt.stranded != look.unreachable:
-            yield AttemptStranded(attempt=attempt.number, reason=look.unreachable)
+        observed = observations.get(attempt.number, NOT_OBSERVED)
+        yield from _billing_events(attempt, observed)
+        if is_unreachable(observed, policy) and attempt.stranded != observed.unreachable:
+            yield AttemptStranded(attempt=attempt.number, reason=observed.unreachable)
 
 
 def _billing_events(attempt: AttemptView, observed: AttemptObservation) -> Iterator[MachineStarted]:
@@ -108,62 +108,68 @@ def _billing_events(attempt: AttemptView, observed: AttemptObservation) -> Itera
 def _hold_events(
     view: JobView,
     gone: list[AttemptView],
-    observed: dict[int, AttemptObservation],
+    observations: dict[int, AttemptObservation],
     policy: ControlPolicy,
     now_ms: int,
 ) -> Iterator[Event]:
     newest = view.newest_attempt
     if newest is None or newest in gone or not should_hold(view, newest):
         return
-    look = observed.get(newest.number, NOT_OBSERVED)
-    observation = look.observation
+    observed = observations.get(newest.number, NOT_OBSERVED)
+    observation = observed.observation
     if newest.held_until_ms is None:
         yield HoldStarted(attempt=newest.number, until_ms=now_ms + round(hold_s(view) * 1000))
     elif observation is not None and observation.state is MachineState.GONE:
         yield HoldEnded(attempt=newest.number, reason="gone")
-    elif is_over_budget(view, billed_seconds(observed), policy.end_allowance_s):
+    elif is_over_budget(view, billed_seconds(observations), policy.end_allowance_s):
         yield HoldEnded(attempt=newest.number, reason="budget")
-    elif look.held_s >= hold_s(view) or now_ms >= newest.held_until_ms:
+    elif observed.held_s >= hold_s(view) or now_ms >= newest.held_until_ms:
         yield HoldEnded(attempt=newest.number, reason="time")
 
 
 def _live_events(
-    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+    view: JobView, attempt: AttemptView, observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Iterator[Event]:
-    look = observed.get(attempt.number, NOT_OBSERVED)
-    failure = detect_loss(view, attempt, look, policy) or _budget_failure(view, attempt, observed, policy)
+    observed = observations.get(attempt.number, NOT_OBSERVED)
+    failure = detect_loss(view, attempt, observed, policy) or _budget_failure(
+        view, attempt, observations, policy
+    )
     if failure is not None:
-        yield AttemptLost(attempt=attempt.number, evidence=failure.message, failure=failure, marks=look.marks)
-    elif attempt.stop_reason is None and (reason := _stop_reason(view, attempt, observed, policy)):
+        yield AttemptLost(
+            attempt=attempt.number, evidence=failure.message, failure=failure, marks=observed.marks
+        )
+    elif attempt.stop_reason is None and (reason := _stop_reason(view, attempt, observations, policy)):
         yield StopRequested(attempt=attempt.number, reason=reason)
 
 
 def _budget_failure(
-    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+    view: JobView, attempt: AttemptView, observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Failure | None:
     """Return a failure if the budget is used up. A training job is asked to stop before that, so that it can save."""
     ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
-    if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observed), ahead_s):
+    if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observations), ahead_s):
         return None
-    return budget_failure(view, cost_so_far(view, billed_seconds(observed)))
+    return budget_failure(view, cost_so_far(view, billed_seconds(observations)))
 
 
 def _stop_reason(
-    view: JobView, attempt: AttemptView, observed: dict[int, AttemptObservation], policy: ControlPolicy
+    view: JobView, attempt: AttemptView, observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> str:
     """Return why the attempt has to save and stop; empty if it may continue."""
-    look = observed.get(attempt.number, NOT_OBSERVED)
-    if _is_over_time_limit(view, attempt, look, policy):
+    observed = observations.get(attempt.number, NOT_OBSERVED)
+    if _is_over_time_limit(view, attempt, observed, policy):
         return "timeout"
     if attempt.claimant is None:
         return ""
-    if _is_being_preempted(look):
+    if _is_being_preempted(observed):
         return "preempt"
-    if attempt.hourly_microusd and is_over_budget(view, billed_seconds(observed), policy.stop_allowance_s):
+    if attempt.hourly_microusd and is_over_budget(
+        view, billed_seconds(observations), policy.stop_allowance_s
+    ):
         return "budget"
     if must_migrate(view, attempt):
         return "migrate"
-    return "handover" if _must_hand_over(attempt, look, policy) else ""
+    return "handover" if _must_hand_over(attempt, observed, policy) else ""
 
 
 def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy) -> bool:
@@ -206,8 +212,8 @@ def _cost(released: AttemptReleased) -> int:
     return released.usage.cost_microusd if released.usage else 0
 
 
-def billed_seconds(observed: dict[int, AttemptObservation]) -> dict[int, float]:
-    return {number: look.billed_s for number, look in observed.items()}
+def billed_seconds(observations: dict[int, AttemptObservation]) -> dict[int, float]:
+    return {number: observed.billed_s for number, observed in observations.items()}
 
 
 def _after_attempt(

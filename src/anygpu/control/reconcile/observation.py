@@ -18,7 +18,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptObservation:
-    """What this control process has observed of one attempt. Durations are by its own monotonic clock."""
+    """Observations of one attempt by this control process. Durations are by its own monotonic clock."""
 
     silent_s: float = 0  # since the last heartbeat, or since tracking began
     silent_probes: int = 0  # probes since the last heartbeat

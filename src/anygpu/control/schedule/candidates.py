@@ -58,7 +58,7 @@ class CandidateSource:
         common = JobConstraints(
             min_run_s=round(self._policy.min_useful_s + self._policy.stop_allowance_s),
             avoided=self._cooldown.recently_preempted(),
-            cooldowns=tuple(sorted(self._cooldown.blocked().items())),
+            cooldowns=tuple(sorted(self._cooldown.blocked_offers().items())),
         )
         limit = self._policy.max_paid_attempts
         return Candidates(views, self._cache.offers, self._comparer, self._is_visible, limit, common)

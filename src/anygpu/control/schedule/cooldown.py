@@ -30,7 +30,7 @@ class Cooldown:
             self._count(newest[key])
         self._counted = set(newest)
 
-    def blocked(self) -> dict[OfferKey, str]:
+    def blocked_offers(self) -> dict[OfferKey, str]:
         """Return the blocked offers, each with the reason."""
         now = self._clock.monotonic()
         self._until = {place: known for place, known in self._until.items() if known[0] > now}

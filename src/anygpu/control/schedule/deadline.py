@@ -111,7 +111,7 @@ def zone_name(offer: Offer) -> str:
 
 
 def spot_situation(
-    view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy
+    view: JobView, choices: SpotChoices, now_ms: int, policy: ControlPolicy
 ) -> SpotSituation | str:
     """Describe the situation for the spot policy; or return why spot is too risky for the deadline."""
     by_ms, whole_s = deadline_ms(view), expected_training_s(view)
@@ -126,15 +126,15 @@ def spot_situation(
         work_s=whole_s,
         deadline_s=(by_ms - view.submitted_at_ms) / 1000,
         restart_s=restart_s,
-        on_demand_usd_per_hour=_on_demand_price(view, among),
-        spot_usd_per_hour=_spot_prices(view, among),
-        detection_s=max_recovery_s(among.on_demand.offer, policy),
+        on_demand_usd_per_hour=_on_demand_price(view, choices),
+        spot_usd_per_hour=_spot_prices(view, choices),
+        detection_s=max_recovery_s(choices.on_demand.offer, policy),
     )
     running = running_on(view)
     at = TickState(
         now_s=(now_ms - view.submitted_at_ms) / 1000,
         work_left_s=max(0.0, remaining_s(view, whole_s) - unsaved),
-        available=available_zones(view, among, now_ms, policy),
+        available=available_zones(view, choices, now_ms, policy),
         running=running,
         starting_s=_starting_s(view, now_ms, policy),
         tick_s=policy.max_decision_delay_s if running.kind == "spot" else _tick_s(restart_s, policy),
@@ -142,49 +142,57 @@ def spot_situation(
     return SpotSituation(job=job, at=at, deadline_at_ms=by_ms, now_ms=now_ms)
 
 
-def decide_spot(asked: SpotSituation, weather: SpotAvailability) -> SpotDecision:
+def decide_spot(situation: SpotSituation, availability: SpotAvailability) -> SpotDecision:
     """Ask the spot policy. Do not wait for spot if there would be no time left to try it."""
-    said = choose_machine(asked.job, asked.at, with_new_zones(weather, asked.at.available))
-    if said.choice == WAIT and asked.latest_ms < asked.now_ms:
+    decision = choose_machine(
+        situation.job, situation.at, with_new_zones(availability, situation.at.available)
+    )
+    if decision.choice == WAIT and situation.latest_ms < situation.now_ms:
         return SpotDecision(ON_DEMAND, "no time is left to try spot")
-    return said
+    return decision
 
 
-def with_new_zones(weather: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
+def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
     """Count zones that became available since the last check as observed once."""
     came = {
         zone: observed.observe(continues=True)
-        for zone, observed in weather.zones.items()
+        for zone, observed in availability.zones.items()
         if zone in available and not observed.age
     }
-    return replace(weather, zones={**weather.zones, **came}) if came else weather
+    return replace(availability, zones={**availability.zones, **came}) if came else availability
 
 
-def apply_decision(plan: Plan, among: SpotChoices, said: SpotDecision, asked: SpotSituation | None) -> Plan:
+def apply_decision(
+    plan: Plan, choices: SpotChoices, decision: SpotDecision, situation: SpotSituation | None
+) -> Plan:
     """Reorder a plan by the policy's decision: the chosen offer first, or all offers waiting."""
-    if said.choice.kind == "spot":
-        chosen = among.spot[said.choice.zone]
+    if decision.choice.kind == "spot":
+        chosen = choices.spot[decision.choice.zone]
         return Plan(ranked=(chosen, *(ranked for ranked in plan.ranked if ranked is not chosen)))
-    if said.choice == ON_DEMAND or asked is None:
-        if among.on_demand.wait_reason:
+    if decision.choice == ON_DEMAND or situation is None:
+        if choices.on_demand.wait_reason:
             return plan  # spot is better than no machine
         return Plan(
             ranked=tuple(
-                _with_wait_reason(r, said.reason) if r.offer.interruptible else r for r in plan.ranked
+                _with_wait_reason(r, decision.reason) if r.offer.interruptible else r for r in plan.ranked
             )
         )
-    until = f"waits for spot until {_clock(asked.latest_ms, asked.now_ms)} at the latest; then on-demand"
+    until = (
+        f"waits for spot until {_clock(situation.latest_ms, situation.now_ms)} at the latest; then on-demand"
+    )
     return Plan(ranked=tuple(_with_wait_reason(ranked, until) for ranked in plan.ranked))
 
 
-def move_reason(view: JobView, among: SpotChoices, said: SpotDecision, now_ms: int) -> MoveReason | None:
+def move_reason(
+    view: JobView, choices: SpotChoices, decision: SpotDecision, now_ms: int
+) -> MoveReason | None:
     """Return why a running job should move, or None if it should stay."""
     live = view.live_attempt
     if live is None or live.stop_reason is not None or view.cancel_requested or view.migrate_to:
         return None
     if live.offer.interruptible:
-        return "deadline" if said.choice == ON_DEMAND and not among.on_demand.wait_reason else None
-    return "cheaper" if said.choice.kind == "spot" and has_fresh_checkpoint(view, now_ms) else None
+        return "deadline" if decision.choice == ON_DEMAND and not choices.on_demand.wait_reason else None
+    return "cheaper" if decision.choice.kind == "spot" and has_fresh_checkpoint(view, now_ms) else None
 
 
 def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
@@ -206,11 +214,13 @@ def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
     return [AttemptLost(attempt=number, evidence=text, failure=failure)]
 
 
-def next_check_s(asked: SpotSituation, policy: ControlPolicy) -> float:
+def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
     """Return the seconds until the next check of a running job; fewer if its spare time may run out before."""
-    if asked.at.running.kind != "spot":
+    if situation.at.running.kind != "spot":
         return policy.spot_check_every_s
-    return min(policy.spot_check_every_s, max(policy.retry_interval_s, asked.spare_s - asked.job.detection_s))
+    return min(
+        policy.spot_check_every_s, max(policy.retry_interval_s, situation.spare_s - situation.job.detection_s)
+    )
 
 
 def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
@@ -227,16 +237,18 @@ def running_on(view: JobView) -> MachineChoice:
     return MachineChoice("spot", zone_name(live.offer)) if live.offer.interruptible else ON_DEMAND
 
 
-def available_zones(view: JobView, among: SpotChoices, now_ms: int, policy: ControlPolicy) -> tuple[str, ...]:
+def available_zones(
+    view: JobView, choices: SpotChoices, now_ms: int, policy: ControlPolicy
+) -> tuple[str, ...]:
     """Return the zones with spot offers that have not just failed this job, and the zone it runs in."""
     here = running_on(view)
     firm = here == ON_DEMAND
-    shut = {
+    blocked = {
         zone
         for zone, (since_ms, until_ms) in _blocked_zones(view, policy, firm=firm).items()
         if since_ms <= now_ms <= until_ms  # ignores times in the future, after the clock was set back
     }
-    return tuple(sorted({zone for zone in among.available if zone not in shut} | {here.zone} - {""}))
+    return tuple(sorted({zone for zone in choices.available if zone not in blocked} | {here.zone} - {""}))
 
 
 def _blocked_zones(view: JobView, policy: ControlPolicy, *, firm: bool) -> dict[str, tuple[int, float]]:
@@ -298,21 +310,21 @@ def _is_as_fast(one: Offer, other: Offer) -> bool:
     return longer <= 1
 
 
-def _on_demand_price(view: JobView, among: SpotChoices) -> float:
+def _on_demand_price(view: JobView, choices: SpotChoices) -> float:
     """Return the on-demand price: of the job's own machine if that is on-demand, else of the offer."""
     live = view.live_attempt
     paid = None if live is None or live.offer.interruptible else live.hourly_microusd
-    return _usd(among.on_demand.offer) if paid is None else paid / MICROUSD
+    return _usd(choices.on_demand.offer) if paid is None else paid / MICROUSD
 
 
-def _spot_prices(view: JobView, among: SpotChoices) -> dict[str, float]:
+def _spot_prices(view: JobView, choices: SpotChoices) -> dict[str, float]:
     live = view.live_attempt
     here = (
         {zone_name(live.offer): live.hourly_microusd / MICROUSD}
         if live is not None and live.offer.interruptible
         else {}
     )
-    return {zone: _usd(ranked.offer) for zone, ranked in among.spot.items()} | here
+    return {zone: _usd(ranked.offer) for zone, ranked in choices.spot.items()} | here
 
 
 def _usd(offer: Offer) -> float:
@@ -345,30 +357,30 @@ class DeadlineTracker:
 
     def apply_policy(self, view: JobView, plan: Plan) -> Plan:
         """Return the plan of a waiting job as the spot policy decides. Without a choice the plan stays as it is."""
-        among = spot_choices(plan)
-        if among is None or not among.spot or plan.choice is None or view.migrate_to:
+        choices = spot_choices(plan)
+        if choices is None or not choices.spot or plan.choice is None or view.migrate_to:
             return plan
         now_ms = self._clock.wall_ms()
-        asked = spot_situation(view, among, now_ms, self._policy)
-        if isinstance(asked, str):
-            return apply_decision(plan, among, SpotDecision(ON_DEMAND, asked), None)
-        return apply_decision(plan, among, self._decide(view, among, asked), asked)
+        situation = spot_situation(view, choices, now_ms, self._policy)
+        if isinstance(situation, str):
+            return apply_decision(plan, choices, SpotDecision(ON_DEMAND, situation), None)
+        return apply_decision(plan, choices, self._decide(view, choices, situation), situation)
 
     def check_move(self, view: JobView, plan: Plan) -> MoveReason | None:
         """Return why a running job should save, stop and continue elsewhere, or None."""
-        tracker, among = self._history(view), spot_choices(plan)
-        tracker.due_at, tracker.wants_spot = self._clock.monotonic() + self._policy.spot_check_every_s, False
-        tracker.stage = _stage(view)
-        if among is None:
+        history, choices = self._history(view), spot_choices(plan)
+        history.due_at, history.wants_spot = self._clock.monotonic() + self._policy.spot_check_every_s, False
+        history.stage = _stage(view)
+        if choices is None:
             return None
         now_ms = self._clock.wall_ms()
-        asked = spot_situation(view, among, now_ms, self._policy)
-        if isinstance(asked, str):
+        situation = spot_situation(view, choices, now_ms, self._policy)
+        if isinstance(situation, str):
             return None
-        tracker.due_at = self._clock.monotonic() + next_check_s(asked, self._policy)
-        said = self._decide(view, among, asked)
-        tracker.wants_spot = asked.at.running == ON_DEMAND and said.choice.kind == "spot"
-        return move_reason(view, among, said, now_ms)
+        history.due_at = self._clock.monotonic() + next_check_s(situation, self._policy)
+        decision = self._decide(view, choices, situation)
+        history.wants_spot = situation.at.running == ON_DEMAND and decision.choice.kind == "spot"
+        return move_reason(view, choices, decision, now_ms)
 
     def next_at(self, views: Iterable[JobView]) -> float:
         """Return when the first of these jobs is due for a check."""
@@ -386,25 +398,25 @@ class DeadlineTracker:
         live = view.live_attempt
         if live is None or live.stop_reason is not None:
             return float("inf")
-        tracker = self._history(view)
-        fresh = tracker.wants_spot and has_fresh_checkpoint(view, self._clock.wall_ms())
-        return float("-inf") if fresh or tracker.stage != _stage(view) else tracker.due_at
+        history = self._history(view)
+        fresh = history.wants_spot and has_fresh_checkpoint(view, self._clock.wall_ms())
+        return float("-inf") if fresh or history.stage != _stage(view) else history.due_at
 
-    def _decide(self, view: JobView, among: SpotChoices, asked: SpotSituation) -> SpotDecision:
-        tracker = self._history(view)
+    def _decide(self, view: JobView, choices: SpotChoices, situation: SpotSituation) -> SpotDecision:
+        history = self._history(view)
         zones = {
             zone: AvailabilityInterval()
-            for zone in asked.job.spot_usd_per_hour
-            if zone not in tracker.availability.zones
+            for zone in situation.job.spot_usd_per_hour
+            if zone not in history.availability.zones
         }
         if zones:
-            tracker.availability = replace(
-                tracker.availability, zones={**tracker.availability.zones, **zones}
+            history.availability = replace(
+                history.availability, zones={**history.availability.zones, **zones}
             )
-        if self._clock.monotonic() - tracker.observed_at >= self._policy.spot_check_every_s:
-            tracker.observed_at = self._clock.monotonic()
-            tracker.availability = tracker.availability.observe(asked.at.available)
-        return decide_spot(asked, tracker.availability)
+        if self._clock.monotonic() - history.observed_at >= self._policy.spot_check_every_s:
+            history.observed_at = self._clock.monotonic()
+            history.availability = history.availability.observe(situation.at.available)
+        return decide_spot(situation, history.availability)
 
     def _history(self, view: JobView) -> _SpotHistory:
         unknown = SpotAvailability.initial((), self._policy.spot_check_every_s)

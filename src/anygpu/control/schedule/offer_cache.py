@@ -9,6 +9,7 @@ from anygpu.backends.contract import AccountStatus, Backend, SupportsAccountChec
 from anygpu.control.clock import Clock
 from anygpu.control.money import format_dollars
 from anygpu.control.policy import ControlPolicy
+from anygpu.errors import describe_error
 from anygpu.events.offers import Offer
 from anygpu.spec.sections import Resources
 
@@ -122,7 +123,7 @@ class OfferCache:
             try:
                 return await backend.offers(need)
             except Exception as error:
-                raise RequestFailed(f"{backend.name}: {str(error) or type(error).__name__}") from error
+                raise RequestFailed(f"{backend.name}: {describe_error(error)}") from error
 
         return ask
 

@@ -31,7 +31,7 @@ def test_a_place_that_refuses_is_closed_for_longer_each_time_up_to_a_bound() -> 
         for number in range(1, 5):
             cooling.observe([times(number)])
             began = loop.time()
-            while CLOUD in cooling.blocked():
+            while CLOUD in cooling.blocked_offers():
                 cooling.observe([times(number)])  # seen again at every pass, counted once
                 await asyncio.sleep(1)
             pauses.append(loop.time() - began)
@@ -49,7 +49,7 @@ def test_a_start_that_worked_makes_up_for_the_failures_before() -> None:
         cooling.observe([view(*training())])
         cooling.observe([times(1)])
         await asyncio.sleep(11)
-        return CLOUD in cooling.blocked()
+        return CLOUD in cooling.blocked_offers()
 
     assert run(story) is False
 
@@ -58,14 +58,14 @@ def test_a_place_that_took_a_machine_back_comes_last_but_is_not_closed() -> None
     cooling = Cooldown(VirtualClock(VirtualLoop()), POLICY)
     cooling.observe([view(*training(), lost(code="preempted", blame=Blame.PREEMPTION))])
     assert cooling.recently_preempted() == {CLOUD}
-    assert cooling.blocked() == {}
+    assert cooling.blocked_offers() == {}
 
 
 def test_a_planned_move_is_not_held_against_the_place() -> None:
     cooling = Cooldown(VirtualClock(VirtualLoop()), POLICY)
     cooling.observe([view(*training(), stopping("migrate"), AttemptEnded(attempt=1, outcome="stopped"))])
     assert not cooling.recently_preempted()
-    assert not cooling.blocked()
+    assert not cooling.blocked_offers()
 
 
 def test_it_says_when_the_first_closed_place_may_be_tried_again() -> None:
@@ -83,4 +83,4 @@ def test_a_machine_whose_job_made_room_for_another_is_as_good_as_before() -> Non
     cooling = Cooldown(VirtualClock(VirtualLoop()), POLICY)
     cooling.observe([view(*training(), room, AttemptEnded(attempt=1, outcome="stopped"))])
     assert cooling.recently_preempted() == frozenset()
-    assert cooling.blocked() == {}
+    assert cooling.blocked_offers() == {}
