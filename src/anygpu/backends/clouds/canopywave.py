@@ -246,15 +246,19 @@ class CanopyWaveProvider:
         return next((a for a in free if own or (before is not None and a["id"] not in before)), None)
 
     async def _release_all(self, machine: CloudMachine, where: dict[str, str]) -> None:
-        twins = any(m.name == machine.name and m.id != machine.id for m in await self._list_machines())
+        has_duplicates = any(
+            m.name == machine.name and m.id != machine.id for m in await self._list_machines()
+        )
         addresses = await self._addresses(machine.region)
         mine = [
-            a for a in addresses if (a["ip"] == machine.address if twins else a["server"] == machine.name)
+            a
+            for a in addresses
+            if (a["ip"] == machine.address if has_duplicates else a["server"] == machine.name)
         ]
         made = self._allocated.get(machine.name)
         if not made and machine.name in self._addresses_before:
             made = self._find_unclaimed(machine.name, addresses)
-        for address_id in {a["id"] for a in [*mine, *([made] if made and not twins else [])]}:
+        for address_id in {a["id"] for a in [*mine, *([made] if made and not has_duplicates else [])]}:
             await self._release(address_id, where)
         self._allocated.pop(machine.name, None)
 

@@ -281,11 +281,11 @@ class VmBackend:
 
     def _update(self, attempt: VmAttempt, snapshot: MachineSnapshot) -> None:
         news = attempt.update(snapshot, self._clock.time())
-        for twin in duplicate_machines(
+        for duplicate in duplicate_machines(
             snapshot.of_attempt(attempt.name), attempt.machine.id if attempt.machine else ""
         ):
-            if not self._was_destroyed_recently(attempt, twin.id):
-                self._start_task(self._destroy(attempt, twin))
+            if not self._was_destroyed_recently(attempt, duplicate.id):
+                self._start_task(self._destroy(attempt, duplicate))
         if attempt.terminate_requested or attempt.has_ended or attempt.is_cut_off:
             self._drop_link(attempt)
         elif attempt.is_reachable and attempt.link is None:

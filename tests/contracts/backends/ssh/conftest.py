@@ -1,10 +1,10 @@
-"""A line to a box of its own for each test, on OpenSSH where it is installed."""
+"""A connection rig with its own SSH host for each test, on OpenSSH if it is installed."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contracts.backends.ssh.connection_rig import Line
+from tests.contracts.backends.ssh.connection_rig import ConnectionRig
 
 from anygpu.agent.host import processes
 from anygpu.testing.servers.agent_listener import AgentListener
@@ -23,10 +23,10 @@ def kind() -> ServerKind:
 
 
 @pytest.fixture
-async def line(kind: ServerKind, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[Line]:
+async def rig(kind: ServerKind, tmp_path: Path, work: dict[str, object]) -> AsyncIterator[ConnectionRig]:
     with AgentListener(work) as listener:
         async with open_ssh_host(kind, tmp_path / "home") as box, CuttableProxy(box.port) as wire:
-            made = Line(tmp_path, box, wire, listener)
+            made = ConnectionRig(tmp_path, box, wire, listener)
             yield made
             for link in made.links:
                 await link.stop()

@@ -1,4 +1,4 @@
-"""A box with a real SSH server, a wire to it that can be cut, and a listener its agents report to."""
+"""A host with a real SSH server, a connection to it that can be cut, and a listener for its agents."""
 
 import asyncio
 import time
@@ -22,8 +22,8 @@ QUICK = SshTiming(
 
 
 @dataclass
-class Line:
-    """Everything between a link and its agent."""
+class ConnectionRig:
+    """The SSH server, network and agent listener that a link needs."""
 
     root: Path
     box: SshTestHost
@@ -44,7 +44,7 @@ class Line:
     def agents(self) -> Path:
         return self.box.home / ".anygpu" / "agent"
 
-    def dialer(self, **timing: Any) -> SshConnector:
+    def connector(self, **timing: Any) -> SshConnector:
         return SshConnector(HostKeyStore(self.root / "pins"), SshTiming(**{**vars_of(QUICK), **timing}))
 
     def launch(self) -> LaunchRequest:
@@ -59,7 +59,7 @@ class Line:
         made = SshLink(
             found,
             reattach_request(self.name) if again else self.launch(),
-            connector=how.pop("dialer", None) or self.dialer(),
+            connector=how.pop("connector", None) or self.connector(),
             agent_target=("127.0.0.1", int(self.listener.url.rpartition(":")[2])),
             on_change=lambda: self.states.append(made.state),
             **how,

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.contracts.backends.ssh.connection_rig import Line, eventually
+from tests.contracts.backends.ssh.connection_rig import ConnectionRig, eventually
 
 from anygpu.backends.ssh.bootstrap import build_archive
 from anygpu.backends.ssh.keys import attempt_key
@@ -13,125 +13,125 @@ from anygpu.events.facts import Blame
 from anygpu.testing.servers.ssh_host import free_port
 
 
-async def failure_of(line: Line, link: SshLink) -> tuple[str, str]:
-    assert await line.settled(link) is LinkState.FAILED
+async def failure_of(rig: ConnectionRig, link: SshLink) -> tuple[str, str]:
+    assert await rig.settled(link) is LinkState.FAILED
     assert link.failure is not None
     assert link.failure.blame is Blame.LAUNCH
     assert "box" in link.failure.message
     return link.failure.code, link.failure.message
 
 
-async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_reported(line: Line) -> None:
+async def test_a_wrong_key_is_retried_while_a_machine_boots_and_then_reported(rig: ConnectionRig) -> None:
     other = attempt_key(b"other", "key").private_openssh
-    code, message = await failure_of(line, line.link(login={"private_key": other}))
+    code, message = await failure_of(rig, rig.link(login={"private_key": other}))
     assert code == "ssh_refused"
     assert "authorized_keys" in message
-    assert line.wire.connections >= 3
+    assert rig.wire.connections >= 3
 
 
-async def test_a_wrong_key_for_an_own_host_is_reported_at_once(line: Line) -> None:
+async def test_a_wrong_key_for_an_own_host_is_reported_at_once(rig: ConnectionRig) -> None:
     other = attempt_key(b"other", "key").private_openssh
-    code, _ = await failure_of(line, line.link(login={"private_key": other}, booting=False))
-    assert (code, line.wire.connections) == ("ssh_refused", 1)
+    code, _ = await failure_of(rig, rig.link(login={"private_key": other}, booting=False))
+    assert (code, rig.wire.connections) == ("ssh_refused", 1)
 
 
-async def test_an_unreadable_key_is_reported(line: Line) -> None:
-    code, message = await failure_of(line, line.link(login={"private_key": "nonsense"}, booting=False))
+async def test_an_unreadable_key_is_reported(rig: ConnectionRig) -> None:
+    code, message = await failure_of(rig, rig.link(login={"private_key": "nonsense"}, booting=False))
     assert code == "ssh_refused"
     assert "the private key is not usable" in message
 
 
-async def test_a_machine_that_never_answers_is_given_up_after_the_tries(line: Line) -> None:
-    code, message = await failure_of(line, line.link(login={"port": free_port()}))
+async def test_a_machine_that_never_answers_is_given_up_after_the_tries(rig: ConnectionRig) -> None:
+    code, message = await failure_of(rig, rig.link(login={"port": free_port()}))
     assert code == "ssh_unreachable"
     assert "does not answer over SSH" in message
 
 
-async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_lease(line: Line) -> None:
-    line.wire.take_down()
-    link = line.link(patience_s=1.5)
+async def test_an_attempt_of_an_earlier_server_is_waited_for_as_long_as_its_lease(rig: ConnectionRig) -> None:
+    rig.wire.take_down()
+    link = rig.link(patience_s=1.5)
     await asyncio.sleep(1)
     assert (link.state, link.failure) == (LinkState.CONNECTING, None)
-    code, _ = await failure_of(line, link)
+    code, _ = await failure_of(rig, link)
     assert code == "ssh_unreachable"
 
 
-async def test_a_booting_machine_is_reached_soon_after_its_ssh_server_starts(line: Line) -> None:
-    line.wire.take_down()
-    link = line.link(dialer=line.dialer(tries=5, retry_interval_s=2))
+async def test_a_booting_machine_is_reached_soon_after_its_ssh_server_starts(rig: ConnectionRig) -> None:
+    rig.wire.take_down()
+    link = rig.link(connector=rig.connector(tries=5, retry_interval_s=2))
     await asyncio.sleep(0.5)
     assert link.state is LinkState.CONNECTING
-    line.wire.bring_up()
-    assert await line.settled(link) is LinkState.UP
+    rig.wire.bring_up()
+    assert await rig.settled(link) is LinkState.UP
 
 
-async def test_a_host_key_other_than_the_providers_is_never_accepted(line: Line) -> None:
+async def test_a_host_key_other_than_the_providers_is_never_accepted(rig: ConnectionRig) -> None:
     expected = attempt_key(b"the provider says", "host").public_openssh
-    code, message = await failure_of(line, line.link(login={"host_keys": (expected,)}))
+    code, message = await failure_of(rig, rig.link(login={"host_keys": (expected,)}))
     assert code == "host_key_changed"
     assert "do not trust this connection" in message
     assert message.count("SHA256:") == 2
-    assert line.wire.connections == 1
+    assert rig.wire.connections == 1
 
 
-async def test_a_host_key_known_from_the_provider_is_accepted(line: Line) -> None:
-    known = line.box.host_key.public_openssh
-    assert await line.settled(line.link(login={"host_keys": (known,)})) is LinkState.UP
+async def test_a_host_key_known_from_the_provider_is_accepted(rig: ConnectionRig) -> None:
+    known = rig.box.host_key.public_openssh
+    assert await rig.settled(rig.link(login={"host_keys": (known,)})) is LinkState.UP
 
 
 async def test_a_changed_host_key_of_a_running_attempt_breaks_the_link_only(
-    line: Line,
+    rig: ConnectionRig,
 ) -> None:
-    link = line.link()
-    await line.settled(link)
-    await line.box.close()
-    line.box.host_key = attempt_key(b"another machine", "host")
-    await line.box.open()
-    line.wire.cut()
+    link = rig.link()
+    await rig.settled(link)
+    await rig.box.close()
+    rig.box.host_key = attempt_key(b"another machine", "host")
+    await rig.box.open()
+    rig.wire.cut()
     await eventually(lambda: "shows the host key" in link.detail)
     assert (link.state, link.failure) == (LinkState.BROKEN, None)
 
 
-async def test_a_machine_without_python_fails_with_instructions(line: Line) -> None:
-    code, message = await failure_of(line, line.link(python="no-such-python"))
+async def test_a_machine_without_python_fails_with_instructions(rig: ConnectionRig) -> None:
+    code, message = await failure_of(rig, rig.link(python="no-such-python"))
     assert code == "no_python"
     assert "found none" in message
     assert "apt install python3" in message
 
 
-async def test_a_python_that_is_too_old_is_named_in_the_error(line: Line) -> None:
-    old = line.box.home / "python3.6"
+async def test_a_python_that_is_too_old_is_named_in_the_error(rig: ConnectionRig) -> None:
+    old = rig.box.home / "python3.6"
     old.write_text("#!/bin/sh\nexit 97\n")
     old.chmod(0o755)
-    code, message = await failure_of(line, line.link(python=str(old)))
+    code, message = await failure_of(rig, rig.link(python=str(old)))
     assert code == "no_python"
     assert f"only {old}, which is older" in message
 
 
-async def test_a_full_disk_during_the_upload_is_reported(line: Line) -> None:
-    line.agents.mkdir(parents=True)
-    (line.agents / f"{build_archive().sha256}.pyz.{line.name}.part").symlink_to("/dev/full")
-    code, message = await failure_of(line, line.link())
+async def test_a_full_disk_during_the_upload_is_reported(rig: ConnectionRig) -> None:
+    rig.agents.mkdir(parents=True)
+    (rig.agents / f"{build_archive().sha256}.pyz.{rig.name}.part").symlink_to("/dev/full")
+    code, message = await failure_of(rig, rig.link())
     assert code == "disk_full"
     assert "No space left on device" in message
     assert "Free some space in the home directory on box" in message
 
 
-async def test_a_read_only_home_is_reported_after_the_tries(line: Line) -> None:
-    (line.box.home / ".anygpu").write_text("a file where a directory should be")
-    code, message = await failure_of(line, line.link())
+async def test_a_read_only_home_is_reported_after_the_tries(rig: ConnectionRig) -> None:
+    (rig.box.home / ".anygpu").write_text("a file where a directory should be")
+    code, message = await failure_of(rig, rig.link())
     assert code == "bootstrap_failed"
     assert "the agent could not be installed" in message
 
 
-async def test_a_login_shell_that_runs_nothing_is_quoted(line: Line) -> None:
-    code, message = await failure_of(line, line.link(python="echo"))
+async def test_a_login_shell_that_runs_nothing_is_quoted(rig: ConnectionRig) -> None:
+    code, message = await failure_of(rig, rig.link(python="echo"))
     assert code == "bootstrap_failed"
     assert "ended without an answer: -I -S -c import sys" in message
 
 
-async def test_a_machine_that_does_not_know_the_attempt_reports_it(line: Line) -> None:
-    code, _ = await failure_of(line, line.link(again=True))
+async def test_a_machine_that_does_not_know_the_attempt_reports_it(rig: ConnectionRig) -> None:
+    code, _ = await failure_of(rig, rig.link(again=True))
     assert code == "attempt_unknown"
 
 
@@ -140,21 +140,21 @@ class TestNoTunnel:
     def kind(self) -> str:
         return "asyncssh"
 
-    async def test_a_refused_tunnel_names_the_setting_to_change(self, line: Line) -> None:
-        line.box.allows_forwarding = False
-        code, message = await failure_of(line, line.link())
+    async def test_a_refused_tunnel_names_the_setting_to_change(self, rig: ConnectionRig) -> None:
+        rig.box.allows_forwarding = False
+        code, message = await failure_of(rig, rig.link())
         assert code == "tunnel_refused"
         assert "AllowTcpForwarding" in message
 
 
 async def test_host_keys_are_pinned_by_attempt_so_that_addresses_can_be_reused(
-    line: Line, tmp_path: Path
+    rig: ConnectionRig, tmp_path: Path
 ) -> None:
-    dialer = line.dialer()
+    connector = rig.connector()
     for name in ("first", "second"):
-        line.box.host_key = attempt_key(name.encode(), "host")
-        await line.box.close()
-        await line.box.open()
-        connection = await dialer.connect(line.box.login(port=line.wire.port, pin=name))
+        rig.box.host_key = attempt_key(name.encode(), "host")
+        await rig.box.close()
+        await rig.box.open()
+        connection = await connector.connect(rig.box.login(port=rig.wire.port, pin=name))
         connection.abort()
-    assert dialer.pins.get("first") != dialer.pins.get("second")
+    assert connector.pins.get("first") != connector.pins.get("second")
