@@ -1,4 +1,4 @@
-"""What GPUs cost where: our own table, what the organisation changed about it, and a quick search in it."""
+"""GPU prices by cloud and region: packaged tables, the organisation's changes to them, and fast searches."""
 
 from anygpu.plan.catalog.discounts import NO_POLICY, CatalogPolicy
 from anygpu.plan.catalog.layers import CatalogLayers, candidates_in, load_catalog

@@ -1,4 +1,4 @@
-"""What the organisation pays instead of the list price: discounts, credits, and its own price for machines it owns."""
+"""Prices of the organisation that differ from list prices: discounts, credits, and prices of own machines."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPolicy:
-    """Discounts in parts of one by cloud or `cloud/instance type`; credits by cloud; prices an hour by backend."""
+    """Discounts (0 to 1) by cloud or `cloud/instance type`, credits by cloud, and hourly prices by backend."""
 
     discounts: Mapping[str, float] = field(default_factory=dict)
     credits_microusd: Mapping[str, int] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class CatalogPolicy:
     def from_settings(
         cls, *, discounts: Iterable[str] = (), credits: Iterable[str] = (), own_prices: Iterable[str] = ()
     ) -> "CatalogPolicy":
-        """From settings: `aws=10%`, `ec2/p5.48xlarge=25%`; `gcp=$300`; `lab=0.35`."""
+        """Parse settings like `aws=10%`, `ec2/p5.48xlarge=25%`; `gcp=$300`; `lab=0.35`."""
         return cls(
             discounts=_parse_by_cloud("catalog.discounts", discounts, _parse_percentage),
             credits_microusd=_parse_by_cloud("catalog.credits", credits, units.microdollars),
@@ -31,7 +31,7 @@ class CatalogPolicy:
         )
 
     def price(self, cloud: str, instance_type: str, list_microusd: int) -> int:
-        """What an hour costs us: the discount for the instance type, else the one for the cloud."""
+        """Discounted price per hour. A discount for the instance type overrides the cloud's."""
         part = self.discounts.get(f"{cloud}/{instance_type}", self.discounts.get(cloud, 0.0))
         return round(list_microusd * (1 - part))
 
@@ -53,7 +53,7 @@ def _parse_percentage(text: str) -> float:
 
 
 def _parse_by_cloud(setting: str, texts: Iterable[str], analysis: Callable[[str], T]) -> dict[str, T]:
-    """A provider's name stands for each of its clouds; a cloud's own entry wins."""
+    """Parse entries by cloud. A provider's name stands for all its clouds; a cloud's own entry overrides it."""
     spread: dict[str, T] = {}
     exact: dict[str, T] = {}
     for name, value in _parse_pairs(setting, texts, analysis).items():

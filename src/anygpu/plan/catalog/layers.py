@@ -21,7 +21,7 @@ PACKAGED = Path(__file__).with_name("prices.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLayers:
-    """Where the tables are. `folder` is ours to write; `edits` is the user's."""
+    """Locations of the price tables. `folder` is written by commands; `edits` only by the user."""
 
     folder: Path
     edits: Path
@@ -34,7 +34,7 @@ class CatalogLayers:
         return self.folder / f"import-{cloud}.csv"
 
     def rows(self) -> list[PriceRow]:
-        """All layers as one: the last to name an offer decides it."""
+        """Merge all layers; later layers override earlier ones."""
         newer = _read_file(self.update_path)
         replaced = {row.cloud for row in newer}
         merged = {row.key: row for row in _read_file(PACKAGED) if row.cloud not in replaced}
@@ -53,12 +53,12 @@ class CatalogLayers:
 def load_catalog(
     layers: CatalogLayers, *, today: date, policy: CatalogPolicy = NO_POLICY, stale_days: int = STALE_DAYS
 ) -> Catalog:
-    """The catalog of an organisation, ready to be asked."""
+    """Load the catalog of an organisation."""
     return Catalog(layers.rows(), today=today, policy=policy, stale_days=stale_days)
 
 
 def _apply_edits(merged: dict[RowKey, PriceRow], edits: Iterable[PriceRow]) -> list[PriceRow]:
-    """An edit without a price takes the offer out; without a region it speaks of all regions there are."""
+    """Apply the user's edits. An empty price removes an offer; an empty region means all regions."""
     for edit in edits:
         for key in [edit.key] if edit.region else _all_regions(merged, edit):
             merged[key] = edit._replace(region=key[2])
@@ -71,7 +71,7 @@ def _all_regions(merged: Iterable[RowKey], edit: PriceRow) -> list[RowKey]:
 
 
 def _add_services(rows: list[PriceRow]) -> list[PriceRow]:
-    """Services that rent out another's machines at its prices have its rows too, beside their own."""
+    """Add rows for services that rent the machines of another cloud at its prices."""
     for each in terms().values():
         if each.same_prices_as:
             rows += [row._replace(cloud=each.cloud) for row in rows if row.cloud == each.same_prices_as]
@@ -83,7 +83,7 @@ def _read_file(path: Path, *, edits: bool = False) -> list[PriceRow]:
 
 
 def _replace(path: Path, rows: Iterable[PriceRow]) -> None:
-    """Whole or not at all: whoever reads meanwhile finds the old table."""
+    """Replace a table atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table_cells(rows))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ NO_BACKENDS: Mapping[str, str] = {}
 
 
 def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
-    """`backends`: the configured backend that rents in a cloud, where there is one. Build it once, plan often."""
+    """All offers of a catalog as candidates. `backends` maps clouds to their configured backends."""
 
     def place(row: int) -> Candidate:
         return _make_candidate(catalog.offer_at(row), backends)
@@ -122,7 +122,7 @@ def _make_candidate(found: CatalogOffer, backends: Mapping[str, str]) -> Candida
 
 
 class _CatalogCandidates(Sequence[Candidate]):
-    """The places of a catalog's rows."""
+    """Candidates of a catalog, each created on access."""
 
     def __init__(self, count: int, place: Callable[[int], Candidate]) -> None:
         self._rows, self._candidate = range(count), place

@@ -1,4 +1,4 @@
-"""The price catalog in memory, and searches in it."""
+"""The price catalog in memory, as columns sorted by price. A search tests each machine shape and region only once."""
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOffer:
-    """A place a job could run, at what the organisation pays there, with the proof of the price."""
+    """An offer from the catalog, with the organisation's price and the source of that price."""
 
     cloud: str
     provider: str
@@ -45,11 +45,11 @@ class CatalogOffer:
     stale: bool
 
     def cost_microusd(self, used_s: int) -> int:
-        """Of a run by the provider's billing rule, before credits."""
+        """Cost of a run by the provider's billing rule, before credits."""
         return self.billing.cost_microusd(self.price_microusd_per_hour, used_s)
 
     def to_offer(self, backend: str = "") -> Offer:
-        """As the router knows it. `backend` is the configured one that rents there; the cloud's name without one."""
+        """Convert to an `Offer` of a configured backend, or of the cloud itself."""
         return Offer(
             backend=backend or self.cloud,
             name=self.name,
@@ -68,7 +68,7 @@ class CatalogOffer:
 
 
 class CatalogOffers(Sequence[CatalogOffer]):
-    """Positions in a catalog, cheapest first."""
+    """Search results, cheapest first, each created on access."""
 
     def __init__(self, catalog: "Catalog", positions: Sequence[int]) -> None:
         self._catalog = catalog
@@ -90,11 +90,11 @@ class CatalogOffers(Sequence[CatalogOffer]):
         return map(self._catalog.offer_at, self._positions)
 
     def one_per_shape(self) -> "CatalogOffers":
-        """The cheapest region of each machine and market: a short list instead of near-identical rows."""
+        """Only the cheapest region of each machine and market."""
         return CatalogOffers(self._catalog, self._catalog.cheapest_per_shape(self._positions))
 
     def region_counts(self) -> dict[tuple[str, str, bool], int]:
-        """In how many regions each machine is to be had, by cloud, name and market."""
+        """Number of regions by cloud, machine name and market."""
         return self._catalog.count_regions(self._positions)
 
 
@@ -104,7 +104,7 @@ V = TypeVar("V")
 
 
 class MachineShape(NamedTuple):
-    """A machine in a market, wherever it stands."""
+    """A machine type in a market (on-demand or spot), in any region."""
 
     cloud: str
     name: str
@@ -117,7 +117,7 @@ class MachineShape(NamedTuple):
 
 
 class PriceSource(NamedTuple):
-    """Who said so, and when."""
+    """Source and date of a price."""
 
     source: str
     recorded: str
@@ -125,7 +125,7 @@ class PriceSource(NamedTuple):
 
 
 class Catalog:
-    """Priced places of one organisation. Build it once and ask it often."""
+    """Priced offers of one organisation. Building is slow, searching is fast."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Catalog:
         least_gpu_gib: float = 0,
         max_microusd_per_hour: int | None = None,
     ) -> CatalogOffers:
-        """Everything that holds `need`, cheapest first; `spot` None takes both markets.
+        """Offers with at least the resources `need`, cheapest first. `spot` None searches both markets.
 
         `least_gpu_gib` is a predicted need, beside what the job says. Rows without a region are anywhere.
         """
@@ -212,14 +212,14 @@ class Catalog:
         )
 
     def price_at(self, row: int) -> int:
-        """Per hour, as the organisation pays it."""
+        """The organisation's price per hour."""
         return self._prices[row]
 
     def region_at(self, row: int) -> str:
         return self._regions[self._region_index[row]]
 
     def rows_by_shape(self) -> Iterator[Sequence[int]]:
-        """Cheapest first."""
+        """Rows of each shape, cheapest first."""
         results = [array("l") for _ in self._shapes]
         for row, shape in enumerate(self._shape_index):
             results[shape].append(row)
@@ -241,7 +241,7 @@ class Catalog:
     def _matching_shapes(
         self, need: Resources, clouds: Collection[str], spot: bool | None, dedicated: bool, least_gib: float
     ) -> bytearray:
-        """Whether each shape will do."""
+        """Whether each shape matches."""
         kinds = _matching_kinds({shape.gpu for shape in self._shapes}, need.gpu)
         places = {each.cloud for each in terms().values() if _is_allowed(each, clouds, dedicated)}
         return bytearray(
@@ -268,7 +268,7 @@ def _is_allowed(cloud_terms: CloudTerms, clouds: Collection[str], dedicated: boo
 
 
 def _has_resources(shape: MachineShape, need: Resources) -> bool:
-    """A size that is not known is given the benefit of the doubt, as the router does with live offers."""
+    """Whether a shape has the resources. Sizes that are not known count as sufficient, as in `fit`."""
     required = ((need.cpus, shape.cpus), (need.memory_gib, shape.memory_gib))
     if any(asked and has and asked > has for asked, has in required):
         return False
@@ -288,7 +288,7 @@ def _shape(row: PriceRow) -> MachineShape:
 
 
 def _index_values(values: list[V]) -> tuple[list[V], "array[int]"]:
-    """The different values, and for each value its number among them."""
+    """The distinct values, and the index of each value."""
     numbers: dict[V, int] = {}
     column = array("l", [numbers.setdefault(value, len(numbers)) for value in values])
     return list(numbers), column

@@ -47,7 +47,7 @@ Prices = tuple[int | None, int | None]  # on demand and spot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkyPilotRow:
-    """One line that was understood."""
+    """One parsed line."""
 
     name: str
     gpu: str
@@ -60,7 +60,7 @@ class SkyPilotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPrices:
-    """What a list gave, and what of it was left out."""
+    """Imported rows, and the number of skipped lines by reason."""
 
     rows: tuple[PriceRow, ...]
     skipped: Mapping[str, int]  # reason -> lines
@@ -73,7 +73,7 @@ def is_skypilot_table(columns: Sequence[str]) -> bool:
 def read_skypilot(
     lines: Iterable[str], name: str, *, cloud: str, source: str, recorded: str
 ) -> ImportedPrices:
-    """Everything with a whole GPU and a price; zones of a region become the cheapest of them."""
+    """Import all lines with a whole GPU and a price; of the zones of a region only the cheapest."""
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     parsed_rows: list[SkyPilotRow] = []
@@ -108,7 +108,7 @@ def _whole(count: float) -> int:
 
 
 def _price(cells: Mapping[str, str], column: str) -> int | None:
-    """In these lists 0 and `nan` stand for a price nobody knows; on Google's hosts, for one that is in the GPU's."""
+    """Parse a price. 0 and `nan` mean unknown; for Google's hosts, included in the GPU's price."""
     text = (cells.get(column) or "").strip().lower()
     return None if text in ("", "nan") else 0 if _is_zero(text) else parse_price(cells, column)
 
@@ -131,7 +131,7 @@ def _convert(listed: Sequence[SkyPilotRow], cloud: str, source: str, recorded: s
 
 
 def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
-    """Of the zones of a region."""
+    """The cheapest zone of each region."""
     best: dict[RowKey, PriceRow] = {}
     for row in rows:
         known = best.setdefault(row.key, row)
@@ -141,7 +141,7 @@ def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
 
 
 def _skip_reason(each: SkyPilotRow) -> str:
-    """Why a line is no offer of ours."""
+    """Reason why a line is skipped."""
     if not each.gpu:
         return "no GPU"
     if not each.count:
@@ -152,7 +152,7 @@ def _skip_reason(each: SkyPilotRow) -> str:
 
 
 def _machines(each: SkyPilotRow, hosts: Mapping[tuple[str, str], SkyPilotRow]) -> list[SkyPilotRow]:
-    """The line itself; a GPU that is priced alone, with each host it can be had with."""
+    """The machines of a line. A GPU that is priced separately is combined with each possible host."""
     if each.name:
         return [each]
     names = MULTI_GPU_HOSTS.get((each.gpu, each.count)) or GCP_HOSTS.get(each.gpu, ())

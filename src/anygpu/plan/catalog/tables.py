@@ -1,4 +1,4 @@
-"""Priced rows, and the tables they are read from. A table is taken whole or not at all."""
+"""Read and write price tables (CSV). A table with an invalid row is rejected as a whole."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ RowKey = tuple[str, str, str, bool]
 
 
 class PriceRow(NamedTuple):
-    """One machine in one region in one market, and its list price."""
+    """List price of a machine type in one region and market."""
 
     cloud: str
     instance_type: str
@@ -51,7 +51,7 @@ class PriceRow(NamedTuple):
 
 
 def read_table(lines: Iterable[str], name: str, *, edits: bool = False) -> list[PriceRow]:
-    """The rows of a table in our own columns. In a table of edits an empty price takes the offer out."""
+    """Parse a price table. In a table of edits an empty price removes the offer."""
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     found: list[PriceRow] = []
@@ -66,7 +66,7 @@ def read_table(lines: Iterable[str], name: str, *, edits: bool = False) -> list[
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file that should be a table; what is no text is refused as one."""
+    """Read the lines of a table; raises InvalidSpec for a file that is not UTF-8 text."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
-    """Lines of cells in our own columns, headed; regions with the same price share a line."""
+    """Lines of a table with its header; regions with the same price share a line."""
     yield list(COLUMNS)
     by_price: dict[PriceRow, list[str]] = {}
     for row in rows:
@@ -98,7 +98,7 @@ def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
 
 
 def parse_csv(lines: Iterable[str]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names of the columns, and each further line's number and cells. Lines that begin with # are comments."""
+    """Column names, then the number and cells of each line. Lines that begin with # are comments."""
     # A comment becomes an empty line, so that the numbers of the lines after it stay true.
     reader = csv.reader("\n" if line.startswith("#") else line for line in lines)
     columns = next((cells for cells in reader if cells), [])
@@ -113,7 +113,7 @@ def cells_by_column(columns: Sequence[str], cells: Sequence[str]) -> dict[str, s
 
 
 class InvalidCell(Exception):
-    """One cell that cannot be right."""
+    """A cell with an invalid value."""
 
     def __init__(self, column: str, value: object, message: str) -> None:
         super().__init__(message)
@@ -137,7 +137,7 @@ def parse_number(cells: Mapping[str, str], column: str, *, most: float, empty: f
 
 
 def parse_price(cells: Mapping[str, str], column: str) -> int | None:
-    """A price an hour; None where the cell is empty. Nothing is free: a zero is a hole in somebody's list."""
+    """Parse a price per hour; None for an empty cell. Zero is rejected: it is a missing price."""
     if not (cells.get(column) or "").strip():
         return None
     price = round(parse_number(cells, column, most=MAX_PRICE_USD) * MICROUSD)
@@ -155,7 +155,7 @@ def require_columns(found: Sequence[str], required: Iterable[str], name: str) ->
 
 
 def raise_problems(problems: Sequence[Problem]) -> None:
-    """Nothing of a table with a mistake is taken; the first of them are named."""
+    """Raise InvalidSpec with the first problems, if there are any."""
     if not problems:
         return
     listed = list(problems[:MAX_PROBLEMS])

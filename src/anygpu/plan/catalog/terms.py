@@ -1,4 +1,4 @@
-"""How each place bills and what it is like: one row per cloud service or kind of machine of one's own."""
+"""Terms of each cloud: billing rule, setup time, egress price, limits. One row per cloud or kind of own machine."""
 
 import csv
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ TABLE = Path(__file__).with_name("terms.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudTerms:
-    """What holds for everything a place rents out. None: not known, or no limit."""
+    """Terms of all machines of a cloud. None means not known or unlimited."""
 
     cloud: str
     provider: str
@@ -29,7 +29,7 @@ class CloudTerms:
 
     @property
     def is_owned(self) -> bool:
-        """A machine of the organisation: it costs what the organisation says."""
+        """Whether it is a machine of the organisation, which sets its price."""
         return self.priced == "own"
 
     @property
@@ -39,14 +39,14 @@ class CloudTerms:
 
 @cache
 def terms() -> Mapping[str, CloudTerms]:
-    """Every place by its name, which is the name of its kind of backend."""
+    """Terms by cloud; a cloud has the name of its kind of backend."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["cloud"]: _terms(row) for row in rows}
 
 
 def find_clouds(name: str) -> tuple[str, ...]:
-    """The places of that name, or all of that provider (`aws`); none when nobody has it."""
+    """The cloud of that name, or all clouds of a provider such as `aws`."""
     requested = name.strip().lower()
     return tuple(each.cloud for each in terms().values() if requested in (each.cloud, each.provider))
 

@@ -1,4 +1,4 @@
-"""What the GPUs people rent can do, and one name for each of their many spellings.
+"""Specifications of GPUs, and canonical names for their many spellings.
 
 `NVIDIA A100-SXM4-80GB`, `A100-80GB` and `a100_80g` are one kind. A name that could be several (`A100`) is a family:
 `matches` accepts each of its kinds, `spec` takes the one that clouds mean when they say no more.
@@ -76,7 +76,7 @@ ALIASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """One kind of GPU by its vendor's figures: TFLOPS are peaks without sparsity, 0 where there is no such unit."""
+    """Vendor's figures of a GPU. TFLOPS are peaks without sparsity, 0 if there is no such unit."""
 
     kind: str
     family: str
@@ -94,24 +94,24 @@ class GpuSpec:
     source: str
 
     def peak_tflops(self, precision: str) -> float:
-        """For `fp32`, `tf32`, `fp16`, `bf16` or `fp8`; a unit that is missing falls back to the next wider one."""
+        """Peak for `fp32`, `tf32`, `fp16`, `bf16` or `fp8`; a missing unit falls back to the next wider one."""
         wider = {"fp8": "fp16", "bf16": "fp32", "fp16": "fp32", "tf32": "fp32"}
         tflops: float = getattr(self, f"{precision}_tflops")
         return tflops or self.peak_tflops(wider[precision])
 
 
 def specs() -> Mapping[str, GpuSpec]:
-    """Every kind by its name."""
+    """All GPU kinds by name."""
     return _specs()
 
 
 def canonical_name(spelling: str) -> str:
-    """The one name of a kind or family; what nobody knows stays as it was written."""
+    """The canonical name of a kind or family; an unknown name is returned as it is."""
     return _names().get(_normalise(spelling), spelling.strip())
 
 
 def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
-    """The figures of a kind; of a family, the member with that memory, else the usual one."""
+    """The specification of a kind. Of a family: the member with that memory, else the default one."""
     name = canonical_name(spelling)
     usual = _specs().get(DEFAULT_KINDS.get(name, name))
     if not memory_gib or (usual and _is_close(usual.memory_gib, memory_gib)):
@@ -121,14 +121,14 @@ def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
 
 
 def matches(requested: str, offered: str) -> bool:
-    """Whether the GPU offered is what was asked for: the same kind, or one of the family. `A10` is no `A100`."""
+    """Whether the offered GPU is of the requested kind or family. `A10` does not match `A100`."""
     requested_name, tflops = canonical_name(requested), canonical_name(offered)
     spec_ = _specs().get(tflops)
     return requested_name.lower() == tflops.lower() or (spec_ is not None and spec_.family == requested_name)
 
 
 def closest_kind(spelling: str) -> str:
-    """The known kind that was probably meant; empty when none is near."""
+    """The known kind with the most similar name, or an empty string."""
     from difflib import get_close_matches
 
     close = get_close_matches(_normalise(spelling), list(_names()), n=1, cutoff=0.5)
@@ -136,7 +136,7 @@ def closest_kind(spelling: str) -> str:
 
 
 def is_known(spelling: str) -> bool:
-    """Whether it is a kind or a family of the table."""
+    """Whether the table has this kind or family."""
     return _normalise(spelling) in _names()
 
 

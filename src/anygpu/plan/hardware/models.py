@@ -1,4 +1,4 @@
-"""Well-known models by name: parameters and shape, from the table beside this file."""
+"""Parameters and shapes of published models, from models.csv."""
 
 import csv
 import re
@@ -55,7 +55,7 @@ _ENDINGS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """One published model."""
+    """A published model."""
 
     name: str
     kind: ModelKind
@@ -71,7 +71,7 @@ class ModelShape:
 
 
 def find_model(name: str) -> ModelShape | None:
-    """The model of this name, whatever the library's spelling: "meta-llama/Llama-2-7b-hf" is llama27b."""
+    """Find a model by any library's spelling: "meta-llama/Llama-2-7b-hf" is llama27b."""
     table = _table()
     for candidate in _spellings(name) if len(name) <= MAX_NAME_LENGTH else ():
         if candidate in table:
@@ -80,12 +80,12 @@ def find_model(name: str) -> ModelShape | None:
 
 
 def all_models() -> tuple[ModelShape, ...]:
-    """Every model of the table."""
+    """All models of the table."""
     return tuple(_table().values())
 
 
 def parameters_in_name(name: str) -> int | None:
-    """`some-model-7b` says its size itself."""
+    """The number of parameters in a name like `some-model-7b`."""
     matches = re.findall(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)\s*(b|m)(?![a-z])", re.sub(r"[-_/]", " ", name))
     if not matches:
         return None

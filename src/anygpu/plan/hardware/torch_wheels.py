@@ -1,4 +1,4 @@
-"""Whether the torch a job installs runs on a GPU and its driver: a wheel is built for some generations and one CUDA.
+"""Check whether the torch that a job installs supports a GPU and its driver.
 
 By PyTorch's support matrices for the wheels pip takes by default (pytorch/pytorch: RELEASE.md, issues 157517, 172352,
 172663), and NVIDIA's table of the oldest driver for each CUDA (docs.nvidia.com, "Minor Version Compatibility").
@@ -41,7 +41,7 @@ _INDEX = re.compile(r"\s*(?:-i|--index-url|--extra-index-url)[\s=]+\S*/whl/(?P<b
 
 
 def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str = "") -> str:
-    """Why the torch among these will not run on the GPU or its driver; empty when it will, or nothing says."""
+    """Reason why the required torch does not run on the GPU or its driver; empty if it does or if that is not known."""
     torch = _requested_torch(tuple(requirements))
     if torch is None:
         return ""
@@ -53,7 +53,7 @@ def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str
 
 @lru_cache(maxsize=16)
 def _requested_torch(requirements: tuple[str, ...]) -> tuple[TorchVersion, str] | None:
-    """The version and build that are asked for; the same for every place of a plan. None: not torch, or a file of it.
+    """The requested version and build of torch; None without torch, or if it is installed from a file.
 
     An index of PyTorch's own has the wheels of one build, and pip prefers them.
     """
@@ -81,7 +81,7 @@ def _capability_mismatch(version: TorchVersion, build: str, gpu: GpuSpec) -> str
 
 
 def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
-    """Of a driver its first number counts; what cannot be read is given the benefit of the doubt."""
+    """Compare the driver's major version. A driver of unknown version counts as sufficient."""
     driver_major, cuda = driver.split(".")[0], _cuda(version, build)
     needs = MIN_DRIVER.get(cuda, 0)
     if not driver_major.isdecimal() or int(driver_major) >= needs:
@@ -93,14 +93,14 @@ def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
 
 
 def _driver_advice(driver_major: int) -> str:
-    """What else would do there."""
+    """Alternatives to a driver update."""
     if driver_major >= MIN_DRIVER[12]:
         return ", or pin torch<2.11, or a cu126 wheel"
     return ", or pin a cu118 wheel of torch<2.8" if driver_major >= MIN_DRIVER[11] else ""
 
 
 def _cuda(version: TorchVersion, build: str) -> int:
-    """The major version of CUDA a wheel is built for; 0 where it is none we know, or for no CUDA."""
+    """The major version of CUDA that a wheel is built for; 0 if unknown or without CUDA."""
     if build:
         return int(build[2:4]) if re.fullmatch(r"cu\d{3}", build) else 0
     return next((cuda for since, cuda in DEFAULT_CUDA if version >= since), 0)
@@ -117,7 +117,7 @@ def _downgrade_advice(capability: float) -> str:
 
 
 def _parse_version(rest: str) -> tuple[TorchVersion, str]:
-    """The version a requirement ends at, and the build it names; without a limit the newest."""
+    """The highest version that a requirement allows, and its build."""
     pins = list(_PIN.finditer(rest))
     if not pins:
         return NEWEST_TORCH, ""
@@ -125,7 +125,7 @@ def _parse_version(rest: str) -> tuple[TorchVersion, str]:
 
 
 def _highest_version(pin: re.Match[str]) -> TorchVersion:
-    """`~=2.1` and `==2.*` end with the last 2, `~=2.1.0` with 2.1; `<2.8` with 2.7, but `<2.8.1` with 2.8."""
+    """`~=2.1` and `==2.*` allow the last 2.x, `~=2.1.0` 2.1, `<2.8` 2.7, and `<2.8.1` 2.8."""
     operator, major, minor = pin["how"], int(pin["major"]), int(pin["minor"] or 0)
     if (operator == "~=" and pin["patch"] is None) or (pin["any"] and pin["minor"] is None):
         return _last_of(major)

@@ -1,7 +1,7 @@
-"""How long spot lasts and how soon it comes back, learnt from what was seen lately. No clock: one look a tick.
+"""Estimate how long spot lasts and how soon it returns, from one observation per tick.
 
-Zones have moods: one that lost machines lately loses more of any age, one that kept them goes on keeping them.
-Beside that the young go sooner than the old: before anything was seen, a spell of t ticks is assumed to end with
+The interruption hazard differs by zone and changes over time: a zone that interrupted recently does so again. It also
+falls with the age of an interval: before any observation, an interval of t ticks is assumed to end with
 probability 0.2 / √t.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import sqrt
 
-PRIOR_HAZARD = 0.2  # how likely a spell of one tick is to end
-PRIOR_WEIGHT = 0.5  # ends: so little does the assumption weigh against what was seen
-MAX_HAZARD = 0.95  # nothing is given up more surely than this
-NEGLIGIBLE = 0.001  # what is less likely adds nothing that counts
-INITIAL_AGE = 4  # ticks: the age of what is there at the first look; it has hardly just begun
-HALF_LIFE_S = 8 * 3600.0  # what was seen so long ago counts half: moods change
-PRIOR_PERIOD_S, PRIOR_RETURNS = 4 * 3600.0, 1.0  # spot comes back once in four hours, until seen otherwise
+PRIOR_HAZARD = 0.2  # of an interval of one tick
+PRIOR_WEIGHT = 0.5  # in ends: the weight of the prior against observations
+MAX_HAZARD = 0.95  # upper bound of a hazard
+NEGLIGIBLE = 0.001  # survival probability at which an outlook stops
+INITIAL_AGE = 4  # in ticks: assumed age of an interval at the first observation
+HALF_LIFE_S = 8 * 3600.0  # of the weight of observations
+PRIOR_PERIOD_S, PRIOR_RETURNS = 4 * 3600.0, 1.0  # prior: spot returns once in four hours
 
 
 def prior_hazard(age: float) -> float:
@@ -26,7 +26,7 @@ def prior_hazard(age: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is to be expected of a spell within a time: how many ticks of it, and the chance of all of them."""
+    """Expected ticks of an interval within a time, and the probability that it lasts to the end."""
 
     expected_ticks: float
     survival: float
@@ -34,14 +34,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityInterval:
-    """Spot in a zone, or none anywhere: its age in ticks; how many such spells should have ended, and how many did."""
+    """An interval with spot in a zone, or without spot anywhere: its age in ticks, and expected and observed ends."""
 
     age: int = 0
     expected_ends: float = 0.0
     ends: float = 0.0
 
     def observe(self, continues: bool, decay: float = 1.0) -> AvailabilityInterval:
-        """The spell after one more look; of what was counted before, `kept` still counts."""
+        """The interval after one more observation; earlier counts are multiplied by `decay`."""
         due, ends = self.expected_ends * decay, self.ends * decay
         if not self.age:
             return AvailabilityInterval(int(continues), due, ends)
@@ -54,14 +54,14 @@ class AvailabilityInterval:
 
     @property
     def hazard(self) -> float:
-        """The probability that it ends within a tick."""
+        """Probability that the interval ends within a tick."""
         return min(
             MAX_HAZARD,
             (self.ends + PRIOR_WEIGHT) / (self.expected_ends + PRIOR_WEIGHT) * prior_hazard(max(1, self.age)),
         )
 
     def outlook(self, max_ticks: float) -> Outlook:
-        """For the next `most` ticks, this one included. The longer it lasts the better its mood turns out to be."""
+        """Outlook for the next `max_ticks` ticks, including this one. The hazard falls with time."""
         if not self.age:
             return Outlook(0.0, 0.0)
         ahead, ends, due, ticks, survival = (
@@ -84,7 +84,7 @@ class AvailabilityInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotAvailability:
-    """Spot in each zone, and the times without any. What is long ago has faded."""
+    """Availability of spot in each zone, and outages of all zones, with exponentially decaying weights."""
 
     tick_s: float
     zones: dict[str, AvailabilityInterval]
@@ -96,7 +96,7 @@ class SpotAvailability:
         return cls(tick_s=tick_s, zones={name: AvailabilityInterval() for name in zones})
 
     def observe(self, available: Collection[str]) -> SpotAvailability:
-        """The weather after one more look, a tick after the last."""
+        """The availability after one more observation, one tick after the last."""
         decay = 0.5 ** (self.tick_s / HALF_LIFE_S)
 
         def after(interval: AvailabilityInterval, continues: bool) -> AvailabilityInterval:
@@ -115,5 +115,5 @@ class SpotAvailability:
 
     @property
     def returns_per_s(self) -> float:
-        """How often spot came back after there was none at all."""
+        """Rate at which spot returned after outages of all zones."""
         return (self.outage.ends + PRIOR_RETURNS) / (self.ticks * self.tick_s + PRIOR_PERIOD_S)

@@ -1,6 +1,6 @@
-"""Spot with a deadline: at each tick wait, take spot, or take on-demand. Never late when on-demand could be on time.
+"""Choose between waiting, spot and on-demand at each tick, so that a job meets its deadline at low cost.
 
-Pure: the same question always gets the same answer. docs/spot.md derives the rule and shows what it costs.
+The job is never late if an on-demand machine could be on time. docs/spot.md derives the rule and its cost.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from typing import Literal
 
 from anygpu.plan.spot.availability import Outlook, SpotAvailability
 
-UNFORESEEN_SHARE = 0.065  # of the work left: time kept for returns nobody foresaw
-RESTARTS_PER_RETURN = (
-    1.5  # restarts each time spot comes back: one from idle, two from on-demand and back to it
-)
-WAIT_SHARE = 0.75  # of the reserve may be waited away for spot that is sure to be back at the next tick
-SCARCITY_POWER = 0.75  # the power of reserve over spare time by which restarts get dearer
-TOLERANCE_S = 1e-6  # what sums of seconds may be off
+UNFORESEEN_SHARE = 0.065  # of the remaining work: time reserved for unforeseen returns of spot
+RESTARTS_PER_RETURN = 1.5  # one restart from idle, two from on-demand and back
+WAIT_SHARE = 0.75  # of the reserve that may be spent waiting for spot that returns at the next tick
+SCARCITY_POWER = 0.75  # power of reserve over slack by which restarts become more expensive
+TOLERANCE_S = 1e-6  # rounding error of sums of seconds
 
 
 @dataclass(frozen=True, slots=True)
 class MachineChoice:
-    """What a job is on, or should be."""
+    """The machine that a job runs on or should run on."""
 
     kind: Literal["wait", "spot", "on-demand"]
     zone: str = ""
@@ -41,7 +39,7 @@ class SpotJob:
 
     work_s: float
     deadline_s: float  # from the start
-    restart_s: float  # setting up, and what is done again since the last checkpoint
+    restart_s: float  # setup, and the work since the last checkpoint
     on_demand_usd_per_hour: float
     spot_usd_per_hour: Mapping[str, float]  # by zone
     detection_s: float = 0.0  # how long a lost machine may go unnoticed
@@ -54,13 +52,13 @@ class SpotJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickState:
-    """How things stand at one tick."""
+    """State of a job at one tick."""
 
     now_s: float
     work_left_s: float
     available: tuple[str, ...]  # zones that have spot now
-    running: MachineChoice = WAIT  # a spot machine that was taken back is no longer running
-    starting_s: float = 0.0  # what is left of the restart of what runs
+    running: MachineChoice = WAIT  # WAIT after an interruption
+    starting_s: float = 0.0  # remaining restart time of the running machine
     tick_s: float = 600.0  # until the next decision
 
 
@@ -74,9 +72,9 @@ SpotPolicy = Callable[[SpotJob, TickState, SpotAvailability], SpotDecision]
 
 
 def choose_machine(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Our policy. `weather` has seen `at.available` already."""
+    """The spot policy. `availability` has observed `state.available` already."""
     if state.running.kind == "spot":
-        return enforce_deadline(job, state, SpotDecision(state.running, "spot goes on"))
+        return enforce_deadline(job, state, SpotDecision(state.running, "keeps spot"))
     slack, reserve = slack_s(job, state), reserve_s(job, state, availability)
     best = _best_zone(job, state, availability)
     if best and _is_worth_switching(
@@ -86,24 +84,26 @@ def choose_machine(job: SpotJob, state: TickState, availability: SpotAvailabilit
             job, state, SpotDecision(MachineChoice("spot", best), f"{best} is expected to last")
         )
     if state.running == ON_DEMAND:
-        return SpotDecision(ON_DEMAND, "no spot worth going there and back")
+        return SpotDecision(ON_DEMAND, "no spot is worth two restarts")
     kept_s = reserve if best else reserve * (1 - WAIT_SHARE * _return_probability(job, availability))
     if slack - state.tick_s >= kept_s:
         return enforce_deadline(
-            job, state, SpotDecision(WAIT, f"{_hours(slack - kept_s)} may be waited for spot")
+            job, state, SpotDecision(WAIT, f"{_hours(slack - kept_s)} available to wait for spot")
         )
-    return SpotDecision(ON_DEMAND, f"{_hours(slack)} to spare are kept for restarts")
+    return SpotDecision(ON_DEMAND, f"{_hours(slack)} of slack reserved for restarts")
 
 
 def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) -> SpotDecision:
-    """The safety net: what is wished, unless on-demand could then no longer be on time."""
+    """Return the preferred decision, or on-demand if the preferred one could miss the deadline."""
     if is_safe(job, state, preferred.choice):
         return preferred
-    return SpotDecision(ON_DEMAND, f"the deadline leaves {_hours(max(0.0, slack_s(job, state)))} to spare")
+    return SpotDecision(
+        ON_DEMAND, f"only {_hours(max(0.0, slack_s(job, state)))} of slack until the deadline"
+    )
 
 
 def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
-    """Whether on-demand, started at the next tick, would still be on time whatever happens until then."""
+    """Whether on-demand, started at the next tick, is still on time in the worst case until then."""
     if choice == ON_DEMAND:
         return True
     if choice == WAIT:
@@ -113,23 +113,23 @@ def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
 
 
 def slack_s(job: SpotJob, state: TickState) -> float:
-    """The time that could be idled away before on-demand has to start."""
+    """Time that may pass before on-demand has to start."""
     return job.deadline_s - state.now_s - state.work_left_s - job.restart_s
 
 
 def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) -> float:
-    """The time that going to spot and back will take until the deadline, if spot comes back as often as lately."""
+    """Time for restarts until the deadline, if spot returns as often as recently."""
     returns = (job.deadline_s - state.now_s) * availability.returns_per_s
     return (1 + RESTARTS_PER_RETURN * returns) * job.restart_s + UNFORESEEN_SHARE * state.work_left_s
 
 
 def _return_probability(job: SpotJob, availability: SpotAvailability) -> float:
-    """The chance that spot is back at the next tick, if waiting for that takes no longer than a restart."""
+    """Probability that spot is back at the next tick, reduced if a tick is longer than a restart."""
     return availability.outage.hazard * min(1.0, job.restart_s / availability.tick_s)
 
 
 def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -> str:
-    """The zone that is expected to save most before it is taken away or the job is done."""
+    """The zone with the highest expected savings until its interruption or the end of the job."""
 
     def saves(zone: str) -> float:
         return _savings_usd(
@@ -142,8 +142,8 @@ def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -
 def _is_worth_switching(
     job: SpotJob, state: TickState, availability: SpotAvailability, zone: str, *, restart_usd: float
 ) -> bool:
-    """From idle: it saves more than the restart after its loss. From on-demand: more in a tick than that tick's risk of
-    a restart there and one back; else it is left to prove itself for another tick.
+    """From idle: the savings exceed the restart after an interruption. From on-demand: the savings of a tick exceed the
+    risk of two restarts in that tick; otherwise the zone is observed for another tick.
     """
     if state.running == WAIT:
         seen = _outlook(job, state, availability, zone)
@@ -164,7 +164,7 @@ def _savings_usd(job: SpotJob, zone: str, seconds: float) -> float:
 
 
 def _restart_cost_usd(job: SpotJob, scarcity: float) -> float:
-    """What a restart costs, dearer the less time there is for restarts."""
+    """Cost of a restart, which grows as the time for restarts becomes scarce."""
     return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), SCARCITY_POWER)
 
 

@@ -28,7 +28,7 @@ from anygpu.plan.spot.policy import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutcome:
-    """What became of the job."""
+    """Cost and end of a replayed job."""
 
     cost_usd: float
     finished_s: float
@@ -38,7 +38,7 @@ class ReplayOutcome:
 
 @dataclass(slots=True)
 class _Run:
-    """A job on its way."""
+    """State of a job during a replay."""
 
     job: SpotJob
     work_left_s: float
@@ -57,7 +57,7 @@ class _Run:
         self.running = choice
 
     def advance(self, tick_s: float) -> float:
-        """How much of the tick was needed; what ran is paid for."""
+        """Run for at most one tick, and return the time that was used."""
         needed_s = self.starting_s + self.work_left_s
         used_s = tick_s if self.running == WAIT else min(tick_s, needed_s)
         self.cost_usd += self.job.price_usd_per_hour(self.running) * used_s / 3600
@@ -73,7 +73,7 @@ def replay(
     tick_s: float,
     policy: SpotPolicy,
 ) -> ReplayOutcome:
-    """The job under the policy. Where the record ends it goes on on-demand."""
+    """Run a job under a policy. After the end of the trace it continues on demand."""
     run = _Run(job, job.work_s)
     weather = SpotAvailability.initial(availability, tick_s)
     now_s = 0.0
@@ -105,7 +105,7 @@ def _outcome(run: _Run, finished_s: float) -> ReplayOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SpotTrace:
-    """One zone: 1 where it had spot, tick by tick."""
+    """Spot availability of one zone: 1 or 0 for each tick."""
 
     zone: str
     tick_s: float
@@ -114,14 +114,14 @@ class SpotTrace:
 
 @dataclass(frozen=True, slots=True)
 class TraceWindow:
-    """The same stretch of time in one or several zones."""
+    """The same period of one or several traces."""
 
     tick_s: float
     available: Mapping[str, Sequence[int]]
 
 
 def read_trace(path: Path) -> SpotTrace:
-    """`{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; the file's name is the zone's."""
+    """Read `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; the file name is the zone."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         tick_s = float(document["metadata"]["gap_seconds"])
@@ -145,7 +145,7 @@ def _bit(value: Any) -> int:
 
 
 def read_traces(place: Path) -> list[SpotTrace]:
-    """Every trace of a folder, or the one file."""
+    """Read all traces of a folder, or one file."""
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     if not files:
         raise BadTrace(f"There is no .json file in {place}.", hint="Name a folder of traces, or one trace.")
@@ -155,7 +155,7 @@ def read_traces(place: Path) -> list[SpotTrace]:
 def sample_windows(
     traces: Sequence[SpotTrace], *, zones: int, length_s: float, count: int, seed: int
 ) -> Iterator[TraceWindow]:
-    """Random windows: the traces in turn, each with others of the same tick that are drawn."""
+    """Random windows: each trace in turn, combined with random traces of the same tick."""
     rng = random.Random(seed)  # noqa: S311
     usable = [trace for trace in traces if len(trace.available) * trace.tick_s >= length_s]
     usable = [trace for trace in usable if len(_with_same_tick(trace, usable)) >= zones - 1]
@@ -191,7 +191,7 @@ SYNTHETIC_ZONES: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def synthetic_trace(kind: str, seed: int, *, ticks: int = 4000, tick_s: float = 600.0) -> SpotTrace:
-    """A zone of a kind: its mood lasts for hours or days, its runs and gaps are exponential."""
+    """A random trace: the regime changes after hours or days, and interval lengths are exponential."""
     rng = random.Random(f"{kind} {seed}")  # noqa: S311
     available: list[int] = []
     while len(available) < ticks:
@@ -208,7 +208,7 @@ def on_demand_only(job: SpotJob, state: TickState, availability: SpotAvailabilit
 
 
 def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Spot whenever there is any, else wait; on-demand when the deadline demands it, and then to the end."""
+    """Use spot when available, else wait; switch to on-demand for good when the deadline requires it."""
     if state.running == ON_DEMAND:
         return SpotDecision(ON_DEMAND, "to the end")
     if state.running.kind == "spot":
@@ -222,7 +222,7 @@ def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> Sp
 
 
 def uniform_progress(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Stay on the line of uniform progress; take spot when idle; leave on-demand only when two restarts ahead."""
+    """Keep to uniform progress (Wu et al., NSDI 2024); leave on-demand only when two restarts ahead."""
     if state.running.kind == "spot":
         return enforce_deadline(job, state, SpotDecision(state.running, "until it is taken"))
     if state.running == ON_DEMAND:

@@ -159,13 +159,13 @@ def test_the_zone_that_has_lasted_is_preferred() -> None:
 def test_without_spot_a_job_with_time_to_spare_waits() -> None:
     found = choose_machine(job(deadline_h=20), moment(), weather(""))
     assert found.choice == WAIT
-    assert "may be waited" in found.reason
+    assert "available to wait" in found.reason
 
 
 def test_without_spot_a_job_with_little_to_spare_takes_on_demand() -> None:
     found = choose_machine(job(deadline_h=10.4), moment(), weather(""))
     assert found.choice == ON_DEMAND
-    assert "kept for restarts" in found.reason
+    assert "reserved for restarts" in found.reason
 
 
 def test_a_job_that_cannot_be_on_time_any_more_takes_on_demand_at_once() -> None:
