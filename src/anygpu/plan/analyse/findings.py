@@ -95,7 +95,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadCharacteristics:
-    """What a planner needs to know of the job, each with its evidence."""
+    """Properties of the workload that the planner needs, each with its evidence."""
 
     duration_hours: CodeFinding[float]  # on `gpus` of the reference
     duration_range_hours: tuple[float, float]
@@ -147,7 +147,7 @@ class SummaryRow:
 
 
 def summary(read: Analysis) -> tuple[SummaryRow, ...]:
-    """What could not be read, what was found, then what follows from it."""
+    """Rows for files that could not be read, for the findings, and for the values derived from them."""
     rows = [_problem_row(problem) for problem in read.problems[:MAX_PROBLEMS]]
     rows += [
         SummaryRow(
@@ -222,7 +222,7 @@ def _format_gb(gigabytes: float) -> str:
 
 
 def _format_hours(hours: float) -> str:
-    """In the unit people would say it in."""
+    """Format a duration in a suitable unit."""
     for unit, in_hours, until in (("s", 1 / 3600, 1 / 60), ("min", 1 / 60, 1.5), ("h", 1.0, 48.0)):
         if hours < until:
             return f"{hours / in_hours:.2g} {unit}"

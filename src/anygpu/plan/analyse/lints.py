@@ -25,7 +25,7 @@ _GPU_FRAMEWORKS = frozenset(
 
 
 def find_lints(code: Code, analysis: Analysis) -> tuple[Lint, ...]:
-    """In the order in which they cost."""
+    """All lints of the code, most expensive first."""
     finding = [
         *_no_resume(analysis),
         *_never_saves(analysis),

@@ -42,7 +42,7 @@ FRAMEWORKS = {
 
 
 def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
-    """What `trainer` with these settings trains and needs. One that is not ours is known by its settings alone."""
+    """Analyse a job for a trainer from its settings. Of a third-party trainer only the settings are known."""
     known, named = parse_name(trainer)
     given = {ALIASES.get(name, name): value for name, value in config.items()}
     usual = {**asdict(TrainingConfig()), **defaults(trainer)}

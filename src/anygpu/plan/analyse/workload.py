@@ -118,7 +118,7 @@ def _length_assumptions(analysis: Analysis) -> Iterator[Assumption]:
 
 
 def _unsure_count(what: str, found: CodeFinding[int] | CodeFinding[float] | None) -> Iterator[Assumption]:
-    """What stands in the code is taken at its word."""
+    """An assumption for a count that the code does not state explicitly."""
     if found is not None and found.confidence < LIKELY:
         yield Assumption(what=f"the {what} may differ", factor=1.5 if found.confidence >= GUESS else 3.0)
 
@@ -312,6 +312,6 @@ def _epoch_steps(analysis: Analysis) -> int:
 
 
 def _tolerance(hours: CodeFinding[float], gpus: int) -> CodeFinding[float]:
-    """No code says what its author would pay: twice the on-demand price of the expected time."""
+    """Assumed cost tolerance: twice the on-demand price of the expected time."""
     dollars = round(2 * REFERENCE_DOLLARS_PER_HOUR * gpus * hours.value, 2)
     return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a usual price")

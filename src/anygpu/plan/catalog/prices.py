@@ -90,7 +90,7 @@ class CatalogOffers(Sequence[CatalogOffer]):
         return map(self._catalog.offer_at, self._positions)
 
     def one_per_shape(self) -> "CatalogOffers":
-        """Only the cheapest region of each machine and market."""
+        """The cheapest region of each machine and market."""
         return CatalogOffers(self._catalog, self._catalog.cheapest_per_shape(self._positions))
 
     def region_counts(self) -> dict[tuple[str, str, bool], int]:

@@ -23,7 +23,7 @@ class Candidate:
 
 
 class Location(NamedTuple):
-    """Where an offer is, and the name of its machine type."""
+    """Region, zone and machine type of an offer."""
 
     region: str
     zone: str

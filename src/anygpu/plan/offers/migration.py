@@ -277,7 +277,7 @@ def machine_speed(offer: Offer) -> MachineSpeed:
 
 @lru_cache(maxsize=4096)
 def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None = None) -> Span | None:
-    """How many times longer a step takes on `target`. Additional GPUs do not count: the job may not use them."""
+    """Factor by which a step takes longer on `target`. Additional GPUs do not count: the job may not use them."""
     if not current.gpu_count:
         return _with_uncertainty(1.0, SAME_GPU_SPREAD) if target.cpus >= current.cpus else None
     if not target.gpu_count:

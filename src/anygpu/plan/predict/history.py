@@ -189,7 +189,7 @@ def _machine_spread(machine: RunMachine, run: PastRun) -> float:
 
 
 def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
-    """How many times longer training takes on `here` than on `there`; None if not known."""
+    """Factor by which training takes longer on `here` than on `there`; None if not known."""
     if here.kind == there.kind:
         return 1.0
     ours = gpus.spec(here.gpu_kind) if here.gpu_kind else None

@@ -77,7 +77,7 @@ def multi_gpu_speedup(gpus: int) -> float:
 
 
 def gpu_slowdown(here: GpuSpec, reference: GpuSpec) -> float:
-    """How many times longer a typical step takes than on the reference GPU, by their data sheets."""
+    """Factor by which a typical step takes longer than on the reference GPU, by their data sheets."""
     compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
     moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
     return COMPUTE_SHARE * compute + (1 - COMPUTE_SHARE) * moving
@@ -291,7 +291,7 @@ def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
 
 
 def _unknown_image(training: TrainingSetup) -> SampleCost:
-    """What is usual in timm's table for so many parameters."""
+    """Typical values in timm's table for this number of parameters."""
     larger, millions = training.pixels / IMAGE_PIXELS, training.parameters / MILLION
     return SampleCost(
         gmacs=0.174 * millions * larger,

@@ -15,7 +15,7 @@ _UNKNOWN = object()
 
 
 class KnownValues(Protocol):
-    """What the command line, the configuration and the options' defaults say of a name."""
+    """Values from the command line, configuration files and option defaults."""
 
     def option_value(self, name: str, unknown: object) -> object: ...
 
@@ -67,7 +67,7 @@ def depends_on_machine(test: ast.expr) -> bool:
 
 
 def _option_value(told: KnownValues, node: ast.expr) -> object:
-    """What an option is: `args.dataset`, or its bare name."""
+    """The value of an option used as `args.dataset` or by its bare name."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if not name or _MACHINE_WORDS.search(name.lower()):
         return _UNKNOWN

@@ -70,7 +70,7 @@ def find_config_files(
 
 
 def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """What a Python configuration builds on: mmdetection's `_base_ = ["../_base_/schedules/1x.py"]`."""
+    """Base files of a Python configuration, such as mmdetection's `_base_ = ["../_base_/schedules/1x.py"]`."""
     text = files[name]
     if len(text) > MAX_CHARS:
         return
@@ -86,7 +86,7 @@ def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
 
 
 def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """As many as can be read while somebody types."""
+    """The first files that together stay within the size limit."""
     budget = MAX_TOTAL_CHARS
     for name in names:
         budget -= min(MAX_CHARS, len(files[name]))
@@ -206,7 +206,7 @@ def _from_config_function(name: str, tree: ast.Module, room: Iterator[int]) -> I
 
 
 def _literal(node: ast.expr, names_so_far: Mapping[str, Any], depth: int = 0) -> Any:
-    """What is written out, `dict(...)` and names of the file included; None for the rest."""
+    """Evaluate a literal, including `dict(...)` and names of the file; None for anything else."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":

@@ -20,7 +20,7 @@ def preset_entries(facts: SyntaxFacts) -> set[int]:
 
 
 def apply_presets(facts: SyntaxFacts, settings: ScriptSettings) -> None:
-    """What is picked counts as a default of the options it names."""
+    """Use the selected presets as defaults of the options they name."""
     for node, context in facts.lookups[:MAX_LOOKUPS]:
         table = _preset_table(facts, node)
         picked = settings.evaluate_text(node.slice) if table is not None else None

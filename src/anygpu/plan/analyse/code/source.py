@@ -156,7 +156,7 @@ def _decode(data: bytes) -> str | None:
 
 
 def _is_noise(head: str) -> bool:
-    """No text, whoever decoded it."""
+    """Whether a decoded file is binary data."""
     return "\0" in head or head.count("\ufffd") > 0.1 * max(len(head), 1)
 
 

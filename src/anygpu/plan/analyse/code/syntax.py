@@ -29,7 +29,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class CodeContext:
-    """What surrounds a piece of code."""
+    """The context of a piece of code: file, loops, conditions, function and class."""
 
     file: str
     loops: tuple[Loop, ...] = ()
@@ -131,12 +131,12 @@ class SyntaxFacts:
         return None
 
     def maker_of(self, call: CallSite) -> str:
-        """What made the object a method is called on, as far as that is known."""
+        """The call that created the object of a method call, or an empty string."""
         base = call.base.rpartition(".")[2] or call.base
         return self.made_by.get(base, "")
 
     def loop_depth(self, call: CallSite) -> int:
-        """How many loops run around a call, those around its function included."""
+        """Number of loops around a call, including those around its function."""
         return len(call.context.loops) + self.function_depths.get(call.context.function, 0)
 
 
@@ -399,7 +399,7 @@ def _find_depths(facts: SyntaxFacts) -> None:
 
 
 def _pass_arguments(facts: SyntaxFacts) -> None:
-    """What a call of the code's own functions and classes gives to their parameters."""
+    """Bind the arguments of calls to the parameters of the code's own functions and classes."""
     parameters_of: dict[str, list[str]] = {}
     for call in facts.calls:
         if call.short_name not in parameters_of:

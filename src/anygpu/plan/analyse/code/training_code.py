@@ -104,7 +104,7 @@ class Code:
     fit_calls: list[CallSite] = field(default_factory=list)
 
     def argument_value(self, call: CallSite, *names: str, position: int | None = None) -> Value | None:
-        """What an argument of a call comes to."""
+        """The value of an argument of a call."""
         result = self.settings.evaluate(call.argument(*names, position=position))
         if result is None or result.value is None:
             result = self._spread_value(call, names)
@@ -156,7 +156,7 @@ class Code:
 
 
 def _module_names(path: PurePosixPath) -> list[str]:
-    """How a module may be imported: src/net/parts.py as src.net.parts, net.parts or parts."""
+    """Possible import names of a file: src/net/parts.py is src.net.parts, net.parts or parts."""
     parts = path.parts[:-1] if path.name == "__init__" else path.parts
     return [".".join(parts[at:]) for at in range(len(parts))]
 
@@ -229,7 +229,7 @@ def reachable_functions(facts: SyntaxFacts) -> set[tuple[str, str]]:
 
 
 def _files_by_function(facts: SyntaxFacts) -> dict[str, set[str]]:
-    """Where functions of each name are written."""
+    """Files that define a function, by its name."""
     homes: dict[str, set[str]] = {}
     for name, file in facts.function_files:
         homes.setdefault(name, set()).add(file)
@@ -287,7 +287,7 @@ def find_frameworks(code: Code) -> tuple[CodeFinding[str], ...]:
 
 
 def find_environment(code: Code) -> CodeFinding[str] | None:
-    """What the code learns by acting in; it takes its own time, which no GPU decides."""
+    """The simulation environment of reinforcement learning, whose time does not depend on the GPU."""
     for module, file, line in code.facts.modules:
         name = module.partition(".")[0]
         if name in ENVIRONMENTS:

@@ -32,7 +32,7 @@ _DEVICES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an expression comes to, with the place that decides it."""
+    """The value of an expression, with the location that determines it."""
 
     value: PlainValue
     file: str = ""
@@ -70,7 +70,7 @@ class ScriptSettings:
         return self.command_line.get(name) or self.configs.get(name) or self.option_defaults.get(name)
 
     def option_value(self, name: str, unknown: object) -> object:
-        """What an option is: None when it has no default and is not given."""
+        """The value of an option; None if it is not given and has no default."""
         name = normalise_name(name)
         if name not in self.option_values:
             result, silent = self.configured(name), name in self.without_default
@@ -80,7 +80,7 @@ class ScriptSettings:
         return self.option_values[name]
 
     def clear_caches(self) -> None:
-        """What was read so far: other things are told now."""
+        """Forget cached values after settings have changed."""
         self.evaluated.clear()
         self.option_values.clear()
 
@@ -282,7 +282,7 @@ class ScriptSettings:
         return None
 
     def _by_priority(self, bound: list[NameBinding], line: int | None, depth: int) -> list[NameBinding]:
-        """What may decide a name, first what decides most."""
+        """Bindings that may determine a name, highest priority first."""
         kept = [b for b in bound if b.how not in ("default", "passed")]
         before = [b for b in kept if line is not None and b.line <= line]
         before += [b for b in kept if self._overrides(b)]
@@ -342,7 +342,7 @@ def _by_trust(bound: list[NameBinding]) -> list[NameBinding]:
 
 
 def _combine(value: PlainValue, left: Value, right: Value) -> Value | None:
-    """What comes of two, as sure as the less sure one; texts that double and double are let go."""
+    """A value computed from two others, with the lower confidence; None if it is implausibly large."""
     if not is_plausible(value):
         return None
     nearer = left if left.confidence <= right.confidence else right

@@ -88,7 +88,7 @@ def checkpointing(code: Code) -> CodeFinding[bool] | None:
 
 
 def absence_confidence(code: Code) -> float:
-    """What is not there may be in a module that was not given."""
+    """Confidence that something missing is really absent; lower if modules of the code were not provided."""
     return GUESS - 0.1 if code.has_unseen_modules else LIKELY
 
 
@@ -171,7 +171,7 @@ def _loop_saves(code: Code) -> CodeFinding[bool] | None:
 
 
 def checkpoint_every(code: Code) -> CodeFinding[str] | None:
-    """How often: "epoch", or a number of steps or epochs as written."""
+    """The checkpoint interval: "epoch", or a number of steps or epochs."""
     for call in code.hf_arguments:
         strategy, steps = code.argument_value(call, "save_strategy"), code.argument_value(call, "save_steps")
         if strategy is not None and strategy.value == "epoch":
@@ -233,7 +233,7 @@ def modulo_value(code: Code, test: ast.expr) -> Value | None:
 
 
 def checkpoint_paths(code: Code) -> tuple[CodeFinding[str], ...]:
-    """Where the saves go, as far as it is written."""
+    """Paths of checkpoints, as far as they are known."""
     return tuple(dict.fromkeys(_all_paths(code)))
 
 
@@ -317,7 +317,7 @@ def resuming(code: Code) -> CodeFinding[bool] | None:
 
 
 def _resume_option(code: Code) -> CodeFinding[bool] | None:
-    """Who offers --resume has written it, here or in a module that was not given."""
+    """A --resume option implies that the code can resume, possibly in a module that was not provided."""
     for name, setting in [*code.settings.option_defaults.items(), *code.settings.configs.items()]:
         if _RESUME_NAME.match(name):
             because = f"offers {name}"

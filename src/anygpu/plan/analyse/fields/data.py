@@ -294,7 +294,7 @@ _READERS = (
 
 
 def dataset_gb(name: CodeFinding[str] | None) -> CodeFinding[float] | None:
-    """Of a public data set: as downloaded and unpacked."""
+    """Size of a public dataset, downloaded and unpacked."""
     row = public_datasets.find_dataset(name.value) if name is not None else None
     if name is None or row is None:
         return None

@@ -47,7 +47,7 @@ _DIVISION = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({'|'.join(_PROCESS
 
 
 def multi_gpu(code: Code) -> CodeFinding[str] | None:
-    """How it spreads over GPUs, or None when it uses one."""
+    """The method of multi-GPU training, or None for one GPU."""
     if code.imports("deepspeed") or _uses_deepspeed(code):
         where = code.facts.imports_any("deepspeed") or (code.facts.sources[0].name, 0)
         return CodeFinding(value="deepspeed", file=where[0], line=where[1], confidence=SURE)
@@ -140,7 +140,7 @@ def gpus(code: Code) -> CodeFinding[int] | None:
 
 
 def split_across_gpus(code: Code) -> CodeFinding[str] | None:
-    """What the processes share out: the `batch`, or the batches of a step (`accumulation`)."""
+    """The work that is split over processes: the `batch`, or the batches of a step (`accumulation`)."""
     for source in code.facts.sources:
         lines = source.text.splitlines() if _mentions_processes(source.text) else ()
         for number, line in enumerate(lines, 1):
@@ -168,7 +168,7 @@ def _devices(code: Code, call: CallSite) -> CodeFinding[int] | None:
 
 
 def _trainer_argument(code: Code, call: CallSite, *names: str) -> Value | None:
-    """What Lightning's Trainer is given; LightningCLI makes one from its configuration."""
+    """An argument of Lightning's Trainer, or of the configuration that LightningCLI reads."""
     if call.short_name != "LightningCLI":
         return code.settings.evaluate(call.argument(*names))
     return next((setting for name in names if (setting := code.settings.configured(f"trainer.{name}"))), None)

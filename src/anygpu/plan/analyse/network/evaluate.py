@@ -31,7 +31,7 @@ class BuiltModule:
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """What flows through layers, without its batch."""
+    """Shape of a tensor without the batch dimension."""
 
     shape: tuple[object, ...]
 
@@ -44,7 +44,7 @@ class NamedLayer:
 
 
 class Evaluator(Protocol):
-    """Who knows what calls make and what other names stand for."""
+    """Evaluates calls and names that are not part of an expression itself."""
 
     weights: int
 
@@ -150,13 +150,13 @@ def _loop(evaluator: Evaluator, statement: ast.For, scope: Scope) -> object:
 
 
 def evaluate(evaluator: Evaluator, node: ast.expr, scope: Scope) -> object:
-    """What an expression comes to."""
+    """Evaluate an expression."""
     reader = _READERS.get(type(node))
     return reader(evaluator, node, scope) if reader is not None else UNKNOWN
 
 
 def scope_value(node: ast.expr, scope: Scope) -> object:
-    """What the scope holds under a name or as an attribute of self."""
+    """The value of a name or of an attribute of self in a scope."""
     if isinstance(node, ast.Name):
         return scope.get(node.id, UNKNOWN)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

@@ -187,7 +187,7 @@ class KerasBuilder(NetworkBuilder):
         return None
 
     def apply(self, layer: KerasLayer, tensor: object) -> object:
-        """What comes out of a layer, its weights added."""
+        """Add the weights of a layer, and return its output."""
         shape = layer.get(None, *_SHAPES)
         tensor = _input(shape) if shape is not None else tensor
         if layer.name in ("Concatenate", "concatenate"):

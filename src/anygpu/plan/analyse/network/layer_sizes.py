@@ -12,7 +12,7 @@ MAX_WEIGHTS = 5 * 10**12  # weights: nobody has trained more
 
 
 class LayerArguments(Protocol):
-    """What a layer is given: by the first of these names, or at this place."""
+    """Arguments of a layer, by the first of these names or by position."""
 
     def __call__(self, place: int | None, *names: str) -> object: ...
 
@@ -177,7 +177,7 @@ def count_layer_weights(code: Code, name: str) -> tuple[int, int, str]:
 
 
 class _InstanceCounts:
-    """How often a class is part of the whole network: a block in a list of twelve, twelve times."""
+    """Counts the instances of each class in the network, including lists of blocks."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         self._code = code

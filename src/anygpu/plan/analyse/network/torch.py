@@ -105,7 +105,7 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before)
 
     def methods(self, kind: str) -> dict[str, Function]:
-        """Of a class of the code; none of what is no class of it."""
+        """Methods of a class of the code; empty for other classes."""
         if kind not in self._methods_by_class:
             self._methods_by_class[kind] = _methods(self.code, kind)
         return self._methods_by_class[kind]
@@ -143,7 +143,7 @@ class NetworkBuilder:
         return evaluate.evaluate(self, node, scope)
 
     def call(self, node: ast.Call, scope: Scope) -> object:
-        """What a call makes: a network, a layer, what a helper returns, or what its arguments make."""
+        """Evaluate a call: a network, a layer, a helper function, or any other call."""
         name = self._name(node.func, scope)
         if isinstance(node.func, ast.Call) and ast.unparse(node.func).startswith(
             "getattr(torchvision.models"
@@ -227,7 +227,7 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before) if self.weights > before else UNKNOWN
 
     def repeat(self, times: int, weights: int) -> None:
-        """What was made once stands there several times."""
+        """Count weights that were built once for further repetitions."""
         self.weights += weights * max(times - 1, 0)
 
     def setting_value(self, node: ast.expr) -> object:
