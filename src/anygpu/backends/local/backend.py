@@ -22,6 +22,7 @@ from anygpu.backends.contract import LaunchRequest, MachineState, Observation
 from anygpu.backends.local.agents import ExitWatcher, PrewarmedAgent, PrewarmedPool, placeholder_env
 from anygpu.errors import BackendUnavailable, LaunchRefused, NoCapacity
 from anygpu.events.offers import Handle, Offer
+from anygpu.files import write_atomic
 from anygpu.spec.sections import Resources
 
 AGENT = Path(anygpu.agent.__file__).with_name("__main__.py")
@@ -167,10 +168,7 @@ class LocalBackend:
     def _write_ticket(self, directory: Path, launch: LaunchRequest) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         ticket = {"protocol": 1, "url": launch.agent_url, "name": launch.name, "ticket": launch.ticket}
-        draft = directory / "ticket.json.tmp"
-        draft.touch(mode=0o600)
-        draft.write_text(json.dumps(ticket))
-        draft.replace(directory / "ticket.json")
+        write_atomic(directory / "ticket.json", json.dumps(ticket).encode())
 
     def _start_agent(self, directory: Path, launch: LaunchRequest, held_slots: slots.HeldSlots) -> None:
         env = {"ANYGPU_NAME": launch.name, "ANYGPU_HOLD_FDS": ",".join(map(str, held_slots.fds))}
