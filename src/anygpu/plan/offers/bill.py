@@ -5,7 +5,7 @@ from math import ceil, exp, inf, sqrt
 
 from anygpu.events.offers import HOUR_S, Offer
 
-CREDIT_WEIGHT = 0.5  # docs/decisions/0010-credit-is-spent-first.md: credit is spent first, and is not free
+CREDIT_WEIGHT = 0.5  # docs/decisions/0010-provider-credit.md: credit is spent first, and is not free
 
 
 def out_of_pocket_cost(cost: float, credit: float) -> float:
