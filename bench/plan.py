@@ -103,7 +103,7 @@ def figure(what: str, ours_ms: float, against: str, peer_ms: float, target_ms: f
 
 def whole(candidates: CandidateSet, read: Analysis, strategy: str) -> Comparison:
     """All offers in order, and the short list with its words."""
-    comparison = rank(asked(strategy), read, candidates)
+    comparison = rank(asked(strategy), candidates, read)
     assert comparison.ranked[0] == comparison.shortlist()[0]
     return comparison
 
@@ -111,7 +111,7 @@ def whole(candidates: CandidateSet, read: Analysis, strategy: str) -> Comparison
 def typed(candidates: CandidateSet, read: Analysis, strategy: str) -> dict[str, object]:
     """What the API answers: the short list with its words, and why the others are out."""
     spec = asked(strategy, max_cost=CHANCE.uniform(5, 500), gpus=CHANCE.choice((1, 1, 2)))
-    return comparison_as_dict(rank(spec, read, candidates), read, limit=SHORTLIST)
+    return comparison_as_dict(rank(spec, candidates, read), read, limit=SHORTLIST)
 
 
 CHANCE = random.Random(SEED)

@@ -9,9 +9,10 @@ from anygpu.control.agents.service import AgentService
 from anygpu.control.agents.tickets import Tickets
 from anygpu.control.build import ControlServices, assemble_supervisor
 from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
-from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer
+from anygpu.control.schedule.compare import OfferComparer, TermsOf
 from anygpu.control.supervisor import Supervisor
 from anygpu.plan.catalog import CatalogLayers, CatalogPolicy, terms
+from anygpu.plan.offers.candidates import BackendTerms
 from anygpu.plan.offers.migration import MigrationMode, MigrationPolicy
 from anygpu.server.jobs.planning import CatalogCandidates
 from anygpu.server.process import log
@@ -86,20 +87,20 @@ def build_market(settings: Settings) -> CatalogCandidates:
     )
 
 
-def conditions_by_backend(policy: CatalogPolicy, backends: BackendManager) -> ConditionsAt:
+def terms_by_backend(policy: CatalogPolicy, backends: BackendManager) -> TermsOf:
     """Return credits and egress price by backend. A backend's kind is the name of its cloud."""
 
-    def conditions_at(backend: str) -> Conditions:
+    def terms_of(backend: str) -> BackendTerms:
         entry = backends.entry(backend)
         if entry is None:
-            return Conditions()
+            return BackendTerms()
         place = terms().get(entry.kind)
-        return Conditions(
+        return BackendTerms(
             credit_microusd=policy.credit_microusd(entry.kind),
             egress_microusd_per_gib=(place.egress_microusd_per_gib or 0) if place is not None else 0,
         )
 
-    return conditions_at
+    return terms_of
 
 
 def control_policy(settings: Settings) -> ControlPolicy:

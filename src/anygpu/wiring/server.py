@@ -51,8 +51,8 @@ from anygpu.wiring.control import (
     build_agent_service,
     build_market,
     build_supervisor,
-    conditions_by_backend,
     control_policy,
+    terms_by_backend,
 )
 from anygpu.wiring.stores import build_retention, key_file, key_rotation, open_stores
 
@@ -133,7 +133,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     reader, plans = AnalysisReader(stores.blobs, stores.uploads), Plans(stores.blobs)
     past_runs = PastRuns(stores.outcomes)
     prices = build_market(settings)
-    conditions_at = conditions_by_backend(prices.policy, backends)
+    terms_of = terms_by_backend(prices.policy, backends)
     access = Authenticator(Tokens(stores.database), runtime.clock.wall_ms)
     await _ensure_own_token(settings, access)
     services = Services(
@@ -169,7 +169,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
             reader,
             past_runs,
             runtime.clock,
-            conditions_at,
+            terms_of,
         ),
         plans=plans,
         limits=settings.limits,
@@ -181,7 +181,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
         check_ready=_readiness_check(stores.journal),
     )
     leader = state.leader_name(settings.state, alone=settings.embedded)
-    comparer = OfferComparer(reader, plans, runtime.clock, past_runs, conditions_at)
+    comparer = OfferComparer(reader, plans, runtime.clock, past_runs, terms_of)
     leading = build_supervisor(stores, backends, comparer, tickets, runtime, policy, agents_go_to, leader)
     return ServerParts(
         services=services,

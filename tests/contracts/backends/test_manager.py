@@ -13,9 +13,9 @@ from anygpu.backends import registry
 from anygpu.backends.contract import SupportsAccountCheck
 from anygpu.backends.manager import BackendEntry, BackendManager, BackendSource, SettingsBackend
 from anygpu.backends.registry import BackendContext
-from anygpu.control.schedule.compare import Conditions
 from anygpu.errors import BackendNotOpen, Conflict, Forbidden, InvalidSpec, NotFound
 from anygpu.plan.catalog import CatalogPolicy, terms
+from anygpu.plan.offers.candidates import BackendTerms
 from anygpu.server.process.clock import LoopWake
 from anygpu.settings import InvalidSettings, load
 from anygpu.spec.sections import Resources
@@ -30,7 +30,7 @@ from anygpu.tenancy.backend_profiles import BackendProfiles, ProfileRequest
 from anygpu.testing.contracts.journal import append, submit
 from anygpu.testing.samples.jobs import LAB, STRANGER, attempt_training
 from anygpu.wiring.backends import open_backends
-from anygpu.wiring.control import conditions_by_backend
+from anygpu.wiring.control import terms_by_backend
 
 
 class Rig:
@@ -110,11 +110,11 @@ async def test_the_terms_of_a_backends_cloud_hold_for_it(make: Callable[..., Rig
     )
     await rig.add(caller())
     policy = CatalogPolicy.from_settings(credits=["ec2=$300"])
-    conditions_at = conditions_by_backend(policy, rig.backends)
-    assert conditions_at("virginia") == Conditions(
+    terms_of = terms_by_backend(policy, rig.backends)
+    assert terms_of("virginia") == BackendTerms(
         credit_microusd=300_000_000, egress_microusd_per_gib=terms()["ec2"].egress_microusd_per_gib or -1
     )
-    assert (conditions_at("plug"), conditions_at("removed")) == (Conditions(), Conditions())
+    assert (terms_of("plug"), terms_of("removed")) == (BackendTerms(), BackendTerms())
 
 
 async def test_what_another_server_changes_is_changed_here_too(make: Callable[..., Rig]) -> None:

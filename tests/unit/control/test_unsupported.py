@@ -72,5 +72,5 @@ def test_a_trainer_that_can_run_is_not_refused(asked: dict[str, Any]) -> None:
 
 def test_an_image_does_not_fit_where_no_container_runs() -> None:
     spec = from_mapping({"script": "train.py", "image": "pytorch/pytorch:2"})
-    assert unfit_reason(spec, Offer(backend="local")) == "runs no container images"
+    assert unfit_reason(spec, Offer(backend="local")) == "does not run container images"
     assert unfit_reason(spec, Offer(backend="cluster", containers=True)) == ""

@@ -111,8 +111,8 @@ def _plan_locally(spec: "JobSpec", files: dict[str, str], limit: int) -> dict[st
     read = analyse_job(spec, files)
     comparison = rank(
         spec,
-        read,
         candidates_in(catalog.load_catalog()),
+        read,
         deadline_s=spec.limits.seconds_left(datetime.now(UTC)),
     )
     plan = comparison_as_dict(comparison, read, limit=limit or None, short=limit)

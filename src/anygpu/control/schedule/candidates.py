@@ -9,17 +9,14 @@ from anygpu.control.clock import Clock
 from anygpu.control.money import remaining_budget
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
-from anygpu.control.schedule.compare import (
-    JobComparison,
-    OfferComparer,
-    needs_comparison,
-    work_key,
-)
+from anygpu.control.schedule.compare import JobComparison, OfferComparer, needs_comparison, work_key
 from anygpu.control.schedule.cooldown import Cooldown
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer, OfferKey
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import JobConstraints, Plan, has_resume_path, make_plan
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.fit import has_resume_path
+from anygpu.plan.offers.selection import JobConstraints, Plan, make_plan
 from anygpu.spec.sections import Resources
 
 IsVisible = Callable[[str, str], bool]  # (backend, organisation)
@@ -111,15 +108,16 @@ class Candidates:
         """Find the offers that fit, and which of them are free, without comparing total costs."""
         key = _plan_key(view, now)
         if key not in self._plans:
-            self._plans[key] = make_plan(view.spec, await self._remaining_offers(view), now)
+            self._plans[key] = make_plan(view.spec, await self._remaining(view), now)
         return self._plans[key]
 
-    async def _remaining_offers(self, view: JobView) -> list[Offer]:
+    async def _remaining(self, view: JobView) -> list[Candidate]:
         need = view.spec.resources
         if need not in self._offers:
             self._offers[need] = await self._fetch_offers(need)
         observed = [offer for offer in self._offers[need] if self._visible(offer.backend, view.organisation)]
-        return [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
+        remaining = [_with_free_slots(offer, self._taken, self._excluded) for offer in observed]
+        return [self._comparer.candidate(offer) for offer in remaining]
 
     async def _plan_by_cost(self, view: JobView, now: JobConstraints, key: object) -> Plan:
         """Plan by total cost and time. Jobs with the same work share a comparison."""
@@ -127,12 +125,12 @@ class Candidates:
         plan = self._plans.get(work)
         if plan is not None:
             return plan
-        offers, same = await self._remaining_offers(view), (view.organisation, work_key(view))
+        candidates, same = await self._remaining(view), (view.organisation, work_key(view))
         if same not in self._comparisons:
-            self._comparisons[same] = await self._comparer.compare(view, offers)
-        plan = self._plans[work] = make_plan(
-            view.spec, offers, now, self._comparisons[same].scores(begun=bool(view.attempts))
-        )
+            self._comparisons[same] = await self._comparer.compare(view, candidates)
+        comparison = self._comparisons[same].comparison
+        plan = make_plan(view.spec, candidates, now, comparison, started=bool(view.attempts))
+        self._plans[work] = plan
         return plan
 
     def comparison_for(self, view: JobView) -> JobComparison | None:

@@ -1,8 +1,8 @@
 """Compare offers by the time and cost that a job needs on each, and store the comparison."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from anygpu.control.clock import Clock
 from anygpu.control.progress import deadline_ms, trained_s
@@ -11,10 +11,10 @@ from anygpu.events.offers import Offer, OfferKey
 from anygpu.events.types import Event, JobPlanned
 from anygpu.events.view import JobView
 from anygpu.plan.analyse.findings import Analysis
-from anygpu.plan.offers import comparison as planner
-from anygpu.plan.offers.candidates import Candidate
-from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict
-from anygpu.plan.offers.fit import OfferScore, Plan, has_resume_path
+from anygpu.plan.offers.candidates import NO_TERMS, BackendTerms, Candidate
+from anygpu.plan.offers.comparison import Comparison, RankedOffer, comparison_as_dict, offer_as_dict, rank
+from anygpu.plan.offers.fit import has_resume_path
+from anygpu.plan.offers.selection import Plan
 from anygpu.plan.predict.history import PastRun, past_durations
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.blobs.uploads import Plans
@@ -23,22 +23,13 @@ from anygpu.store.scope import SYSTEM
 
 ReadAnalysis = Callable[[JobSpec, str], Awaitable[Analysis | None]]  # spec, organisation
 ReadPastRuns = Callable[[JobSpec, str], Awaitable[Sequence[PastRun]]]  # spec, organisation
-ConditionsAt = Callable[[str], "Conditions"]  # by backend
+TermsOf = Callable[[str], BackendTerms]  # by backend
 T = TypeVar("T")
-RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5
-DOUBTFUL_SCORE = 1e30  # ranks last
 
 
-class Conditions(NamedTuple):
-    """Terms of a backend that matter besides the price of an offer."""
-
-    credit_microusd: int = 0  # credit left to spend
-    egress_microusd_per_gib: int = 0
-
-
-def no_conditions(backend: str) -> Conditions:
-    """Return no special conditions."""
-    return Conditions()
+def no_terms(backend: str) -> BackendTerms:
+    """For backends without credit and egress prices."""
+    return NO_TERMS
 
 
 async def no_analysis(spec: JobSpec, organisation: str) -> Analysis | None:
@@ -57,19 +48,10 @@ class JobComparison:
 
     comparison: Comparison
     analysis: Analysis | None
-    ranked: Mapping[
-        OfferKey, RankedOffer
-    ]  # all of them, written out once: many jobs may share the comparison
-    plan_keys: dict[OfferKey, str] = field(
-        default_factory=dict
-    )  # blob keys of the stored comparison, by chosen offer
+    plan_keys: dict[OfferKey, str] = field(default_factory=dict)  # keys of stored plans, by the chosen offer
 
-    def scores(self, *, begun: bool = False) -> Mapping[OfferKey, OfferScore]:
-        """Return a score per offer. Only a confident prediction rejects an offer; a doubtful one ranks it last.
-
-        `begun`: the job has already trained. The prediction is for the whole job, so it only ranks the offers.
-        """
-        return {place: _score(line, begun=begun) for place, line in self.ranked.items()}
+    def ranked(self, offer: Offer) -> RankedOffer | None:
+        return self.comparison.by_offer.get(offer.key)
 
 
 class OfferComparer:
@@ -81,30 +63,34 @@ class OfferComparer:
         plans: Plans,
         clock: Clock,
         remembers: ReadPastRuns = no_past_runs,
-        conditions_at: ConditionsAt = no_conditions,
+        terms_of: TermsOf = no_terms,
     ) -> None:
         self._read_analysis, self._plans, self._clock = read, plans, clock
-        self._read_past_runs, self.conditions_at = remembers, conditions_at
+        self._read_past_runs, self._terms_of = remembers, terms_of
 
-    async def compare(self, view: JobView, offers: Sequence[Offer]) -> JobComparison:
-        """Compare the offers. Never fails: an analysis or past runs that cannot be read are left out."""
+    def candidate(self, offer: Offer) -> Candidate:
+        return Candidate.from_offer(offer, self.terms_of(offer.backend))
+
+    def terms_of(self, backend: str) -> BackendTerms:
+        return self._terms_of(backend)
+
+    async def compare(self, view: JobView, candidates: Sequence[Candidate]) -> JobComparison:
+        """Compare the candidates. Never fails: an analysis or past runs that cannot be read are left out."""
         read = await self.analysis(view)
         past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
         duration = past_durations(view.spec, read, past or ())
-        places = [as_candidate(offer, self.conditions_at(offer.backend)) for offer in offers]
         left_s = deadline_left_s(view, self._clock.wall_ms())
-        planned = planner.rank(view.spec, read, places, deadline_s=left_s, duration=duration)
-        if left_s is not None and not planned.ranked:  # no offer meets the deadline: compare without it
-            planned = planner.rank(view.spec, read, places, duration=duration)
-        lines = {line.candidate.offer.key: line for line in (*planned.rejected, *planned.ranked)}
-        return JobComparison(comparison=planned, analysis=read, ranked=lines)
+        comparison = rank(view.spec, candidates, read, deadline_s=left_s, duration=duration)
+        if left_s is not None and not comparison.ranked:  # no offer meets the deadline: compare without it
+            comparison = rank(view.spec, candidates, read, duration=duration)
+        return JobComparison(comparison=comparison, analysis=read)
 
     async def analysis(self, view: JobView) -> Analysis | None:
         return await _none_on_error(self._read_analysis(view.spec, view.organisation))
 
     async def store_plan(self, view: JobView, compared: JobComparison, chosen: Offer) -> JobPlanned:
         """Store the comparison and return its event. If storing fails, the event has no plan and the job goes on."""
-        line = compared.ranked.get(chosen.key)
+        line = compared.ranked(chosen)
         if chosen.key not in compared.plan_keys:
             told = comparison_as_dict(compared.comparison, compared.analysis)
             told["choice"] = None if line is None else offer_as_dict(line)
@@ -146,12 +132,6 @@ def work_key(view: JobView) -> object:
     return what, needs, where, spec.limits.max_cost_microusd, deadline_left_s(view, now_ms=0)
 
 
-def as_candidate(offer: Offer, conditions: Conditions) -> Candidate:
-    usual_s = RENTED_BOOT_S if offer.is_paid and offer.free is None else OWN_BOOT_S
-    boot_s = offer.expected_wait_s or usual_s
-    return Candidate(offer=offer, boot_s=boot_s, configured=True, **conditions._asdict())
-
-
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
     """Return the time available for the whole job: until the deadline, plus the training already saved."""
     by_ms = deadline_ms(view)
@@ -161,7 +141,7 @@ def deadline_left_s(view: JobView, now_ms: int) -> float | None:
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
     """Return the job with the prediction for its first on-demand offer, unless it already has a prediction."""
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
-    line = compared.ranked.get(offer.key) if compared is not None and (offer := next(firm, None)) else None
+    line = compared.ranked(offer) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":
         return view
     return replace(view, prediction=prediction_of(line))
@@ -179,13 +159,6 @@ def prediction_of(line: RankedOffer) -> Prediction:
         basis=line.basis,
         confidence=line.confidence,
     )
-
-
-def _score(line: RankedOffer, *, begun: bool) -> OfferScore:
-    if not line.rejection:
-        return OfferScore(score=line.score)
-    doubtful = line.confidence == "low" and not line.certain
-    return OfferScore(score=DOUBTFUL_SCORE, rejection="" if begun or doubtful else line.rejection)
 
 
 OffersFor = Callable[[JobView], Awaitable[list[Offer]]]
@@ -212,7 +185,8 @@ class PlanExplainer:
         for view in views:
             key = view.organisation, work_key(view)
             if key not in known:
-                known[key] = await self._comparer.compare(view, await self._offers(view))
+                candidates = [self._comparer.candidate(offer) for offer in await self._offers(view)]
+                known[key] = await self._comparer.compare(view, candidates)
             changed += await self._explain(view, known[key], guard)
             await self._clock.sleep(EXPLAIN_PAUSE_S)
         return changed

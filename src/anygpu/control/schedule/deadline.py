@@ -28,7 +28,8 @@ from anygpu.events.offers import MICROUSD, Offer
 from anygpu.events.types import AttemptLost, Event, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.hardware import gpus
-from anygpu.plan.offers.fit import FitResult, Plan, has_resume_path
+from anygpu.plan.offers.fit import has_resume_path
+from anygpu.plan.offers.selection import FitResult, Plan
 from anygpu.plan.predict.step_time import gpu_slowdown, multi_gpu_speedup
 from anygpu.plan.spot.availability import AvailabilityInterval, SpotAvailability
 from anygpu.plan.spot.policy import (

@@ -18,7 +18,7 @@ from anygpu.control.progress import checkpoint_interval_s, deadline_ms, startup_
 from anygpu.control.reconcile.verdict import MIGRATION_REASON
 from anygpu.control.record import EventRecorder
 from anygpu.control.schedule.candidates import CandidateSource
-from anygpu.control.schedule.compare import Conditions, ConditionsAt, OfferComparer, as_candidate
+from anygpu.control.schedule.compare import OfferComparer, TermsOf
 from anygpu.control.schedule.deadline import has_fresh_checkpoint
 from anygpu.control.schedule.queue import pool_job, queue_state
 from anygpu.control.timers import TimerQueue
@@ -28,8 +28,8 @@ from anygpu.events.types import BetterPlaceFound, Event, StopRequested
 from anygpu.events.view import AttemptView, JobView
 from anygpu.plan.analyse.findings import BLIND, Analysis
 from anygpu.plan.offers.bill import Span
+from anygpu.plan.offers.candidates import BackendTerms, Candidate
 from anygpu.plan.offers.estimate import GB_PER_GIB, Estimator
-from anygpu.plan.offers.fit import Plan
 from anygpu.plan.offers.migration import (
     CurrentRun,
     MigrationMode,
@@ -42,6 +42,7 @@ from anygpu.plan.offers.migration import (
     savings_share,
     slowdown,
 )
+from anygpu.plan.offers.selection import Plan
 from anygpu.plan.predict.step_time import StepWork
 from anygpu.spec.jobspec import JobSpec
 from anygpu.store.journal import Guard, Journal
@@ -95,7 +96,7 @@ def find_better_offer(
     read: Analysis | None,
     now_ms: int,
     policy: ControlPolicy,
-    conditions_at: ConditionsAt,
+    terms_of: TermsOf,
 ) -> BetterPlace | None:
     """Return the best offer that is worth a migration, or None if staying is best or the gain is uncertain."""
     rules, strategy = policy.migration, view.spec.placement.strategy
@@ -103,9 +104,8 @@ def find_better_offer(
     left = None if live is None else _remaining_work(view, live, read, now_ms, policy)
     if live is None or left is None:
         return None
-    here = _current_run(live, now_ms, conditions_at(live.offer.backend))
-    offers = _promising(view, live, left, _free_offers(view, live, plan, read))
-    candidates = [as_candidate(offer, conditions_at(offer.backend)) for offer in offers]
+    here = _current_run(live, now_ms, terms_of(live.offer.backend))
+    candidates = _promising(view, live, left, _free_candidates(view, live, plan, read))
     weighed = [found for place in candidates if (found := evaluate_migration(here, left, place)) is not None]
     paying = [
         found
@@ -156,7 +156,7 @@ def describe_migration(found: BetterPlace) -> str:
     return f"goes on at {where} {money}, {abs(sooner)} min {'sooner' if sooner >= 0 else 'later'}"
 
 
-def _current_run(live: AttemptView, now_ms: int, conditions: Conditions) -> CurrentRun:
+def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms) -> CurrentRun:
     began_ms = live.started_at_ms or live.launching_at_ms
     return CurrentRun(
         offer=live.offer,
@@ -198,12 +198,12 @@ def _step_work(read: Analysis | None) -> StepWork | None:
     return needs.effort.work if needs is not None and needs.effort is not None else None
 
 
-def _free_offers(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Offer]:
+def _free_candidates(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Candidate]:
     """Return the offers that are free, not used by this job before, and able to run it."""
     been = {attempt.offer.key for attempt in (*past_migrations(view), live)}
     question = Estimator(spec=view.spec, analysis=read)
-    offers = [
-        ranked.offer
+    free = [
+        ranked.candidate
         for ranked in plan.ranked
         if not ranked.rejection
         and not ranked.wait_reason
@@ -211,9 +211,9 @@ def _free_offers(view: JobView, live: AttemptView, plan: Plan, read: Analysis | 
         and ranked.offer.key not in been
     ]
     return [
-        offer
-        for offer in offers
-        if _has_memory(view, live.offer, offer, read) and not question.unsupported_gpu_reason(offer)
+        each
+        for each in free
+        if _has_memory(view, live.offer, each.offer, read) and not question.unsupported_gpu_reason(each.offer)
     ]
 
 
@@ -229,10 +229,13 @@ def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None)
     return needs is not None and known and needs.gpu_memory_range_gb[1] <= there.gpu_memory_gib * GB_PER_GIB
 
 
-def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Sequence[Offer]) -> list[Offer]:
+def _promising(
+    view: JobView, live: AttemptView, left: RemainingWork, candidates: Sequence[Candidate]
+) -> list[Candidate]:
     """Return the best `MAX_CANDIDATES` offers by speed and price alone."""
 
-    def promise(offer: Offer) -> tuple[float, float]:
+    def promise(candidate: Candidate) -> tuple[float, float]:
+        offer = candidate.offer
         slower = slowdown(machine_speed(offer), machine_speed(live.offer), left.step_work)
         if slower is None:
             return inf, inf
@@ -248,7 +251,7 @@ def _promising(view: JobView, live: AttemptView, left: RemainingWork, offers: Se
             case _:
                 return 0.0, cost
 
-    return nsmallest(MAX_CANDIDATES, offers, key=promise)
+    return nsmallest(MAX_CANDIDATES, candidates, key=promise)
 
 
 def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
@@ -401,8 +404,8 @@ class MigrationChecker:
 
     async def _check(self, view: JobView, plan: Plan, guard: Guard) -> JobView | None:
         live, now_ms, rules = view.live_attempt, self._clock.wall_ms(), self._policy.migration
-        read, conditions_at = await self._comparer.analysis(view), self._comparer.conditions_at
-        found = find_better_offer(view, plan, read, now_ms, self._policy, conditions_at)
+        read, terms_of = await self._comparer.analysis(view), self._comparer.terms_of
+        found = find_better_offer(view, plan, read, now_ms, self._policy, terms_of)
         if found is not None:
             self._timers.record_check(view, found=True)
         number = live.number if live is not None else 0

@@ -10,7 +10,7 @@ from anygpu.events.types import Event, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan import fair_share
 from anygpu.plan.fair_share import Allocation, PoolJob
-from anygpu.plan.offers.fit import Plan
+from anygpu.plan.offers.selection import Plan
 
 MAX_WAITING = 200  # jobs considered per machine, first in the queue first
 

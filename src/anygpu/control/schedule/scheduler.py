@@ -25,7 +25,7 @@ from anygpu.events.facts import CheckpointRef
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, CheckpointRejected, Event, JobFailed, JobWaited
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import Plan
+from anygpu.plan.offers.selection import Plan
 from anygpu.store.blobs.checkpoints import Checkpoints
 from anygpu.store.journal import Guard, Journal
 

@@ -8,6 +8,18 @@ from typing import Any, NamedTuple, overload
 
 from anygpu.events.offers import Offer
 
+RENTED_BOOT_S, OWN_BOOT_S = 60.0, 0.5  # assumed when the offer states no waiting time
+
+
+class BackendTerms(NamedTuple):
+    """Terms of a backend beyond the prices of its offers."""
+
+    credit_microusd: int = 0  # remaining credit of the organisation
+    egress_microusd_per_gib: int = 0
+
+
+NO_TERMS = BackendTerms()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -20,6 +32,18 @@ class Candidate:
     configured: bool = False  # from a configured backend, so it can be used now
     dedicated: bool = True  # the job does not share the operating system or the GPU
     credit_microusd: int = 0  # remaining credit of the organisation with this provider
+
+    @classmethod
+    def from_offer(cls, offer: Offer, terms: BackendTerms = NO_TERMS) -> "Candidate":
+        """The candidate for an offer of a configured backend."""
+        default_boot_s = RENTED_BOOT_S if offer.is_paid and offer.free is None else OWN_BOOT_S
+        return cls(
+            offer=offer,
+            boot_s=offer.expected_wait_s or default_boot_s,
+            configured=True,
+            credit_microusd=terms.credit_microusd,
+            egress_microusd_per_gib=terms.egress_microusd_per_gib,
+        )
 
 
 class Location(NamedTuple):

@@ -1,11 +1,12 @@
 """Rank every candidate for a job and describe the result as plain data. Pure functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple, overload
 
-from anygpu.events.offers import Offer
+from anygpu.events.offers import Offer, OfferKey
 from anygpu.plan.analyse.findings import Analysis, summary
 from anygpu.plan.offers.bill import Bill, RunTime, Span, out_of_pocket_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet
@@ -81,7 +82,7 @@ class RejectionSummary(NamedTuple):
     examples: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Every candidate for a job: those that fit, best first, and the rejected ones."""
 
@@ -90,6 +91,11 @@ class Comparison:
     rejected: RankedOffers
     rejections: Sequence[RejectionSummary]  # most frequent reason first
     best_per_machine: RankedOffers  # one per GPU kind, GPU count and market
+
+    @cached_property
+    def by_offer(self) -> Mapping[OfferKey, RankedOffer]:
+        """Every candidate by the key of its offer. Describes all of them: meant for comparisons of a few candidates."""
+        return {each.candidate.offer.key: each for each in (*self.rejected, *self.ranked)}
 
     @property
     def choice(self) -> RankedOffer | None:
@@ -102,13 +108,17 @@ class Comparison:
 
 def rank(
     spec: JobSpec,
-    analysis: Analysis | None,
     candidates: Sequence[Candidate],
+    analysis: Analysis | None = None,
     *,
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
 ) -> Comparison:
-    """`deadline_s`: seconds from now until it has to be done. Places that are planned on again: see `Places`."""
+    """Rank candidates by the job's strategy, and explain why the others do not fit.
+
+    `deadline_s` counts from now; `duration` predicts the training time from other sources than the code. Pass a
+    `CandidateSet` to rank the same candidates repeatedly.
+    """
     estimator = Estimator(spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration)
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
     ranking = Ranking(estimator, candidate_set)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anygpu.backends.manager import BackendManager
 from anygpu.control.clock import Clock
-from anygpu.control.schedule.compare import ConditionsAt, ReadPastRuns, as_candidate
+from anygpu.control.schedule.compare import ReadPastRuns, TermsOf
 from anygpu.control.schedule.offer_cache import OfferCache
 from anygpu.events.offers import Offer
 from anygpu.spec.jobspec import JobSpec
@@ -146,11 +146,11 @@ class JobPlanner:
         analyses: AnalysisReader,
         past_runs: ReadPastRuns,
         clock: Clock,
-        conditions_at: ConditionsAt,
+        terms_of: TermsOf,
     ) -> None:
         self._backends, self._offer_cache, self._catalog = backends, offer_cache, catalog
         self._analyses, self._past_runs, self._clock = analyses, past_runs, clock
-        self._conditions_at = conditions_at
+        self._terms_of = terms_of
 
     async def plan(
         self, spec: JobSpec, organisation: str, files: Mapping[str, str], *, limit: int | None, short: int
@@ -169,7 +169,7 @@ class JobPlanner:
             from anygpu.plan.offers.comparison import comparison_as_dict, rank
 
             deadline_s = spec.limits.seconds_left(now)
-            comparison = rank(spec, analysis, candidates, deadline_s=deadline_s, duration=duration)
+            comparison = rank(spec, candidates, analysis, deadline_s=deadline_s, duration=duration)
             return comparison_as_dict(comparison, analysis, limit=limit, short=short)
 
         return await asyncio.to_thread(compare)
@@ -183,7 +183,7 @@ class JobPlanner:
         offers = await self._offer_cache.offers(spec.resources)
         visible = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
         return [
-            as_candidate(self._with_own_price(each), self._conditions_at(each.backend)) for each in visible
+            Candidate.from_offer(self._with_own_price(each), self._terms_of(each.backend)) for each in visible
         ]
 
     def _with_own_price(self, offer: Offer) -> Offer:

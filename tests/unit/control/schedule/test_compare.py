@@ -4,18 +4,13 @@ from typing import Any
 
 import pytest
 from tests.unit.control.running import job, moved, saved, started
+from tests.unit.plan.offers.candidate_builders import as_candidates
 
-from anygpu.control.schedule.compare import (
-    Conditions,
-    JobComparison,
-    OfferComparer,
-    no_analysis,
-    no_past_runs,
-    work_key,
-)
+from anygpu.control.schedule.compare import JobComparison, OfferComparer, no_analysis, no_past_runs, work_key
 from anygpu.events.offers import Offer
 from anygpu.events.types import JobSubmitted
-from anygpu.plan.offers.fit import make_plan
+from anygpu.plan.offers.candidates import BackendTerms
+from anygpu.plan.offers.selection import make_plan
 from anygpu.spec.load import from_mapping
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -35,16 +30,19 @@ def compared(*offers: Offer, credit: dict[str, int], **spec: Any) -> JobComparis
         await journal.submit(Scope(organisation="lab", project="p"), "a", asked, at_ms=1)
         plans = Plans(MemoryBlobs(clock.wall_ms))
         comparing = OfferComparer(
-            no_analysis, plans, clock, no_past_runs, lambda backend: Conditions(credit.get(backend, 0))
+            no_analysis, plans, clock, no_past_runs, lambda backend: BackendTerms(credit.get(backend, 0))
         )
-        return await comparing.compare(await journal.view(SYSTEM, "a"), offers)
+        candidates = [comparing.candidate(offer) for offer in offers]
+        return await comparing.compare(await journal.view(SYSTEM, "a"), candidates)
 
     found: JobComparison = run(story)
     return found
 
 
 def chosen(found: JobComparison, *offers: Offer, **spec: Any) -> str:
-    plan = make_plan(from_mapping({"script": "train.py", **spec}), offers, worth=found.scores())
+    plan = make_plan(
+        from_mapping({"script": "train.py", **spec}), as_candidates(offers), comparison=found.comparison
+    )
     return plan.choice.backend if plan.choice else plan.reason
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.plan.offers.candidate_builders import as_candidates
 
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.progress import (
@@ -49,7 +50,7 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import JobConstraints, Plan, make_plan
+from anygpu.plan.offers.selection import JobConstraints, Plan, make_plan
 from anygpu.plan.spot.availability import SpotAvailability
 from anygpu.plan.spot.policy import ON_DEMAND, WAIT, MachineChoice, SpotDecision
 from anygpu.spec.load import from_mapping
@@ -121,7 +122,7 @@ def lost(at: float, number: int = 1, code: str = "preempted", blame: Blame = Bla
 
 
 def plan(view: JobView, *offers: Offer, **now: Any) -> Plan:
-    return make_plan(view.spec, offers, JobConstraints(resumable=True, **now))
+    return make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, **now))
 
 
 def asked(view: JobView, now_s: float, *offers: Offer) -> Any:

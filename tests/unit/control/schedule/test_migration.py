@@ -17,10 +17,11 @@ from tests.unit.control.running import (
     settled_in,
     started,
 )
+from tests.unit.plan.offers.candidate_builders import as_candidates
 
 from anygpu.control.policy import ControlPolicy
 from anygpu.control.schedule.candidates import target_offer
-from anygpu.control.schedule.compare import Conditions, ConditionsAt, no_conditions
+from anygpu.control.schedule.compare import TermsOf, no_terms
 from anygpu.control.schedule.migration import (
     MAX_CANDIDATES,
     describe_migration,
@@ -35,8 +36,9 @@ from anygpu.events.offers import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
 from anygpu.plan.analyse.job import analyse_job
-from anygpu.plan.offers.fit import JobConstraints, make_plan
+from anygpu.plan.offers.candidates import BackendTerms
 from anygpu.plan.offers.migration import MigrationPolicy
+from anygpu.plan.offers.selection import JobConstraints, make_plan
 
 POLICY = ControlPolicy(paid_timeout_s=48 * HOUR)
 ACT = replace(POLICY, migration=MigrationPolicy(mode="act"))
@@ -44,7 +46,7 @@ CHEAP = replace(DEAR, backend="cheap", price_microusd_per_hour=600_000)
 CHEAPER = replace(CHEAP, backend="cheaper", price_microusd_per_hour=500_000)
 FAST = replace(DEAR, backend="fast", gpu_kind="H100", gpu_memory_gib=80, price_microusd_per_hour=4_000_000)
 BOX = replace(DEAR, backend="box", price_microusd_per_hour=0, free=1)
-TRAFFIC = Conditions(egress_microusd_per_gib=90_000)
+TRAFFIC = BackendTerms(egress_microusd_per_gib=90_000)
 FOUND = BetterPlace(
     offer=CHEAP,
     saves_microusd=3_100_000,
@@ -58,12 +60,12 @@ def found(
     view: JobView,
     *offers: Offer,
     policy: ControlPolicy = POLICY,
-    conditions_at: ConditionsAt = no_conditions,
+    terms_of: TermsOf = no_terms,
     **now: Any,
 ) -> BetterPlace | None:
-    plan = make_plan(view.spec, offers, JobConstraints(resumable=True, **now))
+    plan = make_plan(view.spec, as_candidates(offers), JobConstraints(resumable=True, **now))
     read = analyse_job(view.spec, {})
-    return find_better_offer(view, plan, read, round(NOW * 1000), policy, conditions_at)
+    return find_better_offer(view, plan, read, round(NOW * 1000), policy, terms_of)
 
 
 def where(view: JobView, *offers: Offer, policy: ControlPolicy = POLICY) -> str:
@@ -84,7 +86,7 @@ def test_a_much_cheaper_machine_with_the_same_gpu_is_better() -> None:
 def test_carrying_the_checkpoint_away_costs_what_traffic_costs_here() -> None:
     view = job(*started(0), (400, predicted()), saved(SAVED_AT, size=10 * 2**30))
     free = found(view, DEAR, CHEAP)
-    there = found(view, DEAR, CHEAP, conditions_at={"dear": TRAFFIC, "cheap": Conditions()}.__getitem__)
+    there = found(view, DEAR, CHEAP, terms_of={"dear": TRAFFIC, "cheap": BackendTerms()}.__getitem__)
     assert free is not None
     assert there is not None
     assert free.saves_microusd - there.saves_microusd == 10 * TRAFFIC.egress_microusd_per_gib
@@ -117,8 +119,8 @@ def test_what_it_has_trained_already_is_used_up_of_its_time_limit() -> None:
     now_ms = round((10 * HOUR + 30) * 1000)
     for hours, expected in ((23, None), (24, CHEAP)):
         view = job(*done, limits={"timeout": f"{hours}h"})
-        plan = make_plan(view.spec, (DEAR, CHEAP), JobConstraints(resumable=True))
-        there = find_better_offer(view, plan, None, now_ms, POLICY, no_conditions)
+        plan = make_plan(view.spec, as_candidates((DEAR, CHEAP)), JobConstraints(resumable=True))
+        there = find_better_offer(view, plan, None, now_ms, POLICY, no_terms)
         assert (there and there.offer) == expected
 
 
@@ -306,6 +308,8 @@ def test_a_job_that_left_takes_the_place_it_left_for() -> None:
 def test_of_two_machines_at_the_same_backend_the_very_one_is_taken() -> None:
     small = replace(CHEAP, name="small", price_microusd_per_hour=1)
     plan = make_plan(
-        settled_in().spec, [small, CHEAP], JobConstraints(preferred_offer=CHEAP.key, resumable=True)
+        settled_in().spec,
+        as_candidates([small, CHEAP]),
+        JobConstraints(preferred_offer=CHEAP.key, resumable=True),
     )
     assert plan.choice == CHEAP

@@ -14,7 +14,7 @@ from anygpu.control.policy import ControlPolicy
 from anygpu.control.reconcile.liveness import must_migrate
 from anygpu.control.reconcile.verdict import Retry, verdict
 from anygpu.control.schedule.candidates import CandidateSource
-from anygpu.control.schedule.compare import Conditions, OfferComparer, no_analysis
+from anygpu.control.schedule.compare import OfferComparer, no_analysis
 from anygpu.control.schedule.migration import (
     MIGRATION_BATCH,
     PASS_INTERVAL_S,
@@ -24,6 +24,7 @@ from anygpu.control.schedule.migration import (
 from anygpu.events.offers import Offer
 from anygpu.events.types import BetterPlaceFound, CancelRequested, Event, MigrateRequested, StopRequested
 from anygpu.events.view import JobView
+from anygpu.plan.offers.candidates import BackendTerms
 from anygpu.plan.offers.migration import MigrationPolicy
 from anygpu.store.blobs.uploads import Plans
 from anygpu.store.scope import SYSTEM, Scope
@@ -197,14 +198,14 @@ def test_where_nothing_is_better_nothing_is_written() -> None:
 
 
 def test_one_that_cannot_be_weighed_is_tried_again_much_later_and_the_others_before_it() -> None:
-    def unknown(backend: str) -> Conditions:
+    def unknown(backend: str) -> BackendTerms:
         raise LookupError(backend)
 
     async def story(loop: VirtualLoop) -> float:
         clock, journal = VirtualClock(loop, start_ms=0), MemoryJournal(now_s=loop.time)
         await asyncio.sleep(1030)
         blobs, backends = MemoryBlobs(clock.wall_ms), {"cheap": Shelf("cheap", CHEAP)}
-        comparing = OfferComparer(no_analysis, Plans(blobs), clock, conditions_at=unknown)
+        comparing = OfferComparer(no_analysis, Plans(blobs), clock, terms_of=unknown)
         policy = ControlPolicy(paid_timeout_s=200_000, migration=RULES)
         source, timers = CandidateSource(backends, comparing, clock, policy), MigrationTimers(clock, RULES)
         checker = MigrationChecker(journal, source, timers, comparing, clock, policy)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.unit.control.jobs_in_states import checkpoint
+from tests.unit.plan.offers.candidate_builders import as_candidates
 
 from anygpu.control.policy import ControlPolicy, SharingPolicy, parse_quotas
 from anygpu.control.schedule.preemption import MAX_WAITING, Preemptions, WaitingJobs, choose_preemptions
@@ -28,7 +29,7 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import JobView
-from anygpu.plan.offers.fit import make_plan
+from anygpu.plan.offers.selection import make_plan
 from anygpu.spec.load import from_mapping
 
 HOUR_MS = 3_600_000
@@ -74,7 +75,7 @@ def rooms(*views: JobView, boxes: tuple[Offer, ...] = (BOX,), **sharing: Any) ->
     waiting = {view.id: view for view in views if view.live_attempt is None}
     for each in in_queue_order(PoolJobCache().pool_jobs(waiting.values(), NOW_MS), now):
         view = waiting[each.id]
-        full.add(each, view, make_plan(view.spec, boxes))
+        full.add(each, view, make_plan(view.spec, as_candidates(boxes)))
     return choose_preemptions(full, now)
 
 
@@ -228,7 +229,7 @@ def test_it_is_told_when_a_running_job_may_be_stopped() -> None:
 
 def test_only_the_first_of_very_many_are_looked_at() -> None:
     full, waiting = WaitingJobs(), [job(f"w{n}") for n in range(MAX_WAITING + 50)]
-    plan = make_plan(waiting[0].spec, [BOX])
+    plan = make_plan(waiting[0].spec, as_candidates([BOX]))
     for view in waiting:
         full.add(pool_job(view, NOW_MS), view, plan)
     assert [len(found) for found in full.waiting.values()] == [MAX_WAITING]

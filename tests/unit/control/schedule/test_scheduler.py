@@ -195,7 +195,7 @@ def test_nothing_is_launched_that_could_not_pay_for_its_minimum_and_some_use() -
         await office.submit("a", *earlier, limits={"max_cost_microusd": 100_000})
         return await office.place()
 
-    too_dear = "cheap: would cost $0.3600 before it is of use, more than is left of the budget"
+    too_dear = "cheap: costs at least $0.3600, which is more than the remaining budget"
     assert placed(lambda loop: story(loop, CHEAP)) == {"a": "cheap"}
     assert placed(lambda loop: story(loop, DEAR)) == {"a": "dear"}
     assert placed(lambda loop: story(loop, hourly)) == {"a": too_dear}

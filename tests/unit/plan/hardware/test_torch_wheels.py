@@ -71,12 +71,12 @@ def test_a_place_whose_gpu_the_wheel_does_not_know_is_out_with_the_reason() -> N
         Offer(backend=kind, gpu_kind=kind, gpu_count=1, price_microusd_per_hour=1) for kind in ("V100", "T4")
     ]
     candidates = [Candidate(offer=offer) for offer in offers]
-    found = rank(from_mapping({"script": "a.py", "requirements": ["torch==2.12"]}), None, candidates)
+    found = rank(from_mapping({"script": "a.py", "requirements": ["torch==2.12"]}), candidates)
     assert [line.candidate.offer.backend for line in found.ranked] == ["T4"]
     assert found.rejected[0].rejection == (
         "has a Volta GPU, for which torch 2.12 has no kernels; pin torch<2.11, or a cu126 wheel"
     )
-    anything = rank(from_mapping({"script": "a.py"}), None, candidates)
+    anything = rank(from_mapping({"script": "a.py"}), candidates)
     assert len(anything.ranked) == 2
 
 
@@ -96,7 +96,7 @@ def test_a_trainer_installs_what_the_job_says_there_is_and_its_framework_only_ot
 ) -> None:
     v100 = Offer(backend="a", gpu_kind="V100", gpu_count=1, price_microusd_per_hour=1, containers=True)
     spec = from_mapping({"trainer": "yolo", "dataset": "data", **more})
-    found = rank(spec, analyse_job(spec, {"old.txt": "torch==2.10\n"}), [Candidate(offer=v100)])
+    found = rank(spec, [Candidate(offer=v100)], analyse_job(spec, {"old.txt": "torch==2.10\n"}))
     assert (len(found.ranked) == 1) is fits
 
 
@@ -135,7 +135,7 @@ def test_which_torch_runs_with_which_driver(requirement: str, driver: str, fits:
 def test_a_machine_whose_driver_is_too_old_is_out_with_what_to_do() -> None:
     own = Candidate(offer=Offer(backend="lab", gpu_kind="T4", gpu_count=1, driver="550.54"), configured=True)
     wanted = from_mapping({"script": "a.py", "requirements": ["torch==2.12"]})
-    (line,) = rank(wanted, None, [own]).rejected
+    (line,) = rank(wanted, [own]).rejected
     assert line.rejection == (
         "has driver 550.54; torch 2.12 is built for CUDA 13, which needs 580 or newer:"
         " update the driver, or pin torch<2.11, or a cu126 wheel"

@@ -1,5 +1,6 @@
 """Places of every sort for these tests: rented and owned, alike but for a price, free, shared, out of date."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -62,3 +63,8 @@ def _there(draw: st.DrawFn, kind: Candidate, zone: str) -> Candidate:
         price_microusd_per_hour=draw(PRICES),
     )
     return replace(kind, offer=offer, stale_days=draw(st.sampled_from((0, 120))))
+
+
+def as_candidates(offers: Iterable[Offer]) -> list[Candidate]:
+    """Candidates of a configured backend without terms of its own."""
+    return [Candidate.from_offer(offer) for offer in offers]

@@ -65,7 +65,7 @@ def test_raising_a_price_never_improves_an_offers_rank(
     at = which % len(found)
     raised = [dearer(candidate, by) if number == at else candidate for number, candidate in enumerate(found)]
     for wanted in (job(strategy), job(strategy, limits={"max_cost": "$20"})):
-        before, after = rank(wanted, READ, found), rank(wanted, READ, raised)
+        before, after = rank(wanted, found, READ), rank(wanted, raised, READ)
         assert ahead(after, found[at]) >= ahead(before, found[at])
 
 
@@ -76,7 +76,7 @@ def test_adding_an_offer_never_makes_the_plan_worse(
 ) -> None:
     wanted = job(strategy)
     others = [replace(each, offer=replace(each.offer, zone=f"more-{each.offer.zone}")) for each in more]
-    before, after = rank(wanted, READ, found), rank(wanted, READ, found + others)
+    before, after = rank(wanted, found, READ), rank(wanted, found + others, READ)
     assert fitting(before) <= fitting(after)
     if before.choice is None:
         return
@@ -97,12 +97,12 @@ def test_tightening_a_limit_never_adds_an_offer(
     tight, loose = sorted((one, other))
     for low, high in (
         (
-            rank(job(strategy, limits={"max_cost": f"${tight:.2f}"}), READ, found),
-            rank(job(strategy, limits={"max_cost": f"${loose:.2f}"}), READ, found),
+            rank(job(strategy, limits={"max_cost": f"${tight:.2f}"}), found, READ),
+            rank(job(strategy, limits={"max_cost": f"${loose:.2f}"}), found, READ),
         ),
         (
-            rank(job(strategy), READ, found, deadline_s=tight * 3600),
-            rank(job(strategy), READ, found, deadline_s=loose * 3600),
+            rank(job(strategy), found, READ, deadline_s=tight * 3600),
+            rank(job(strategy), found, READ, deadline_s=loose * 3600),
         ),
     ):
         assert fitting(low) <= fitting(high)
@@ -128,8 +128,8 @@ def test_a_further_condition_never_adds_an_offer(
     tighter: dict[str, Any], found: list[Candidate], strategy: str
 ) -> None:
     loose = {"strategy": strategy, "interruptible": "yes"}
-    tight = rank(job(placement={**loose, **tighter}), READ, found)
-    assert fitting(tight) <= fitting(rank(job(placement=loose), READ, found))
+    tight = rank(job(placement={**loose, **tighter}), found, READ)
+    assert fitting(tight) <= fitting(rank(job(placement=loose), found, READ))
 
 
 @settings(deadline=None, max_examples=60)
@@ -137,16 +137,16 @@ def test_a_further_condition_never_adds_an_offer(
 def test_asking_for_more_never_adds_an_offer(
     found: list[Candidate], strategy: str, resources: dict[str, Any]
 ) -> None:
-    tight = rank(job(strategy, resources=resources), READ, found)
-    assert fitting(tight) <= fitting(rank(job(strategy), READ, found))
+    tight = rank(job(strategy, resources=resources), found, READ)
+    assert fitting(tight) <= fitting(rank(job(strategy), found, READ))
 
 
 @settings(deadline=None)
 @given(various_places(), strategies())
 def test_the_same_question_gets_the_same_answer_in_any_order(found: list[Candidate], strategy: str) -> None:
-    first = rank(job(strategy), READ, found)
-    assert rank(job(strategy), READ, found) == first
-    turned = rank(job(strategy), READ, found[::-1])
+    first = rank(job(strategy), found, READ)
+    assert rank(job(strategy), found, READ) == first
+    turned = rank(job(strategy), found[::-1], READ)
     assert turned.ranked == first.ranked
     assert turned.shortlist() == first.shortlist()
     assert list(turned.rejected)[::-1] == list(first.rejected)
@@ -155,7 +155,7 @@ def test_the_same_question_gets_the_same_answer_in_any_order(found: list[Candida
 def test_an_offer_that_cannot_hold_the_model_is_out_with_the_reason() -> None:
     script = SCRIPT.replace("resnet50", "vit_huge_patch14_224").replace("batch_size=64", "batch_size=512")
     small = Candidate(offer=Offer(backend="ec2", name="t4", gpu_kind="T4", gpu_count=1, gpu_memory_gib=16))
-    (line,) = rank(job(), analyse(script), [small]).rejected
+    (line,) = rank(job(), [small], analyse(script)).rejected
     assert "training is predicted to need" in line.rejection
 
 
@@ -166,7 +166,7 @@ def test_gpus_that_the_code_does_not_use_are_no_faster_and_said_to_be_idle() -> 
         )
         for n in (1, 4)
     )
-    first, second = rank(job(), READ, [one, four]).ranked
+    first, second = rank(job(), [one, four], READ).ranked
     assert first.bill.wall_s == second.bill.wall_s
     assert "pays for GPUs the code does not use" in second.cons
 
@@ -177,7 +177,7 @@ def test_which_gpu_is_fastest_depends_on_the_work(model: str, first: str) -> Non
         Candidate(offer=Offer(backend="ec2", gpu_kind=kind, gpu_count=1)) for kind in ("L40S", "RTX4090")
     ]
     script = SCRIPT.replace("resnet50", model).replace("loss =", "with torch.autocast('cuda'): loss =")
-    assert rank(job("fastest"), analyse(script), candidates).ranked[0].candidate.offer.gpu_kind == first
+    assert rank(job("fastest"), candidates, analyse(script)).ranked[0].candidate.offer.gpu_kind == first
 
 
 def test_the_short_list_has_one_of_each_kind() -> None:
@@ -189,5 +189,5 @@ def test_the_short_list_has_one_of_each_kind() -> None:
         )
         for n in range(20)
     ]
-    kinds = [line.candidate.offer.gpu_kind for line in rank(job(), READ, many).shortlist()]
+    kinds = [line.candidate.offer.gpu_kind for line in rank(job(), many, READ).shortlist()]
     assert sorted(kinds) == sorted(KINDS[:2])

@@ -28,7 +28,7 @@ CASH, ALL_CREDIT, SOME_CREDIT = place("cash", 2), place("credit", 3, credit=300)
 def lines(*candidates: Candidate, strategy: str = "cheapest", **limits: Any) -> dict[str, RankedOffer]:
     placement = {"strategy": strategy, "expected_duration": "10h", "fallbacks": ["some", "cash"]}
     spec = from_mapping({"script": "train.py", "placement": placement, "limits": limits})
-    return {line.candidate.offer.backend: line for line in rank(spec, None, candidates).ranked}
+    return {line.candidate.offer.backend: line for line in rank(spec, candidates).ranked}
 
 
 def test_a_dollar_of_credit_counts_as_half_a_dollar() -> None:

@@ -4,9 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit.plan.offers.candidate_builders import as_candidates
 
 from anygpu.events.offers import Offer
-from anygpu.plan.offers.fit import JobConstraints, fit, make_plan, unsuitable_reason
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.fit import unsuitable_reason
+from anygpu.plan.offers.selection import JobConstraints, fit, make_plan
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping
 
@@ -32,21 +35,21 @@ UNFIT = [
     (BOX, {"placement": {"allowed": ["cloud"]}}, "not among the allowed backends"),
     (BOX, {"placement": {"forbidden": ["box"]}}, "forbidden by the job"),
     (A100, {"placement": {"region": "us"}}, "is not in region us"),
-    (replace(A100, zone="eu-a"), {"placement": {"zone": "eu-b"}}, "is not in zone eu-b, as far as it says"),
-    (A100, {"placement": {"zone": "eu-c"}}, "is not in zone eu-c, as far as it says"),
+    (replace(A100, zone="eu-a"), {"placement": {"zone": "eu-b"}}, "is not known to be in zone eu-b"),
+    (A100, {"placement": {"zone": "eu-c"}}, "is not known to be in zone eu-c"),
     (A100, {"placement": {"instance_type": "p4d"}}, "is not a p4d"),
     (A100, {"placement": {"interruptible": "no"}}, "can be interrupted"),
     (replace(A100, refused="over its limit"), {}, "over its limit"),
     (
         A100,
         {"checkpoint": {}},
-        "can be interrupted, and nothing shows that the job can resume; give checkpoint.paths,"
-        " or say interruptible: yes",
+        "can be interrupted, and nothing shows that the job can resume; set checkpoint.paths,"
+        " or interruptible: yes",
     ),
     (BOX, {"resources": {"gpu": 1}}, "has no GPU, the job needs 1"),
     (A100, {"resources": {"gpu": 2}}, "has 1 GPUs, the job needs 2"),
     (A100, {"resources": {"gpu": "H100"}}, "has NVIDIA A100, the job needs H100"),
-    (A100, {"resources": {"gpu": {"count": 1, "memory_gib": 80}}}, "has 40 GiB a GPU, the job needs 80"),
+    (A100, {"resources": {"gpu": {"count": 1, "memory_gib": 80}}}, "has 40 GiB per GPU, the job needs 80"),
     (BOX, {"resources": {"cpus": 16}}, "has 8 CPUs, the job needs 16"),
     (BOX, {"resources": {"memory_gib": 64}}, "has 32 GiB of memory, the job needs 64"),
 ]
@@ -56,33 +59,35 @@ UNFIT = [
 def test_an_offer_that_can_never_take_the_job_says_why(
     offer: Offer, fields: dict[str, Any], reason: str
 ) -> None:
-    assert fit(spec(**fields), offer).rejection == reason
+    assert fit(spec(**fields), Candidate.from_offer(offer)).rejection == reason
 
 
 def test_a_free_slot_of_ones_own_is_taken_before_a_paid_one() -> None:
-    assert make_plan(spec(), [A100, BOX]).choice == BOX
+    assert make_plan(spec(), as_candidates([A100, BOX])).choice == BOX
 
 
 def test_a_full_place_waits_and_the_next_one_is_taken() -> None:
-    plan = make_plan(spec(), [FULL, A100])
+    plan = make_plan(spec(), as_candidates([FULL, A100]))
     assert plan.choice == A100
     assert [ranked.offer.backend for ranked in plan.ranked] == ["cloud", "full"]
 
 
 def test_fallbacks_are_tried_in_the_order_given() -> None:
-    assert make_plan(spec(placement={"fallbacks": ["cloud", "box"]}), [BOX, A100]).choice == A100
+    assert (
+        make_plan(spec(placement={"fallbacks": ["cloud", "box"]}), as_candidates([BOX, A100])).choice == A100
+    )
 
 
 def test_a_job_nobody_can_take_now_is_told_what_it_waits_for() -> None:
-    plan = make_plan(spec(resources={"cpus": 4}), [FULL])
+    plan = make_plan(spec(resources={"cpus": 4}), as_candidates([FULL]))
     assert plan.choice is None
     assert plan.reason == "all slots of full are taken"
 
 
 def test_a_job_nobody_can_ever_take_is_told_all_the_reasons() -> None:
-    plan = make_plan(spec(resources={"gpu": "H100"}), [BOX, A100])
+    plan = make_plan(spec(resources={"gpu": "H100"}), as_candidates([BOX, A100]))
     assert plan.reason == "box: has no GPU, the job needs 1; cloud: has NVIDIA A100, the job needs H100"
-    assert make_plan(spec(), []).reason == "no backend is configured"
+    assert make_plan(spec(), as_candidates([])).reason == "no backend is configured"
 
 
 RESUMABLE = [{"checkpoint": {"resume_args": ["--resume", "{path}"]}}, {"placement": {"interruptible": "yes"}}]
@@ -90,41 +95,43 @@ RESUMABLE = [{"checkpoint": {"resume_args": ["--resume", "{path}"]}}, {"placemen
 
 @pytest.mark.parametrize("fields", RESUMABLE)
 def test_an_interruptible_place_is_taken_when_the_job_says_that_it_may(fields: dict[str, Any]) -> None:
-    assert fit(spec(**{"checkpoint": {}, **fields}), A100).rejection == ""
+    assert fit(spec(**{"checkpoint": {}, **fields}), Candidate.from_offer(A100)).rejection == ""
 
 
 def test_a_job_that_has_a_checkpoint_and_every_trainer_may_be_interrupted() -> None:
-    assert fit(spec(checkpoint={}), A100, JobConstraints(resumable=True)).rejection == ""
-    assert fit(from_mapping({"trainer": "mlp"}), A100).rejection == ""
+    assert (
+        fit(spec(checkpoint={}), Candidate.from_offer(A100), JobConstraints(resumable=True)).rejection == ""
+    )
+    assert fit(from_mapping({"trainer": "mlp"}), Candidate.from_offer(A100)).rejection == ""
 
 
 def test_a_job_that_may_be_interrupted_takes_a_place_of_its_own_all_the_same() -> None:
-    assert make_plan(spec(placement={"interruptible": "yes"}), [A100, BOX]).choice == BOX
+    assert make_plan(spec(placement={"interruptible": "yes"}), as_candidates([A100, BOX])).choice == BOX
 
 
 def test_a_closed_place_waits_and_an_avoided_one_comes_last() -> None:
     other = replace(A100, backend="other", price_microusd_per_hour=9_000_000)
     closed = JobConstraints(cooldowns=((A100.key, "refused"),))
     avoided = JobConstraints(avoided=frozenset({A100.key}))
-    assert make_plan(spec(), [A100], closed).reason == "refused"
-    assert make_plan(spec(), [A100, other], closed).choice == other
-    assert make_plan(spec(), [A100, other], avoided).choice == other
-    assert make_plan(spec(), [A100], avoided).choice == A100
+    assert make_plan(spec(), as_candidates([A100]), closed).reason == "refused"
+    assert make_plan(spec(), as_candidates([A100, other]), closed).choice == other
+    assert make_plan(spec(), as_candidates([A100, other]), avoided).choice == other
+    assert make_plan(spec(), as_candidates([A100]), avoided).choice == A100
 
 
 def test_only_a_budget_in_the_way_is_told_apart_from_other_reasons() -> None:
     poor = JobConstraints(budget_left_microusd=1, min_run_s=60)
-    assert make_plan(spec(), [A100], poor).beyond_budget
-    assert not make_plan(spec(resources={"gpu": "H100"}), [A100], poor).beyond_budget
-    assert make_plan(spec(), [A100, BOX], poor).choice == BOX
-    assert not make_plan(spec(), [A100, FULL], poor).beyond_budget
+    assert make_plan(spec(), as_candidates([A100]), poor).beyond_budget
+    assert not make_plan(spec(resources={"gpu": "H100"}), as_candidates([A100]), poor).beyond_budget
+    assert make_plan(spec(), as_candidates([A100, BOX]), poor).choice == BOX
+    assert not make_plan(spec(), as_candidates([A100, FULL]), poor).beyond_budget
 
 
 def test_the_reason_says_each_thing_once_and_leaves_out_what_nobody_asked_for() -> None:
     other = replace(A100, backend="other")
     wanted = spec(placement={"allowed": ["cloud"], "instance_type": "none"})
-    assert make_plan(wanted, [A100, A100, other]).reason == "cloud: is not a none"
-    assert "not among the allowed" in make_plan(wanted, [other]).reason
+    assert make_plan(wanted, as_candidates([A100, A100, other])).reason == "cloud: is not a none"
+    assert "not among the allowed" in make_plan(wanted, as_candidates([other])).reason
 
 
 @pytest.mark.parametrize(

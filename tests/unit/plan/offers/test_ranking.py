@@ -111,7 +111,7 @@ def test_the_quick_plan_is_the_plain_plan(
 ) -> None:
     estimator = Estimator(spec=spec, analysis=read, deadline_s=deadline_s, past_duration=duration)
     fit, why_not = plain(estimator, found)
-    plan = rank(spec, read, found, deadline_s=deadline_s, duration=duration)
+    plan = rank(spec, found, read, deadline_s=deadline_s, duration=duration)
     assert [line.candidate for line in plan.ranked] == fit
     assert [line.rejection for line in plan.rejected] == list(why_not.values())
     assert {each.reason: each.offer_count for each in plan.rejections} == Counter(why_not.values())
@@ -122,7 +122,7 @@ def test_the_quick_plan_is_the_plain_plan(
 @settings(deadline=None)
 @given(jobs(), various_places())
 def test_the_short_list_is_what_comes_first_of_each_kind(spec: JobSpec, found: list[Candidate]) -> None:
-    plan = rank(spec, READ, found)
+    plan = rank(spec, found, READ)
     first: dict[tuple[str, int, bool], Any] = {}
     for line in plan.ranked:
         offer = line.candidate.offer
@@ -134,7 +134,7 @@ def test_the_short_list_is_what_comes_first_of_each_kind(spec: JobSpec, found: l
 @settings(deadline=None)
 @given(jobs(), various_places(), st.integers(0, 12))
 def test_the_first_few_are_the_first_of_all(spec: JobSpec, found: list[Candidate], most: int) -> None:
-    plan = rank(spec, READ, found)
+    plan = rank(spec, found, READ)
     every = plan.ranked[:]
     assert plan.ranked[:most] == every[:most]
     assert plan.ranked[1:most] == every[1:most]
@@ -145,7 +145,7 @@ def test_the_first_few_are_the_first_of_all(spec: JobSpec, found: list[Candidate
 @settings(deadline=None)
 @given(jobs(), various_places())
 def test_scores_rise_with_the_rank(spec: JobSpec, found: list[Candidate]) -> None:
-    scores = [line.score for line in rank(spec, READ, found).ranked]
+    scores = [line.score for line in rank(spec, found, READ).ranked]
     assert scores == sorted(scores)
 
 
@@ -155,9 +155,9 @@ def test_places_that_are_kept_are_planned_on_again_and_again(
     spec: JobSpec, found: list[Candidate], others: list[Candidate]
 ) -> None:
     kept = CandidateSet.of(found)
-    first = rank(spec, READ, kept)
-    rank(spec, None, CandidateSet.of(others))
-    assert rank(spec, READ, kept) == first
+    first = rank(spec, kept, READ)
+    rank(spec, CandidateSet.of(others))
+    assert rank(spec, kept, READ) == first
 
 
 @settings(deadline=None)
@@ -170,8 +170,8 @@ def test_places_that_are_joined_are_planned_on_as_one(
         replace(each, offer=replace(each.offer, zone=f"own-{each.offer.zone}"), configured=True)
         for each in more
     ]
-    together = rank(spec, READ, [*rented, *own])
-    assert rank(spec, READ, CandidateSet.of(rented).extend(own)) == together
+    together = rank(spec, [*rented, *own], READ)
+    assert rank(spec, CandidateSet.of(rented).extend(own), READ) == together
 
 
 def test_a_catalog_is_planned_on_as_its_places_are() -> None:
@@ -184,7 +184,7 @@ def test_a_catalog_is_planned_on_as_its_places_are() -> None:
     ]
     known = candidates_in(catalog(*rows), backends={"runpod": "pod"})
     spec = from_mapping({"script": "train.py", "placement": {"strategy": "queue", "interruptible": "yes"}})
-    quick, slow = rank(spec, READ, known), rank(spec, READ, list(known))
+    quick, slow = rank(spec, known, READ), rank(spec, list(known), READ)
     assert quick.ranked == slow.ranked
     assert quick.choice is not None
     assert quick.choice.candidate.offer.backend == "pod"
@@ -196,10 +196,10 @@ def test_what_a_time_is_predicted_from_is_said() -> None:
     candidate = Candidate(offer=offer)
     job = from_mapping({"script": "train.py"})
     says = from_mapping({"script": "train.py", "placement": {"expected_duration": "3h"}})
-    (history,) = rank(job, READ, [candidate], duration=remembered).ranked
-    (code,) = rank(job, READ, [replace(candidate, configured=True)], duration=lambda _: None).ranked
-    (said,) = rank(says, READ, [candidate], duration=remembered).ranked
-    (nothing,) = rank(job, None, [candidate]).ranked
+    (history,) = rank(job, [candidate], READ, duration=remembered).ranked
+    (code,) = rank(job, [replace(candidate, configured=True)], READ, duration=lambda _: None).ranked
+    (said,) = rank(says, [candidate], READ, duration=remembered).ranked
+    (nothing,) = rank(job, [candidate]).ranked
     assert [line.basis for line in (history, code, said, nothing)] == ["history", "code", "said", "nothing"]
     assert history.bill.wall_s.expected < 7200
     assert (history.confidence, said.confidence, nothing.confidence) == ("high", "high", "low")
@@ -208,5 +208,5 @@ def test_what_a_time_is_predicted_from_is_said() -> None:
 def test_a_shared_machine_is_out_when_the_job_wants_its_own() -> None:
     shared = Candidate(offer=Offer(backend="runpod", gpu_kind="T4", gpu_count=1), dedicated=False)
     job = from_mapping({"script": "train.py", "placement": {"dedicated": True}})
-    (line,) = rank(job, READ, [shared]).rejected
+    (line,) = rank(job, [shared], READ).rejected
     assert "shared with others" in line.rejection

@@ -23,7 +23,7 @@ def only(
         backend="a", gpu_kind="T4", gpu_count=1, price_microusd_per_hour=1_000_000, max_run_s=max_run_s
     )
     placement = {"placement": {"expected_duration": f"{hours}h"}} if hours else {}
-    found = rank(from_mapping({"script": "a.py", **placement, **spec}), read, [Candidate(offer=offer)])
+    found = rank(from_mapping({"script": "a.py", **placement, **spec}), [Candidate(offer=offer)], read)
     lines: list[RankedOffer] = [*found.ranked, *found.rejected]
     return lines[0]
 
@@ -61,7 +61,7 @@ def test_where_runs_are_short_a_start_is_taken_to_be_quick() -> None:
 
 def test_a_reservation_that_is_about_to_end_takes_no_run_and_breaks_no_plan() -> None:
     for found in (only(0.0, **RESUMES), only(0.0, read=NEVER_RESUMES), only(0.0)):
-        assert found.rejection == "has no time left for a run: what was reserved is about to end"
+        assert found.rejection == "has no time left for a run: its reservation is about to end"
         assert found.bill.runs == 1
 
 

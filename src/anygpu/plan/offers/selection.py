@@ -1,0 +1,177 @@
+"""Select the offer that a job starts on now, from the candidates that fit and are free. Pure functions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anygpu.events.offers import MICROUSD, Offer, OfferKey
+from anygpu.plan.offers.candidates import Candidate
+from anygpu.plan.offers.comparison import Comparison, RankedOffer
+from anygpu.plan.offers.fit import NOT_ALLOWED, unfit_reason
+from anygpu.spec.jobspec import JobSpec
+
+DOUBTFUL_SCORE = 1e30  # behind every offer whose prediction is certain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobConstraints:
+    """Conditions of a job at this moment, beyond its spec."""
+
+    resumable: bool = False  # it has a checkpoint to resume from
+    budget_left_microusd: int | None = None
+    min_run_s: int = 0  # the budget must pay for at least this time
+    preferred_backend: str = ""  # it was told to move there
+    preferred_offer: OfferKey | None = None  # it was told to move to exactly this offer
+    paid_wait_reason: str = ""  # why it may take no paid offer now
+    own_wait_reason: str = ""  # why it may take no slot of an own machine now
+    avoided: frozenset[OfferKey] = frozenset()  # interrupted a machine recently: other offers first
+    cooldowns: tuple[tuple[OfferKey, str], ...] = ()  # refused a launch recently, with the reason
+
+
+NO_CONSTRAINTS = JobConstraints()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """A candidate with its order in the plan, or the reason why it cannot be used."""
+
+    candidate: Candidate
+    preference: int  # position in the job's fallbacks
+    score: float  # lower is better
+    rejection: str = ""  # never fits
+    wait_reason: str = ""  # fits, but not now
+    full: bool = False  # it waits for a free slot
+    unaffordable: bool = False  # only the budget is too small
+    avoided: bool = False
+
+    @property
+    def offer(self) -> Offer:
+        return self.candidate.offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Every candidate of a job, best first."""
+
+    ranked: tuple[FitResult, ...]
+
+    @property
+    def choice(self) -> Offer | None:
+        return next((r.offer for r in self.ranked if not r.rejection and not r.wait_reason), None)
+
+    @property
+    def beyond_budget(self) -> bool:
+        """Whether offers fit, but the budget is too small for each of them."""
+        unaffordable = [r for r in self.ranked if r.unaffordable]
+        return bool(unaffordable) and all(r.rejection for r in self.ranked)
+
+    @property
+    def reason(self) -> str:
+        """Why nothing can start now, for the user."""
+        wait_reasons = [r.wait_reason for r in self.ranked if r.wait_reason]
+        if wait_reasons:
+            return wait_reasons[0]
+        relevant = [r for r in self.ranked if r.rejection not in ("", NOT_ALLOWED)] or self.ranked
+        rejections = dict.fromkeys(f"{r.offer.backend}: {r.rejection}" for r in relevant if r.rejection)
+        return "; ".join(rejections) or "no backend is configured"
+
+
+def make_plan(
+    spec: JobSpec,
+    candidates: Sequence[Candidate],
+    constraints: JobConstraints = NO_CONSTRAINTS,
+    comparison: Comparison | None = None,
+    *,
+    started: bool = False,
+) -> Plan:
+    """Order the candidates: the job's fallbacks first, then by score.
+
+    Scores come from the comparison of complete bills if there is one, else from prices. `started`: the job has trained
+    already, so a prediction for the whole job only orders candidates and rejects none.
+    """
+    scores = comparison.by_offer if comparison is not None else {}
+    results = (
+        fit(spec, each, constraints, scores.get(each.offer.key), started=started) for each in candidates
+    )
+    return Plan(ranked=tuple(sorted(results, key=_sort_key)))
+
+
+def fit(
+    spec: JobSpec,
+    candidate: Candidate,
+    constraints: JobConstraints = NO_CONSTRAINTS,
+    ranked: RankedOffer | None = None,
+    *,
+    started: bool = False,
+) -> FitResult:
+    """Check whether a candidate fits the job and can start now."""
+    offer = candidate.offer
+    unfit = (
+        unfit_reason(spec, offer, resumable=constraints.resumable)
+        or _not_owned_reason(spec, offer)
+        or (_predicted_rejection(ranked, started=started) if ranked is not None else "")
+    )
+    over_budget = "" if unfit else _over_budget_reason(offer, constraints)
+    full = not unfit and offer.free is not None and offer.free <= 0
+    wait_reason = (offer.wait_reason or "no free slot") if full else _wait_reason(offer, constraints)
+    return FitResult(
+        candidate=candidate,
+        preference=_preference(spec, offer, constraints),
+        score=_price_score(offer) if ranked is None else _score(ranked),
+        rejection=unfit or over_budget,
+        wait_reason="" if unfit or over_budget else wait_reason,
+        full=full,
+        unaffordable=bool(over_budget),
+        avoided=offer.key in constraints.avoided,
+    )
+
+
+def _score(ranked: RankedOffer) -> float:
+    return DOUBTFUL_SCORE if ranked.rejection else ranked.score
+
+
+def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
+    """A doubtful prediction only puts a candidate last; it does not reject it."""
+    is_doubtful = ranked.confidence == "low" and not ranked.certain
+    return "" if started or is_doubtful else ranked.rejection
+
+
+def _not_owned_reason(spec: JobSpec, offer: Offer) -> str:
+    is_rented = spec.placement.strategy == "queue" and offer.is_paid and offer.free is None
+    return "is rented; the strategy `queue` uses own machines only" if is_rented else ""
+
+
+def _wait_reason(offer: Offer, constraints: JobConstraints) -> str:
+    if offer.is_paid and constraints.paid_wait_reason:
+        return constraints.paid_wait_reason
+    if constraints.own_wait_reason and not offer.is_paid and offer.free is not None:
+        return constraints.own_wait_reason
+    return next((reason for key, reason in constraints.cooldowns if key == offer.key), "")
+
+
+def _over_budget_reason(offer: Offer, constraints: JobConstraints) -> str:
+    if constraints.budget_left_microusd is None or not offer.is_paid:
+        return ""
+    least = offer.billing.cost_microusd(offer.price_microusd_per_hour, constraints.min_run_s)
+    if least <= constraints.budget_left_microusd:
+        return ""
+    return f"costs at least ${least / MICROUSD:.4f}, which is more than the remaining budget"
+
+
+def _preference(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> int:
+    """Lower is better."""
+    if offer.key == constraints.preferred_offer:
+        return -2
+    if constraints.preferred_backend and offer.backend == constraints.preferred_backend:
+        return -1
+    order = [*spec.placement.fallbacks]
+    return order.index(offer.backend) if offer.backend in order else len(order)
+
+
+def _price_score(offer: Offer) -> float:
+    return offer.price_microusd_per_hour + offer.expected_wait_s
+
+
+def _sort_key(result: FitResult) -> tuple[bool, bool, bool, int, float, str, str]:
+    offer = result.offer
+    is_rejected, waits = bool(result.rejection), bool(result.wait_reason)
+    return is_rejected, waits, result.avoided, result.preference, result.score, offer.backend, offer.name
