@@ -1,6 +1,6 @@
-"""Trainers: name a framework, a dataset and a few settings, and get a trained, exported model.
+"""Trainers: train and export a model, given a framework, a dataset and settings.
 
-Needs no server, no database and no web package: it runs in a notebook as it does on the machine of a job.
+Trainers need no server, no database and no web package. They run in a notebook and inside a job.
 
     from anygpu.trainers import get_trainer
     result = get_trainer(framework="yolo", dataset_path="helmets", output_dir="out", epochs=100).train()
@@ -66,10 +66,12 @@ def get_trainer(
     track: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AnyTrainer:
-    """A trainer, ready to `.train()`. `resume`: go on from the output directory's last checkpoint.
+    """Return a configured trainer; call its `train()` method to start.
 
-    `track`: trackers to tell as well, as in `{"mlflow": True, "wandb": "my-project"}`; None: those of the job.
-    `settings` are those of TrainingConfig, and the framework's own by its own names.
+    `resume`: continue from the last checkpoint in the output directory.
+    `track`: experiment trackers to use, such as `{"mlflow": True, "wandb": "my-project"}`.
+    None uses the trackers of the job.
+    `settings`: the fields of TrainingConfig, and the framework's own options under the framework's names.
     """
     kind = find(framework)
     output = Path(output_dir)

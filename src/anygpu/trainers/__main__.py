@@ -1,4 +1,7 @@
-"""`python -m anygpu.trainers yolo '{"epochs": 3}'`: how a job's agent, or a person, starts a trainer."""
+"""Command line of the trainers, used by the job's agent and by hand.
+
+Example: `python -m anygpu.trainers yolo '{"epochs": 3}'`
+"""
 
 from __future__ import annotations
 

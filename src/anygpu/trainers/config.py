@@ -1,4 +1,4 @@
-"""One configuration for every trainer: the settings all have, and by name what only one framework has."""
+"""The configuration that all trainers share: common settings, plus options of one framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from anygpu.trainers.errors import BadConfig
 
-# How people and frameworks spell the same setting.
+# Other spellings of a setting, mapped to the name used here.
 ALIASES = {
     "variant": "model",
     "model_name": "model",
@@ -34,10 +34,10 @@ ALIASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """What to train and how. None: the trainer's own default."""
+    """Settings of a training. None means the trainer's default."""
 
-    model: str = ""  # which model of the framework: yolo11n, resnet18, random-forest
-    weights: str = ""  # to start from: a file, or a name the framework knows; empty: from scratch
+    model: str = ""  # a model of the framework, such as yolo11n, resnet18 or random-forest
+    weights: str = ""  # initial weights: a file or a name known to the framework; empty: from scratch
     task: str = ""
     epochs: int = 10
     batch_size: int = 16
@@ -47,13 +47,14 @@ class TrainingConfig:
     scheduler: str = ""
     seed: int = 0
     amp: bool = False
-    workers: int = 0  # processes that load data
+    workers: int = 0  # number of data loader processes
     device: str = "auto"
-    patience: int = 0  # epochs without improvement after which training ends; 0: never
+    patience: int = 0  # stop after this many epochs without improvement; 0: never
     export: tuple[str, ...] = ("onnx",)
-    val_fraction: float = 0.2  # of the data, where the dataset has no split of its own
-    checkpoint_every_s: float | None = None  # None: as often as costs at most 1 % of the time; 0: every step
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the framework, by its own names
+    val_fraction: float = 0.2  # fraction used for validation when the dataset defines no split
+    # None: checkpoint as often as possible within 1 % of the training time; 0: after every step
+    checkpoint_every_s: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # framework options, under the framework's names
 
     def option(self, name: str, default: Any = None) -> Any:
         return self.options.get(name, default)
@@ -64,20 +65,20 @@ UNIVERSAL = {each.name for each in fields(TrainingConfig)} - {"options"}
 
 @dataclass(frozen=True, kw_only=True)
 class Accepts:
-    """What one trainer takes. An empty list of names means: whatever the framework knows."""
+    """The settings one trainer accepts. An empty list of names means that any name is accepted."""
 
     tasks: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
-    any_option: bool = False  # a plugin's settings are its own: none is unknown
+    any_option: bool = False  # accept every option name, for plugins
     optimizers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
-    ignores: frozenset[str] = frozenset()  # universal settings that mean nothing here: refused when given
+    ignores: frozenset[str] = frozenset()  # common settings that do not apply to this trainer: rejected
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_config(trainer: str, accepts: Accepts, given: Mapping[str, Any]) -> TrainingConfig:
-    """Everything that is wrong is said at once."""
+    """Build the configuration from the given settings; raise BadConfig with all problems at once."""
     trouble: list[str] = []
     settings, options = _split_settings(trainer, accepts, given, trouble)
     merged = {**accepts.defaults, **settings}

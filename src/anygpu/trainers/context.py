@@ -1,4 +1,4 @@
-"""The world around a training: where its numbers go, where its checkpoints are kept, whether it should stop."""
+"""Contexts: where a trainer reports metrics, keeps checkpoints, and learns that it should stop."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Protocol, runtime_checkable
 
 from anygpu import job
 
-LOGGED = 6  # metrics in a line of the log; the curves have them all
+LOGGED = 6  # metrics per log line; all metrics are reported to the job
 
 
 @dataclass(frozen=True)
 class At:
-    """Where a training is: steps and epochs completed, and how many there are to be. None: not known here."""
+    """Position in a training: completed steps and epochs, and their totals. None means unknown."""
 
     step: int
     steps: int | None = None
@@ -27,55 +27,55 @@ class At:
 
 @runtime_checkable
 class Context(Protocol):
-    """What a trainer may tell, and ask."""
+    """Interface between a trainer and the environment it runs in."""
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
-        """Numbers, and where in the training they were measured."""
+        """Report metrics measured at position `at`."""
         ...
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
-        """`path`, a directory, is a whole checkpoint. It may be overwritten when this returns."""
+        """Store the complete checkpoint directory `path`. The caller may overwrite it afterwards."""
         ...
 
     def restore(self) -> Path | None:
-        """The checkpoint to go on from; None: start afresh."""
+        """Return the checkpoint to resume from, or None to start from the beginning."""
         ...
 
     def should_stop(self) -> bool: ...
 
     def workplace(self, output_dir: Path) -> Path:
-        """Where checkpoints are written before they are told of."""
+        """Return the directory where the trainer writes its checkpoints."""
         ...
 
     def best(self, path: Path) -> None:
-        """These are the best weights so far."""
+        """Report the file with the best weights so far."""
         ...
 
     def artifact(self, path: Path) -> None:
-        """A result worth keeping."""
+        """Publish a result file."""
         ...
 
 
 @runtime_checkable
 class EndAware(Protocol):
-    """A context that has something to do when training has ended."""
+    """A context that is notified when training ends."""
 
     def end(self, status: str) -> None:
-        """`finished`, `failed`, or `stopped` to go on later."""
+        """Handle the end of training. `status` is finished, failed, or stopped (to be resumed later)."""
         ...
 
 
 @runtime_checkable
 class CheckpointExtender(Protocol):
-    """A context that has something of its own to come back with a checkpoint."""
+    """A context that stores its own files in each checkpoint."""
 
     def add_to(self, draft: Path) -> None:
-        """`draft` is about to become a checkpoint: what is written into it now is there whenever it is."""
+        """Write files into `draft`, the directory of a checkpoint that is about to be completed."""
         ...
 
 
 class JobContext:
-    """Inside an anygpu job: the agent is told, and keeps the checkpoints."""
+    """Context inside an anygpu job: reports to the agent, which stores the checkpoints."""
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
         job.progress(step=at.step, steps=at.steps, epoch=at.epoch, epochs=at.epochs)
@@ -95,7 +95,7 @@ class JobContext:
         return job.should_stop()
 
     def workplace(self, output_dir: Path) -> Path:
-        """Not among the outputs: those are all published, and the agent keeps the checkpoints already."""
+        """Return a directory outside the outputs, because all outputs are published."""
         kept = os.environ.get("ANYGPU_CHECKPOINT_DIR")
         return Path(kept).parent / "training" if kept else output_dir
 
@@ -103,17 +103,21 @@ class JobContext:
         job.best(path)
 
     def artifact(self, path: Path) -> None:
-        """What lies among the job's outputs is published with them."""
+        """Publish `path`, unless it is in the output directory, which is published anyway."""
         outputs = Path(os.environ.get("ANYGPU_OUTPUT_DIR") or os.devnull)
         if outputs.resolve() not in path.resolve().parents:
             job.artifact(path)
 
 
 class LocalContext:
-    """A notebook or a plain script: everything stays in the output directory, and `last` is what to resume from."""
+    """Context of a notebook or script: all files stay in the output directory."""
 
     def __init__(self, output_dir: Path, *, resume: bool = False, bar: bool | None = None) -> None:
-        """`resume`: go on from this directory's last checkpoint. `bar`: None: when somebody is looking."""
+        """Create a context for `output_dir`.
+
+        `resume`: continue from the last checkpoint in this directory.
+        `bar`: show a progress bar; None: only if standard error is a terminal.
+        """
         places = output_dir / "checkpoints"
         self._checkpoints = (places / "last", places / "previous")
         self._resume = resume
@@ -125,7 +129,7 @@ class LocalContext:
             sys.stderr.flush()
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
-        """It lies where it was written: the trainer's own directory is the place to resume from."""
+        """Do nothing: the checkpoint stays where the trainer wrote it."""
 
     def restore(self) -> Path | None:
         whole = (place for place in self._checkpoints if place.is_dir())
@@ -138,14 +142,14 @@ class LocalContext:
         return output_dir
 
     def best(self, path: Path) -> None:
-        """It is in the output directory already."""
+        """Do nothing: the file is already in the output directory."""
 
     def artifact(self, path: Path) -> None:
-        """It is in the output directory already."""
+        """Do nothing: the file is already in the output directory."""
 
 
 class PrintingContext(LocalContext):
-    """A script run by hand on any machine: progress as lines of JSON on standard output."""
+    """Context that prints progress as JSON lines on standard output, for scripts run by hand."""
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
         place = {"step": at.step, "total_steps": at.steps, "epoch": at.epoch, "total_epochs": at.epochs}
@@ -156,12 +160,12 @@ class PrintingContext(LocalContext):
 
 
 def current_context(output_dir: Path, *, resume: bool = False) -> Context:
-    """The job's, inside one; else the output directory's."""
+    """Return a JobContext inside an anygpu job, else a LocalContext."""
     return JobContext() if os.environ.get("ANYGPU_DIR") else LocalContext(output_dir, resume=resume)
 
 
 def _epoch(metrics: Mapping[str, float], at: At) -> str:
-    """A line of the log: who follows the output, not the curves, sees that it trains."""
+    """Return a log line that summarises an epoch."""
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in list(metrics.items())[:LOGGED])
     return f"after {at.epoch} of {at.epochs or '?'} epochs  {numbers}\n"
 

@@ -1,6 +1,6 @@
 """The trainer contract and the loop that runs it: restore, epochs, checkpoints, best weights, exports.
 
-A training that is killed continues from its last checkpoint. The loop stores its own position (`Progress`) next to
+A killed training continues from its last checkpoint. The loop stores its own position (`Progress`) next to
 the state that the trainer saves, and `train_epoch` continues at `progress.step_in_epoch`.
 """
 
@@ -22,21 +22,23 @@ from anygpu.trainers.errors import MissingExtra, Stopped
 from anygpu.trainers.progress import Progress
 from anygpu.trainers.result import Export, Timing, TrainingResult
 
-SHARE = 0.01
-SOONEST_S = 5.0  # with a model that is saved in no time, no more often than this
-PATIENCE = (
-    3.0  # where best weights alone use the share up, checkpoints still come: at a third of their usual rate
-)
+SHARE = 0.01  # largest fraction of the training time to spend on saving
+SOONEST_S = 5.0  # shortest time between two checkpoints
+# When best weights alone use up the share, checkpoints are still written, at a third of the usual rate.
+PATIENCE = 3.0
 
 
 class CheckpointTimer:
-    """Knows how long saving took and training has run. Best weights and checkpoints share what saving may cost."""
+    """Decides when the next checkpoint is due, from the time spent on training and on saving.
+
+    Best weights and checkpoints share one time budget.
+    """
 
     def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
         self._clock = clock
         self._began = self._saved_at = clock()
-        self._earlier_s = self._earlier_stood_s = 0.0  # of earlier attempts
+        self._earlier_s = self._earlier_stood_s = 0.0  # totals of earlier attempts
         self._stood_s = self._cost_s = 0.0
 
     def is_due(self) -> bool:
@@ -50,7 +52,10 @@ class CheckpointTimer:
 
     @contextlib.contextmanager
     def standstill(self, *, to_resume: bool = True) -> Iterator[None]:
-        """Training waits meanwhile. Best weights are nothing to resume from: they cost, but put no checkpoint off."""
+        """Measure the time training pauses for saving.
+
+        `to_resume`: a checkpoint is saved. Best weights alone (False) do not delay the next checkpoint.
+        """
         began = self._clock()
         yield
         ended = self._clock()
@@ -59,7 +64,7 @@ class CheckpointTimer:
             self._cost_s, self._saved_at = ended - began, ended
 
     def spent(self) -> tuple[float, float]:
-        """Seconds of training in all, and how many of them it stood still."""
+        """Return the total seconds of training, and how many of them it paused for saving."""
         return self._earlier_s + self._clock() - self._began, self._earlier_stood_s + self._stood_s
 
     def continue_from(self, progress: Progress) -> None:
@@ -67,18 +72,18 @@ class CheckpointTimer:
 
 
 LAST, PREVIOUS = "last", "previous"
-WeightsWriter = Callable[[Path, str], Path]  # directory and stem -> the file
+WeightsWriter = Callable[[Path, str], Path]  # (directory, file stem) -> the written file
 
 
 class AnyTrainer(ABC):
-    """Knows how to train one kind of model, by a loop of its own: `fit` calls `step_done` and `epoch_done`."""
+    """Base class of trainers with their own training loop: `fit` calls `step_done` and `epoch_done`."""
 
     name: ClassVar[str]
-    extra: ClassVar[str] = ""  # what to install: pip install 'anygpu[<extra>]'
-    needs: ClassVar[tuple[str, ...]] = ()  # modules that have to be there
-    licence: ClassVar[str] = "Apache-2.0"  # of the framework that trains
+    extra: ClassVar[str] = ""  # extra to install: pip install 'anygpu[<extra>]'
+    needs: ClassVar[tuple[str, ...]] = ()  # modules that must be installed
+    licence: ClassVar[str] = "Apache-2.0"  # licence of the training framework
     accepts: ClassVar[Accepts] = Accepts()
-    goal: ClassVar[tuple[str, str]] = ("loss", "min")  # which metric makes an epoch the best one
+    goal: ClassVar[tuple[str, str]] = ("loss", "min")  # metric that selects the best epoch, and its direction
 
     def __init__(
         self, config: TrainingConfig, *, dataset_path: Path | None, output_dir: Path, context: Context
@@ -88,78 +93,85 @@ class AnyTrainer(ABC):
         self.output_dir = output_dir
         self.context = context
         self.progress = Progress()
-        self.data_hash = ""  # set by `prepare_dataset`: what the model card says it was trained on
+        self.data_hash = ""  # set by `prepare_dataset`, shown in the model card
         self._timer = CheckpointTimer(config.checkpoint_every_s)
         self._best: Path | None = None
         self._best_unreported = False
-        self._held_weights: WeightsWriter | None = (
-            None  # the best weights, where they are not on the disk yet
-        )
+        self._held_weights: WeightsWriter | None = None  # the best weights, if they are not on disk yet
 
     @classmethod
     def parse_settings(cls, settings: Mapping[str, Any]) -> TrainingConfig:
-        """The settings, checked. Needs no framework: a job's are checked before a machine is rented for it."""
+        """Check the settings and return the configuration.
+
+        Must not import the framework: the server checks settings before it rents a machine.
+        """
         config = make_config(cls.name, cls.accepts, settings)
         cls.check(config)
         return config
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
-        """What no setting shows alone; BadConfig says all that is wrong. Most have nothing to add."""
+        """Check settings that depend on each other; raise BadConfig with all problems."""
         return
 
     @classmethod
     def extras(cls, config: TrainingConfig) -> tuple[str, ...]:
-        """What has to be installed for these settings, by the names of anygpu's extras."""
+        """Return the anygpu extras these settings need."""
         return (cls.extra,) if cls.extra else ()
 
     @classmethod
     def grows(cls, config: TrainingConfig) -> bool:
-        """Whether a step works on what all before it made, and takes longer and longer. Needs no framework."""
+        """Return whether steps take longer as training proceeds. Must not import the framework."""
         return False
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
-        """BadDataset says what is wrong. Needs no framework: it is asked before the data is sent anywhere."""
+        """Check the dataset before it is uploaded; raise BadDataset. Must not import the framework."""
         return
 
-    # -- what a trainer knows ---------------------------------------------------------------------------------
+    # -- implemented by each trainer -----------------------------------------------------------------------
 
     @abstractmethod
     def prepare_dataset(self) -> None:
-        """Check and load the data; BadDataset says what is wrong with it."""
+        """Check and load the dataset; raise BadDataset if it has problems."""
 
     @abstractmethod
     def create_model(self) -> None:
-        """The model, its optimiser and whatever else has a state."""
+        """Create the model, the optimizer and all other objects with state."""
 
     @abstractmethod
     def save_checkpoint(self, directory: Path) -> None:
-        """Everything `load_checkpoint` needs to go on as if nothing had happened, into an empty directory."""
+        """Write the complete training state into the empty `directory`."""
 
     @abstractmethod
     def load_checkpoint(self, directory: Path) -> None: ...
 
     @abstractmethod
     def save_weights(self, directory: Path, stem: str) -> Path | None:
-        """The model alone, for use: `<stem>.<ending>` in `directory`, replaced whole. None: nothing to save."""
+        """Write the model as `<stem>.<suffix>` in `directory`, replacing the file atomically.
+
+        Return None if there is nothing to save.
+        """
 
     def hold_weights(self) -> WeightsWriter | None:
-        """What `save_weights` would write now, copied in memory to be written later; None: writing it is as quick."""
+        """Copy the weights in memory and return a function that writes them later.
+
+        Return None to write them at once with `save_weights`.
+        """
         return None
 
     @abstractmethod
     def load_weights(self, path: Path) -> None:
-        """What `save_weights` wrote: the best epoch's model is exported, not the last one's."""
+        """Load weights written by `save_weights`, to export the best model instead of the last one."""
 
     @abstractmethod
     def export_model(self, format: str, directory: Path) -> Export:
-        """Write the model in another format and check it against this one; BadExport when they differ."""
+        """Export the model and compare it with the trained one; raise BadExport if they differ."""
 
-    # -- the loop ---------------------------------------------------------------------------------------------
+    # -- training loop -------------------------------------------------------------------------------------
 
     def train(self) -> TrainingResult:
-        """From the last checkpoint, or from nothing, to the exported model."""
+        """Train from the last checkpoint, or from the beginning, and export the model."""
         status = "failed"
         try:
             result = self._run()
@@ -184,10 +196,13 @@ class AnyTrainer(ABC):
 
     @abstractmethod
     def fit(self) -> None:
-        """Train until `progress.epoch` is what the configuration asks for, or nothing becomes better any more."""
+        """Train until `progress.epoch` reaches the configured epochs, or `is_stale` returns True."""
 
     def step_done(self, metrics: Mapping[str, float], *, steps_per_epoch: int | None = None) -> None:
-        """One step more. Saves when it is time to; raises Stopped, saved, when training shall stop."""
+        """Record a completed step. Save a checkpoint if one is due.
+
+        If training should stop, save a checkpoint and raise Stopped.
+        """
         progress = self.progress
         progress.step += 1
         progress.step_in_epoch += 1
@@ -196,7 +211,7 @@ class AnyTrainer(ABC):
         self._save_or_stop()
 
     def epoch_done(self, metrics: Mapping[str, float]) -> None:
-        """One epoch more, measured."""
+        """Record a completed epoch and its metrics."""
         progress = self.progress
         progress.finish_epoch(metrics, self.goal)
         self.context.report(metrics, At(progress.step, epoch=progress.epoch, epochs=self.config.epochs))
@@ -205,12 +220,12 @@ class AnyTrainer(ABC):
         self._save_or_stop()
 
     def is_stale(self) -> bool:
-        """Nothing has become better for as many epochs as the configuration has patience for."""
+        """Return whether the last `patience` epochs brought no improvement."""
         patience = self.config.patience
         return patience > 0 and self.progress.epoch - self.progress.best_epoch >= patience
 
     def checkpoint(self, *, wait: bool = False) -> None:
-        """Save now. What is being written replaces the last one only when it is whole."""
+        """Save a checkpoint now. It replaces the last one only after it is complete."""
         with self._timer.standstill():
             place = self._checkpoints()
             draft = place / "draft"
@@ -235,12 +250,12 @@ class AnyTrainer(ABC):
         self.load_checkpoint(found)
 
     def require(self) -> None:
-        """MissingExtra names what to install."""
+        """Raise MissingExtra if a required module is not installed."""
         for module in self.needs:
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(self.name, module, self.extra)
 
-    # -- keeping ----------------------------------------------------------------------------------------------
+    # -- checkpoints and best weights ----------------------------------------------------------------------
 
     def _checkpoints(self) -> Path:
         return self.context.workplace(self.output_dir) / "checkpoints"
@@ -259,7 +274,7 @@ class AnyTrainer(ABC):
                 self._best, self._best_unreported = self.save_weights(self.output_dir, "best"), True
 
     def _write_held_weights(self) -> None:
-        """Before a checkpoint that counts the held epoch as the best so far."""
+        """Write the held best weights to disk, so that the checkpoint can include them."""
         if self._held_weights is not None:
             self._best, self._best_unreported = self._held_weights(self.output_dir, "best"), True
             self._held_weights = None
@@ -276,14 +291,14 @@ class AnyTrainer(ABC):
             _copy(self._best, draft / self._best.name)
 
     def _restore_best(self, checkpoint: Path) -> Path | None:
-        """The best weights so far, which came with the checkpoint."""
+        """Copy the best weights from the checkpoint to the output directory."""
         found = next(iter(sorted(checkpoint.glob("best*"))), None)
         if found is None:
             return None
         _copy(found, self.output_dir / found.name)
         return self.output_dir / found.name
 
-    # -- the end ----------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------
 
     def _finish(self) -> TrainingResult:
         last = self.save_weights(self.output_dir, "last")
@@ -320,20 +335,20 @@ class AnyTrainer(ABC):
 
 
 class Trainer(AnyTrainer):
-    """Trains an epoch at a time, in our loop."""
+    """Base class of trainers that train one epoch at a time; this class provides the loop."""
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> Mapping[str, float]:
-        """Train from `progress.step_in_epoch` to the end of the epoch (from 0), calling `step_done` after each step.
+        """Train from `progress.step_in_epoch` to the end of `epoch` (0-based).
 
-        What it sums up on the way belongs in `progress.totals`, which comes back with a checkpoint.
+        Call `step_done` after each step. Keep running sums in `progress.totals`: checkpoints include it.
         """
 
     @abstractmethod
     def validate(self, epoch: int) -> Mapping[str, float]: ...
 
     def fit(self) -> None:
-        """Every epoch that is left."""
+        """Train and validate all remaining epochs."""
         while self.progress.epoch < self.config.epochs and not self.is_stale():
             epoch = self.progress.epoch
             self.epoch_done({**self.train_epoch(epoch), **self.validate(epoch)})
@@ -348,8 +363,8 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _replace(draft: Path, last: Path, previous: Path) -> None:
-    """At every moment one of the two is whole."""
-    if last.exists():  # else a kill came between the two renames, and the previous one is all there is
+    """Replace `last` with `draft`. At any moment, `last` or `previous` is complete."""
+    if last.exists():  # if not, a kill came between the two renames, and only `previous` is left
         shutil.rmtree(previous, ignore_errors=True)
         last.rename(previous)
     draft.rename(last)

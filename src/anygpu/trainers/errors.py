@@ -1,4 +1,4 @@
-"""What can be wrong before or while a model is trained, said so that a person can act on it."""
+"""Errors of the trainers, with messages that say what to change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class TrainerError(Exception):
-    """Training cannot go on, and the message says what to change."""
+    """Base class: training cannot continue, and the message says what to change."""
 
 
 class BadConfig(TrainerError):
-    """A setting is unknown, or its value does not fit."""
+    """A setting is unknown or has an invalid value."""
 
 
 class MissingExtra(TrainerError):
@@ -28,12 +28,12 @@ class MissingExtra(TrainerError):
 
 
 class NoSuchTrainer(TrainerError):
-    """No trainer has this name."""
+    """The requested trainer does not exist."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing wrong with a dataset: where, and what."""
+    """One problem in a dataset: file, line and description."""
 
     path: Path
     what: str
@@ -45,7 +45,7 @@ class Finding:
 
 
 class BadDataset(TrainerError):
-    """The dataset cannot be trained on."""
+    """The dataset cannot be used for training; `findings` lists all problems."""
 
     SHOWN = 20
 
@@ -58,8 +58,8 @@ class BadDataset(TrainerError):
 
 
 class BadExport(TrainerError):
-    """An exported model does not do what the trained one does."""
+    """The outputs of an exported model differ from those of the trained model."""
 
 
 class Stopped(Exception):
-    """Training was asked to stop, and has saved. Raised through `train_epoch` by `step_done`."""
+    """Training was asked to stop and has saved a checkpoint. Raised by `step_done` inside `train_epoch`."""

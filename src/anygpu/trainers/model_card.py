@@ -56,7 +56,7 @@ def _export(export: Export) -> tuple[str, str, str]:
 
 
 def _versions(modules: Sequence[str]) -> Iterable[tuple[str, str]]:
-    names = metadata.packages_distributions() if modules else {}  # it reads every installed package
+    names = metadata.packages_distributions() if modules else {}  # slow: reads the metadata of every package
     yield "Python", platform.python_version()
     for module in modules:
         for package in names.get(module, [])[:1]:

@@ -1,4 +1,4 @@
-"""An ONNX file is compared with the model it came from, on the same inputs."""
+"""Compare an ONNX file with the model it was exported from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from anygpu.trainers.result import Export
 def compare_with_model(
     path: Path, inputs: Mapping[str, Any], expected: Sequence[Any], *, tolerance: float
 ) -> Export:
-    """Runs `path` in onnxruntime on `inputs` (arrays by name); BadExport when an output differs by more."""
+    """Run `path` in onnxruntime on `inputs` (arrays by name) and compare the outputs with `expected`.
+
+    Raise BadExport if an output differs by more than `tolerance`.
+    """
     import numpy
     import onnx
     import onnxruntime

@@ -1,4 +1,4 @@
-"""Where a training is: a few numbers that go with every checkpoint."""
+"""Progress of a training, stored with every checkpoint."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from pathlib import Path
 
 @dataclass
 class Progress:
-    """`epoch` and `step` count what is completed; a float written as JSON comes back bit for bit."""
+    """Counters and metrics of a training. `epoch` and `step` count completed epochs and steps.
+
+    Stored as JSON, which keeps floats exactly.
+    """
 
     epoch: int = 0
     step: int = 0
     step_in_epoch: int = 0
-    totals: dict[str, float] = field(default_factory=dict)  # of the epoch that runs; the trainer's to use
+    totals: dict[str, float] = field(default_factory=dict)  # running sums of the current epoch
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int = 0
-    samples_sha256: str = (
-        ""  # of every sample that was trained on, in order: two runs that saw the same agree
-    )
+    samples_sha256: str = ""  # hash of all sample ids used, in order
     training_s: float = 0.0
     checkpoint_s: float = 0.0
 
     def saw(self, samples: Iterable[int | str]) -> None:
-        """Call it once a step, with the ids of the samples the step used."""
+        """Add the ids of the samples of one step to the hash. Call it once per step."""
         told = f"{self.samples_sha256} {' '.join(map(str, samples))}"
         self.samples_sha256 = hashlib.sha256(told.encode()).hexdigest()
 
@@ -42,7 +43,7 @@ class Progress:
         return dict(self.history[self.best_epoch - 1]) if self.best_epoch else {}
 
     def _is_best(self, goal: tuple[str, str]) -> bool:
-        """The first epoch is the best so far, whatever it measured; NaN never beats a number."""
+        """Return whether the newest epoch is the best. The first always is; NaN is worse than any number."""
         name, direction = goal
         if not self.best_epoch:
             return True

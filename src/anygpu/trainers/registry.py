@@ -19,7 +19,7 @@ from anygpu.trainers.errors import NoSuchTrainer, TrainerError
 from anygpu.trainers.plugins import adapt, install_import_alias, registry
 
 ENTRY_POINTS = "anygpu.trainers"
-# Where each lives; nothing of it is imported before it is asked for.
+# Class of each built-in trainer. Modules are imported only when the trainer is requested.
 BUILT_IN = {
     "tabular": "anygpu.trainers.tabular.trainer:Tabular",
     "xgboost": "anygpu.trainers.tabular.trainer:XGBoost",
@@ -44,7 +44,7 @@ ALIASES = {
 }
 
 
-# Models people name instead of the trainer.
+# Model names that select a trainer.
 MODEL_NAMES = {
     "yolo": re.compile(r"yolo[-_]?v?\d+[a-z]?([-_](seg|cls|pose|det))?(\.pt|\.yaml)?"),
     "tabular": re.compile(r"random-forest|extra-trees|(hist-)?gradient-boosting|logistic-regression|ridge"),
@@ -56,12 +56,16 @@ MODEL_NAMES = {
 
 
 def find(name: str) -> type[AnyTrainer]:
-    """`yolo`, a name of an installed package's, a registered plugin's, or `./my_trainer.py:Mine`."""
+    """Return the trainer class with this name.
+
+    `name` is a built-in trainer (`yolo`), an entry point of an installed package, a registered plugin,
+    or a class in a file (`./my_trainer.py:Mine`).
+    """
     return as_trainer(load(name), name)
 
 
 def load(name: str) -> object:
-    """What goes by this name, be it a trainer or a model plugin."""
+    """Load the trainer or model plugin with this name."""
     if ".py" in name:
         return _from_file(name)
     known, model = parse_name(name)
@@ -80,7 +84,10 @@ def is_built_in(name: str) -> bool:
 
 
 def steps_grow(name: str, settings: Mapping[str, Any]) -> bool:
-    """Whether steps of this training take longer and longer. Only our own are asked: nobody else's code is run."""
+    """Return whether the steps of this training take longer as it proceeds.
+
+    False for trainers that are not built in: their code must not run here.
+    """
     if not is_built_in(name):
         return False
     try:
@@ -91,7 +98,7 @@ def steps_grow(name: str, settings: Mapping[str, Any]) -> bool:
 
 
 def defaults(name: str) -> Mapping[str, Any]:
-    """What its settings are when nobody gives them, where that is the trainer's own. Only our own are asked."""
+    """Return the default settings of a built-in trainer that differ from the common ones."""
     if not is_built_in(name):
         return {}
     try:
@@ -101,9 +108,10 @@ def defaults(name: str) -> Mapping[str, Any]:
 
 
 def parse_name(name: str) -> tuple[str, str]:
-    """Which trainer of ours is meant, and which model of it, where the name says one; ("", "") for others'.
+    """Return the built-in trainer and the model that `name` refers to; ("", "") if it is not built in.
 
-    `yolo`, `yolo/yolo11n`, `yolo11n` and `resnet50` are all ways to say it.
+    `name` is a trainer (`yolo`), a trainer and a model (`yolo/yolo11n`), or a model (`yolo11n`).
+    The model is empty if the name does not contain one.
     """
     first, _, model = name.partition("/")
     known = ALIASES.get(first.lower(), first.lower())
@@ -131,7 +139,7 @@ def as_trainer(found: object, name: str) -> type[AnyTrainer]:
 
 
 def _with_model(found: object, model: str) -> object:
-    """The trainer with this model unless its settings name another."""
+    """Return the trainer with `model` as its default model."""
     if not model or not (isinstance(found, type) and issubclass(found, AnyTrainer)):
         return found
     defaults = {**found.accepts.defaults, "model": model}
@@ -154,9 +162,7 @@ def _from_file(place: str) -> object:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = (
-        module  # so that what it defines can be pickled, and sent to data loader processes
-    )
+    sys.modules[path.stem] = module  # its classes must be picklable for data loader processes
     sys.path.insert(0, str(path.resolve().parent))
     install_import_alias()
     spec.loader.exec_module(module)
@@ -180,7 +186,10 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([A-Za-z0-9._-]+)['"]""")
 
 
 def requirements_for(trainer: str, settings: Mapping[str, Any]) -> list[str]:
-    """Of a job's trainer with these settings. Only our own are asked: nobody else's code is run to know it."""
+    """Return the packages a job's trainer needs with these settings.
+
+    Empty for trainers that are not built in: their code must not run here.
+    """
     if not is_built_in(trainer):
         return []
     try:
@@ -193,7 +202,7 @@ def requirements_for(trainer: str, settings: Mapping[str, Any]) -> list[str]:
 
 @functools.cache
 def requirements_of(extra: str) -> tuple[str, ...]:
-    """`("scikit-learn>=1.5", ...)`"""
+    """Return the requirements of an anygpu extra, such as `("scikit-learn>=1.5", ...)`."""
     try:
         declared = metadata.requires("anygpu") or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What training leaves behind."""
+"""Result of a training."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Export:
-    """A model in another format, and how it was checked against the trained one."""
+    """An exported model, and how far its outputs differ from those of the trained one."""
 
     format: str
     path: Path
     opset: int | None = None
-    inputs: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes; a text is a free size
-    difference: float | None = None  # largest absolute difference of the outputs; None: nothing to compare
+    # Shape of each input; a string is a dynamic size.
+    inputs: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    difference: float | None = None  # largest absolute output difference; None: not compared
     tolerance: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """In seconds; of all attempts of a resumed training together."""
+    """Time spent, in seconds, summed over all attempts of a resumed training."""
 
     training_s: float
-    checkpoint_s: float = 0.0  # how long training stood still to save
+    checkpoint_s: float = 0.0  # how long training paused for saving
     steps: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """How training ended. Paths exist; `metrics` are of the best epoch, `history` has one entry an epoch."""
+    """Outcome of a training: files, metrics of the best epoch, and the metrics of every epoch (`history`)."""
 
     trainer: str
     metrics: Mapping[str, float]
@@ -42,9 +43,9 @@ class TrainingResult:
     exports: tuple[Export, ...]
     timing: Timing
     epochs: int
-    stopped: bool = False  # asked to, before the end: resume from the checkpoint
+    stopped: bool = False  # stopped early on request; can be resumed from the checkpoint
     card: Path | None = None
-    samples_sha256: str = ""  # of all samples seen, in order; empty where the framework does not tell
+    samples_sha256: str = ""  # hash of all sample ids used, in order; empty if unknown
 
     def save(self, path: Path) -> None:
         data: dict[str, Any] = asdict(self)

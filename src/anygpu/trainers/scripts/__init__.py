@@ -1,7 +1,7 @@
-"""The plain Python script a person could run by hand on any box, for a trainer, its settings and a dataset.
+"""Generate a standalone Python script for a trainer, its settings and a dataset.
 
-It uses the framework directly, not anygpu, and prints progress as lines of JSON. A trainer without a template of its
-own gets a script of a few lines that uses `anygpu.trainers`.
+The script uses the framework directly, not anygpu, and prints progress as JSON lines. For a trainer without
+a template, the script is short and uses `anygpu.trainers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Write = Callable[[TrainingConfig, str], str]
 
 
 def script(trainer: str, settings: Mapping[str, Any], dataset: str = "") -> str:
-    """The text of the script. BadConfig when the settings are wrong, or no script can do what they ask."""
+    """Return the text of the script; raise BadConfig if a setting is invalid or the script lacks it."""
     kind = find(trainer)
     config = kind.parse_settings(settings)
     if kind.name not in TEMPLATES:

@@ -1,4 +1,4 @@
-"""A table by scikit-learn, XGBoost or LightGBM alone."""
+"""Script for the tabular trainer, with scikit-learn, XGBoost or LightGBM."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
 
 
 def _task(config: TrainingConfig, dataset: str) -> str:
-    """Told from the table where it lies here; the script has to know."""
+    """Return the configured task, or infer it from the table if it is a local file."""
     if config.task:
         return config.task
     if not Path(dataset).exists() or not dataset:
@@ -205,7 +205,7 @@ def _epoch(model: TabularModel, is_classes: bool) -> str:
 
 
 def _names(model: TabularModel, is_classes: bool) -> str:
-    """XGBoost knows classes by numbers alone."""
+    """Return the line that prints the row count, or that encodes the classes as numbers for XGBoost."""
     if model.module != "xgboost" or not is_classes:
         return 'print(f"{len(table)} rows", file=sys.stderr)'
     return (

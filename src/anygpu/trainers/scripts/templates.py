@@ -1,4 +1,4 @@
-"""Fill script templates: `{NAME}` as Python source, `{NAME!t}` as plain text, `{{` for a brace."""
+"""Fill script templates: `{NAME}` is replaced by Python source, `{NAME!t}` by plain text, `{{` by a brace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def settings_of(config: TrainingConfig) -> dict[str, Any]:
-    """What differs from the defaults, as a person would write it."""
+    """Return the settings that differ from the defaults, with the options merged in."""
     usual = TrainingConfig()
     given = {each.name: getattr(config, each.name) for each in fields(config) if each.name != "options"}
     changed = {name: value for name, value in given.items() if value != getattr(usual, name)}

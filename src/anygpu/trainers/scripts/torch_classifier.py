@@ -1,4 +1,4 @@
-"""An image classifier in plain PyTorch and torchvision."""
+"""Script for the torch-classifier trainer, with PyTorch and torchvision."""
 
 from __future__ import annotations
 

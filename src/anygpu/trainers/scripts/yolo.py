@@ -1,4 +1,4 @@
-"""YOLO by ultralytics alone."""
+"""Script for the YOLO trainer, with ultralytics."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
 
 
 def _settings(config: TrainingConfig, task: str) -> dict[str, Any]:
-    """By ultralytics' names."""
+    """Return the settings under the names ultralytics uses."""
     found: dict[str, Any] = {
         "epochs": config.epochs,
         "batch": config.batch_size,
