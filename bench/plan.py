@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from functools import partial
 
-from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.catalog import Catalog, PriceRow, candidates_in, terms
 from anygpu.plan.offers.candidates import CandidateSet
 from anygpu.plan.offers.comparison import SHORTLIST, Comparison, comparison_as_dict, rank

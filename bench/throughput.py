@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
-from anygpu.plan.analyse import analyse
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.hardware.gpus import GpuSpec, spec
 from anygpu.plan.hardware.models import find_model
 from anygpu.plan.predict.step_time import StepWork, step_duration

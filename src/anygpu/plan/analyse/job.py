@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
 from anygpu.spec.jobspec import JobSpec
 

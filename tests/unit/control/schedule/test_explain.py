@@ -6,7 +6,7 @@ from anygpu.control.schedule.compare import OfferComparer, PlanExplainer, lacks_
 from anygpu.events.offers import Offer
 from anygpu.events.types import AttemptLaunching, JobSubmitted
 from anygpu.events.view import JobView
-from anygpu.plan.analyse import Analysis
+from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.analyse.job import analyse_job
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping

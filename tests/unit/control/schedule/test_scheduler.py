@@ -29,7 +29,7 @@ from anygpu.events.types import (
     TrainingStarted,
 )
 from anygpu.events.view import JobView
-from anygpu.plan.analyse import Analysis
+from anygpu.plan.analyse.findings import Analysis
 from anygpu.plan.analyse.job import analyse_job
 from anygpu.spec.jobspec import JobSpec
 from anygpu.spec.load import from_mapping

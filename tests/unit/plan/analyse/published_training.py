@@ -9,7 +9,8 @@ from typing import Any
 from tests.unit.plan.analyse.scoring import SCRIPTS
 
 from anygpu.events.offers import Offer
-from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.offers.bill import Span
 from anygpu.plan.offers.estimate import Estimator
 from anygpu.spec.load import from_mapping

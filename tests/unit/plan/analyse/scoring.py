@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from anygpu.plan.analyse import Analysis, analyse
 from anygpu.plan.analyse.fields import public_datasets
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 SETS = ("frameworks", "lints")

@@ -2,7 +2,9 @@
 
 import pytest
 
-from anygpu.plan.analyse import Analysis, analyse, lints, peak_memory, summary
+from anygpu.plan.analyse.findings import Analysis, summary
+from anygpu.plan.analyse.script import analyse, lints
+from anygpu.plan.analyse.workload import peak_memory
 
 LOOP = """
 for epoch in range(epochs):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from anygpu.plan.analyse import CodeFinding, analyse
+from anygpu.plan.analyse.findings import CodeFinding
+from anygpu.plan.analyse.script import analyse
 
 BIG = "import torch\np.add_argument('--big', action='store_true')\n"
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.plan.analyse.scoring import SCRIPTS
 
-from anygpu.plan.analyse import analyse, summary
+from anygpu.plan.analyse.findings import summary
+from anygpu.plan.analyse.script import analyse
 
 BOUNDED_S = 15.0  # of processor time on any machine; what grows with the square of its input takes minutes
 TRAINING = (SCRIPTS / "click_resnet_cifar.py").read_text()

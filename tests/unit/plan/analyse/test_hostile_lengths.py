@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from anygpu.plan.analyse import analyse
+from anygpu.plan.analyse.script import analyse
 
 BOUNDED_S = 30.0  # some seconds at most on a slow machine; what grows with the square takes longer
 

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from anygpu.plan.analyse import Analysis, analyse, summary
 from anygpu.plan.analyse.code.conditions import is_plausible
+from anygpu.plan.analyse.findings import Analysis, summary
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.analyse.trainer import analyse_trainer
 from anygpu.plan.hardware.models import find_model
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.plan.offers.candidate_builders import strategies, various_places
 
 from anygpu.events.offers import Offer
-from anygpu.plan.analyse import analyse
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.offers.bill import weighted_cost
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import Comparison, RankedOffer, rank

@@ -11,7 +11,8 @@ from tests.unit.plan.offers.candidate_builders import strategies, various_places
 from tests.unit.plan.offers.test_comparison import READ, SCRIPT
 
 from anygpu.events.offers import Offer
-from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.catalog import candidates_in
 from anygpu.plan.offers.bill import Bill, Span, weighted_cost
 from anygpu.plan.offers.candidates import Candidate, CandidateSet, group_key

@@ -3,7 +3,8 @@
 from typing import Any
 
 from anygpu.events.offers import Billing, Offer
-from anygpu.plan.analyse import Analysis, analyse
+from anygpu.plan.analyse.findings import Analysis
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.offers.bill import HANDOVER_S, Overheads, RunEstimate, Span, estimate_bill
 from anygpu.plan.offers.candidates import Candidate
 from anygpu.plan.offers.comparison import RankedOffer, rank

@@ -9,8 +9,8 @@ from tests.unit.plan.analyse.published_training import trainings
 from tests.unit.plan.analyse.scoring import SCRIPTS
 from tests.unit.plan.predict.test_step_time import RESNET50, gpu, works
 
-from anygpu.plan.analyse import analyse
 from anygpu.plan.analyse.findings import BLIND
+from anygpu.plan.analyse.script import analyse
 from anygpu.plan.hardware.gpus import specs
 from anygpu.plan.predict.step_time import Assumption, Effort, StepWork, WorkSharing
 

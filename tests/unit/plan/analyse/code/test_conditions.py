@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from anygpu.plan.analyse import analyse
 from anygpu.plan.analyse.code.conditions import evaluate_condition, is_disabled
+from anygpu.plan.analyse.script import analyse
 
 TOLD = {"dataset": "cifar10", "amp": False, "resume": None, "depth": 12, "local_rank": -1}
 

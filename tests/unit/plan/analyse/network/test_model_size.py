@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from anygpu.plan.analyse import analyse
+from anygpu.plan.analyse.script import analyse
 
 RESIDUAL = """
 import torch
