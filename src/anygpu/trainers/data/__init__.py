@@ -1,6 +1,6 @@
-"""Datasets: opened, checked before anything is trained on them, split, counted and converted.
+"""Datasets: open, check, split, convert, and compute statistics.
 
-dataset = data.load("helmets.zip")     # BadDataset says everything that is wrong, with file and line
+dataset = data.load("helmets.zip")     # raises BadDataset with all problems, by file and line
 for item in dataset.splits["train"]: print(item.image, item.boxes)
 """
 

@@ -1,4 +1,4 @@
-"""Datasets in archives: unpacked once, whole or not at all, and never to a place outside."""
+"""Unpack dataset archives into a cache, atomically and safely."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ ZIP = (".zip",)
 TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 GIB = 1 << 30
 ABANDONED_S = 24 * 3600
-_UNSAFE = re.compile(r"[\\\0]|^[A-Za-z]:")  # what other systems take for a separator or a drive
+_UNSAFE = re.compile(r"[\\\0]|^[A-Za-z]:")  # separators and drive letters of other systems
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError, RuntimeError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveLimits:
-    """What an archive may become. Images hardly shrink: who grows a thousandfold was made to fill a disk."""
+    """Limits on the unpacked content, against archives made to fill a disk.
+
+    `growth`: largest ratio of unpacked to packed size. Images hardly compress, so a high ratio is suspicious.
+    """
 
     files: int = 5_000_000
     bytes: int = 4096 * GIB
@@ -40,7 +43,7 @@ class ArchiveLimits:
 
 
 class ArchiveRefused(Exception):
-    """The archive has something that is not unpacked; the message says what."""
+    """The archive has content that is not allowed; the message says what."""
 
 
 def is_archive(path: Path) -> bool:
@@ -57,7 +60,10 @@ def open_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     limits: ArchiveLimits | None = None,
 ) -> Path:
-    """The folder a dataset is in: itself, or where its archive was unpacked to, by the hash of its content."""
+    """Return the folder of a dataset. Unpack an archive first, unless the cache has it already.
+
+    The cache key is the hash of the archive.
+    """
     archive = Path(path)
     if not is_archive(archive):
         return archive
@@ -91,19 +97,19 @@ def _put_in_place(draft: Path, target: Path) -> None:
     try:
         draft.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process unpacked the same archive meanwhile
+        if not target.is_dir():  # if it is, another process unpacked the same archive meanwhile
             raise
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """What a process that was killed had begun."""
+    """Remove old drafts that killed processes left behind."""
     for draft in cache.glob(".unpacking-*"):
         if time.time() - draft.stat().st_mtime > ABANDONED_S:
             shutil.rmtree(draft, ignore_errors=True)
 
 
 class _BoundedWriter:
-    """Where files go, counted against the limits as they are written, whatever the archive says of their sizes."""
+    """Writes files and enforces the limits on the bytes written, not on the sizes the archive states."""
 
     def __init__(self, folder: Path, archive: Path, limits: ArchiveLimits) -> None:
         self.folder = folder
@@ -123,7 +129,7 @@ class _BoundedWriter:
                 file.write(chunk)
 
     def read_on(self, rest: Any) -> None:
-        """To the very end, where a compressed stream has its checksum."""
+        """Read to the end of the stream, which verifies the checksum of compressed data."""
         while chunk := rest.read(1 << 20):
             self._count(len(chunk))
 
@@ -149,7 +155,7 @@ def _create_file(path: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def safe(name: str) -> PurePosixPath:
-    """A place within; Refused when the name leads out, or means something else on another system."""
+    """Return the path of a member; raise ArchiveRefused if it may leave the target folder on any system."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
         raise ArchiveRefused(f"{name[:80]!r} in the archive leads out of it; pack the dataset anew")
@@ -157,7 +163,7 @@ def safe(name: str) -> PurePosixPath:
 
 
 def _is_noise(name: str) -> bool:
-    """What macOS adds."""
+    """Return whether the file is metadata that macOS adds."""
     parts = PurePosixPath(name).parts
     return "__MACOSX" in parts or (bool(parts) and (parts[-1].startswith("._") or parts[-1] == ".DS_Store"))
 
@@ -199,7 +205,7 @@ def _untar(tarred: tarfile.TarFile, member: tarfile.TarInfo, room: _BoundedWrite
 
 
 def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    """Of a link, the file it links to, which has to be in the archive too."""
+    """Open the content of a member. For a link, this is its target, which must be in the archive."""
     if member.issym():
         safe(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
     try:
@@ -212,7 +218,7 @@ def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _top(folder: Path) -> Path:
-    """Archives often hold one folder that holds the dataset."""
+    """Return the folder of the dataset, skipping single enclosing folders."""
     inside = [each for each in folder.iterdir() if not each.name.startswith(".")]
     if len(inside) != 1 or not inside[0].is_dir() or split_name(inside[0].name):
         return folder

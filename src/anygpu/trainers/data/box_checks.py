@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from anygpu.trainers.data.dataset import Box, LayoutContents
 
-# Annotation tools round: a hundredth of the image over its edge is no mistake of a person's.
+# Annotation tools round coordinates: allow boxes to exceed the image by 1 % of its size.
 OVER_THE_EDGE = 0.01
 
 
 def problems(box: Box, classes: int | None) -> Iterator[str]:
-    """In words; `classes` is how many there are, None when nobody says."""
+    """Describe each problem of a box. `classes` is the number of classes, None if unknown."""
     if not all(map(math.isfinite, (*box[1:5], *box.polygon, *box.keypoints))):
         yield "a number is not finite"
         return
@@ -36,14 +36,14 @@ def _describe_box(box: Box) -> str:
 
 
 def bounding_box(polygon: tuple[float, ...]) -> tuple[float, float, float, float]:
-    """Centre and size of the box around a polygon."""
+    """Return centre and size of the bounding box of a polygon."""
     across, down = polygon[0::2], polygon[1::2]
     left, right, top, bottom = min(across), max(across), min(down), max(down)
     return (left + right) / 2, (top + bottom) / 2, right - left, bottom - top
 
 
 def check_task(reading: LayoutContents, task: str) -> None:
-    """Whether this data can teach this task at all."""
+    """Record a finding if the dataset lacks the annotations that the task needs."""
     wanted = TASKS.get(task.lower().replace("_", "-"), "")
     if wanted and (wanted == "classify") != (reading.layout == "image-folder"):
         other = (

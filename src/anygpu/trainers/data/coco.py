@@ -1,6 +1,10 @@
-"""COCO datasets: one JSON file a split, with images, annotations and categories.
+"""Read COCO datasets: one JSON file per split, with images, annotations and categories.
 
-annotations/instances_train2017.json + train2017/    train/_annotations.coco.json beside its images    or one file
+Supported layouts:
+
+    annotations/instances_train2017.json, images in train2017/
+    train/_annotations.coco.json, next to its images
+    a single annotation file
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ def read(root: Path, task: str = "") -> LayoutContents:
 
 
 def read_file(file: Path) -> LayoutContents:
-    """One annotation file; its images lie beside it, or below a folder next to it."""
+    """Read a single annotation file. Its images are next to it, or in a folder next to it."""
     return _read(file.parent, [(split_name(_split_word(file)) or TRAIN, file)])
 
 
@@ -49,7 +53,7 @@ def _read(root: Path, files: list[tuple[str, Path]]) -> LayoutContents:
 
 
 def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
-    """Which file annotates which split; a file that names no split has what is to be split."""
+    """List the annotation files by split. A file whose name contains no split counts as train."""
     beside = [
         (split_name(folder.name), folder / name)
         for folder in folders_in(root)
@@ -63,7 +67,7 @@ def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
 
 
 def _prefer_instances(paths: list[Path], task: str) -> list[Path]:
-    """COCO has a file for each task beside the other: keypoints for pose, instances for the rest."""
+    """Choose among COCO's files per task: keypoints for pose estimation, instances for other tasks."""
     usable = [path for path in sorted(paths) if not path.name.startswith(OTHER_TASKS) and _is_coco(path)]
     wanted = "keypoints" if "pose" in task or "keypoint" in task else "instances"
     return [path for path in usable if wanted in path.name] or usable
@@ -74,7 +78,7 @@ def _is_coco(path: Path) -> bool:
 
 
 def _split_word(path: Path) -> str:
-    """The last part of `instances_train2017`."""
+    """Return the part of the file name that names a split: `train2017` for `instances_train2017`."""
     words = path.stem.replace("-", "_").replace(".", "_").split("_")
     return next((word for word in reversed(words) if split_name(word)), "")
 
@@ -89,7 +93,7 @@ def _check_one_file_each(files: list[tuple[str, Path]], reading: LayoutContents)
 
 
 def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
-    """The first file's count; another file may not call the same id something else."""
+    """Collect classes and keypoint shape from all files. An id must have the same name in every file."""
     names: dict[int, str] = {}
     for file in files:
         for number, name in file.categories(reading).items():
@@ -128,7 +132,7 @@ def _drafts(file: CocoFile, split: str, reading: LayoutContents) -> list[ItemDra
 
 
 class _ImageFinder:
-    """Where images may lie; the place of the last one is tried first."""
+    """Finds image files in the possible folders, trying the folder of the last match first."""
 
     def __init__(self, file: Path, split: str, root: Path) -> None:
         folders = [each for each in (root, root / "images") if each.is_dir()]
@@ -137,7 +141,7 @@ class _ImageFinder:
 
     def find(self, name: Any) -> Path | None:
         for number, place in enumerate(self._tried):
-            path = os.path.normpath(os.path.join(place, str(name)))  # noqa: PTH118 - once for every image
+            path = os.path.normpath(os.path.join(place, str(name)))  # noqa: PTH118 - faster than Path
             if os.path.isfile(path):  # noqa: PTH113
                 self._tried.insert(0, self._tried.pop(number))
                 return Path(path)

@@ -30,7 +30,10 @@ class CocoFile:
 
     @property
     def keypoint_shape(self) -> tuple[int, int] | None:
-        """COCO's keypoints have three numbers; ours may say that they came with two."""
+        """Number of keypoints, and numbers per keypoint.
+
+        COCO stores three numbers. Files written by `to_coco` state if the source had only two.
+        """
         counts = {
             len(each.get("keypoints") or ()) for each in self.content["categories"] if isinstance(each, dict)
         }
@@ -40,7 +43,7 @@ class CocoFile:
         return None if not count else (count, 2 if stated == [count, 2] else 3)
 
     def categories(self, reading: LayoutContents) -> dict[int, str]:
-        """Names by id. A category that only holds others together is none of the classes."""
+        """Return category names by id, without categories that only group others."""
         found = _by_id(self, "categories", "name", reading)
         groups = {str(each.get("supercategory")) for each in found.values()}
         used = {str(each.get("category_id")) for each in self.annotations if isinstance(each, dict)}
@@ -65,7 +68,7 @@ class CocoFile:
 
 
 def load_file(path: Path) -> CocoFile:
-    """BadDataset when it is not JSON, or lacks a part."""
+    """Load a COCO file; raise BadDataset if it is not JSON or a required list is missing."""
     text = text_of(path)
     try:
         content = json.loads(text)
@@ -103,7 +106,7 @@ Image = Mapping[str, Any]
 def read_objects(
     file: CocoFile, images: Mapping[int, Image], reading: LayoutContents
 ) -> defaultdict[int, list[Box]]:
-    """The boxes of each image, by its id."""
+    """Return the boxes of each image, by image id."""
     found: defaultdict[int, list[Box]] = defaultdict(list)
     seen: set[int] = set()
     crowds = 0
@@ -191,7 +194,7 @@ def _polygon(
 
 
 def _keypoints(given: Any, size: tuple[int, int], shape: tuple[int, int] | None) -> tuple[float, ...]:
-    """Of an object without keypoints, none is visible."""
+    """Convert keypoints to fractions of the image. If an object has none, all are marked as not visible."""
     if shape is None:
         return ()
     flat = given or [0] * (3 * shape[0])
@@ -204,7 +207,7 @@ def _keypoints(given: Any, size: tuple[int, int], shape: tuple[int, int] | None)
 
 
 def merge_polygons(parts: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """One polygon that goes to the other parts and back by the shortest way: no area is added."""
+    """Join polygons into one. The parts are connected by their shortest link, which adds no area."""
     points = _points(parts[0])
     for part in parts[1:]:
         other = _points(part)

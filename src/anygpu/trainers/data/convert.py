@@ -1,4 +1,4 @@
-"""A dataset written again in another layout: YOLO or COCO, nothing lost that both can say."""
+"""Write a dataset in another layout: YOLO, COCO or image folder."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from typing import Any
 from anygpu.trainers.data.dataset import Box, Dataset, Item
 from anygpu.trainers.errors import BadDataset, Finding
 
+# Folder names used by exported datasets and by RF-DETR.
 COCO_FOLDERS = {
     "train": "train",
     "val": "valid",
     "test": "test",
-}  # as exported datasets, and RF-DETR, call them
+}
 VISIBLE = 2
 
 
 def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
-    """Write data.yaml, images/<split> and labels/<split>; the path of the data.yaml."""
+    """Write data.yaml, images/<split> and labels/<split>; return the path of data.yaml."""
     folder = _fresh_for(dataset, target)
     with_polygons = dataset.has_polygons and dataset.keypoint_shape is None
     for split, items in dataset.splits.items():
@@ -39,7 +40,7 @@ def to_yolo(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 
 
 def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
-    """Write train/, valid/ and test/, each with its images and an _annotations.coco.json; the path of the folder."""
+    """Write train/, valid/ and test/, each with images and _annotations.coco.json; return the folder."""
     folder = _fresh_for(dataset, target)
     for split, items in dataset.splits.items():
         place = folder / COCO_FOLDERS[split]
@@ -53,7 +54,7 @@ def to_coco(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
 
 
 def unique_names(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
-    """Each with a file name of its own: the image's, or its whole id where two images would share a label file."""
+    """Yield each item with a unique file name: the image's name, or the item's id if names collide."""
     stems = Counter(item.image.stem.lower() for item in items)
     taken: set[str] = set()
     for item in items:
@@ -66,7 +67,7 @@ def unique_names(items: Sequence[Item]) -> Iterator[tuple[Item, str]]:
 
 
 def to_image_folder(dataset: Dataset, target: str | os.PathLike[str]) -> Path:
-    """Write <split>/<class>/<image>; the path of the folder."""
+    """Write <split>/<class>/<image>; return the folder."""
     folder = _fresh(Path(target))
     for split, items in dataset.splits.items():
         for index, class_name in enumerate(dataset.classes):
@@ -91,7 +92,7 @@ def _fresh(target: Path) -> Path:
 
 
 def _place(source: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system cannot do that."""
+    """Hard-link `source` to `target`, or copy it if the file system does not support links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source.resolve(), target)
@@ -99,11 +100,11 @@ def _place(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-# -- YOLO -----------------------------------------------------------------------------------------------------------
+# -- YOLO ---------------------------------------------------------------------------------------------------
 
 
 def _config(dataset: Dataset) -> str:
-    """JSON texts are YAML texts, whatever is in them."""
+    """Return the text of data.yaml. Class names are written as JSON strings, which are valid YAML."""
     lines = [f"{split}: images/{split}" for split in dataset.splits]
     if dataset.keypoint_shape is not None:
         lines.append(f"kpt_shape: {list(dataset.keypoint_shape)}")
@@ -125,12 +126,12 @@ def _line(box: Box, dataset: Dataset, with_polygons: bool) -> str:
 
 
 def _rectangle(box: Box) -> tuple[float, ...]:
-    """A file has boxes or polygons, not both: beside polygons, a box is one with four corners."""
+    """Return a box as a polygon, because a label file cannot contain both."""
     left, top, right, bottom = box.corners
     return left, top, right, top, right, bottom, left, bottom
 
 
-# -- COCO -----------------------------------------------------------------------------------------------------------
+# -- COCO ---------------------------------------------------------------------------------------------------
 
 
 def _content(dataset: Dataset, names: Sequence[tuple[Item, str]]) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def _points(box: Box, item: Item, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def _area(flat: Sequence[float]) -> float:
-    """Of a polygon, by the trapezoids under its sides."""
+    """Compute the area of a polygon with the shoelace formula."""
     points = list(zip(flat[0::2], flat[1::2], strict=True))
     after = [*points[1:], points[0]]
     return abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in zip(points, after, strict=True))) / 2

@@ -1,4 +1,4 @@
-"""Datasets as trainers see them: images with classes and boxes, in splits, whatever their layout on disk."""
+"""Dataset types, independent of the layout on disk: images with classes and boxes, in splits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TRAIN, VAL, TEST = "train", "val", "test"
 
 
 class Box(NamedTuple):
-    """One object: its class, centre and size, all as fractions of the image (0..1).
+    """One annotated object: its class, and its centre and size as fractions of the image (0 to 1).
 
-    `polygon`: x, y, x, y, ...; `keypoints`: x, y (and visibility, when the dataset has it) of each in turn.
+    `polygon`: x, y, x, y, ...; `keypoints`: x, y and, if the dataset has it, visibility of each keypoint.
     """
 
     class_index: int
@@ -28,21 +28,21 @@ class Box(NamedTuple):
 
     @property
     def corners(self) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom."""
+        """Left, top, right and bottom edge."""
         return self.x - self.w / 2, self.y - self.h / 2, self.x + self.w / 2, self.y + self.h / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One image. `label` is its class in an image folder, `boxes` what is in it elsewhere."""
+    """One image. `label` is its class in an image folder; `boxes` are its objects in other layouts."""
 
-    id: str  # its path within the dataset, with `/`: the same wherever the dataset lies
+    id: str  # path relative to the dataset's root, with `/` as separator
     image: Path
     width: int
     height: int
     label: int | None = None
     boxes: tuple[Box, ...] = ()
-    sha256: str = ""  # of the file
+    sha256: str = ""  # hash of the image file
 
     @property
     def classes(self) -> frozenset[int]:
@@ -52,18 +52,17 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Checked data, ready to be trained on."""
+    """A checked dataset, ready for training."""
 
     root: Path
     layout: str  # "yolo", "coco" or "image-folder"
     classes: tuple[str, ...]
-    splits: Mapping[str, tuple[Item, ...]]  # "train" and "val" always, "test" when the dataset has one
-    sha256: str  # of everything in it: images, classes, boxes, splits
-    keypoint_shape: tuple[int, int] | None = (
-        None  # how many, and 2 (x, y) or 3 (x, y, visibility) numbers each
-    )
-    has_own_split: bool = True  # False: it came without, and was split here
-    notes: tuple[Finding, ...] = field(default=(), compare=False)  # worth knowing, but no reason not to train
+    splits: Mapping[str, tuple[Item, ...]]  # always "train" and "val"; "test" if the dataset has it
+    sha256: str  # hash of images, classes, boxes and splits
+    # Number of keypoints, and numbers per keypoint: 2 (x, y) or 3 (x, y, visibility).
+    keypoint_shape: tuple[int, int] | None = None
+    has_own_split: bool = True  # False: split by anygpu
+    notes: tuple[Finding, ...] = field(default=(), compare=False)  # warnings that do not prevent training
 
     @property
     def items(self) -> Iterator[Item]:
@@ -76,17 +75,17 @@ class Dataset:
 
 
 class ItemDraft(NamedTuple):
-    """An image as a layout's reader found it, not looked at yet."""
+    """An image found by a layout reader, before its file is checked."""
 
     image: Path
     label: int | None = None
     boxes: tuple[Box, ...] = ()
-    stated_size: tuple[int, int] | None = None  # what the annotations say; None: they say nothing
+    stated_size: tuple[int, int] | None = None  # width and height in the annotations; None: not stated
 
 
 @dataclass
 class LayoutContents:
-    """What the reader of a layout found: the drafts of each split, and everything that is wrong."""
+    """Output of a layout reader: the drafts of each split, and all problems."""
 
     root: Path
     layout: str
@@ -95,8 +94,8 @@ class LayoutContents:
     keypoint_shape: tuple[int, int] | None = None
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
-    lost: set[str] = field(default_factory=set)  # splits with images that other findings say are missing
-    resolved: dict[Path, Path] = field(default_factory=dict)  # folders, to where they really are
+    lost: set[str] = field(default_factory=set)  # splits whose missing images are already reported
+    resolved: dict[Path, Path] = field(default_factory=dict)  # cache: folder to its real path
 
     def wrong(self, path: Path, what: str, line: int | None = None) -> None:
         printable = what.encode("utf-8", "backslashreplace").decode()

@@ -21,7 +21,7 @@ _SPLITS = {
 
 
 def split_name(folder: str) -> str:
-    """`train2017`, `valid`: train, val; empty when the folder's name names no split."""
+    """Return the split a folder name stands for (`train2017`: train, `valid`: val), or an empty string."""
     return _SPLITS.get(folder.lower().rstrip("0123456789"), "")
 
 
@@ -30,7 +30,10 @@ def images_below(folder: Path, reading: LayoutContents) -> list[Path]:
 
 
 def files_below(folder: Path, reading: LayoutContents) -> list[Path]:
-    """Every file, in the order of names; a link out of the dataset is a finding, hidden files are nobody's data."""
+    """List all files below a folder, sorted by name, without hidden files.
+
+    A link that leaves the dataset is recorded as a finding.
+    """
     found: list[Path] = []
     try:
         with os.scandir(folder) as listed:
@@ -59,7 +62,7 @@ def _is_usable(entry: os.DirEntry[str], reading: LayoutContents) -> bool:
 
 
 def is_within(path: Path, reading: LayoutContents) -> bool:
-    """False, and a finding, when the path leads out of the dataset."""
+    """Return whether the path stays inside the dataset; record a finding if it does not."""
     resolved = _resolve(path, reading)
     if resolved.is_relative_to(reading.root):
         if path.is_symlink() and path.is_dir():
@@ -71,9 +74,9 @@ def is_within(path: Path, reading: LayoutContents) -> bool:
 
 
 def _resolve(path: Path, reading: LayoutContents) -> Path:
-    """Each folder is resolved once: a hundred thousand images lie in a few of them."""
+    """Resolve links in a path. Folders are cached, because many images share a few folders."""
     if path.is_symlink() or path.is_dir():
-        return Path(os.path.realpath(path))  # which, unlike Path.resolve, survives a link to itself
+        return Path(os.path.realpath(path))  # unlike Path.resolve, accepts a link to itself
     folder = path.parent
     if folder not in reading.resolved:
         reading.resolved[folder] = Path(os.path.realpath(folder))
@@ -81,20 +84,20 @@ def _resolve(path: Path, reading: LayoutContents) -> Path:
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders directly in it, by name, hidden ones left out."""
+    """List the direct subfolders, sorted by name, without hidden ones."""
     with os.scandir(folder) as listed:
         names = [entry.name for entry in listed if entry.is_dir()]
     return [folder / name for name in sorted(names) if not name.startswith((".", "__MACOSX"))]
 
 
 def has_images(folder: Path) -> bool:
-    """Whether an image lies directly in the folder."""
+    """Return whether the folder directly contains an image."""
     with os.scandir(folder) as listed:
         return any(os.path.splitext(entry.name)[1].lower() in SUFFIXES for entry in listed)  # noqa: PTH122
 
 
 def text_of(path: Path) -> str:
-    """BadDataset when it cannot be read, or is not UTF-8."""
+    """Read a text file; raise BadDataset if it cannot be read or is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -105,7 +108,7 @@ def text_of(path: Path) -> str:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers from 1."""
+    """Yield the non-empty lines with their line numbers, starting at 1."""
     for number, line in enumerate(text_of(path).splitlines(), 1):
         if line.strip():
             yield number, line.strip()

@@ -1,6 +1,6 @@
 """Check that a file is a complete image and read its size, with the standard library only.
 
-Pillow decodes it fully where it is installed.
+If Pillow is installed, the image is also decoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 PNG = b"\x89PNG\r\n\x1a\n"
-# A byte 0xFF within the picture is followed by 0 or by a restart marker; anything else is the next segment.
+# In image data, 0xFF is followed by 0 or a restart marker; any other byte starts the next segment.
 _NEXT_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _SIZE_MARKERS = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _SEGMENTS = frozenset({*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDC, 0xDD, *range(0xE0, 0xF0), 0xFE})
@@ -28,7 +28,7 @@ _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
 
 
 class BadImage(Exception):
-    """The file is no image that can be trained on; the message says why."""
+    """The file is not a usable image; the message says why."""
 
 
 class ImageInfo(NamedTuple):
@@ -38,11 +38,11 @@ class ImageInfo(NamedTuple):
 
 
 def inspect_image(paths: Sequence[Path], *, decode: bool = True) -> dict[Path, ImageInfo | BadImage]:
-    """Each image looked at once, or what is wrong with it."""
+    """Check the images in parallel; return the size and hash, or the error, of each."""
     wants_decode = decode and importlib.util.find_spec("PIL") is not None
     workers = min(os.cpu_count() or 1, 8)
     with ThreadPoolExecutor(workers) as pool, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of decoders: what can be decoded can be trained on
+        warnings.simplefilter("ignore")  # decoder warnings: an image that can be decoded is usable
         found = pool.map(lambda path: _inspect(path, wants_decode), paths, chunksize=64)
         return dict(zip(paths, found, strict=True))
 
@@ -69,7 +69,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def read_size(data: bytes) -> tuple[int, int]:
-    """Width and height; BadImage when the file is not a whole image."""
+    """Return width and height; raise BadImage if the file is not a complete image."""
     if not data:
         raise BadImage("the image is empty (0 bytes)")
     for magic, size_of in _FORMATS:
@@ -104,7 +104,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 
 def _next_segment(data: bytes, at: int) -> tuple[int, int]:
-    """The marker at `at`, and where what follows it begins."""
+    """Return the marker at `at`, and the position after it."""
     if at >= len(data):
         raise BadImage("truncated JPEG: it ends before its picture begins")
     if data[at] != 0xFF:
@@ -115,7 +115,7 @@ def _next_segment(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_scans(data: bytes, at: int) -> None:
-    """From the first scan to the end marker, through the segments of a progressive picture."""
+    """Check the segments from the first scan to the end marker, as in a progressive JPEG."""
     while True:
         found = _NEXT_MARKER.search(data, at)
         if found is None:
@@ -161,7 +161,7 @@ def _bmp(data: bytes) -> tuple[int, int]:
         width, height = struct.unpack_from("<HH", data, 18)
     else:
         width, height = struct.unpack_from("<ii", data, 18)
-    return width, abs(height)  # a negative height is a picture from top to bottom
+    return width, abs(height)  # a negative height means that rows are stored top to bottom
 
 
 def _webp(data: bytes) -> tuple[int, int]:
@@ -207,7 +207,8 @@ def _decode(data: bytes) -> None:
 
     try:
         with Image.open(io.BytesIO(data)) as image:
-            image.draft("L", (image.width // 8, image.height // 8))  # all of a JPEG is read, an eighth drawn
+            # For a JPEG, read all data but decode at an eighth of the size.
+            image.draft("L", (image.width // 8, image.height // 8))
             image.load()
-    except Exception as error:  # noqa: BLE001 - a decoder fails in as many ways as there are formats
+    except Exception as error:  # noqa: BLE001 - decoders raise many kinds of exceptions
         raise BadImage(f"corrupt: it cannot be decoded ({error})") from None

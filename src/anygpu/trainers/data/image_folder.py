@@ -11,7 +11,7 @@ NAME = "image-folder"
 
 
 def looks_like(root: Path) -> bool:
-    """Folders with images in them, directly or below the folder of a split."""
+    """Return whether there are folders with images, directly or inside the folder of a split."""
     return any(has_images(each) or any(map(has_images, folders_in(each))) for each in folders_in(root))
 
 

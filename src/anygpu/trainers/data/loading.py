@@ -1,4 +1,4 @@
-"""From a path to a checked dataset: which layout it is, everything that is wrong with it, and its splits."""
+"""Load a dataset: detect its layout, check it, and split it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def load(
     decode: bool = True,
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Read and check a dataset: a folder, an archive, a data.yaml or a COCO file. BadDataset has every finding.
+    """Read and check a dataset: a folder, an archive, a data.yaml or a COCO file.
 
-    Without a split of its own, `val_fraction` of it validates. `decode`: decode every image, where Pillow is installed.
-    `cache_dir`: where archives are unpacked to.
+    Raise BadDataset with all problems.
+    `val_fraction`: fraction used for validation if the dataset defines no split.
+    `decode`: decode every image, if Pillow is installed.
+    `cache_dir`: folder into which archives are unpacked.
     """
     given = Path(path)
     folder_or_file = open_dataset(given, cache_dir)
@@ -64,7 +66,7 @@ def _load(path: Path, task: str, val_fraction: float, seed: int, decode: bool) -
 
 
 def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
-    """In the archive, where a person will look; not in the cache."""
+    """Replace the path in the cache by the path inside the archive, which the user knows."""
     root = folder.resolve()
     if not finding.path.is_relative_to(root):
         return finding
@@ -72,7 +74,7 @@ def _within(finding: Finding, folder: Path, archive: Path) -> Finding:
 
 
 def read(path: Path, task: str = "") -> LayoutContents:
-    """The dataset by the layout it has, no image looked at yet."""
+    """Detect the layout and read the annotations, without opening images."""
     if not path.exists():
         raise BadDataset([Finding(path, "does not exist")])
     root = path.resolve()
@@ -125,7 +127,10 @@ def _whole(
 
 
 def _size(draft: ItemDraft, picture: ImageInfo, reading: LayoutContents) -> tuple[int, int]:
-    """What the annotations say, for boxes are meant in it; a picture stored lying on its side is as large."""
+    """Return the size stated in the annotations, which boxes refer to, else the real size.
+
+    A stated size with swapped width and height is accepted: the image may be stored rotated.
+    """
     real, stated = (picture.width, picture.height), draft.stated_size
     if stated is not None and sorted(stated) != sorted(real):
         what = f"the annotations say {stated[0]} by {stated[1]} pixels, the image is {real[0]} by {real[1]}"
@@ -178,7 +183,7 @@ def _dataset(reading: LayoutContents, splits: Mapping[str, tuple[Item, ...]]) ->
 
 
 def _sha256(reading: LayoutContents, splits: Mapping[str, Sequence[Item]]) -> str:
-    """Independent of where the dataset lies, and of the order in which files were found."""
+    """Compute a hash that does not depend on the dataset's location or on the order of its files."""
     digest = hashlib.sha256(repr((reading.classes, reading.keypoint_shape)).encode())
     for split in sorted(splits):
         digest.update(repr(split).encode())

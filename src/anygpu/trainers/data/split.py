@@ -1,6 +1,6 @@
-"""Splitting what has no split: by a hash of each image, so that a sample stays where it is when others come.
+"""Split a dataset by a hash of each image, so that adding images does not move others between the splits.
 
-Every class is in both halves as soon as two images show it. Equal images are one sample, whatever their names.
+A class with two or more images occurs in both splits. Identical images count as one sample.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def split_items(items: Sequence[Item], *, val_fraction: float, seed: int) -> dic
 
 
 def choose(samples: Mapping[str, Iterable[Hashable]], val_fraction: float, seed: int) -> frozenset[str]:
-    """Which of the samples validate. `samples`: the classes of each.
+    """Choose the samples for validation. `samples` maps each sample to its classes.
 
-    A sample's draw depends on nothing but itself and the seed. Only where chance leaves a class out of one half does
-    the sample with the lowest (or highest) draw go there.
+    Each sample gets a pseudo-random number that depends only on its key and the seed. If a class is missing
+    from one split, the sample of the class with the lowest (or highest) number moves there.
     """
     draws = {key: draw(key, seed) for key in samples}
     chosen = {key for key, drawn in draws.items() if drawn < val_fraction}
@@ -43,13 +43,13 @@ def choose(samples: Mapping[str, Iterable[Hashable]], val_fraction: float, seed:
 
 
 def draw(key: str, seed: int) -> float:
-    """A number from 0 to 1, always the same."""
+    """Return a pseudo-random number from 0 to 1 that depends only on key and seed."""
     digest = hashlib.sha256(f"{seed}:{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def _rarest_first(samples: Mapping[str, Iterable[Hashable]]) -> list[list[str]]:
-    """The samples of each class; last, all of them, so that no half is empty."""
+    """List the samples of each class, rarest class first, then all samples, so that no split is empty."""
     members: dict[Hashable, list[str]] = defaultdict(list)
     for key, classes in samples.items():
         for each in classes:

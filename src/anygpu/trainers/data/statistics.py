@@ -1,4 +1,4 @@
-"""What is in a dataset, counted: by class and split, sizes of images and of objects, and how uneven it is."""
+"""Dataset statistics: counts by class and split, image and object sizes, and class imbalance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from anygpu.trainers.data.dataset import Dataset, Item
 
-SMALL, MEDIUM = 32**2, 96**2  # pixels: where COCO's evaluation draws its lines
+SMALL, MEDIUM = 32**2, 96**2  # area limits of COCO's evaluation, in pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class Spread:
 @dataclass(frozen=True, kw_only=True)
 class ClassCount:
     name: str
-    images: Mapping[str, int]  # by split: images that show it
-    objects: Mapping[str, int]  # by split: boxes; in an image folder, the images again
-    width: Spread | None = None  # of its boxes, as a fraction of the image
+    images: Mapping[str, int]  # by split: images that contain the class
+    objects: Mapping[str, int]  # by split: boxes; in an image folder, images
+    width: Spread | None = None  # of its boxes, as fractions of the image
     height: Spread | None = None
 
 
@@ -33,14 +33,12 @@ class ClassCount:
 class Statistics:
     layout: str
     images: Mapping[str, int]
-    empty: Mapping[str, int]  # images with no object in them
+    empty: Mapping[str, int]  # images without objects
     classes: tuple[ClassCount, ...]
     image_width: Spread
     image_height: Spread
-    object_sizes: Mapping[str, int]  # small, medium, large by COCO's areas
-    imbalance: (
-        float | None
-    )  # how many times as often the most frequent class is in train; None: one has nothing
+    object_sizes: Mapping[str, int]  # small, medium and large, as COCO defines them
+    imbalance: float | None  # most over least frequent class in train; None: a class is missing
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

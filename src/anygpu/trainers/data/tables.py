@@ -24,7 +24,7 @@ from anygpu.trainers.errors import BadDataset, Finding, MissingExtra
 NUMBER, CATEGORY, MISSING = "number", "category", "missing"
 CSV, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 ABSENT = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-# 007 and numbers of more digits than a float keeps are names of things, not amounts.
+# Identifiers, not numbers: leading zeros, or more digits than a float can hold.
 _NAME_OF_DIGITS = re.compile(r"[+-]?(0\d+|\d{16,})")
 
 Value = float | str | None
@@ -32,13 +32,16 @@ Value = float | str | None
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Columns by name, each of one kind: numbers are floats, categories texts, and None is where nothing is known."""
+    """A table whose columns have one type each: numbers (floats) or categories (strings).
+
+    Missing values are None.
+    """
 
     path: Path
     columns: tuple[str, ...]
-    kinds: tuple[str, ...]  # "number", "category", or "missing" where nothing at all is known
+    kinds: tuple[str, ...]  # "number", "category", or "missing" if all values are missing
     rows: tuple[tuple[Value, ...], ...]
-    sha256: str  # of the columns and their values
+    sha256: str  # hash of column names and values
 
     def column(self, name: str) -> tuple[Value, ...]:
         at = self.columns.index(name)
@@ -48,7 +51,10 @@ class Table:
 def load_table(
     path: str | os.PathLike[str], *, target: str = "", cache_dir: str | os.PathLike[str] | None = None
 ) -> Table:
-    """Read a CSV or Parquet file, or the only one of a folder or an archive. BadDataset has every finding."""
+    """Read a CSV or Parquet file, or the only one in a folder or archive.
+
+    Raise BadDataset with all problems.
+    """
     file = _file(open_dataset(path, cache_dir))
     names, values = _parquet(file) if file.suffix.lower() in PARQUET else _csv(file)
     _check_names(file, names, target)
@@ -109,7 +115,7 @@ def _csv(file: Path) -> tuple[list[str], list[list[Any]]]:
 
 
 def _delimiter(text: str) -> str:
-    """What the first line has most of."""
+    """Return the delimiter that occurs most often in the first line."""
     first = text.partition("\n")[0]
     return max(",;\t|", key=first.count)
 
@@ -158,7 +164,7 @@ def is_absent(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
-    """ValueError for what is no amount."""
+    """Convert a value to a finite float; raise ValueError if it is not a number."""
     if isinstance(value, bool) or (isinstance(value, str) and _NAME_OF_DIGITS.fullmatch(value.strip())):
         raise ValueError
     number = float(value)
@@ -180,8 +186,8 @@ class ColumnCount:
     kind: str
     missing: int
     different: int
-    spread: Spread | None = None  # of numbers
-    frequent: Mapping[str, int] | None = None  # of categories: the most frequent ones
+    spread: Spread | None = None  # for numbers
+    frequent: Mapping[str, int] | None = None  # for categories: the most frequent values
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

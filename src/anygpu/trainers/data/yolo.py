@@ -1,4 +1,4 @@
-"""YOLO datasets: a data.yaml as Ultralytics has it, or a plain tree of images/ and labels/."""
+"""Read YOLO datasets: with a data.yaml as Ultralytics uses it, or with images/ and labels/ only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_LABELS = frozenset(
 
 
 def config_in(root: Path) -> Path | None:
-    """Its data.yaml, whatever it is called."""
+    """Return the data.yaml of a dataset, which may have another name."""
     for name in CONFIGS:
         if (root / name).is_file():
             return root / name
@@ -51,7 +51,7 @@ def read(root: Path) -> LayoutContents:
 
 
 def read_file(file: Path) -> LayoutContents:
-    """From the data.yaml itself, whose `path` may be elsewhere."""
+    """Read the dataset described by a data.yaml, whose `path` may be another folder."""
     config = load_config(file)
     return _read_configured(config, config.folder)
 
@@ -84,7 +84,10 @@ def _images_at(place: Path, reading: LayoutContents, config: YoloDataConfig) -> 
 
 
 def _find_image(written: str, config: YoloDataConfig) -> Path | None:
-    """Relative to `path`, or to the file; with a leading ../ left out, as Ultralytics does for exported datasets."""
+    """Find a path relative to `path` in data.yaml, or to the file's folder.
+
+    Also try it without a leading `../`, as Ultralytics does for exported datasets.
+    """
     shorter = written.removeprefix("../")
     tried = (
         base / each for each in (written, shorter) for base in (config.folder, config.file.parent.resolve())
@@ -94,7 +97,7 @@ def _find_image(written: str, config: YoloDataConfig) -> Path | None:
 
 
 def _images_in_list(file: Path, config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
-    """The images a .txt names, one in a line."""
+    """Read a text file that lists one image per line."""
     found = []
     try:
         for number, line in lines_of(file):
@@ -121,7 +124,10 @@ def _read_plain(root: Path) -> LayoutContents:
 
 
 def _plain_splits(root: Path) -> dict[str, Path]:
-    """images/train and labels/train; train/images and train/labels; or images/ and labels/ alone."""
+    """Find the image folder of each split in a dataset without data.yaml.
+
+    Layouts: images/train and labels/train; train/images and train/labels; images/ and labels/ only.
+    """
     images = root / "images"
     if images.is_dir() and (root / "labels").is_dir():
         named = {split_name(each.name): each for each in folders_in(images)}
@@ -160,14 +166,17 @@ def _draft(image: Path, label: Path, reading: LayoutContents, classes: int | Non
 
 
 def _label_of(image: Path) -> Path:
-    """The last `images` of the path is `labels`; without one, the label lies beside the image."""
+    """Return the label file of an image.
+
+    The last `images` folder in the path is replaced by `labels`. Without one, the label is next to the image.
+    """
     head, found, tail = str(image).rpartition(f"{os.sep}images{os.sep}")
     place = f"{head}{os.sep}labels{os.sep}{tail}" if found else str(image)
-    return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - ten thousand times a Path costs a second
+    return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - much faster than Path
 
 
 def _check_stray_labels(labels: dict[Path, Path], reading: LayoutContents) -> None:
-    """Labels whose image is gone."""
+    """Record a finding for each label file without an image."""
     known = set(labels.values())
     folders = {label.parent for label in known if label.parent.is_dir()}
     for label in sorted({path for folder in folders for path in files_below(folder, reading)} - known):

@@ -1,4 +1,4 @@
-"""data.yaml, as Ultralytics reads it: where the splits are, and what the classes are called."""
+"""Read data.yaml as Ultralytics does: the folders of the splits and the class names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class YoloDataConfig:
 
     @property
     def folder(self) -> Path:
-        """What relative places in it start from: `path` where it exists, else the file's own folder."""
+        """The base of relative paths: `path` if it exists, else the folder of the file."""
         named = self.values.get("path")
         place = (self.file.parent / str(named)) if named else self.file.parent
         return (place if exists(place) and place.is_dir() else self.file.parent).resolve()
@@ -41,7 +41,7 @@ class YoloDataConfig:
 
 
 def exists(path: Path) -> bool:
-    """False too for what no file system would take for a name."""
+    """Return whether the path exists; False for names that the file system does not allow."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -49,7 +49,7 @@ def exists(path: Path) -> bool:
 
 
 def load_config(file: Path) -> YoloDataConfig:
-    """BadDataset when it is not there, or is not a YAML mapping."""
+    """Load a data.yaml; raise BadDataset if it is missing or not a YAML mapping."""
     if not file.is_file():
         raise BadDataset(
             [Finding(file, "data.yaml is missing: it says where the images are and names the classes")]
@@ -75,7 +75,7 @@ def _parse(file: Path, text: str) -> Any:
 
 
 def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ...]:
-    """The classes, from `names` (a list, or a mapping from 0 on) or from `nc` alone."""
+    """Return the class names from `names` (a list, or a mapping with keys from 0) or from `nc` alone."""
     names, count = config.values.get("names"), config.values.get("nc")
     if names is None and isinstance(count, int) and count > 0:
         return tuple(f"class_{index}" for index in range(count))

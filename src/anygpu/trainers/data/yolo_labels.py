@@ -1,8 +1,8 @@
-"""YOLO's label files: a line for each object, numbers as fractions of the image.
+"""Read YOLO label files: one line per object, coordinates as fractions of the image.
 
 <class> <x> <y> <w> <h>                       a box: its centre and size
 <class> <x1> <y1> <x2> <y2> <x3> <y3> ...     a polygon
-<class> <x> <y> <w> <h> <px1> <py1> [<v1>]... a box and keypoints, as kpt_shape says
+<class> <x> <y> <w> <h> <px1> <py1> [<v1>]... a box and its keypoints, as kpt_shape defines them
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from anygpu.trainers.data.dataset import Box, LayoutContents
 from anygpu.trainers.data.files import lines_of
 from anygpu.trainers.errors import BadDataset
 
-BOX = 5  # numbers in a line: the class, and four of the box
+BOX = 5  # numbers in the line of a box: the class and four coordinates
 
 
 def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tuple[Box, ...]:
-    """The objects of one image; what is wrong with a line becomes a finding."""
+    """Read the objects of one image. Problems in a line are recorded as findings."""
     boxes: dict[Box, None] = {}
     try:
         for number, line in lines_of(path):
@@ -27,7 +27,7 @@ def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tupl
                 boxes[box] = None
     except BadDataset as error:
         reading.findings += error.findings
-    return tuple(boxes)  # a line written twice is one object
+    return tuple(boxes)  # duplicate lines count once
 
 
 def _check_boxes(
@@ -45,7 +45,7 @@ def _check_boxes(
 
 
 def parse(line: str, keypoint_shape: tuple[int, int] | None = None) -> Box:
-    """ValueError says what is wrong with the line."""
+    """Parse a line; raise ValueError if it is malformed."""
     words = line.split()
     try:
         numbers = tuple(map(float, words))

@@ -1,1 +1,1 @@
-"""Tables: scikit-learn, XGBoost and LightGBM, from a CSV or Parquet file to one file that predicts."""
+"""The tabular trainer: scikit-learn, XGBoost and LightGBM models for CSV and Parquet tables."""

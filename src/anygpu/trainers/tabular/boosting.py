@@ -1,8 +1,10 @@
-"""XGBoost and LightGBM, round after round: booster and data stay, so that a round costs its own trees only.
+"""Train XGBoost and LightGBM models incrementally, keeping the booster and its data between epochs.
 
-Started from a model alone, as after a resume, the frameworks first ask all of its trees about every row; from then on
-they keep what was said. Where rows or columns are drawn by chance, each round starts from the model alone: a
-framework's generator does not come back with a checkpoint, but one seeded by the round's number does.
+With both in memory, an epoch computes only its new trees. After a resume, the framework first has to evaluate
+all existing trees on every row.
+
+If the settings sample rows or columns at random, each epoch calls `fit` on the existing model with a seed
+derived from the epoch number, because a checkpoint does not contain the framework's random state.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class XGBoostRounds:
     def __call__(
         self, estimator: Any, inputs: Any, target: Any, *, number: int, rounds: int, seed: int
     ) -> None:
-        """Epoch `number` (from 0): `rounds` trees more."""
+        """Train epoch `number` (0-based): add `rounds` boosting rounds."""
         if number and not _draws(estimator):
             self._go_on(estimator, inputs, target, rounds)
             return
@@ -46,15 +48,14 @@ class LightGBMRounds:
     """Adds rounds to a LightGBM estimator."""
 
     def __init__(self) -> None:
-        self._fitted: dict[str, Any] | None = (
-            None  # what the estimator's own `fit` made of settings and target
-        )
-        self._live: Any = None  # a booster that still has its data
+        # Parameters, labels and weights as the estimator's `fit` prepared them.
+        self._fitted: dict[str, Any] | None = None
+        self._live: Any = None  # a booster that still holds its training data
 
     def __call__(
         self, estimator: Any, inputs: Any, target: Any, *, number: int, rounds: int, seed: int
     ) -> None:
-        """Epoch `number` (from 0): `rounds` trees more."""
+        """Train epoch `number` (0-based): add `rounds` boosting rounds."""
         if _draws(estimator):
             self._fit(estimator, inputs, target, number, rounds, (seed + number) % 2**31)
         elif self._fitted is None:
@@ -78,7 +79,7 @@ class LightGBMRounds:
         estimator.set_params(n_estimators=rounds, random_state=random_state)
         try:
             estimator.fit(inputs, target, init_model=before, callbacks=[note])
-        except LightGBMError as error:  # others raise a ValueError, and do not tell where their source lies
+        except LightGBMError as error:  # raise ValueError as the others do, without source paths
             raise ValueError(str(error).partition(" at /")[0]) from error
 
     def _begin(self, estimator: Any, inputs: Any, rounds: int) -> None:
@@ -103,7 +104,10 @@ def rounds_of(estimator: Any) -> int:
 
 
 def raw(estimator: Any, inputs: Any, first: int, last: int, before: Any) -> Any:
-    """What rounds `first` to `last` (exclusive) add to what those before them said, before it is made a probability."""
+    """Return the raw scores after round `last` (exclusive).
+
+    `before` holds the raw scores of the rounds before `first`, so only the new rounds are evaluated.
+    """
     if hasattr(estimator, "booster_"):
         said = estimator.booster_.predict(
             inputs, start_iteration=first, num_iteration=last - first, raw_score=True
@@ -115,7 +119,7 @@ def raw(estimator: Any, inputs: Any, first: int, last: int, before: Any) -> Any:
 
 
 def first_rounds(estimator: Any, rounds: int) -> Any:
-    """A copy of the estimator as it was after its first `rounds`."""
+    """Return a copy of the estimator with only its first `rounds` boosting rounds."""
     done = copy.copy(estimator)
     if hasattr(estimator, "booster_"):
         from lightgbm import Booster
@@ -132,7 +136,7 @@ def _draws(estimator: Any) -> bool:
 
 
 def _exchange(estimator: Any, old: Any, new: Any) -> None:
-    """Wherever the estimator keeps its booster."""
+    """Replace the booster in every attribute of the estimator that refers to it."""
     for name, value in list(vars(estimator).items()):
         if value is old:
             setattr(estimator, name, new)

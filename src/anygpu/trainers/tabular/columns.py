@@ -1,4 +1,4 @@
-"""A table's columns as a model takes them: what to predict, and from what. Rows without a target are left out."""
+"""Select the target and feature columns of a table. Rows without a target are dropped."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from anygpu.trainers.data.tables import MISSING, NUMBER, Table
 from anygpu.trainers.errors import BadDataset, Finding
 from anygpu.trainers.tabular.settings import CLASSIFICATION, OPTIONS, REGRESSION
 
-MANY_CLASSES = 20  # a target of whole numbers with at most so many different ones is taken for classes
+MANY_CLASSES = 20  # a target with at most this many distinct integers is treated as classes
 MIN_ROWS = 10
-LARGEST = 3e38  # of the 32-bit numbers an exported model takes
+LARGEST = 3e38  # limit of the 32-bit floats an exported model accepts
 
 
 @dataclass(frozen=True)
 class Column:
     name: str
     is_number: bool
-    values: tuple[Any, ...]  # floats with NaN, or texts with "" where nothing is known
+    values: tuple[Any, ...]  # floats (NaN if missing) or strings ("" if missing)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What to predict, `target`, from `features`; `classes` is empty for a regression."""
+    """The feature columns and the target. `classes` is empty for a regression."""
 
     features: tuple[Column, ...]
     target: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Columns:
 
 
 def choose_columns(table: Table, config: TrainingConfig) -> Columns:
-    """BadDataset says everything that is wrong with them."""
+    """Select and check the columns the configuration asks for; raise BadDataset with all problems."""
     findings: list[Finding] = []
     wanted = _feature_names(table, config, findings)
     if findings:
@@ -135,7 +135,7 @@ def _looks_like_classes(target: Sequence[float]) -> bool:
 
 
 def _in_order(classes: set[str]) -> list[str]:
-    """As the models order them: whole numbers by size, texts by the alphabet."""
+    """Sort the classes as the models do: integers by value, strings alphabetically."""
     return sorted(classes, key=int) if are_whole(classes) else sorted(classes)
 
 

@@ -15,7 +15,7 @@ from anygpu.trainers.tabular.settings import CLASSIFICATION, MODELS, OWN, Tabula
 
 
 def new_estimator(config: TrainingConfig, task: str) -> Any:
-    """The estimator that is to learn."""
+    """Create the untrained estimator."""
     model = MODELS[config.model]
     module, _, name = model.place(task).partition(":")
     given = {name: value for name, value in config.options.items() if name not in OWN}
@@ -23,7 +23,7 @@ def new_estimator(config: TrainingConfig, task: str) -> Any:
 
 
 def estimator_settings(config: TrainingConfig, task: str, given: dict[str, Any]) -> dict[str, Any]:
-    """What the estimator is made with, by the framework's own names."""
+    """Return the constructor arguments of the estimator, under the framework's names."""
     model = MODELS[config.model]
     rate = {} if config.learning_rate is None else {model.rate: config.learning_rate}
     return {**_ours(config, model, task), **_without_callbacks({**given, **rate})}
@@ -51,7 +51,10 @@ def _of_batches(config: TrainingConfig, task: str) -> dict[str, Any]:
 
 
 def _without_callbacks(given: dict[str, Any]) -> dict[str, Any]:
-    """`eta0` alone would be ignored by the default schedule; layers come as a list, or as 64,32."""
+    """Adapt settings to what scikit-learn expects.
+
+    `eta0` needs a schedule that uses it. `hidden_layer_sizes` may be a list or text such as "64,32".
+    """
     if "eta0" in given:
         given = {"learning_rate": "invscaling", **given}
     layers = given.get("hidden_layer_sizes")
@@ -61,7 +64,7 @@ def _without_callbacks(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_rounds(model: TabularModel) -> Callable[..., None]:
-    """What adds an epoch to a model that learns from all rows at once; one for each training."""
+    """Return the function that trains one epoch of a model on all rows. Create one per training."""
     if model.epoch == "xgboost":
         return XGBoostRounds()
     return LightGBMRounds() if model.epoch == "lightgbm" else partial(_epoch, model)
@@ -70,7 +73,7 @@ def by_rounds(model: TabularModel) -> Callable[..., None]:
 def _epoch(
     model: TabularModel, estimator: Any, inputs: Any, target: Any, *, number: int, rounds: int, seed: int
 ) -> None:
-    """Epoch `number` (from 0): `rounds` trees or rounds more."""
+    """Train epoch `number` (0-based): add `rounds` trees or boosting rounds."""
     if model.epoch == "grow":
         estimator.set_params(n_estimators=(number + 1) * rounds).fit(inputs, target)
     elif model.epoch == "iterate":
@@ -80,7 +83,10 @@ def _epoch(
 
 
 def hold_estimator(model: TabularModel, estimator: Any) -> Callable[[], Any] | None:
-    """What gives the estimator as it is now, however it grows until then; None where it does not grow."""
+    """Return a function that returns the estimator in its present state, even after further training.
+
+    Return None for models that do not grow by adding trees.
+    """
     if model.epoch in ("xgboost", "lightgbm"):
         kept = copy.copy(estimator)
         return partial(first_rounds, kept, rounds_of(kept))
@@ -91,7 +97,10 @@ def hold_estimator(model: TabularModel, estimator: Any) -> Callable[[], Any] | N
 
 
 def _identity(estimator: Any) -> Any:
-    """A tree never changes once it is grown; lists of trees and generators of chance do."""
+    """Copy the estimator, sharing its finished trees, which never change.
+
+    Lists of trees and random generators do change, so they are copied.
+    """
     import numpy
 
     kept = copy.copy(estimator)
@@ -104,9 +113,9 @@ def _identity(estimator: Any) -> Any:
 
 
 def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
-    """One batch more of a model that learns in passes."""
+    """Train on one batch."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a batch is smaller than a batch
+        warnings.simplefilter("ignore")  # a last batch smaller than batch_size
         if classes is None:
             estimator.partial_fit(inputs, target)
         else:
@@ -114,7 +123,10 @@ def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
 
 
 def in_units(estimator: Any, centre: float, scale: float) -> Any:
-    """A copy that predicts in the target's own units: its last layer undoes what was done to the target."""
+    """Return a copy that predicts in the target's original units.
+
+    The scaling of the target is undone in the last layer.
+    """
     done = copy.deepcopy(estimator)
     if hasattr(done, "coefs_"):
         done.coefs_[-1] = done.coefs_[-1] * scale

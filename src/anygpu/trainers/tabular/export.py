@@ -1,4 +1,4 @@
-"""The whole model, preprocessing included, as ONNX: an input a column, checked against the model it came from."""
+"""Export a model with its preprocessing to ONNX, with one input per column, and check the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anygpu.trainers.tabular.columns import Columns
 from anygpu.trainers.tabular.preprocessing import PreparedTable
 
 ROWS = 1000
-TOLERANCE = 1e-4  # of a probability; of a regression, in parts of the largest prediction
+TOLERANCE = 1e-4  # absolute for probabilities; relative to the largest prediction for regression
 OPSET = {"": 17, "ai.onnx.ml": 3}
 
 
@@ -29,7 +29,7 @@ def onnx(pipeline: Any, data: PreparedTable, path: Path) -> Export:
 
 
 def inputs(data: PreparedTable, rows: Any) -> dict[str, Any]:
-    """What the exported model takes: an array of one column for each input."""
+    """Return the inputs of the exported model: an array of shape (rows, 1) for each column."""
     columns = zip(input_names(data.columns), data.columns.features, strict=True)
     return {
         name: rows[:, at : at + 1].astype("f4" if column.is_number else str)
@@ -38,7 +38,7 @@ def inputs(data: PreparedTable, rows: Any) -> dict[str, Any]:
 
 
 def input_names(columns: Columns) -> list[str]:
-    """The columns' names, as far as ONNX takes them: letters, digits and _, each once."""
+    """Return unique input names that ONNX allows: letters, digits and underscores."""
     names: list[str] = []
     for column in columns.features:
         name = re.sub(r"\W", "_", column.name, flags=re.ASCII) or "_"
@@ -57,7 +57,10 @@ def _model_predictions(pipeline: Any, data: PreparedTable, rows: Any) -> tuple[l
 
 
 def _has_clear_winner(said: Any) -> Any:
-    """Where two classes are as good as equal, either is right."""
+    """Select rows whose two most probable classes differ clearly.
+
+    In other rows, a rounding difference may change the predicted class.
+    """
     import numpy
 
     best = numpy.sort(said, axis=1)
@@ -76,7 +79,7 @@ def _write(pipeline: Any, data: PreparedTable, path: Path) -> None:
     ]
     options = {id(pipeline): {"zipmap": False}} if data.labels is not None else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the converters' own, about names of theirs
+        warnings.simplefilter("ignore")  # warnings of the converters about their own names
         model = convert_sklearn(pipeline, initial_types=kinds, options=options, target_opset=OPSET)
     classes = model.metadata_props.add()
     classes.key, classes.value = "classes", json.dumps(list(data.columns.classes))
@@ -84,7 +87,7 @@ def _write(pipeline: Any, data: PreparedTable, path: Path) -> None:
 
 
 def _know_boosting(kind: type) -> None:
-    """skl2onnx converts what it has been told of; XGBoost and LightGBM are told by onnxmltools."""
+    """Register the XGBoost and LightGBM converters of onnxmltools with skl2onnx."""
     module = kind.__module__.partition(".")[0]
     if module not in ("xgboost", "lightgbm"):
         return

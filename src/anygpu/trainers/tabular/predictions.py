@@ -1,4 +1,4 @@
-"""Predict a fixed set of rows after every epoch, evaluating only the trees that are new, and score the predictions."""
+"""Predict the same rows after every epoch, evaluating only new trees, and score the predictions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from anygpu.trainers.tabular import boosting
 from anygpu.trainers.tabular.settings import TabularModel
 
-Says = Callable[[Any], Any]  # an estimator -> a probability for each class, or numbers
+Says = Callable[[Any], Any]  # estimator -> class probabilities, or predicted values
 
 
 def make_predictor(model: TabularModel, inputs: Any) -> Says:
-    """To be asked about the same rows again and again."""
+    """Return a function that predicts the rows `inputs` with an estimator, caching earlier trees."""
     if model.epoch in ("xgboost", "lightgbm"):
         return _BoostingPredictor(inputs)
     if model.is_forest:
@@ -29,7 +29,7 @@ def _predict_method(estimator: Any, is_classes: bool) -> Any:
 
 
 class _ForestPredictor:
-    """Of a forest: the mean of what its trees say."""
+    """Predicts with a forest: the mean of the predictions of its trees."""
 
     def __init__(self, inputs: Any) -> None:
         import numpy
@@ -48,7 +48,7 @@ class _ForestPredictor:
 
 
 class _BoostingPredictor:
-    """Of boosting: the sum of what its trees say."""
+    """Predicts with a boosting model: the sum of the raw scores of its rounds."""
 
     def __init__(self, inputs: Any) -> None:
         self._inputs = inputs
@@ -68,7 +68,7 @@ def _probabilities(raw: Any) -> Any:
     import numpy
 
     sums = numpy.asarray(raw, dtype="f8")
-    if sums.ndim == 1:  # of two classes: how much rather the second
+    if sums.ndim == 1:  # two classes: the log-odds of the second
         second = 1 / (1 + numpy.exp(-sums))
         return numpy.column_stack([1 - second, second])
     powers = numpy.exp(sums - sums.max(axis=1, keepdims=True))
@@ -79,7 +79,10 @@ GOALS = {"classification": ("log_loss", "min"), "regression": ("rmse", "min")}
 
 
 def classification_scores(said: Any, codes: Any, count: int) -> dict[str, float]:
-    """`said`: a probability for each class; `codes` number the classes, of which there are `count`."""
+    """Compute the metrics of a classification.
+
+    `said`: probabilities of each class; `codes`: true class indices; `count`: number of classes.
+    """
     import numpy
     from sklearn import metrics
 
@@ -96,7 +99,7 @@ def classification_scores(said: Any, codes: Any, count: int) -> dict[str, float]
 
 
 def _auc(metrics: Any, numpy: Any, codes: Any, said: Any, count: int) -> dict[str, float]:
-    """Nothing where the rows do not hold every class."""
+    """Compute the ROC AUC; empty if a class does not occur in the rows."""
     if len(numpy.unique(codes)) < count:
         return {}
     if count == 2:

@@ -13,7 +13,7 @@ from anygpu.trainers.tabular.settings import MODELS
 
 @dataclass(frozen=True)
 class SplitRows:
-    train: Any  # numbers of rows, as arrays
+    train: Any  # arrays of row indices
     val: Any
     test: Any
 
@@ -21,7 +21,7 @@ class SplitRows:
 def split_rows(
     target: Sequence[Any], is_classes: bool, *, val_fraction: float, test_fraction: float, seed: int
 ) -> SplitRows:
-    """Every class is in the rows to train on, and as often elsewhere as it is in all of them."""
+    """Split the rows by class, keeping each class's proportion. Every class is in the training rows."""
     import numpy
 
     chance = numpy.random.default_rng([seed, 0])
@@ -37,18 +37,18 @@ def split_rows(
 
 
 def _share(rows: int, fraction: float) -> int:
-    """At least one where there are enough; none of a class that has two rows."""
+    """Return how many of `rows` rows to take: at least one, but none of fewer than three rows."""
     return 0 if not fraction or rows < 3 else max(1, round(rows * fraction))
 
 
 @dataclass(frozen=True)
 class SplitArrays:
-    """Rows for one purpose: as they were given, as the model takes them, and what is to be predicted."""
+    """Arrays of one split: rows before and after preprocessing, and their targets."""
 
     raw: Any
     inputs: Any
-    target: Any  # as the model learns it
-    truth: Any  # numbers: the classes' codes, or the target in its own units
+    target: Any  # as the model is trained on it
+    truth: Any  # class indices, or the target in its original units
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class PreparedTable:
     train: SplitArrays
     val: SplitArrays
     test: SplitArrays | None
-    labels: Any  # what the model calls the classes; None for a regression
+    labels: Any  # class labels used by the model; None for a regression
     centre: float = 0.0
     scale: float = 1.0
 
 
 def prepare(columns: Columns, config: TrainingConfig) -> PreparedTable:
-    """What it learns of the data for itself (medians, categories, sizes), it learns of the rows to train on."""
+    """Split and preprocess the table. Medians, categories and scales come from the training rows only."""
     rows = split_rows(
         columns.target,
         bool(columns.classes),
@@ -113,7 +113,7 @@ class _Preparation:
             numbers = numpy.asarray(columns.target, dtype="f8")
             return None, numbers, numbers
         codes = numpy.asarray([columns.classes.index(value) for value in columns.target])
-        if self._config.model == "xgboost":  # which knows classes by their codes alone
+        if self._config.model == "xgboost":  # which accepts class indices only
             labels = numpy.arange(len(columns.classes))
         else:
             labels = numpy.asarray(
@@ -122,7 +122,10 @@ class _Preparation:
         return labels, labels[codes], codes
 
     def _size(self) -> tuple[float, float]:
-        """What learns in small steps needs a target of ordinary size; `learning.in_units` undoes it."""
+        """Return mean and standard deviation of the target, to normalise it for gradient-based models.
+
+        `estimators.in_units` undoes this. Other models use (0, 1).
+        """
         if self._labels is not None or MODELS[self._config.model].epoch != "batches":
             return 0.0, 1.0
         numbers = self._target[self._rows.train]
@@ -130,9 +133,9 @@ class _Preparation:
 
 
 def raw_rows(columns: Columns) -> Any:
-    """An array of objects, a row for each row: what the saved model's `predict` takes.
+    """Return the rows as an object array, the input of the saved model's `predict`.
 
-    Numbers are rounded to 32 bits, as an exported model takes them: both then see the same.
+    Numbers are rounded to 32 bits, so that the saved and the exported model get the same inputs.
     """
     import numpy
 
@@ -144,7 +147,10 @@ def raw_rows(columns: Columns) -> Any:
 
 
 def transformer(columns: Columns, *, is_scaled: bool) -> Any:
-    """Missing numbers become the column's median; categories a column each, one never seen before none of them."""
+    """Create the preprocessing: impute missing numbers with the median, one-hot encode categories.
+
+    An unknown category is encoded as all zeros.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline

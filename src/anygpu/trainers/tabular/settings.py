@@ -1,6 +1,6 @@
-"""What the tabular trainer takes: its own options, and of each model the settings by the framework's own names.
+"""Settings of the tabular trainer: its own options, and the settings of each model.
 
-Nothing is imported here, so that a setting can be checked where no framework is installed.
+No framework is imported here, so that settings can be checked where none is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anygpu.trainers.errors import BadConfig
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 TASKS = (CLASSIFICATION, REGRESSION)
-# Our own options and their defaults; `target` has none, and no `features` are all of the columns.
+# The trainer's own options and their defaults. `target` is required; `features` defaults to all columns.
 OPTIONS: Mapping[str, Any] = {
     "target": None,
     "features": None,
@@ -35,15 +35,15 @@ _LINEAR = "alpha penalty l1_ratio class_weight"
 
 @dataclass(frozen=True, kw_only=True)
 class TabularModel:
-    """One kind of model: where its classes are, how an epoch carries it on, and what can be set."""
+    """A model type: its classes, how an epoch trains it, and its settings."""
 
-    classifier: str = ""  # module:Class; empty: it cannot
+    classifier: str = ""  # module:Class; empty: not supported
     regressor: str = ""
-    epoch: str = "grow"  # how an epoch carries it on: see `learning`
+    epoch: str = "grow"  # how an epoch trains it: see `estimators`
     settings: str = ""
-    rate: str = ""  # what the learning rate is called; empty: it has none
-    is_scaled: bool = False  # wants numbers, and a target, of similar size
-    is_forest: bool = False  # trees that know nothing of each other, and vote
+    rate: str = ""  # name of the learning rate setting; empty: none
+    is_scaled: bool = False  # needs normalised features and target
+    is_forest: bool = False  # independent trees whose predictions are averaged
     module: str = "sklearn"
     extra: str = "tabular"
 
@@ -124,7 +124,8 @@ MODELS: Mapping[str, TabularModel] = {
         "colsample_bytree reg_alpha reg_lambda class_weight n_jobs",
     ),
 }
-SHARES = ("subsample", "colsample_bytree", "colsample_bylevel")  # of rows or columns, drawn by chance
+# Fractions of rows or columns that are sampled at random.
+SHARES = ("subsample", "colsample_bytree", "colsample_bylevel")
 DEFAULT_MODEL = "hist-gradient-boosting"
 
 ACCEPTS = Accepts(
@@ -137,7 +138,7 @@ ACCEPTS = Accepts(
 
 
 def check(config: TrainingConfig) -> None:
-    """What no setting shows alone: that there is a target, and that the model has what is set."""
+    """Check the target, the fractions, and that the model supports the given settings and task."""
     trouble = [*_unknown_model(config), *_no_target(config), *_fractions(config)]
     model = MODELS.get(config.model)
     if model is not None:
@@ -147,7 +148,10 @@ def check(config: TrainingConfig) -> None:
 
 
 def steps_grow(config: TrainingConfig) -> bool:
-    """Whether every round asks all trees before it, as scikit-learn's boosting does, and what draws by chance."""
+    """Return whether each epoch evaluates all earlier trees, so that steps take longer and longer.
+
+    True for scikit-learn's boosting, and for XGBoost and LightGBM with random sampling.
+    """
     model = MODELS[config.model]
     if model.module != "sklearn":
         return uses_randomness([config.options.get(name) for name in SHARES])
@@ -155,7 +159,7 @@ def steps_grow(config: TrainingConfig) -> bool:
 
 
 def uses_randomness(shares: Sequence[Any]) -> bool:
-    """Whether less than all is taken, by chance; None is a setting left alone."""
+    """Return whether a sampling fraction is below 1. None means that the setting is not given."""
     return any(isinstance(share, int | float) and share < 1 for share in shares)
 
 

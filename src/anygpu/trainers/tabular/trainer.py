@@ -1,4 +1,4 @@
-"""The tabular trainer: a table, a target, and one of the models of scikit-learn, XGBoost or LightGBM."""
+"""The tabular trainer: predicts a column of a table with scikit-learn, XGBoost or LightGBM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
 
 class Tabular(Trainer):
-    """An epoch is a tree, a boosting round (or `rounds` of them), or a pass over the rows."""
+    """Trains a model on a table.
+
+    An epoch adds `rounds` trees or boosting rounds, or is one pass over the rows.
+    """
 
     name = "tabular"
     extra = "tabular"
@@ -61,7 +64,7 @@ class Tabular(Trainer):
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(self.name, module, extra)
 
-    # -- the data -----------------------------------------------------------------------------------------------
+    # -- data ----------------------------------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
         columns = read(self.dataset_path, self.config)
@@ -70,7 +73,7 @@ class Tabular(Trainer):
         self.config = replace(self.config, task=columns.task)
         check(self.config)
         self.data_hash = columns.sha256
-        self.goal = predictions.GOALS[columns.task]  # type: ignore[misc]  # which one depends on the task
+        self.goal = predictions.GOALS[columns.task]  # type: ignore[misc]  # depends on the task
         self.data: PreparedTable = prepare(columns, self.config)
 
     def create_model(self) -> None:
@@ -85,10 +88,10 @@ class Tabular(Trainer):
             make_predictor(self.model, self.data.test.inputs) if self.data.test is not None else None
         )
 
-    # -- learning -----------------------------------------------------------------------------------------------
+    # -- training ------------------------------------------------------------------------------------------
 
     def fit(self) -> None:
-        """What is solved at once needs one epoch only."""
+        """Train all remaining epochs. Models that are solved in a single fit need only one."""
         if self.model.epoch == "solve":
             self.config = replace(self.config, epochs=1)
         super().fit()
@@ -111,7 +114,7 @@ class Tabular(Trainer):
                 rounds=rounds,
                 seed=self.config.seed,
             )
-        except ValueError as error:  # a setting whose value the framework refuses
+        except ValueError as error:  # the framework rejects the value of a setting
             raise BadConfig(f"{self.config.model}: {error}") from error
         self.progress.saw(["every row"])
         self.step_done({}, steps_per_epoch=1)
@@ -145,7 +148,7 @@ class Tabular(Trainer):
             return self.estimator
         return estimators.in_units(self.estimator, self.data.centre, self.data.scale)
 
-    # -- keeping ------------------------------------------------------------------------------------------------
+    # -- checkpoints and exports ---------------------------------------------------------------------------
 
     def save_checkpoint(self, directory: Path) -> None:
         import joblib
@@ -161,11 +164,11 @@ class Tabular(Trainer):
         self.estimator = joblib.load(directory / "estimator.joblib")
 
     def save_weights(self, directory: Path, stem: str) -> Path:
-        """A scikit-learn Pipeline, preprocessing included: `joblib.load(path).predict(rows)`."""
+        """Write a scikit-learn Pipeline with its preprocessing. Use: `joblib.load(path).predict(rows)`."""
         return self._write(self._usable(), directory, stem)
 
     def hold_weights(self) -> WeightsWriter | None:
-        """A model that grows is better after most rounds: written each time, it would be most of the work."""
+        """Copy a growing model in memory: it improves after most epochs, and writing it each time is slow."""
         kept = estimators.hold_estimator(self.model, self.estimator)
         return None if kept is None else lambda directory, stem: self._write(kept(), directory, stem)
 
@@ -193,7 +196,7 @@ class Tabular(Trainer):
 
 
 class XGBoost(Tabular):
-    """The same, with XGBoost where no model is named."""
+    """The tabular trainer with XGBoost as its default model."""
 
     extra = "boosting"
     needs = (*Tabular.needs, "xgboost")
@@ -202,7 +205,7 @@ class XGBoost(Tabular):
 
 
 class LightGBM(Tabular):
-    """The same, with LightGBM where no model is named."""
+    """The tabular trainer with LightGBM as its default model."""
 
     extra = "boosting"
     needs = (*Tabular.needs, "lightgbm")
@@ -211,7 +214,7 @@ class LightGBM(Tabular):
 
 
 def read(path: Path | None, config: TrainingConfig) -> Columns:
-    """The table's columns, checked; BadDataset says what is wrong with them."""
+    """Read and check the columns of the table; raise BadDataset if they have problems."""
     if path is None:
         raise BadDataset([Finding(Path(), "the tabular trainer needs a dataset: a CSV or Parquet file")])
     return choose_columns(data.load_table(path, target=str(config.option("target"))), config)
