@@ -1,1 +1,1 @@
-"""What the detection transformers share: images with boxes, the way they learn, and how they are measured."""
+"""Shared code of the detection transformers: datasets with boxes, training loop, metrics and export."""

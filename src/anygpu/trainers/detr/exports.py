@@ -1,4 +1,4 @@
-"""Detectors in other formats, compared with the model on the same images."""
+"""Export detectors as ONNX or safetensors, and compare each export with the model on the same images."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anygpu.trainers.errors import BadExport
 from anygpu.trainers.result import Export
 from anygpu.trainers.torch import exports
 
-# The queries with the best scores are chosen inside: where two are nearly equal, runtimes may choose differently, so
-# that a difference is either in the last digits or everywhere.
+# The model selects the queries with the highest scores. When two scores are nearly equal, another runtime may
+# select differently. So outputs either differ in the last digits only, or completely.
 TOLERANCE = 1e-3
 OPSET = 17
 OUTPUTS = ["logits", "boxes"]
@@ -24,7 +24,7 @@ Answer = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class DetectionOutputs(torch.nn.Module):  # type: ignore[misc]
-    """Takes images of 0 to 1; answers logits, and boxes as centre and size, 0..1."""
+    """Module that takes images from 0 to 1 and returns logits and boxes (centre and size, 0 to 1)."""
 
     def __init__(self, network: Any, answer: Answer) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class DetectionOutputs(torch.nn.Module):  # type: ignore[misc]
 
 def to_onnx(module: Any, images: Any, path: Path) -> Export:
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the tracer warns of sizes it takes for constants; so they are
+        warnings.simplefilter("ignore")  # the tracer warns about constant sizes, which are intended
         expected = [each.numpy() for each in module(images)]
         torch.onnx.export(
             module,
@@ -51,7 +51,10 @@ def to_onnx(module: Any, images: Any, path: Path) -> Export:
 
 
 def to_safetensors(network: Any, answer: Answer, images: Any, path: Path, about: Mapping[str, str]) -> Export:
-    """Read back into a model whose weights were wiped, which must then answer the same."""
+    """Export the weights as safetensors.
+
+    To check the file, load it into a copy with zeroed weights and compare the outputs.
+    """
     exports.save_weights(network, path, about)
     fresh = copy.deepcopy(network)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Images with boxes, stretched to a square as these models want them, augmented by the sample's own chance."""
+"""Load images with boxes, resized to a square and augmented with a random generator per sample."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from anygpu.trainers.data import Item
 from anygpu.trainers.torch.images import as_tensor
 from anygpu.trainers.torch.sampling import Place, chance_of
 
-Target = dict[str, Any]  # labels (n), boxes (n, 4): centre and size, 0..1
+Target = dict[str, Any]  # labels (n), boxes (n, 4) as centre and size, 0 to 1
 
 
 class BoxedImages(torch.utils.data.Dataset[tuple[Any, Target, int]]):  # type: ignore[misc]
-    """(image, target, index) of a place. `options` None: as they are."""
+    """Dataset of (image, target, index), indexed by (epoch, sample index).
+
+    Without `options`, images are not augmented.
+    """
 
     def __init__(
         self, items: Sequence[Item], size: int, seed: int, options: Mapping[str, Any] | None = None
@@ -53,7 +56,7 @@ def collate(samples: Sequence[tuple[Any, Target, int]]) -> tuple[Any, list[Targe
 
 
 def corners(boxes: Any) -> Any:
-    """(left, top, right, bottom) of (centre, size)."""
+    """Convert boxes from (centre, size) to (left, top, right, bottom)."""
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     return torch.cat([centre - half, centre + half], dim=-1)
 

@@ -26,7 +26,7 @@ from anygpu.trainers.torch.state import Stateful
 
 
 class WeightAverage:
-    """Follows quickly in the first steps, and by `decay` a step later."""
+    """Exponential moving average of the weights. The decay rises from 0 to `decay` over the first steps."""
 
     SETTLING_STEPS = 2000
 
@@ -57,7 +57,10 @@ MOST_FOUND = 300
 
 
 class DetectionLearner(TorchLearner):
-    """A network takes images of 0 to 1 and answers (logits, boxes); the boxes are centre and size, 0..1."""
+    """Trains a detection transformer.
+
+    The network takes images from 0 to 1 and returns logits and boxes (centre and size, 0 to 1).
+    """
 
     def __init__(
         self, config: TrainingConfig, options: Mapping[str, Any], dataset: Dataset, *, size: int
@@ -74,16 +77,16 @@ class DetectionLearner(TorchLearner):
 
     @abstractmethod
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
-        """One number to make smaller."""
+        """Return the training loss."""
 
     @abstractmethod
     def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
-        """Logits (batch, queries, classes) and boxes (batch, queries, 4)."""
+        """Return logits (batch, queries, classes) and boxes (batch, queries, 4)."""
 
     @abstractmethod
     def is_backbone(self, name: str) -> bool: ...
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- training steps ----------------------------------------------------------------------------
 
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
         self.order.start(epoch, step)
@@ -102,7 +105,10 @@ class DetectionLearner(TorchLearner):
         return loss
 
     def create_optimizer(self) -> Any:
-        """A pretrained backbone moves slowly; norms and biases do not decay."""
+        """Create the optimiser with parameter groups.
+
+        A pretrained backbone gets a lower learning rate. Norms and biases get no weight decay.
+        """
         groups: dict[tuple[float, float], list[Any]] = {}
         for name, each in self.model.named_parameters():
             if each.requires_grad:
@@ -121,7 +127,7 @@ class DetectionLearner(TorchLearner):
         part = self.options["backbone_rate"] if slow else 1.0
         return part, 0.0 if parameter.ndim < 2 else self.options["weight_decay"]
 
-    # -- measuring --------------------------------------------------------------------------------------------
+    # -- validation --------------------------------------------------------------------------------
 
     def validate(self) -> Mapping[str, float]:
         network = self.network().eval()
@@ -132,7 +138,7 @@ class DetectionLearner(TorchLearner):
                 found += [_detections(*each) for each in zip(logits.cpu(), boxes.cpu(), strict=True)]
         return mean_average_precision(found, [_truth(item) for item in self.val_images.items])
 
-    # -- keeping ----------------------------------------------------------------------------------------------
+    # -- saving and exporting ----------------------------------------------------------------------
 
     def network(self) -> Any:
         return self.model if self.average is None else self.average.model
@@ -148,7 +154,7 @@ class DetectionLearner(TorchLearner):
         return exports.to_onnx(self.export_module(network), images[:1], path)
 
     def export_module(self, network: Any) -> Any:
-        """The module that is written as ONNX."""
+        """Return the module to export as ONNX."""
         return exports.DetectionOutputs(network, self.answer)
 
     def about(self) -> Mapping[str, str]:
@@ -173,7 +179,7 @@ class DetectionLearner(TorchLearner):
 
 
 def _scale_rates(optimizer: Any, *_: Any) -> None:
-    """Every step sets one rate for all before this."""
+    """Scale the learning rate of each group. Every step first sets the same rate for all groups."""
     for group in optimizer.param_groups:
         group["lr"] *= group["part"]
 

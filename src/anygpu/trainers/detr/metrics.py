@@ -1,4 +1,4 @@
-"""Mean average precision of detections, computed as COCO does: over classes and IoU thresholds."""
+"""Compute mean average precision as COCO does: over classes and IoU thresholds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[numpy.float64]
 
-MOST_PER_IMAGE = 100  # COCO looks at the hundred surest detections of an image
+MOST_PER_IMAGE = 100  # COCO evaluates the 100 detections of an image with the highest scores
 RECALLS = 101  # points of the precision-recall curve
 
 
 @dataclass(frozen=True)
 class ImageTruth:
-    """What is in one image: boxes of shape (n, 4), and the class of each."""
+    """Ground truth of one image: boxes of shape (n, 4) and their classes."""
 
     boxes: Any
     labels: Any
@@ -26,7 +26,7 @@ class ImageTruth:
 
 @dataclass(frozen=True)
 class ImageDetections:
-    """What a model says is in one image, and how sure it is."""
+    """Detections in one image: boxes, scores and classes."""
 
     boxes: Any
     scores: Any
@@ -38,7 +38,10 @@ def thresholds() -> list[float]:
 
 
 def mean_average_precision(found: Sequence[ImageDetections], truth: Sequence[ImageTruth]) -> dict[str, float]:
-    """mAP50 and mAP50-95 over the classes that occur in `truth`; images in the same order in both."""
+    """Return mAP50 and mAP50-95 over the classes that occur in `truth`.
+
+    Both arguments list the images in the same order.
+    """
     import numpy
 
     if len(found) != len(truth):
@@ -50,7 +53,7 @@ def mean_average_precision(found: Sequence[ImageDetections], truth: Sequence[Ima
 
 
 def overlaps(left: Any, right: Any) -> Floats:
-    """Intersection over union of every box on the left with every box on the right."""
+    """Return the IoU of every box in `left` with every box in `right`."""
     import numpy
 
     a, b = (numpy.asarray(boxes, dtype="f8").reshape(-1, 4) for boxes in (left, right))
@@ -68,7 +71,7 @@ def _areas(boxes: Floats) -> Floats:
 
 
 def _select_class(found: Sequence[ImageDetections], truth: Sequence[ImageTruth], label: int) -> list[float]:
-    """Average precision at each threshold."""
+    """Return the average precision of one class at each IoU threshold."""
     import numpy
 
     images = [_one_image(one, other, label) for one, other in zip(found, truth, strict=True)]
@@ -80,7 +83,10 @@ def _select_class(found: Sequence[ImageDetections], truth: Sequence[ImageTruth],
 
 
 def _one_image(found: ImageDetections, truth: ImageTruth, label: int) -> tuple[Floats, Floats]:
-    """Overlaps of the surest detections of the class, surest first, with its true boxes; and how sure."""
+    """Return the IoU matrix of a class's detections and true boxes in one image, and the scores.
+
+    Detections are sorted by score, highest first.
+    """
     import numpy
 
     scores = numpy.asarray(found.scores, dtype="f8").reshape(-1)
@@ -92,7 +98,7 @@ def _one_image(found: ImageDetections, truth: ImageTruth, label: int) -> tuple[F
 
 
 def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:
-    """Each detection, surest first, takes the true box it covers best of those still free."""
+    """Match each detection, in score order, to the unmatched true box with the highest IoU."""
     import numpy
 
     free = iou.copy()
@@ -106,7 +112,7 @@ def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:
 
 
 def _average_precision(hits: NDArray[numpy.bool_], wanted: int) -> float:
-    """Area under the precision envelope, read at 101 recalls."""
+    """Return the area under the precision envelope, sampled at 101 recall values."""
     import numpy
 
     right = numpy.cumsum(hits)

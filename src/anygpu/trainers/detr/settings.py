@@ -1,4 +1,4 @@
-"""Options of the detection transformers, and what can be wrong with them, without any framework."""
+"""Options of the detection transformers and their checks. Nothing here imports a framework."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ OPTIONS = {
     **COMMON,
     "clip": SettingOption(default=0.1),
     "augment": SettingOption(default=True),
-    "flip": SettingOption(default=0.5, high=1),  # how often an image is mirrored
-    "jitter": SettingOption(default=0.2, high=1),  # of brightness, contrast and colour
-    "backbone_rate": SettingOption(
-        default=0.1, high=1
-    ),  # what part of the learning rate pretrained layers get
-    "ema": SettingOption(default=0.0, high=0.999999),  # decay of the averaged weights; 0: no average
-    "queries": SettingOption(default=300, low=1, high=3000),  # how many objects an image may have
+    "flip": SettingOption(default=0.5, high=1),  # probability of a horizontal flip
+    "jitter": SettingOption(default=0.2, high=1),  # largest change of brightness, contrast and colour
+    "backbone_rate": SettingOption(default=0.1, high=1),  # learning-rate factor of a pretrained backbone
+    "ema": SettingOption(default=0.0, high=0.999999),  # decay of the weight average; 0: no averaging
+    "queries": SettingOption(default=300, low=1, high=3000),  # largest number of objects in an image
 }
 DEFAULTS = {
     "task": TASKS[0],

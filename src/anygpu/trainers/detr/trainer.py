@@ -1,4 +1,4 @@
-"""A trainer of a detection transformer under the contract."""
+"""Base class of the trainers for detection transformers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class HuggingFace(AnyTrainer):
         else:
             _texts(config, path)
 
-    # -- data and model -----------------------------------------------------------------------------------------
+    # -- data and model ----------------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
@@ -132,7 +132,7 @@ class HuggingFace(AnyTrainer):
     def _has_patches(self) -> bool:
         return (self.config.model or models.USUAL[IMAGE]) in ("vit", "deit", "beit")
 
-    # -- the framework's loop -----------------------------------------------------------------------------------
+    # -- the framework's loop ----------------------------------------------------------------------
 
     def fit(self) -> None:
         if self.progress.epoch >= self.config.epochs or self.is_stale():
@@ -171,7 +171,7 @@ class HuggingFace(AnyTrainer):
             totals["loss"] = totals.get("loss", 0.0) + float(self.loss)
             self.loss = None
 
-    # -- keeping ------------------------------------------------------------------------------------------------
+    # -- keeping -----------------------------------------------------------------------------------
 
     def save_checkpoint(self, directory: Path) -> None:
         self._sum_up()

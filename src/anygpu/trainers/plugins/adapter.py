@@ -136,7 +136,7 @@ class PluginTrainer(AnyTrainer):
         self.model.train(train, val, callbacks=_PluginCallbacks(self))
         self._check_running()
 
-    # -- what the plugin tells ----------------------------------------------------------------------------------
+    # -- what the plugin tells ---------------------------------------------------------------------
 
     def batch_told(self, metrics: Mapping[str, float]) -> None:
         self.progress.step += 1
@@ -192,7 +192,7 @@ class PluginTrainer(AnyTrainer):
             progress.epoch, progress.history = before, progress.history[:before]
             progress.best_epoch = progress.best_epoch if progress.best_epoch <= before else 0
 
-    # -- the contract ---------------------------------------------------------------------------------------------
+    # -- the contract ------------------------------------------------------------------------------
 
     def save_checkpoint(self, directory: Path) -> None:
         (directory / "plugin.json").write_text(

@@ -1,1 +1,4 @@
-"""RF-DETR: Roboflow's detection transformer, by their package (Apache-2.0; the two largest sizes are PML-1.0)."""
+"""RF-DETR: Roboflow's detection transformer, implemented by their package.
+
+The licence is Apache-2.0, except for the two largest sizes (PML-1.0).
+"""

@@ -1,4 +1,4 @@
-"""The sizes of RF-DETR, what licence each is under, and how Roboflow's package builds them."""
+"""Sizes of RF-DETR, their licences, and their creation with Roboflow's package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anygpu.trainers.errors import BadConfig, MissingExtra
 
 DEFAULT = "rfdetr-nano"
 ACCEPTS_PML = "accept_pml_licence"
-# The name of the class in Roboflow's package, and the pixels a side it was made for.
+# model -> (class in Roboflow's package, default image size in pixels)
 FREE: Mapping[str, tuple[str, int]] = {
     "rfdetr-nano": ("RFDETRNanoConfig", 384),
     "rfdetr-small": ("RFDETRSmallConfig", 512),
@@ -25,11 +25,11 @@ RESTRICTED: Mapping[str, tuple[str, int]] = {
     "rfdetr-2xlarge": ("RFDETR2XLarge", 880),
 }
 SHORT = {"n": "nano", "s": "small", "m": "medium", "l": "large", "xl": "xlarge", "2xl": "2xlarge"}
-SQUARES = 32  # image sizes are multiples of it: patches of 16 pixels in windows of 2
+SQUARES = 32  # image sizes must be multiples of this: windows of 2 patches of 16 pixels
 
 
 def normalize_name(spelled: str) -> str:
-    """`RF-DETR-N` and `rf_detr_nano` are `rfdetr-nano`."""
+    """Normalise a model name: `RF-DETR-N` and `rf_detr_nano` become `rfdetr-nano`."""
     plain = spelled.lower().replace("_", "-").replace("rf-detr", "rfdetr").removesuffix(".pth")
     plain = DEFAULT if plain == "rfdetr" else plain
     family, _, size = plain.partition("-")
@@ -56,7 +56,10 @@ def default_image_size(model: str) -> int:
 
 
 def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The network and its criterion. From scratch: no weights are fetched unless `weights` names them."""
+    """Create the network and its criterion.
+
+    Training starts from scratch unless `weights` is set. Without it, no weights are downloaded.
+    """
     from rfdetr.models.lwdetr import build_criterion_from_config, build_model_from_config
     from rfdetr.models.weights import load_pretrain_weights
 
@@ -70,7 +73,7 @@ def create(config: TrainingConfig, classes: int, size: int, options: Mapping[str
         "group_detr": options["groups"],
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of training from scratch, which was asked for
+        warnings.simplefilter("ignore")  # it warns about training from scratch, which is intended
         made = _kind(normalize_name(config.model))(**wanted)
         network = build_model_from_config(made)
         load_pretrain_weights(network, made)
@@ -96,7 +99,10 @@ def _train_config() -> Any:
 
 
 def _weights(given: str) -> str | None:
-    """A file, or the name of one of Roboflow's (rf-detr-nano.pth), which their package fetches."""
+    """Return the weights to load, or None.
+
+    They are a local file, or a name such as rf-detr-nano.pth that Roboflow's package downloads.
+    """
     if given and Path(given).parent != Path() and not Path(given).is_file():
         raise BadConfig(f"weights: there is no file {given}")
     return given or None

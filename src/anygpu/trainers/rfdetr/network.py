@@ -1,4 +1,4 @@
-"""RF-DETR under the learner of detection transformers."""
+"""Adapt RF-DETR to the training loop of the detection transformers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RfDetrLearner(DetectionLearner):
         return name.startswith("backbone.")
 
     def export_module(self, network: Any) -> Any:
-        """Their own graph for export, which takes a plain tensor."""
+        """Return RF-DETR's export variant of the network, which takes a plain tensor."""
         graph = copy.deepcopy(network)
         graph.export()
         return DetectionOutputs(graph, self._exported_answer)
@@ -44,7 +44,7 @@ class RfDetrLearner(DetectionLearner):
         return self._own_parameters(logits), boxes
 
     def _own_parameters(self, logits: Any) -> Any:
-        """Their heads have one class more than there are."""
+        """Remove the extra class of RF-DETR's heads."""
         return logits[..., : len(self.classes)]
 
 
@@ -54,7 +54,7 @@ def normalize(images: Any) -> Any:
 
 
 def _nested_tensor(images: Any) -> Any:
-    """All images fill their square: nothing is padding."""
+    """Wrap images in the package's NestedTensor with an empty padding mask."""
     from rfdetr.utilities.tensors import NestedTensor
 
     padding = torch.zeros(images.shape[0], *images.shape[2:], dtype=torch.bool, device=images.device)

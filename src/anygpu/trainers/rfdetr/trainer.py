@@ -1,6 +1,6 @@
-"""The `rfdetr` trainer: Roboflow's models and losses, trained by anygpu's own loop, which can be stopped and resumed.
+"""The `rfdetr` trainer: Roboflow's models and losses, trained by anygpu's own resumable loop.
 
-A resumed run ends where an uninterrupted one ends: on a CPU bit for bit.
+On a CPU, a resumed run gives exactly the result of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     **settings.OPTIONS,
-    "groups": SettingOption(
-        default=13, low=1, high=64
-    ),  # of queries that are trained side by side; one is used later
+    "groups": SettingOption(default=13, low=1, high=64),  # parallel query groups; inference uses one
     models.ACCEPTS_PML: SettingOption(default=False),
 }
 

@@ -1,1 +1,1 @@
-"""RT-DETR: Baidu's detection transformer, as transformers (Apache-2.0) has it."""
+"""RT-DETR: Baidu's detection transformer, implemented by transformers (Apache-2.0)."""

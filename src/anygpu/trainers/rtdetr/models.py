@@ -1,4 +1,4 @@
-"""The sizes of RT-DETR, and the settings of transformers that make them."""
+"""Sizes of RT-DETR, and their configuration in transformers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anygpu.trainers.errors import BadConfig
 DEFAULT = "rtdetr-r18"
 BASIC = {"hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}
 SMALL_HEAD = {"encoder_in_channels": [128, 256, 512], "hidden_expansion": 0.5}
-# (backbone, the rest): r18 to r101 are the published ones; tiny is ours, for trying things out on a CPU.
+# size -> (backbone config, other config). r18 to r101 are published sizes; tiny is for tests on a CPU.
 SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "tiny": (
         {
@@ -47,7 +47,7 @@ NAMES = tuple(f"{family}-{size}" for family in ("rtdetr", "rtdetrv2") for size i
 
 
 def normalize_name(spelled: str) -> str:
-    """`RT-DETR_r18vd` is `rtdetr-r18`."""
+    """Normalise a model name: `RT-DETR_r18vd` becomes `rtdetr-r18`."""
     plain = spelled.lower().replace("rt-detr", "rtdetr").replace("_", "-").replace("vd", "")
     plain = plain.replace("rtdetr-v2", "rtdetrv2")
     name = f"{plain}-r18" if plain in ("rtdetr", "rtdetrv2") else plain
@@ -59,7 +59,7 @@ def normalize_name(spelled: str) -> str:
 
 
 def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> Any:
-    """From `weights`, a folder or a name transformers knows; else from scratch."""
+    """Create a model from `weights` (a folder or a hub name), or with new weights if empty."""
     import transformers
 
     second = name.startswith("rtdetrv2")
@@ -71,7 +71,10 @@ def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> A
 
 
 def _load_pretrained(network: Any) -> Any:
-    """transformers begins with norms near zero, which suits loading weights; from scratch little would get through."""
+    """Initialise the norms and convolutions of a network that trains from scratch.
+
+    transformers initialises norms near zero, which suits loading weights but blocks the signal without them.
+    """
     import torch
 
     for module in network.modules():
@@ -89,7 +92,7 @@ def _config(transformers: Any, name: str, second: bool, labels: Mapping[int, str
         backbone_config=transformers.RTDetrResNetConfig(
             **backbone, out_features=["stage2", "stage3", "stage4"]
         ),
-        # Statistics that were never learned must not be frozen.
+        # A new backbone has no learned batch normalisation statistics to freeze.
         freeze_backbone_batch_norms=False,
         initializer_range=rest.get("d_model", 256) ** -0.5,
         num_queries=queries,

@@ -1,4 +1,4 @@
-"""RT-DETR under the learner of detection transformers."""
+"""Adapt RT-DETR to the training loop of the detection transformers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RtDetrLearner(DetectionLearner):
         )
 
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
-        """The matching, the losses of every decoder layer and the denoising queries are the model's own."""
+        """Return the model's loss, which includes matching, all decoder layers and denoising queries."""
         labels = [{"class_labels": each["labels"], "boxes": each["boxes"]} for each in targets]
         return self.model(pixel_values=images, labels=labels).loss
 

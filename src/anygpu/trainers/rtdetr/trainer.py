@@ -1,6 +1,6 @@
-"""The `rtdetr` trainer: Baidu's RT-DETR and RT-DETRv2 by transformers, trained by anygpu's own loop.
+"""The `rtdetr` trainer: RT-DETR and RT-DETRv2 from transformers, trained by anygpu's own loop.
 
-A resumed run ends where an uninterrupted one ends: on a CPU bit for bit.
+On a CPU, a resumed run gives exactly the result of an uninterrupted run.
 """
 
 from __future__ import annotations

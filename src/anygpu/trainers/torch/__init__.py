@@ -1,1 +1,4 @@
-"""What the trainers on PyTorch share, and the image classifier. Nothing here imports torch before it is used."""
+"""Shared code of the PyTorch trainers, and the `torch-classifier` trainer.
+
+The modules that settings checks need do not import torch.
+"""

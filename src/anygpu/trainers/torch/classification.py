@@ -25,7 +25,7 @@ TOP = 5
 
 
 class ClassificationScores:
-    """Counts answers, batch by batch."""
+    """Accumulates a confusion matrix over batches, and computes accuracy and F1 from it."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self._classes = classes
@@ -56,7 +56,10 @@ def _f1(confusion: Any) -> list[float]:
 
 
 def class_weights(wanted: Any, labels: Sequence[int], classes: int) -> Any:
-    """`balanced`: rare classes count as much as common ones; or one number for each class; None: all images alike."""
+    """Return the loss weight of each class, or None for an unweighted loss.
+
+    `wanted` is "balanced" (weights inverse to class frequency), a list with one number per class, or None.
+    """
     if wanted is None:
         return None
     if wanted == "balanced":
@@ -76,7 +79,7 @@ class ClassificationLearner(TorchLearner):
         self.train_images = self._images(dataset, "train", config.seed, Augmentation.of(options))
         self.val_images = self._images(dataset, "val", config.seed, None)
         self.ids = [item.id for item in dataset.splits["train"]]
-        # A last batch of one image would leave batch normalisation nothing to average.
+        # Batch normalisation fails on a last batch of one image, so drop incomplete batches.
         self.order = BatchSampler(len(self.train_images), config.batch_size, config.seed, drop_last=True)
         super().__init__(config, options, self.order.steps_per_epoch)
         self._create_loaders()
@@ -129,7 +132,7 @@ class ClassificationLearner(TorchLearner):
         return {"val_loss": total / len(self.val_images), **scores.metrics()}
 
     def export(self, format: str, directory: Path) -> Export:
-        """Takes images of 0 to 1, in RGB; answers one number for each class, the largest for the likeliest."""
+        """Export a model that takes RGB images with values from 0 to 1 and returns one logit per class."""
         model, path = copy.deepcopy(self.model).cpu().eval(), directory / f"model.{format}"
         example = torch.stack([self.val_images[0, index][0] for index in range(min(2, len(self.val_images)))])
         if format == "onnx":

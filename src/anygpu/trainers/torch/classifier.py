@@ -1,4 +1,4 @@
-"""`torch-classifier`: sorts images into classes, with a small network of ours or any of torchvision and timm."""
+"""The `torch-classifier` trainer: image classification with a small CNN or a torchvision or timm model."""
 
 from __future__ import annotations
 

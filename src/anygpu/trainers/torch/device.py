@@ -1,4 +1,4 @@
-"""Where to compute, with how many threads, in which precision."""
+"""Choose the device, the number of CPU threads and the precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from anygpu.trainers.errors import BadConfig
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto`: the best there is. `0` and `1` are CUDA devices, as many frameworks write them."""
+    """Return the torch device for a setting.
+
+    `auto` chooses CUDA, then MPS, then CPU. A bare number such as `0` is a CUDA device index.
+    """
     wanted = f"cuda:{name}" if name.isdigit() else name
     if wanted in ("auto", ""):
         return torch.device(_best())
@@ -25,7 +28,10 @@ def choose_device(name: str) -> torch.device:
 
 
 def prepare(*, threads: int = 0, deterministic: bool = False) -> None:
-    """`threads`: 0: torch's own choice. Deterministic kernels cost speed on a GPU; a CPU's are so anyway."""
+    """Set the number of CPU threads (0: torch's default) and, on request, deterministic kernels.
+
+    Deterministic kernels are slower on a GPU. CPU kernels are always deterministic.
+    """
     if threads:
         torch.set_num_threads(threads)
     if deterministic:
@@ -34,7 +40,7 @@ def prepare(*, threads: int = 0, deterministic: bool = False) -> None:
 
 
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
-    """Half precision: float16 on CUDA, bfloat16, which needs no scaling, elsewhere."""
+    """Return an autocast context: float16 on CUDA, bfloat16 elsewhere (bfloat16 needs no loss scaling)."""
     dtype = torch.float16 if device.type == "cuda" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=enabled)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Weights as safetensors, and models as ONNX and TorchScript, each compared with the model it came from."""
+"""Export models as safetensors, ONNX or TorchScript, and compare each export with the original model."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ OPSET = 17
 
 
 def save_weights(model: Any, path: Path, about: Mapping[str, str]) -> Path:
-    """Replaced whole; the same weights are the same bytes. `about` goes into the file's header."""
+    """Write a model's weights to a safetensors file atomically, with `about` in the file's header.
+
+    The same weights always give the same bytes.
+    """
     from safetensors.torch import save_file
 
     draft = path.with_name(f".{path.name}.draft")
-    # The header's entries are written in any order: one entry has only one.
+    # safetensors writes header entries in no fixed order, so put everything into a single entry.
     save_file(_each_once(model.state_dict()), str(draft), metadata={"anygpu": json.dumps(dict(about))})
     draft.replace(path)
     return path
 
 
 def _each_once(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """A tensor that goes by two names is kept by the first of them."""
+    """Return the tensors without duplicates: a shared tensor keeps only its first name."""
     kept: dict[tuple[Any, ...], str] = {}
     for name, tensor in tensors.items():
         kept.setdefault((tensor.data_ptr(), tuple(tensor.shape)) if tensor.numel() else (name,), name)
@@ -47,11 +50,13 @@ def load_weights(model: Any, path: Path) -> None:
 def to_onnx(
     model: Any, example: Any, path: Path, *, inputs: str, output: str, free: Mapping[int, str]
 ) -> Export:
-    """`free`: which of the input's sizes may vary, and what they are called."""
+    """Export a model as ONNX and compare their outputs.
+
+    `free` maps each dynamic axis of the input to its name.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the tracer warns of sizes it takes for constants; the check says if it erred
+        # The tracer warns about sizes it treats as constants. The comparison below detects real errors.
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             model,
             (example,),
@@ -80,7 +85,10 @@ def to_torchscript(model: Any, example: Any, path: Path) -> Export:
 def to_safetensors(
     model: Any, example: Any, path: Path, *, part: str = "", about: Mapping[str, str]
 ) -> Export:
-    """The weights of the model, or of a part of it: put into a copy that lost its own, they must answer the same."""
+    """Export the weights of a model, or of its submodule `part`, as safetensors.
+
+    To check the file, load it into a copy with zeroed weights and compare the outputs.
+    """
     save_weights(model.get_submodule(part), path, about)
     other = copy.deepcopy(model)
     with torch.no_grad():
@@ -101,7 +109,7 @@ def _compare_outputs(format: str, path: Path, got: Any, wanted: Any, example: An
 
 
 def _of_other_size(example: Any, free: Mapping[int, str]) -> Any:
-    """The example with another of each free size: what was traced for one size only shows here."""
+    """Return the example with a different size on each dynamic axis, to detect sizes fixed by tracing."""
     other = torch.cat([example, example[:1]]) if 0 in free else example
     return other[:, : -(-other.shape[1] // 2)] if 1 in free else other
 

@@ -23,7 +23,8 @@ def loader(dataset: Any, batches: Any, workers: int, device: torch.device) -> An
         persistent_workers=workers > 0,
         pin_memory=device.type == "cuda",
         worker_init_fn=one_thread,
-        # Starting an iteration draws a number; drawn from torch's own chance it would differ after a resume.
+        # An iterator draws a seed when it starts. A generator of its own leaves torch's global random state
+        # unchanged, so a resumed run stays identical.
         generator=torch.Generator(),
     )
 
@@ -33,7 +34,7 @@ def one_thread(_worker: int) -> None:
 
 
 class FixedOrder(BatchSampler):
-    """Every sample once, as it lies: for validation."""
+    """Batch sampler for validation: every sample once, in dataset order."""
 
     def __iter__(self) -> Any:
         for step in range(self.steps_per_epoch):
@@ -42,16 +43,16 @@ class FixedOrder(BatchSampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """How far a training image may be moved from what it is."""
+    """Random changes applied to a training image."""
 
-    flip: float  # probability of a mirror image
-    crop: float  # smallest part of the largest square in the image that is kept
-    rotate: float  # degrees, either way
-    jitter: float  # of brightness, contrast and colour
+    flip: float  # probability of a horizontal flip
+    crop: float  # smallest area of a crop, as a fraction of the largest square in the image
+    rotate: float  # largest rotation in either direction, in degrees
+    jitter: float  # largest relative change of brightness, contrast and colour
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Augmentation | None:
-        """From a trainer's options; None: images are left as they are."""
+        """Create it from a trainer's options, or return None when augmentation is off."""
         if not options["augment"]:
             return None
         return cls(**{each.name: options[each.name] for each in fields(cls)})
@@ -69,7 +70,10 @@ class Augmentation:
 
 
 class AugmentedImages(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: ignore[misc]
-    """(image, label, index) of a place; `augmentation` None: as they are, cut to a square."""
+    """Dataset of (image, label, index), indexed by (epoch, sample index).
+
+    Without `augmentation`, images are only cropped to the central square and resized.
+    """
 
     def __init__(
         self, items: Sequence[tuple[Path, int]], size: int, seed: int, augmentation: Augmentation | None
@@ -82,7 +86,7 @@ class AugmentedImages(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: 
     def __getitem__(self, place: Place) -> tuple[Any, int, int]:
         path, label = self.items[place[1]]
         with Image.open(path) as opened:
-            image = ImageOps.exif_transpose(opened).convert("RGB")  # a camera held upright says so
+            image = ImageOps.exif_transpose(opened).convert("RGB")  # apply the camera's orientation
         if self.augmentation is None:
             image = resize_to_square(image, self.size)
         else:
@@ -91,7 +95,7 @@ class AugmentedImages(torch.utils.data.Dataset[tuple[Any, int, int]]):  # type: 
 
 
 def resize_to_square(image: Image.Image, size: int) -> Image.Image:
-    """The middle of the image."""
+    """Crop the central square of an image and resize it."""
     side = min(image.size)
     left, top = (image.width - side) / 2, (image.height - side) / 2
     return image.resize((size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side))
@@ -103,7 +107,7 @@ def as_tensor(image: Image.Image) -> Any:
 
 
 def _crop(image: Image.Image, smallest: float, chance: random.Random) -> tuple[float, float, float, float]:
-    """Nearly a square, anywhere in the image: as long and as wide as what validation looks at, or less."""
+    """Return a random, nearly square crop box, at most as large as the image's largest square."""
     side = min(image.size) * math.sqrt(chance.uniform(smallest, 1))
     slant = math.sqrt(chance.uniform(3 / 4, 4 / 3)) if smallest < 1 else 1.0
     width, height = min(image.width, side * slant), min(image.height, side / slant)

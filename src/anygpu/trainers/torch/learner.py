@@ -1,4 +1,4 @@
-"""Train a torch model step by step: optimiser, learning-rate schedule, and all state that a checkpoint needs."""
+"""Train a torch model step by step: optimiser, learning-rate schedule and checkpoint state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anygpu.trainers.result import Export
 from anygpu.trainers.torch import device, exports, state
 from anygpu.trainers.torch.settings import USUAL_RATE
 
-Schedule = Callable[[int], float]  # step, from 0 -> part of the learning rate
+Schedule = Callable[[int], float]  # step (from 0) -> factor of the learning rate
 
 
 def optimizer(
@@ -38,7 +38,11 @@ def set_rate(optimizer: Any, rate: float) -> None:
 def schedule(
     name: str, steps: int, *, warmup: int = 0, floor: float = 0.0, every: int = 0, gamma: float = 0.1
 ) -> Schedule:
-    """`every`: of `step`: after how many steps the rate is multiplied by `gamma`."""
+    """Return a learning-rate schedule by name, with linear warm-up.
+
+    `floor` is the final factor of `cosine`. The schedule `step` multiplies the rate by `gamma` after each
+    `every` steps (0: a third of the training).
+    """
     shapes: dict[str, Schedule] = {
         "cosine": lambda step: _cosine(step - warmup, max(1, steps - warmup), floor),
         "step": lambda step: gamma ** (step // max(1, every or -(-steps // 3))),
@@ -54,7 +58,7 @@ def _cosine(step: int, steps: int, floor: float) -> float:
 
 
 def _one_cycle(done: float, rising: float = 0.3, start: float = 1 / 25, end: float = 1e-4) -> float:
-    """Up for three tenths of the training, then down to almost nothing, both along a cosine."""
+    """One-cycle schedule: rises for 30 % of the training, then falls to `end`, both along a cosine."""
     if done < rising:
         return 1 - (1 - start) * 0.5 * (1 + math.cos(math.pi * done / rising))
     return end + (1 - end) * 0.5 * (1 + math.cos(math.pi * min(1.0, (done - rising) / (1 - rising))))
@@ -62,7 +66,7 @@ def _one_cycle(done: float, rising: float = 0.3, start: float = 1 / 25, end: flo
 
 @dataclass(frozen=True)
 class TrainStep:
-    """One step that was taken: its loss, its learning rate, and the ids of the samples it saw."""
+    """One completed training step: its loss, its learning rate, and the ids of its samples."""
 
     loss: float
     rate: float
@@ -70,7 +74,7 @@ class TrainStep:
 
 
 class TorchLearner(ABC):
-    """What the trainers on torch share. `options` are those of the trainer, read and checked."""
+    """Training loop shared by the PyTorch trainers. `options` are the trainer's checked options."""
 
     def __init__(self, config: TrainingConfig, options: Mapping[str, Any], steps_per_epoch: int) -> None:
         self.config, self.options, self.steps_per_epoch = config, options, steps_per_epoch
@@ -88,11 +92,14 @@ class TorchLearner(ABC):
 
     @abstractmethod
     def batches(self, epoch: int, step: int) -> Iterator[tuple[Sequence[Any], Sequence[int | str]]]:
-        """(the parts of a batch, ids of its samples) from a step of an epoch on; parts add up to one step."""
+        """Yield (micro-batches, sample ids) for each step of an epoch, beginning with `step`.
+
+        The gradients of all micro-batches of a step are accumulated.
+        """
 
     @abstractmethod
     def loss(self, part: Any) -> Any:
-        """Of one part of a batch."""
+        """Return the loss of one micro-batch."""
 
     @abstractmethod
     def validate(self) -> Mapping[str, float]: ...
@@ -102,16 +109,16 @@ class TorchLearner(ABC):
 
     @abstractmethod
     def about(self) -> Mapping[str, str]:
-        """What somebody who finds only the weights needs to use them."""
+        """Return the metadata that is stored with the weights, such as model name and classes."""
 
     def network(self) -> Any:
-        """What of the model is weights worth keeping."""
+        """Return the module whose weights are saved."""
         return self.model
 
     def mode_of_training(self) -> None:
         self.model.train()
 
-    # -- steps ------------------------------------------------------------------------------------------------
+    # -- training steps ----------------------------------------------------------------------------
 
     def steps(self, epoch: int, first: int) -> Iterator[TrainStep]:
         self.mode_of_training()
@@ -121,7 +128,7 @@ class TorchLearner(ABC):
             yield TrainStep(self._step(parts, rate), rate, samples)
 
     def _step(self, parts: Sequence[Any], rate: float) -> float:
-        """The gradients of all parts are added up before the weights move once."""
+        """Accumulate the gradients of all micro-batches, then update the weights once."""
         set_rate(self.optimizer, rate)
         self.optimizer.zero_grad(set_to_none=True)
         total = sum(self._add_gradients(part, len(parts)) for part in parts)
@@ -138,7 +145,7 @@ class TorchLearner(ABC):
         self.scaler.scale(loss).backward()
         return float(loss.detach())
 
-    # -- how it learns ----------------------------------------------------------------------------------------
+    # -- optimiser and schedule --------------------------------------------------------------------
 
     def parameters(self) -> list[Any]:
         return [each for each in self.model.parameters() if each.requires_grad]
@@ -158,7 +165,7 @@ class TorchLearner(ABC):
             gamma=options["gamma"],
         )
 
-    # -- keeping ----------------------------------------------------------------------------------------------
+    # -- saving and loading ------------------------------------------------------------------------
 
     def _parts(self) -> dict[str, state.Stateful]:
         return {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler}

@@ -1,4 +1,4 @@
-"""Classifiers by name: our own small one, and those of torchvision and timm where they are installed."""
+"""Create image classifiers by name: a small CNN, or a torchvision or timm model if installed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch import nn
 from anygpu.trainers.errors import BadConfig, MissingExtra
 from anygpu.trainers.torch.settings import SMALL
 
-MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which weights are trained on
+MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet statistics
 
 
 class NormalizedModel(nn.Module):  # type: ignore[misc]
-    """Takes images of 0 to 1, so that nobody who uses an export needs to know what its network expects."""
+    """Wraps a network and normalises its input, so that an exported model takes images from 0 to 1."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -29,11 +29,12 @@ class NormalizedModel(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: Any) -> Any:
         answer = self.network((images - self.mean) / self.spread)
-        return answer if isinstance(answer, torch.Tensor) else answer[0]  # some add answers of their middle
+        # Some models also return auxiliary outputs.
+        return answer if isinstance(answer, torch.Tensor) else answer[0]
 
 
 def small_cnn(classes: int, width: int = 16) -> nn.Module:
-    """Four blocks of convolutions: enough for digits, shapes and a first try."""
+    """Return a CNN of four convolution blocks, for simple images and first tests."""
     widths = [3, width, 2 * width, 4 * width, 8 * width]
     blocks = [_block(before, after) for before, after in itertools.pairwise(widths)]
     return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], classes))
@@ -49,7 +50,7 @@ def _block(before: int, after: int) -> nn.Module:
 
 
 def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[str]]:
-    """The network, and the names of its parameters that were loaded: the others are new."""
+    """Create a network. Return it with the names of the parameters loaded from `weights`."""
     if name == SMALL:
         return _load_state(small_cnn(classes), _from_file(weights) if weights else {})
     if _has_module("torchvision") and name in _torchvision().list_models():
@@ -101,7 +102,7 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _pretrained_file(weights: str) -> Iterator[None]:
-    """The frameworks fetch weights from their own servers; a machine may not reach them."""
+    """Raise BadConfig when pretrained weights cannot be downloaded."""
     try:
         yield
     except OSError as error:
@@ -122,7 +123,10 @@ def _from_file(place: str) -> dict[str, Any]:
 
 
 def _load_state(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module, frozenset[str]]:
-    """What fits is taken; a head for other classes does not, and stays new."""
+    """Load the weights whose name and shape match, and return the network and their names.
+
+    A head for other classes does not match and stays newly initialised.
+    """
     own = network.state_dict()
     fitting = {
         name: value for name, value in weights.items() if name in own and own[name].shape == value.shape
@@ -134,7 +138,7 @@ def _load_state(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module,
 
 
 def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
-    """Only what is new is trained."""
+    """Freeze the loaded parameters, so that only new ones are trained."""
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in loaded)
     if not any(each.requires_grad for each in network.parameters()):
@@ -144,7 +148,10 @@ def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
 
 
 def train_mode(network: nn.Module) -> None:
-    """A module all of whose parameters are frozen keeps its running averages too."""
+    """Set training mode, but keep fully frozen modules in evaluation mode.
+
+    Otherwise their batch normalisation statistics would change.
+    """
     network.train()
     for module in network.modules():
         parameters = list(module.parameters())

@@ -1,15 +1,18 @@
-"""Which samples a step sees: a function of seed, epoch and step, so a training picks up in the middle of an epoch."""
+"""Choose the samples of each step from seed, epoch and step alone.
+
+This allows a training to resume in the middle of an epoch.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 
-Place = tuple[int, int]  # (epoch, index of the sample): all that its augmentation depends on
+Place = tuple[int, int]  # (epoch, sample index); determines the sample's augmentation
 
 
 class BatchSampler:
-    """The batches of an epoch from a step on. `start` says which; a data loader iterates it anew each epoch."""
+    """Yields the batches of an epoch, beginning at a step. `start` sets the epoch and the step."""
 
     def __init__(self, samples: int, batch_size: int, seed: int, *, drop_last: bool = False) -> None:
         self.samples, self.batch_size, self.seed = samples, batch_size, seed
@@ -43,6 +46,6 @@ def shuffle(samples: int, seed: int, epoch: int) -> list[int]:
 
 
 def chance_of(seed: int, place: Place) -> random.Random:
-    """What a sample's augmentation draws from, in whichever process it is loaded."""
+    """Return the random generator of a sample's augmentation. It is the same in every loader process."""
     epoch, index = place
     return random.Random(f"sample {seed} {epoch} {index}")

@@ -1,4 +1,4 @@
-"""Options with a default and bounds, checked where no framework is installed; and those of the classifier."""
+"""Trainer options with defaults and bounds. They can be checked without torch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULERS = ("cosine", "step", "onecycle", "none")
 USUAL_RATE = {"sgd": 0.05, "adam": 1e-3, "adamw": 1e-3}
 SMALL = "small-cnn"
-SMALLEST = 16  # pixels of an image it can take
+SMALLEST = 16  # smallest image size of the small CNN, in pixels
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingOption:
-    """What an option is unless it is set. Its default's type is its own; None: the trainer checks it itself."""
+    """Default and bounds of one option.
+
+    A value must have the type of the default. If the default is None, the trainer checks the value itself.
+    """
 
     default: Any
     low: float = 0
@@ -26,7 +29,7 @@ class SettingOption:
     one_of: tuple[str, ...] = ()
 
     def trouble(self, value: Any) -> str:
-        """What is wrong with a value, in words."""
+        """Describe what is wrong with a value. Empty if it is valid."""
         if self.default is None:
             return ""
         if isinstance(self.default, str):
@@ -47,7 +50,7 @@ class SettingOption:
 
 
 def read(known: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option's value. BadConfig says all that is wrong."""
+    """Return the value of every option. Raises BadConfig with all invalid values."""
     found = {name: option.trouble(given[name]) for name, option in known.items() if name in given}
     trouble = [f"{name}: {what}" for name, what in found.items() if what]
     if trouble:
@@ -56,32 +59,29 @@ def read(known: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[s
 
 
 def _like(default: Any, value: Any) -> Any:
-    """3.0 where a whole number is meant is 3; 1 where a number is meant is 1.0."""
+    """Convert a value to the type of the default, for example 3.0 to 3."""
     return value if default is None else type(default)(value)
 
 
 COMMON = {
-    "threads": SettingOption(default=0),  # 0: torch's own choice
-    "deterministic": SettingOption(default=False),  # kernels that add in a fixed order; slower on a GPU
+    "threads": SettingOption(default=0),  # 0: torch's default
+    "deterministic": SettingOption(default=False),  # deterministic kernels; slower on a GPU
     "weight_decay": SettingOption(default=1e-4),
-    "momentum": SettingOption(default=0.9, high=1),  # of sgd
+    "momentum": SettingOption(default=0.9, high=1),  # sgd only
     "warmup_steps": SettingOption(default=0),
-    "step_epochs": SettingOption(default=0),  # of the scheduler `step`; 0: a third of the training
-    "gamma": SettingOption(default=0.1, high=1),  # what it multiplies the learning rate by
-    "floor": SettingOption(
-        default=0.0, high=1
-    ),  # of cosine: what part of the learning rate is left at the end
-    "clip": SettingOption(default=0.0),  # longest gradient; 0: any
+    "step_epochs": SettingOption(default=0),  # scheduler `step` only; 0: a third of the epochs
+    "gamma": SettingOption(default=0.1, high=1),  # scheduler `step`: factor of the learning rate
+    "floor": SettingOption(default=0.0, high=1),  # scheduler `cosine`: final factor of the learning rate
+    "clip": SettingOption(default=0.0),  # largest gradient norm; 0: no clipping
 }
 CLASSIFIER = {
     **COMMON,
     "augment": SettingOption(default=True),
-    "flip": SettingOption(default=0.5, high=1),  # how often an image is mirrored
-    "crop": SettingOption(
-        default=0.6, low=0.01, high=1
-    ),  # smallest part of the largest square in it that is kept
-    "rotate": SettingOption(default=0.0, high=180),  # degrees, either way
-    "jitter": SettingOption(default=0.2, high=1),  # of brightness, contrast and colour
+    "flip": SettingOption(default=0.5, high=1),  # probability of a horizontal flip
+    # smallest area of a crop, as a fraction of the largest square in the image
+    "crop": SettingOption(default=0.6, low=0.01, high=1),
+    "rotate": SettingOption(default=0.0, high=180),  # largest rotation in either direction, in degrees
+    "jitter": SettingOption(default=0.2, high=1),  # largest change of brightness, contrast and colour
     "freeze": SettingOption(default=False),
     "label_smoothing": SettingOption(default=0.0, high=0.99),
     "class_weights": SettingOption(default=None),

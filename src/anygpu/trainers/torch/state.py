@@ -1,7 +1,7 @@
-"""Everything a training on torch needs to go on bit for bit: weights, optimiser, scaler, and every source of chance.
+"""Save and restore the state of a torch training: weights, optimiser, scaler and random generators.
 
-The place in the data is not here: batches are a function of seed, epoch and step (`sampling`), and so is the learning
-rate (`schedules`).
+The position in the data and the learning rate are not saved. They follow from seed, epoch and step (see
+`sampling` and `learner`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "state.pt"
 
 
 class Stateful(Protocol):
-    """A model, an optimiser, a gradient scaler, ..."""
+    """An object with a state dict: a model, an optimiser, a gradient scaler."""
 
     def state_dict(self) -> Mapping[str, Any]: ...
 
@@ -26,7 +26,7 @@ class Stateful(Protocol):
 
 
 def save(directory: Path, parts: Mapping[str, Stateful]) -> Path:
-    """The file appears whole or not at all."""
+    """Write the state of all parts and of the random generators to one file, atomically."""
     state = {
         "parts": {name: part.state_dict() for name, part in parts.items()},
         "chance": random_state(),
@@ -36,11 +36,11 @@ def save(directory: Path, parts: Mapping[str, Stateful]) -> Path:
 
 
 def load(directory: Path, parts: Mapping[str, Stateful]) -> None:
-    """On any device: each part moves its tensors to where it lives. No code in the file is run."""
+    """Restore the state on any device. Loading does not execute code from the file."""
     state = torch.load(directory / FILE, map_location="cpu", weights_only=True)
     for name, part in parts.items():
         part.load_state_dict(state["parts"][name])
-    # With another number of threads sums are taken in another order, and the last bits differ.
+    # Another number of threads changes the order of sums, and so the last bits of results.
     torch.set_num_threads(state["threads"])
     set_random_state(state["chance"])
 
@@ -54,13 +54,13 @@ def serialize(path: Path, state: Any) -> Path:
 
 def seed_everything(seed: int) -> None:
     random.seed(seed)
-    torch.manual_seed(seed)  # every device's
+    torch.manual_seed(seed)  # seeds every device
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
 
 
 def random_state() -> dict[str, Any]:
-    """The state of every random generator a training may draw from."""
+    """Return the state of every random generator that a training may use."""
     return {
         "python": random.getstate(),
         "numpy": _numpy_state(),
@@ -81,7 +81,7 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 
 def _numpy_state() -> list[Any] | None:
-    """As plain values, which a file that may hold no code can keep."""
+    """Return numpy's random state as plain values, which `weights_only` loading accepts."""
     if "numpy" not in sys.modules:
         return None
     name, keys, *rest = sys.modules["numpy"].random.get_state()

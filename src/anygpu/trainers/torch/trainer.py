@@ -1,6 +1,6 @@
-"""A trainer on torch under the contract: a learner does the work, and torch is imported when there is some.
+"""Base class of the PyTorch trainers. A `TorchLearner` does the training.
 
-Settings and datasets can be checked without torch.
+torch is imported only when a learner is created, so settings and datasets can be checked without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TorchTrainer(Trainer):
 
     @abstractmethod
     def create_learner(self) -> TorchLearner:
-        """The one place where torch is imported."""
+        """Create the learner. Only this method imports torch."""
 
     def create_model(self) -> None:
         self.learner = self.create_learner()

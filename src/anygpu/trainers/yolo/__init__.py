@@ -1,2 +1,5 @@
-"""YOLO by ultralytics, whose licence is AGPL-3.0: what is trained with it falls under that licence too, unless one
-has an enterprise licence of theirs."""
+"""YOLO models by ultralytics.
+
+ultralytics has the licence AGPL-3.0. Models trained with it are under that licence too, unless you have an
+enterprise licence from ultralytics.
+"""

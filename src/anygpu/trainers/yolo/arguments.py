@@ -1,8 +1,9 @@
-"""Ultralytics' train arguments: all of them are passed through by their own names.
+"""Translate settings to ultralytics' train arguments. Its own arguments are passed through by name.
 
-The names are those of ultralytics 8.4.190 (its cfg/default.yaml), kept here so that a mistake is found where
-ultralytics is not installed. Left out: where its files go and when it saves (the contract does), `time` (a job has a
-deadline), `distill_model` and `quantize` (they could not be resumed), and what only predicting and exporting have.
+The names are from ultralytics 8.4.190 (cfg/default.yaml). They are listed here so that settings can be
+checked where ultralytics is not installed. These arguments are not accepted: output paths and saving (anygpu
+saves checkpoints), `time` (jobs have deadlines), `distill_model` and `quantize` (they cannot be resumed), and
+arguments that apply only to prediction or export.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ AUGMENTATION = """
     copy_paste_mode auto_augment erasing
 """
 NAMES = frozenset(f"{TRAINING} {HYPERPARAMETERS} {AUGMENTATION}".split())
-# One name for these in every trainer; ultralytics' own spellings are accepted (batch, imgsz, lr0).
+# anygpu's setting -> ultralytics' argument. Ultralytics' names (batch, imgsz, lr0) are accepted too.
 OURS = {
     "batch_size": "batch",
     "image_size": "imgsz",
@@ -42,7 +43,10 @@ SCHEDULERS = ("linear", "cosine")
 
 
 def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home: Path) -> dict[str, Any]:
-    """What ultralytics is told. Patience, weights and resuming are the contract's, the same for every trainer."""
+    """Return the arguments for ultralytics' trainer.
+
+    Ultralytics' early stopping is disabled because anygpu stops trainings itself.
+    """
     told = {theirs: getattr(config, ours) for ours, theirs in OURS.items()}
     given = {name: value for name, value in told.items() if value is not None}
     where = {"model": model, "task": task, "data": str(data), "project": str(home), "name": "run"}
@@ -53,7 +57,7 @@ def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home
 def _model_arguments(config: TrainingConfig) -> dict[str, Any]:
     optimizer = {"optimizer": config.optimizer} if config.optimizer else {}
     scheduler = {"cos_lr": config.scheduler == "cosine"} if config.scheduler else {}
-    # With "auto" ultralytics would pass over the learning rate that was asked for.
+    # With the optimizer "auto", ultralytics ignores the given learning rate.
     if config.learning_rate is not None and not config.optimizer:
         optimizer = {"optimizer": "SGD"}
     return {**optimizer, **scheduler}

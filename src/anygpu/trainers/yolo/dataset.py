@@ -1,4 +1,4 @@
-"""Prepare the dataset as ultralytics expects it, and shuffle samples by seed and epoch only."""
+"""Write the dataset in ultralytics' layout, and shuffle its samples by seed and epoch only."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ def read(config: TrainingConfig, path: Path, task: str) -> data.Dataset:
 
 
 def prepare(dataset: data.Dataset, task: str, target: Path) -> Path:
-    """Written anew each time: paths are this machine's."""
+    """Write the dataset to `target`, replacing an earlier one, which may contain paths of another machine."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     return class_folders(dataset, target) if task == "classify" else data.to_yolo(dataset, target)
 
 
 def class_folders(dataset: data.Dataset, target: Path) -> Path:
-    """Every class has a folder in every split, so that its number is the same in all."""
+    """Write one folder per split and class.
+
+    Every split gets a folder for every class, so that class indices are the same in all splits.
+    """
     for split, items in dataset.splits.items():
         for name in dataset.classes:
             (target / split / name).mkdir(parents=True, exist_ok=True)
         for number, item in enumerate(items):
-            assert item.label is not None  # the layout of the task has one
+            assert item.label is not None  # classification datasets always have labels
             place = target / split / dataset.classes[item.label]
             _link(item.image, place / f"{number:06}{item.image.suffix}")
     return target
@@ -43,14 +46,14 @@ def _link(source: Path, target: Path) -> None:
 
 
 class EpochOrder:
-    """A sampler. Each pass is the next epoch; the first may begin in the middle."""
+    """Sampler whose every pass is the next epoch. The first pass can skip samples, for a resumed epoch."""
 
     def __init__(
         self, samples: int, *, seed: int, epoch: int = 0, skip: int = 0, shuffle: bool = True
     ) -> None:
         self._samples, self._seed, self._shuffle = samples, seed, shuffle
         self.next_epoch, self._skip = epoch, skip
-        self._known: tuple[int, list[int]] = (-1, [])  # asked for after every batch: shuffled once an epoch
+        self._known: tuple[int, list[int]] = (-1, [])  # cached order of (epoch, indices)
 
     def __len__(self) -> int:
         return self._samples

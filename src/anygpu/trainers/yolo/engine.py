@@ -1,7 +1,8 @@
-"""Ultralytics' own training loop, which says where it is, can be saved after any batch, and goes on from there.
+"""Extend ultralytics' training loop: report progress, save after any batch, and resume exactly there.
 
-Ultralytics itself saves at the end of an epoch, in half precision, and goes on from its averaged weights. Here the
-weights, their average, the optimiser, the scaler, the gradients under way and the random states are kept as they are.
+Ultralytics itself saves at the end of an epoch, in half precision, and resumes from its averaged weights.
+Here a checkpoint has the exact weights, their average, the optimiser, the scaler, accumulated gradients and
+random states.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NEVER = 1 << 30
 
 
 class EngineHooks:
-    """What the loop tells: `step(engine)` after each batch, `epoch(engine)` after each validation."""
+    """Callbacks of the loop: `step(engine)` after each batch, `epoch(engine)` after each validation."""
 
     def __init__(self, step: Callable[[Any], None], epoch: Callable[[Any], None]) -> None:
         self.on_train_batch_end = step
@@ -42,26 +43,29 @@ def make(task: str, overrides: Mapping[str, Any], hooks: EngineHooks) -> Any:
 
 @functools.cache
 def _kind(task: str) -> Any:
-    """The name has no "Trainer" in it: ultralytics adds its platform's callbacks to classes that have."""
+    """Return the resumable engine class of a task.
+
+    The class name must not contain "Trainer": ultralytics adds callbacks of its platform to such classes.
+    """
     return type(f"Resumable{task.title()}", (ResumableEngine, KINDS[task]), {})
 
 
 class ResumableEngine:
-    """Mixed into ultralytics' trainer of a task."""
+    """Mixin for ultralytics' trainers that makes a training resumable after any batch."""
 
     def __init__(self, overrides: dict[str, Any], hooks: EngineHooks) -> None:
         self.hooks = hooks
-        self.state: State | None = None  # to go on from, until the first batch is done
+        self.state: State | None = None  # checkpoint to resume from; None after the first batch
         self.done_in_epoch = 0
-        self.pending, self.stepped = 0, False  # batches whose gradients wait for an optimiser step
+        self.pending, self.stepped = 0, False  # batches since the last optimiser step
         super().__init__(overrides=overrides)  # type: ignore[call-arg]
 
-    # -- going on ---------------------------------------------------------------------------------------------
+    # -- resuming ----------------------------------------------------------------------------------
 
     def setup_model(self: Any) -> Any:
         if self.state is None:
             return super().setup_model()  # type: ignore[misc]
-        # The shape is in the checkpoint: the weights file one started from need not be on this machine.
+        # The checkpoint has the architecture. The initial weights file may not exist on this machine.
         self.model = self.get_model(cfg=self.state["yaml"], weights=None, verbose=False)
         return None
 
@@ -100,15 +104,15 @@ class ResumableEngine:
         )
 
     def _close_dataloader_mosaic(self: Any) -> None:
-        """The loader begins anew after this, and with it the order."""
+        """Turn mosaic off, and keep the sample order: ultralytics resets the loader here."""
         super()._close_dataloader_mosaic()  # type: ignore[misc]
         if self.epoch != self.start_epoch:
             self.order.next_epoch = self.epoch
 
-    # -- telling ----------------------------------------------------------------------------------------------
+    # -- hooks -------------------------------------------------------------------------------------
 
     def run_callbacks(self: Any, event: str) -> None:
-        """Ours alone: no integration of ultralytics' reports anywhere."""
+        """Call only anygpu's hooks, not the integrations of ultralytics."""
         if event == "on_train_epoch_start":
             self._begin_epoch()
         elif event == "on_train_batch_end":
@@ -134,7 +138,10 @@ class ResumableEngine:
         self.stepped, self.accumulate = False, self.wanted
 
     def preprocess_batch(self: Any, batch: Any) -> Any:
-        """The loop knows of no batches before its start: it steps when we say that enough have been added up."""
+        """Prepare a batch, and set `accumulate` so that the optimiser steps after this batch or not at all.
+
+        A resumed loop does not count the batches accumulated before the checkpoint, so they are counted here.
+        """
         self.wanted = self.accumulate
         self.accumulate = 1 if self.pending + 1 >= self.wanted else NEVER
         return super().preprocess_batch(batch)  # type: ignore[misc]
@@ -144,14 +151,14 @@ class ResumableEngine:
         self.stepped = True
 
     def samples(self: Any) -> list[int]:
-        """The ids of those in the batch that was just trained on."""
+        """Return the sample ids of the last training batch."""
         size = self.train_loader.batch_size
         ids: list[int] = self.order.of(self.epoch)[
             (self.done_in_epoch - 1) * size : self.done_in_epoch * size
         ]
         return ids
 
-    # -- saving -----------------------------------------------------------------------------------------------
+    # -- saving ------------------------------------------------------------------------------------
 
     def snapshot(self: Any, *, epoch: int, done_in_epoch: int) -> State:
         model = unwrap_model(self.model)
@@ -174,15 +181,15 @@ class ResumableEngine:
         }
 
     def save_model(self) -> bool:
-        """The contract saves."""
+        """Do nothing: anygpu saves checkpoints itself."""
         return False
 
     def final_eval(self) -> None:
-        """The contract keeps the best epoch, which has been measured."""
+        """Do nothing: the best epoch has already been validated."""
 
 
 class CountedLoader:
-    """Stands in for ultralytics' progress bar: counts batches from where the epoch was left."""
+    """Replaces ultralytics' progress bar, and numbers batches from the resumed position of the epoch."""
 
     def __init__(self, engine: Any, batches: Any, total: int) -> None:
         self._batches, self._total, self._first = batches, total, engine.done_in_epoch
@@ -194,11 +201,11 @@ class CountedLoader:
                 return
 
     def set_description(self, text: str) -> None:
-        """Progress is told by the contract."""
+        """Do nothing: anygpu reports progress itself."""
 
 
 def run(engine: Any) -> None:
-    """Ultralytics' loop, with its counting replaced for as long as it runs."""
+    """Run ultralytics' training loop with `CountedLoader` in place of its progress bar."""
     bar = engine_module.TQDM
     engine_module.TQDM = lambda batches, total: CountedLoader(engine, batches, total)
     try:
@@ -208,14 +215,14 @@ def run(engine: Any) -> None:
 
 
 def _restore_optimizer(optimizer: Any, saved: Any) -> None:
-    """Which kernel it uses is the machine's matter, not the checkpoint's."""
+    """Load the optimiser state, but keep this machine's choice of fused kernels."""
     for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True):
         group["fused"] = own.get("fused")
     optimizer.load_state_dict(saved)
 
 
 def _plain(criterion: Any) -> dict[str, float]:
-    """What a loss remembers: YOLO26 shifts its weights from epoch to epoch."""
+    """Return the numeric state of a loss. YOLO26 changes its loss weights every epoch."""
     known = vars(criterion) if hasattr(criterion, "updates") else {}
     return {name: value for name, value in known.items() if isinstance(value, (int, float))}
 
@@ -238,7 +245,7 @@ def _restore_gradients(model: Any, gradients: Mapping[str, Any]) -> None:
 
 
 def _refill(dataset: Any, buffer: list[int]) -> None:
-    """Mosaics are made of images loaded lately."""
+    """Load the images of the buffer again. Mosaic augmentation combines recently loaded images."""
     for index in buffer:
         dataset.load_image(index)
 

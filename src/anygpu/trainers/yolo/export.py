@@ -1,4 +1,4 @@
-"""Save YOLO weights, and export models and compare them with the trained one on the same image."""
+"""Save YOLO weights, and export models and compare each with the trained model on the same image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ LICENCE = "AGPL-3.0 (https://ultralytics.com/license)"
 
 
 def save(engine: Any, path: Path, held: Any = None) -> Path:
-    """The averaged weights, in half precision, as ultralytics' own best.pt has them; `held`: as they were then."""
+    """Save the averaged weights in half precision, in the format of ultralytics' best.pt.
+
+    `held` is an earlier copy of the averaged weights, saved instead of the current ones.
+    """
     import torch
     from ultralytics import __version__
 
@@ -32,12 +35,12 @@ def save(engine: Any, path: Path, held: Any = None) -> Path:
 
 
 def _portable(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Without the paths of the machine it was trained on."""
+    """Return the arguments without the paths and the device of this machine."""
     own = ("data", "project", "save_dir", "model", "name", "device")
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-# Boxes are in pixels of the image: a thousandth of a pixel for each one of an image of 640.
+# Boxes are in pixels, so the allowed difference grows with the image size: 0.32 pixels for 640.
 TOLERANCE_PER_PIXEL = 1e-3 / 2
 
 
@@ -45,7 +48,7 @@ def export(weights: Path, format: str, directory: Path, image_size: int) -> Expo
     import torch
     from ultralytics import YOLO
 
-    plain = {"simplify": False} if format == "onnx" else {}  # simplifying needs one package more
+    plain = {"simplify": False} if format == "onnx" else {}  # simplifying needs another package
     made = Path(YOLO(str(weights)).export(format=format, imgsz=image_size, device="cpu", **plain))
     path = directory / f"{weights.stem}{made.suffix}"
     if made != path:
@@ -68,7 +71,7 @@ def _outputs(weights: Path, image: Any) -> list[Any]:
 
 
 def _first(answer: Any) -> Any:
-    """The predictions; what comes after them is for the loss."""
+    """Return the predictions from a model's nested output. The other elements are for the loss."""
     while isinstance(answer, (list, tuple)):
         answer = answer[0]
     return answer

@@ -13,7 +13,10 @@ FONTS = ("Arial.ttf", "Arial.Unicode.ttf")
 
 
 def isolate(directory: Path) -> None:
-    """Before ultralytics is imported for the first time; an ultralytics imported earlier keeps its own settings."""
+    """Configure ultralytics to use `directory` and to be silent.
+
+    Call this before the first import of ultralytics. If it is already imported, its settings directory stays.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("YOLO_CONFIG_DIR", str(directory.resolve()))
     os.environ.setdefault("YOLO_AUTOINSTALL", "false")
@@ -38,7 +41,7 @@ def _silence() -> None:
         "wandb",
     ):
         if name in SETTINGS:
-            dict.__setitem__(SETTINGS, name, False)  # in memory: what is in the user's file stays
+            dict.__setitem__(SETTINGS, name, False)  # in memory only; the user's file does not change
     from ultralytics.utils.events import events
 
     events.enabled = False
@@ -47,7 +50,10 @@ def _silence() -> None:
 
 
 class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """Standard output belongs to the lines of progress. Whatever stderr is at the moment: a notebook replaces it."""
+    """Log handler that writes to the current stderr, because stdout carries progress lines.
+
+    It looks up `sys.stderr` each time because notebooks replace it.
+    """
 
     @property
     def stream(self) -> Any:
@@ -59,7 +65,7 @@ class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def _give_fonts() -> None:
-    """Under the names ultralytics looks for, so that it fetches none."""
+    """Copy a font to the names ultralytics looks for, so that it downloads none."""
     import matplotlib
     from ultralytics.utils import USER_CONFIG_DIR
 

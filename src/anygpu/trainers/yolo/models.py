@@ -1,4 +1,4 @@
-"""Spellings of YOLO models and tasks, and their names in ultralytics."""
+"""Convert names of YOLO models and tasks to those of ultralytics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TASKS: Mapping[str, str] = {
 }
 SUFFIXES = {"detect": "", "segment": "-seg", "classify": "-cls", "pose": "-pose"}
 ALL, BOXES = tuple(SUFFIXES), ("detect",)
-# The stem ultralytics gives each generation, its sizes, and the tasks it has a model for.
+# generation -> (ultralytics' name stem, sizes, supported tasks)
 FAMILIES: Mapping[int, tuple[str, str, tuple[str, ...]]] = {
     8: ("yolov8", "nsmlx", ALL),
     9: ("yolov9", "tsmce", ("detect", "segment")),
@@ -41,7 +41,7 @@ SPELLED = re.compile(r"yolo[-_ ]?v?[-_ ]?(\d+)[-_ ]?([a-z])?(?:[-_](seg|cls|pose
 
 @dataclass(frozen=True)
 class YoloModel:
-    """`start` is what ultralytics is given: a yaml (from scratch) or a .pt (weights)."""
+    """A model and its task. `start` is a .yaml (train from scratch) or a .pt file (start from weights)."""
 
     name: str
     task: str
@@ -49,7 +49,7 @@ class YoloModel:
 
 
 def choose_model(model: str, weights: str, task: str) -> YoloModel:
-    """What the three settings mean together; BadConfig where they contradict each other."""
+    """Choose the model from the three settings. Raises BadConfig when they contradict each other."""
     wanted = TASKS[task] if task else ""
     if Path(model).suffix in (".yaml", ".yml", ".pt") and Path(model).is_file():
         return YoloModel(Path(model).stem, wanted or _task_of_file(model), weights or model)
@@ -63,7 +63,7 @@ def choose_model(model: str, weights: str, task: str) -> YoloModel:
 
 
 def normalize_name(spelled: str) -> tuple[str, str]:
-    """`yolov11n-seg.pt` is ("yolo11n", "segment"); the task is empty when the name does not say it."""
+    """Split `yolov11n-seg.pt` into ("yolo11n", "segment"). The task is empty if the name has none."""
     match = SPELLED.match(re.sub(r"\.(pt|yaml|yml)$", "", spelled.strip().lower()))
     family = FAMILIES.get(int(match.group(1))) if match else None
     if match is None or family is None:
@@ -78,7 +78,7 @@ def normalize_name(spelled: str) -> tuple[str, str]:
 
 
 def model_names() -> list[str]:
-    """Every model there is, by its full name."""
+    """Return the full names of all supported models."""
     return [
         f"{stem}{size}{SUFFIXES[task]}"
         for stem, sizes, tasks in FAMILIES.values()

@@ -1,8 +1,8 @@
-"""The `yolo` trainer: ultralytics' models and its loop, under the contract of every trainer.
+"""The `yolo` trainer: ultralytics' models and training loop behind anygpu's trainer interface.
 
-Kept in a checkpoint: weights and their average in full precision, optimiser, gradients under way, scaler, schedule, the
-place in the epoch, its order, random states. A resumed run repeats nothing. With data loader processes (`workers`) the
-augmentations after a resume are drawn anew; everything else goes on as it was.
+A checkpoint has the weights and their average in full precision, the optimiser, accumulated gradients, the
+scaler, the position in the epoch and the random states. A resumed run repeats no batch. With data loader
+processes (`workers`), augmentations after a resume differ from those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ class Yolo(AnyTrainer):
     extra = "yolo"
     needs = ("ultralytics", "torch")
     licence = "AGPL-3.0"
-    goal = (
-        "fitness",
-        "max",
-    )  # ultralytics' own measure of an epoch: mAP50-95 for boxes, accuracy for classes
+    # ultralytics' score of an epoch: mAP50-95 for boxes, accuracy for classes
+    goal = ("fitness", "max")
     accepts = Accepts(
         tasks=tuple(names.TASKS),
         options=arguments.NAMES,
@@ -59,7 +57,7 @@ class Yolo(AnyTrainer):
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:
         dataset.read(config, path, _model(config).task)
 
-    # -- the contract -----------------------------------------------------------------------------------------
+    # -- the trainer interface ---------------------------------------------------------------------
 
     def prepare_dataset(self) -> None:
         if self.dataset_path is None:
@@ -86,7 +84,7 @@ class Yolo(AnyTrainer):
         from anygpu.trainers.yolo import engine
 
         if self.progress.epoch >= self.config.epochs or self.is_stale():
-            self.engine._setup_train()  # all trained: only the model is wanted
+            self.engine._setup_train()  # training is complete; only create the model
             return
         try:
             engine.run(self.engine)
@@ -106,7 +104,7 @@ class Yolo(AnyTrainer):
         self.engine.state = torch.load(directory / "state.pt", map_location="cpu", weights_only=True)
 
     def save_weights(self, directory: Path, stem: str) -> Path:
-        """As ultralytics writes them: YOLO("best.pt") opens it."""
+        """Save weights in ultralytics' format, which YOLO("best.pt") opens."""
         from anygpu.trainers.yolo import export as weights
 
         return weights.save(self.engine, directory / f"{stem}.pt")
@@ -129,7 +127,7 @@ class Yolo(AnyTrainer):
         finally:
             source.unlink()
 
-    # -- what the loop tells ----------------------------------------------------------------------------------
+    # -- callbacks of the loop ---------------------------------------------------------------------
 
     def _step(self, engine: Any) -> None:
         self.progress.saw(engine.samples())
@@ -147,7 +145,10 @@ class Yolo(AnyTrainer):
         return {"loss": sum(losses.values()), **scores, **fitness}
 
     def _home(self) -> Path:
-        """Beside the checkpoints, not among the results; whole, since ultralytics moves what is relative elsewhere."""
+        """Return ultralytics' working directory, which is not part of the outputs.
+
+        The path is absolute because ultralytics puts relative paths elsewhere.
+        """
         return (self.context.workplace(self.output_dir) / "ultralytics").resolve()
 
 
