@@ -115,7 +115,7 @@ def _identity(estimator: Any) -> Any:
 def batch(estimator: Any, inputs: Any, target: Any, classes: Any) -> None:
     """Train on one batch."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a last batch smaller than batch_size
+        warnings.simplefilter("ignore")  # about a batch smaller than batch_size
         if classes is None:
             estimator.partial_fit(inputs, target)
         else:

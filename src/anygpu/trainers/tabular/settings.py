@@ -42,7 +42,7 @@ class TabularModel:
     epoch: str = "grow"  # how an epoch trains it: see `estimators`
     settings: str = ""
     rate: str = ""  # name of the learning rate setting; empty: none
-    is_scaled: bool = False  # needs normalised features and target
+    is_scaled: bool = False  # needs normalised features
     is_forest: bool = False  # independent trees whose predictions are averaged
     module: str = "sklearn"
     extra: str = "tabular"
