@@ -1,1 +1,1 @@
-"""Hugging Face's Trainer, for texts and images."""
+"""The `huggingface` trainer, which runs the Trainer class of transformers on texts and images."""

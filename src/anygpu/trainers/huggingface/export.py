@@ -1,4 +1,4 @@
-"""The trained model as ONNX, and as safetensors with all that loads it again."""
+"""Export the trained model as ONNX, or as a safetensors folder for `from_pretrained`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TOLERANCE = 1e-4
 AXES = {"input_ids": {0: "batch", 1: "tokens"}, "attention_mask": {0: "batch", 1: "tokens"}}
 
 
-class _Logits(torch.nn.Module):  # type: ignore[misc]  # torch is not there when types are checked
-    """Takes its inputs one after the other, and answers the logits alone."""
+class _Logits(torch.nn.Module):  # type: ignore[misc]  # torch is not installed when types are checked
+    """Wraps a model so that it takes positional inputs and returns only the logits."""
 
     def __init__(self, model: Any, names: list[str]) -> None:
         super().__init__()
@@ -32,15 +32,14 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]  # torch is not there when
 
 
 def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
-    """Any number of inputs at a time; texts of any length the model takes."""
+    """Export a model as ONNX with dynamic batch size and text length, and compare their outputs."""
     network = _plain(model)
     names = list(batch)
     wrapped = _Logits(network, names).eval()
     axes = {name: AXES.get(name, {0: "batch"}) for name in names}
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter(
-            "ignore"
-        )  # the tracer warns of what it takes for constants; the check says if it erred
+        # The tracer warns about values it treats as constants. The comparison below detects real errors.
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             wrapped,
             tuple(batch.values()),
@@ -60,13 +59,13 @@ def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
 
 
 def _another(value: Any, axes: Mapping[int, str]) -> Any:
-    """One more in the batch, and one token less: what was traced for one size only shows here."""
+    """Return an input with one more sample and one token less, to detect sizes fixed by tracing."""
     larger = torch.cat([value, value[:1]])
     return larger[:, :-1] if 1 in axes and larger.shape[1] > 1 else larger
 
 
 def _plain(model: Any) -> Any:
-    """On the processor, with attention written out: what every runtime knows."""
+    """Return a float32 copy on the CPU with eager attention, which every ONNX runtime supports."""
     network = copy.deepcopy(model).cpu().float().eval()
     if hasattr(network, "set_attn_implementation"):
         network.set_attn_implementation("eager")
@@ -74,7 +73,7 @@ def _plain(model: Any) -> Any:
 
 
 def to_safetensors(model: Any, tokenizer: Any, directory: Path) -> Export:
-    """A folder that `from_pretrained` loads; loaded again, it has to hold the same numbers."""
+    """Export a folder that `from_pretrained` loads, and check that the loaded weights are identical."""
     save(model, tokenizer, directory)
     again = type(model).from_pretrained(str(directory)).state_dict()
     difference = max(

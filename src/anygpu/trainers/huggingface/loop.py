@@ -1,4 +1,4 @@
-"""The framework's own loop, which tells ours what it does."""
+"""Run the Trainer of transformers, and report its steps and evaluations to the anygpu trainer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from anygpu.trainers.huggingface.settings import ARGUMENTS, LANGUAGE, OPTIMIZERS
 if TYPE_CHECKING:
     from anygpu.trainers.huggingface.trainer import HuggingFace
 
-FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # learning rates that usually do
+FROM_NOTHING, FROM_TRAINED = 1e-3, 5e-5  # default learning rates: from scratch, and fine-tuning
 
 
-class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]  # the framework is not there when types are checked
-    """Notes which samples it sees, and its loss, for the trainer around it."""
+class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]
+    """Trainer of transformers that reports sample ids and losses to its `owner`."""
 
     def __init__(self, owner: HuggingFace, **given: Any) -> None:
         super().__init__(callbacks=[_ReportingCallback(owner)], **given)
@@ -40,7 +40,7 @@ class ReportingTrainer(transformers.Trainer):  # type: ignore[misc]  # the frame
         return super().prediction_step(model, inputs, *more, **named)
 
     def save_whole(self, scratch: Path) -> Path:
-        """Model, optimiser, scheduler, random states and place: the framework's own checkpoint folder."""
+        """Write a checkpoint folder of transformers: model, optimiser, scheduler, random states, position."""
         self._save_checkpoint(self.model, trial=None)
         return scratch / f"checkpoint-{self.state.global_step}"
 
@@ -75,7 +75,7 @@ def accuracy(evaluated: Any) -> dict[str, float]:
 
 
 def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any:
-    """Our settings in the framework's words; what was given in its own words wins."""
+    """Return the TrainingArguments for a config. Options with a name of transformers take precedence."""
     given = {name: config.options[name] for name in ARGUMENTS if name in config.options}
     try:
         return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})
@@ -98,7 +98,7 @@ def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, 
         "use_cpu": config.device == "cpu",
         "prediction_loss_only": config.task == LANGUAGE,
         "eval_strategy": "epoch",
-        "save_strategy": "no",  # this trainer's checkpoints are made by `save_whole`
+        "save_strategy": "no",  # `save_whole` writes the checkpoints
         "logging_strategy": "no",
         "report_to": [],
         "disable_tqdm": True,

@@ -1,4 +1,4 @@
-"""Create models and tokenizers: new, pretrained, or from a folder."""
+"""Create models and tokenizers: new ones, or pretrained ones from the hub or a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASSES = {
     LANGUAGE: "AutoModelForCausalLM",
     IMAGE: "AutoModelForImageClassification",
 }
-# Sizes that train on a processor; `model_config` makes them larger.
+# Default sizes, small enough to train on a CPU. `model_config` overrides them.
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "distilbert": {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 4},
     "bert": {
@@ -40,7 +40,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 
 
 def start_from(config: TrainingConfig) -> str:
-    """The folder or hub name of a trained model; empty: start from nothing."""
+    """Return the folder or hub name of the pretrained model, or an empty string to train from scratch."""
     from transformers import CONFIG_MAPPING
 
     if config.weights:
@@ -50,7 +50,10 @@ def start_from(config: TrainingConfig) -> str:
 
 
 def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[str]) -> Any:
-    """`known`: what the data decide: the vocabulary's size, the longest input, the image's size."""
+    """Create the model, pretrained or new.
+
+    `known` has the config values that depend on the data: vocabulary size, longest input, image size.
+    """
     import transformers
 
     kind = getattr(transformers, CLASSES[config.task])
@@ -105,7 +108,10 @@ CHARACTERS, PAIRS = "characters", "bpe"
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], vocab_size: int) -> Any:
-    """`characters`: one token each; `bpe`: the pieces of words that occur most."""
+    """Train a tokenizer on texts.
+
+    The kind `characters` has one token per character. The kind `bpe` uses byte-pair encoding.
+    """
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = _characters(texts) if kind == CHARACTERS else _pairs(texts, vocab_size)
@@ -115,7 +121,7 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocab_size: int) -> Any:
 
 
 def load_tokenizer(place: str | Path) -> Any:
-    """One that was saved: a local folder, or a name of the hub's."""
+    """Load a tokenizer from a folder or the hub."""
     from transformers import AutoTokenizer
 
     try:

@@ -1,4 +1,4 @@
-"""What the framework's loader is given: samples with a number each, and how a batch is made of them."""
+"""Datasets for the data loader of transformers, and the collator that builds batches from them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from anygpu.trainers.huggingface.texts import TextRow
 
-NUMBER = "sample"  # goes with each sample of training, so that it is known what was seen
-IGNORED = -100  # a label that counts for nothing
+NUMBER = "sample"  # key of a sample's index, used to record which samples were seen
+IGNORED = -100  # label that the loss ignores
 
 
 @dataclass(frozen=True)
 class ClassifiedTexts:
-    """Texts as tokens, each with its class."""
+    """Dataset of tokenized texts with class labels."""
 
     rows: Sequence[TextRow]
     classes: Sequence[str]
@@ -32,7 +32,7 @@ class ClassifiedTexts:
 
 
 class TextPassages:
-    """Texts one after the other, cut into passages of the same length."""
+    """Dataset of token passages of equal length, cut from the concatenated texts."""
 
     def __init__(self, rows: Sequence[TextRow], tokenizer: Any, length: int) -> None:
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
@@ -48,9 +48,9 @@ class TextPassages:
 
 @dataclass(frozen=True)
 class ClassifiedImages:
-    """Images scaled to a square, around 0."""
+    """Dataset of images resized to a square, with values from -1 to 1."""
 
-    items: Sequence[Any]  # of anygpu.trainers.data.Item
+    items: Sequence[Any]  # anygpu.trainers.data.Item
     size: int
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ def pixels(path: Path, size: int) -> Any:
 
 @dataclass(frozen=True)
 class Collator:
-    """Batches of any of the three."""
+    """Builds batches from samples of any of the three datasets."""
 
     pad: int = 0
 

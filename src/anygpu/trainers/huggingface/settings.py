@@ -1,4 +1,4 @@
-"""What the `huggingface` trainer accepts; nothing of the framework is needed to check it."""
+"""Settings of the `huggingface` trainer and their checks. Nothing here imports transformers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from anygpu.trainers.errors import BadConfig
 
 TEXT, LANGUAGE, IMAGE = "text-classification", "causal-lm", "image-classification"
 TASKS = (TEXT, LANGUAGE, IMAGE)
-# The framework's own, by its own names (transformers.TrainingArguments).
+# Options passed to transformers.TrainingArguments under the same name.
 ARGUMENTS = (
     "weight_decay",
     "adam_beta1",
@@ -32,12 +32,12 @@ ARGUMENTS = (
 OURS = (
     "text_column",
     "label_column",
-    "tokenizer",  # characters, bpe, or a folder that has one
+    "tokenizer",  # characters, bpe, or a folder or hub name with a tokenizer
     "vocab_size",
-    "max_length",  # tokens of a text to classify
-    "block_size",  # tokens a language model sees at once
-    "model_config",  # sizes of a model that starts from nothing
-    "log_every",  # steps
+    "max_length",  # largest number of tokens of a text to classify
+    "block_size",  # context length of a language model, in tokens
+    "model_config",  # config values of a model trained from scratch
+    "log_every",  # steps between reported losses
 )
 OPTIMIZERS = {
     "adamw": "adamw_torch",
@@ -70,7 +70,7 @@ COUNTS = ("vocab_size", "max_length", "block_size", "log_every", "gradient_accum
 
 
 def check(config: TrainingConfig) -> None:
-    """BadConfig says everything that is wrong."""
+    """Raise BadConfig that lists all invalid settings."""
     trouble = [
         f"{name}: {config.options[name]!r} is not a whole number above 0"
         for name in COUNTS

@@ -1,4 +1,4 @@
-"""Texts from CSV, Parquet, JSON lines or plain files: checked, split, and hashed."""
+"""Read texts from CSV, Parquet, JSON Lines or plain files, and check, split and hash them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Texts:
 
 
 def read_labelled(path: Path, *, text: str, label: str, val_fraction: float, seed: int) -> Texts:
-    """Texts with a class each; columns are found by the usual names unless they are named."""
+    """Read texts with class labels.
+
+    If `text` or `label` is empty, the column is found by common names.
+    """
     files = _files(data.open_dataset(path), (*JSONL, *TABLES))
     parts = {split: _rows(file, text, label, wants_label=True) for split, file in files.items()}
     train = parts.get("train", ())
@@ -49,7 +52,10 @@ def read_labelled(path: Path, *, text: str, label: str, val_fraction: float, see
 
 
 def read_plain(path: Path, *, text: str, val_fraction: float) -> Texts:
-    """Texts in a row; where there is no split, the end of them validates."""
+    """Read texts for a language model.
+
+    Without a validation file, the last part of the text is used for validation.
+    """
     files = _files(data.open_dataset(path), (*PLAIN, *JSONL, *TABLES))
     parts = {split: _rows(file, text, "", wants_label=False) for split, file in files.items()}
     train = parts.get("train", ())
@@ -62,7 +68,7 @@ def read_plain(path: Path, *, text: str, val_fraction: float) -> Texts:
 
 
 def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
-    """One file, or a folder's train, val and test."""
+    """Return the file of each split: a single file, or the train, val and test files of a folder."""
     if place.is_file() and place.suffix.lower() in endings:
         return {"train": place}
     if not place.is_dir():
@@ -107,7 +113,7 @@ def _row(
 
 
 def _label(value: Any) -> str:
-    """A table's classes may be numbers: 1.0 is class 1."""
+    """Return a label as text. Numeric labels such as 1.0 become "1"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -163,7 +169,7 @@ def _plain(file: Path) -> str:
 def _split(
     rows: Sequence[TextRow], fraction: float, seed: int
 ) -> tuple[tuple[TextRow, ...], tuple[TextRow, ...]]:
-    """Of each class its share."""
+    """Split by class, keeping each class's proportion."""
     chance, held = random.Random(seed), set[int]()
     for label in sorted({row.label for row in rows}):
         places = [at for at, row in enumerate(rows) if row.label == label]

@@ -1,4 +1,4 @@
-"""`huggingface`: transformers' Trainer for classifying texts and images, and for language models."""
+"""The `huggingface` trainer: text and image classification and language models with transformers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class HuggingFace(AnyTrainer):
         self.data_hash = found.sha256
 
     def _tokenizer(self, found: texts.Texts, usual: str) -> Any:
-        """A resumed training uses the one it began with."""
+        """Return the tokenizer. A resumed training uses the one saved in its checkpoint."""
         checkpoint = self.context.restore()
         if checkpoint is not None:
             return models.load_tokenizer(checkpoint)
@@ -98,7 +98,7 @@ class HuggingFace(AnyTrainer):
         self.scratch = self._checkpoints() / "scratch"
         self.resume_from: Path | None = None
         self.loss: Any = None
-        transformers.utils.logging.disable_progress_bar()  # ours is the one to look at
+        transformers.utils.logging.disable_progress_bar()  # anygpu reports progress itself
         transformers.set_seed(config.seed)
         self.model = models.create(config, self._label_names(), self.classes)
         trained = bool(models.start_from(config))
@@ -132,7 +132,7 @@ class HuggingFace(AnyTrainer):
     def _has_patches(self) -> bool:
         return (self.config.model or models.USUAL[IMAGE]) in ("vit", "deit", "beit")
 
-    # -- the framework's loop ----------------------------------------------------------------------
+    # -- training loop ----------------------------------------------------------------------------
 
     def fit(self) -> None:
         if self.progress.epoch >= self.config.epochs or self.is_stale():
@@ -141,11 +141,14 @@ class HuggingFace(AnyTrainer):
         self.loop.train(resume_from_checkpoint=resume)
 
     def add_loss(self, loss: Any) -> None:
-        """Summed where it was computed: to read a number off a GPU makes it wait."""
+        """Add a loss to the running sum. The sum stays on the device to avoid a GPU synchronisation."""
         self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
 
     def step_told(self, steps_per_epoch: int) -> None:
-        """The last step of an epoch is saved with the epoch, once that is measured."""
+        """Report a completed step.
+
+        The last step of an epoch writes no checkpoint: the epoch's checkpoint follows after the evaluation.
+        """
         progress = self.progress
         every = self.config.option("log_every", LOG_EVERY)
         metrics = self._mean_loss(progress.step_in_epoch + 1) if (progress.step + 1) % every == 0 else {}
@@ -161,7 +164,7 @@ class HuggingFace(AnyTrainer):
         self.epoch_done({**self._mean_loss(self.progress.step_in_epoch), **metrics})
 
     def _mean_loss(self, steps: int) -> dict[str, float]:
-        """Of the epoch so far."""
+        """Return the mean loss of the epoch so far."""
         self._sum_up()
         return {"loss": self.progress.totals.get("loss", 0.0) / max(1, steps)}
 
@@ -171,11 +174,11 @@ class HuggingFace(AnyTrainer):
             totals["loss"] = totals.get("loss", 0.0) + float(self.loss)
             self.loss = None
 
-    # -- keeping -----------------------------------------------------------------------------------
+    # -- saving and exporting ----------------------------------------------------------------------
 
     def save_checkpoint(self, directory: Path) -> None:
         self._sum_up()
-        if self.loop.optimizer is None:  # nothing was left to train: as it was
+        if self.loop.optimizer is None:  # no epoch was left to train: copy the old checkpoint
             assert self.resume_from is not None
             shutil.copytree(self.resume_from, directory, dirs_exist_ok=True)
             return
@@ -185,10 +188,10 @@ class HuggingFace(AnyTrainer):
         shutil.rmtree(self.scratch)
 
     def load_checkpoint(self, directory: Path) -> None:
-        """The framework brings back the rest when it goes on."""
+        """Load the weights. transformers restores the rest of the state when the training continues."""
         self.resume_from = self._checkpoints() / "resumed"
         shutil.rmtree(self.resume_from, ignore_errors=True)
-        shutil.copytree(directory, self.resume_from)  # the original is replaced by the next checkpoint
+        shutil.copytree(directory, self.resume_from)  # the next checkpoint replaces the original
         self.load_weights(directory)
 
     def save_weights(self, directory: Path, stem: str) -> Path:

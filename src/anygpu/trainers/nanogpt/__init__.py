@@ -1,1 +1,1 @@
-"""`nanogpt`: a small language model of our own, on one page, trained on a text file."""
+"""The `nanogpt` trainer: a small GPT language model trained on a text file."""

@@ -1,4 +1,4 @@
-"""How a GPT learns from a text: passages of it, and what follows each of their tokens."""
+"""Train a GPT to predict the next token in random passages of a text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from anygpu.trainers.result import Export
 from anygpu.trainers.torch import exports
 from anygpu.trainers.torch.learner import TorchLearner
 
-WARM_UP = 0.05  # of all steps
-VAL_BATCHES = 50  # at most
+WARM_UP = 0.05  # fraction of all steps
+VAL_BATCHES = 50  # a longer validation text is sampled down to 50 to 100 batches
 
 
 class GptLearner(TorchLearner):
@@ -26,7 +26,7 @@ class GptLearner(TorchLearner):
         self.vocabulary = corpus.vocabulary
         self.train_tokens = torch.frombuffer(corpus.train, dtype=torch.int32)
         self.val_tokens = torch.frombuffer(corpus.val, dtype=torch.int32)
-        self.passages = config.batch_size * options["accumulate"]  # of a step
+        self.passages = config.batch_size * options["accumulate"]  # per step
         self.block_size = options["block_size"]
         steps = options["steps_per_epoch"] or len(corpus.train) // (self.passages * self.block_size)
         super().__init__(config, _warmed_up(options, steps * config.epochs), max(1, steps))
@@ -49,7 +49,10 @@ class GptLearner(TorchLearner):
         return self.model.loss(*self._passages(self.train_tokens, part))
 
     def validate(self) -> Mapping[str, float]:
-        """The end of the text, passage after passage; evenly spread ones of a very long end."""
+        """Return the loss on the validation text.
+
+        Passages do not overlap. A long text is sampled at even intervals.
+        """
         self.model.eval()
         size = self.config.batch_size
         begin = range(0, len(self.val_tokens) - self.block_size, self.block_size)
@@ -62,7 +65,7 @@ class GptLearner(TorchLearner):
         return {"val_loss": total / len(begin)}
 
     def _passages(self, tokens: Any, begin: Sequence[int]) -> tuple[Any, Any]:
-        """(what is read, what follows each token of it)"""
+        """Return the input tokens, and the target tokens shifted by one."""
         both = torch.stack([tokens[start : start + self.block_size + 1] for start in begin])
         both = both.to(self.device, torch.int64)
         return both[:, :-1], both[:, 1:]
@@ -83,7 +86,7 @@ class GptLearner(TorchLearner):
         }
 
     def sample(self) -> str:
-        """Text as the model writes it; the same for the same weights and seed."""
+        """Generate text. The same weights and seed give the same text."""
         self.model.eval()
         start = self.vocabulary.encode(self.options["sample_start"]) or [0]
         chance = torch.Generator().manual_seed(self.config.seed)

@@ -1,4 +1,4 @@
-"""A GPT on one page: embeddings, blocks of attention and a small network, and a head that says what comes next."""
+"""A small GPT: embeddings, transformer blocks, and a head that predicts the next token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True, kw_only=True)
 class GptShape:
-    """How large a GPT is. `block_size`: how far back it sees, in tokens."""
+    """Dimensions of a GPT. `block_size` is its context length in tokens."""
 
     tokens: int
     block_size: int
@@ -23,13 +23,13 @@ class GptShape:
 
 
 class Attention(nn.Module):  # type: ignore[misc]
-    """Every token looks at those before it, with several heads at once."""
+    """Causal multi-head self-attention."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
         self.heads, self.dropout = shape.heads, shape.dropout
-        self.asked = nn.Linear(shape.width, 3 * shape.width)  # what each token asks, offers and says
-        self.told = nn.Linear(shape.width, shape.width)
+        self.asked = nn.Linear(shape.width, 3 * shape.width)  # query, key and value projections
+        self.told = nn.Linear(shape.width, shape.width)  # output projection
 
     def forward(self, x: Any) -> Any:
         batch, time, width = x.shape
@@ -42,7 +42,7 @@ class Attention(nn.Module):  # type: ignore[misc]
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Look around, then think; each adds to what was there."""
+    """Transformer block: attention and an MLP, each with a residual connection."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class Gpt(nn.Module):  # type: ignore[misc]
-    """Tokens in, [batch, time]; what may come after each of them out, [batch, time, tokens]."""
+    """Language model: takes tokens [batch, time] and returns next-token logits [batch, time, tokens]."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -71,10 +71,10 @@ class Gpt(nn.Module):  # type: ignore[misc]
         self.norm = nn.LayerNorm(shape.width)
         self.head = nn.Linear(shape.width, shape.tokens, bias=False)
         self.apply(_start)
-        for block in self.blocks:  # what is added up over the layers starts smaller
+        for block in self.blocks:  # residual branches start with smaller weights
             for summand in (block.attention.told, block.thought[-1]):
                 nn.init.normal_(summand.weight, std=0.02 / (2 * shape.layers) ** 0.5)
-        self.head.weight = self.token.weight  # a token is written as it is read
+        self.head.weight = self.token.weight  # tied input and output embeddings
 
     def forward(self, tokens: Any) -> Any:
         places = torch.arange(tokens.shape[1], device=tokens.device)
@@ -88,7 +88,10 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def write(self, tokens: Any, count: int, *, chance: Any, heat: float = 0.8, choices: int = 40) -> Any:
-        """`count` tokens more, each drawn from the likeliest `choices`."""
+        """Generate `count` more tokens.
+
+        Each token is sampled from the `choices` most likely ones, at temperature `heat`.
+        """
         for _ in range(count):
             logits = self(tokens[:, -self.shape.block_size :])[:, -1].cpu() / heat
             least = logits.topk(min(choices, logits.shape[-1])).values[:, -1:]
@@ -98,7 +101,7 @@ class Gpt(nn.Module):  # type: ignore[misc]
 
 
 def with_decay(model: Gpt, decay: float) -> list[dict[str, Any]]:
-    """Matrices are kept small by weight decay; biases and norms are not."""
+    """Return parameter groups: weight decay for matrices, none for biases and norms."""
     parameters = list(model.parameters())
     return [
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": decay},

@@ -1,4 +1,4 @@
-"""What `nanogpt` takes; nothing is imported here, so that it can be checked where torch is not installed."""
+"""Options of the `nanogpt` trainer. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OPTIONS = {
     "weight_decay": SettingOption(default=0.1),
     "floor": SettingOption(default=0.1, high=1),
     "clip": SettingOption(default=1.0),
-    "warmup_steps": SettingOption(default=-1, low=-1),  # -1: a twentieth of the training
-    "layers": SettingOption(default=0, high=1_000),  # 0, here and below: what the model's name says
+    "warmup_steps": SettingOption(default=-1, low=-1),  # -1: 5 % of all steps
+    "layers": SettingOption(default=0, high=1_000),  # 0, here and below: the value of the chosen model
     "heads": SettingOption(default=0, high=1_000),
     "width": SettingOption(default=0, high=100_000),
     "block_size": SettingOption(default=0, high=1_000_000),
     "dropout": SettingOption(default=0.1, high=0.99),
-    "steps_per_epoch": SettingOption(default=0),  # 0: as many as read the text once
-    "accumulate": SettingOption(default=1, low=1),  # batches whose gradients are added up for one step
+    "steps_per_epoch": SettingOption(default=0),  # 0: enough to cover the text once
+    "accumulate": SettingOption(default=1, low=1),  # batches of gradient accumulation per step
     "level": SettingOption(default="characters", one_of=("characters", "bytes")),
     "sample_tokens": SettingOption(default=500),
     "sample_start": SettingOption(default="\n"),
@@ -36,7 +36,7 @@ OPTIONS = {
 
 
 def options(config: TrainingConfig) -> dict[str, Any]:
-    """Every option's value, with the sizes the model's name stands for."""
+    """Return the value of every option, with the dimensions of the chosen model."""
     if config.model not in SIZES:
         raise BadConfig(
             f"model: {config.model!r} is not one of {', '.join(SIZES)}; layers, width, ... change them"

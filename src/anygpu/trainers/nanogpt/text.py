@@ -1,4 +1,4 @@
-"""A text as numbers, and where in it the passages of each step begin. Needs no torch."""
+"""Tokenize a text, and choose the passages of each step. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDINGS = (".txt", ".md", ".text")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One token a character; or, with no characters, one a byte."""
+    """Tokenizer with one token per character, or per byte if `characters` is empty."""
 
     characters: str = ""
 
@@ -24,7 +24,7 @@ class Vocabulary:
         return len(self.characters) or 256
 
     def encode(self, text: str) -> array[int]:
-        """Four bytes a token. A character that was never seen is left out."""
+        """Return the tokens as 32-bit integers. Unknown characters are dropped."""
         if not self.characters:
             return array("i", iter(text.encode()))
         places = {character: index for index, character in enumerate(self.characters)}
@@ -39,13 +39,16 @@ class Vocabulary:
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     vocabulary: Vocabulary
-    train: array[int]  # tokens in a row
+    train: array[int]  # token sequence
     val: array[int]
     sha256: str
 
 
 def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Corpus:
-    """A file, or the text files of a folder one after the other; the end of it validates."""
+    """Read a text file, or all text files of a folder joined together.
+
+    The last part of the text is used for validation.
+    """
     text = "\n".join(_read(each) for each in _files(path))
     vocabulary = Vocabulary("".join(sorted(set(text)))) if level == "characters" else Vocabulary()
     tokens = vocabulary.encode(text)
@@ -61,7 +64,10 @@ def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Cor
 
 
 def starts(last: int, count: int, *, seed: int, step: int) -> list[int]:
-    """Where the passages of a step begin: a function of seed and step, so a resume needs no generator's state."""
+    """Return the start positions of a step's passages.
+
+    They depend only on seed and step, so a checkpoint needs no random state for them.
+    """
     return random.Random(f"passages {seed} {step}").choices(range(last), k=count)
 
 

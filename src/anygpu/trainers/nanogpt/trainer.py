@@ -1,4 +1,4 @@
-"""`nanogpt`: reads a text, learns what comes next, and writes some at the end."""
+"""The `nanogpt` trainer: trains a GPT on a text and writes a generated sample at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ TASK = "text-generation"
 
 
 class NanoGpt(TorchTrainer):
-    """A step reads passages drawn by seed and step; an epoch is as many steps as read the text once."""
+    """Trains a character or byte language model.
+
+    Seed and step number determine the passages of each step. By default an epoch has enough steps to cover
+    the text once.
+    """
 
     name = "nanogpt"
     extra = "nanogpt"

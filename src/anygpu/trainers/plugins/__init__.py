@@ -1,10 +1,12 @@
-"""Model plugins: classes with `train(train_loader, val_loader, callbacks)`, run unchanged.
+"""Model plugins: classes with a method `train(train_loader, val_loader, callbacks)`.
 
-from anygpu.trainers.plugins import BaseModel, registry
+Example:
 
-@registry.register("mine")
-class Mine(BaseModel):
-    def train(self, train_loader, val_loader, callbacks): ...
+    from anygpu.trainers.plugins import BaseModel, registry
+
+    @registry.register("mine")
+    class Mine(BaseModel):
+        def train(self, train_loader, val_loader, callbacks): ...
 """
 
 from anygpu.trainers.plugins.adapter import PluginTrainer, adapt

@@ -1,4 +1,4 @@
-"""Run a model plugin as a trainer: give it loaders and turn its callbacks into metrics and checkpoints."""
+"""Run a model plugin as a trainer: give it data loaders, and handle its metrics and checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anygpu.trainers.result import Export
 if TYPE_CHECKING:
     from anygpu.trainers.plugins.loaders import PluginLoaders
 
-# The first of these that a plugin reports decides which epoch is the best.
+# The first of these metrics that a plugin reports selects the best epoch.
 GOALS = (
     ("val_loss", "min"),
     ("val_accuracy", "max"),
@@ -43,7 +43,7 @@ def plugin_config(
     workplace: Path,
     resume_from: Path | None,
 ) -> dict[str, Any]:
-    """Every setting under every name it goes by, and what is known of the data and the place."""
+    """Return the plugin's config: all settings under all their aliases, the classes and the paths."""
     settings = {name: value for name, value in asdict(config).items() if name != "options"}
     known = {name: value for name, value in settings.items() if value not in ("", None)}
     spelled = {alias: known[name] for alias, name in ALIASES.items() if name in known}
@@ -59,7 +59,7 @@ def plugin_config(
 
 
 def choose_goal(metrics: Mapping[str, float], plugin: type[Any]) -> tuple[str, str]:
-    """The plugin's own `goal`, or the first well-known metric it reports."""
+    """Return the metric that selects the best epoch: the plugin's `goal`, or the first reported of GOALS."""
     own = getattr(plugin, "goal", None)
     if isinstance(own, tuple):
         return own
@@ -70,7 +70,7 @@ RESUMING = ("load_checkpoint", "load", "resume")
 
 
 def adapt(found: object) -> type[AnyTrainer] | None:
-    """The trainer around a plugin; None when this is no plugin."""
+    """Return a trainer class for a plugin class, or None if `found` is not a plugin."""
     if not isinstance(found, type) or not _is_plugin(found):
         return None
     return type(
@@ -92,7 +92,10 @@ def _is_plugin(found: type[Any]) -> bool:
 
 
 def _accepts(plugin: type[Any]) -> Accepts:
-    """A plugin that lists its `options` has the others refused; without a list, all of them are its own."""
+    """Return the settings a plugin accepts.
+
+    If the plugin has a list `options`, other options are rejected. Without it, all options are accepted.
+    """
     listed = getattr(plugin, "options", None)
     return Accepts(
         options=frozenset(listed or ()),
@@ -102,14 +105,14 @@ def _accepts(plugin: type[Any]) -> Accepts:
 
 
 class PluginTrainer(AnyTrainer):
-    """Saves whenever the plugin says it has saved; a resumed plugin gets that file back."""
+    """Trainer that runs a plugin. It keeps each checkpoint the plugin reports and restores it on resume."""
 
     plugin: ClassVar[type[Any]]
     licence: ClassVar[str] = "the plugin's own"
 
     def prepare_dataset(self) -> None:
         self._saved = PluginCheckpoint(self._checkpoints() / "plugin")
-        self._first_epoch: int | None = None  # what the plugin calls its first: 0 or 1
+        self._first_epoch: int | None = None  # the plugin's number of its first epoch: 0 or 1
         self._ended = False
         self._loaders = PluginLoaders()
         if not own_loaders(self.plugin):
@@ -117,7 +120,7 @@ class PluginTrainer(AnyTrainer):
             self.data_hash = self._loaders.sha256
 
     def create_model(self) -> None:
-        """Made in `fit`, when it is known what to go on from."""
+        """Do nothing: `fit` creates the model because it knows the checkpoint to resume from."""
 
     def fit(self) -> None:
         resume_from = self._saved.path
@@ -136,7 +139,7 @@ class PluginTrainer(AnyTrainer):
         self.model.train(train, val, callbacks=_PluginCallbacks(self))
         self._check_running()
 
-    # -- what the plugin tells ---------------------------------------------------------------------
+    # -- callbacks of the plugin -------------------------------------------------------------------
 
     def batch_told(self, metrics: Mapping[str, float]) -> None:
         self.progress.step += 1
@@ -158,7 +161,7 @@ class PluginTrainer(AnyTrainer):
     def checkpoint_told(self, epoch: int, path: Path) -> None:
         self._check_running()
         self._saved.take(path, epoch)
-        if self._count(epoch) == self.progress.epoch:  # else its epoch is still to be told
+        if self._count(epoch) == self.progress.epoch:  # otherwise `epoch_told` keeps it
             self._keep_saved()
 
     def _keep_saved(self) -> None:
@@ -174,25 +177,28 @@ class PluginTrainer(AnyTrainer):
         raise Stopped
 
     def _check_running(self) -> None:
-        """A plugin that catches everything may have caught the end."""
+        """Raise Stopped again, in case the plugin caught the first one."""
         if self._ended:
             raise Stopped
 
     def _count(self, epoch: int) -> int:
-        """Completed epochs after the plugin's `epoch`, whether it counts from 0 or from 1."""
+        """Return the number of epochs completed after the plugin's `epoch`, which counts from 0 or 1."""
         if self._first_epoch is None:
             self._first_epoch = epoch
         return epoch - self._first_epoch + 1
 
     def _go_back_to(self, epoch: int) -> None:
-        """A plugin that did not go on from its checkpoint trains earlier epochs again: they count again."""
+        """Reset the progress when a plugin repeats earlier epochs.
+
+        This happens when a resumed plugin ignores its checkpoint.
+        """
         before = self._count(epoch) - 1
         progress = self.progress
         if 0 <= before < progress.epoch:
             progress.epoch, progress.history = before, progress.history[:before]
             progress.best_epoch = progress.best_epoch if progress.best_epoch <= before else 0
 
-    # -- the contract ------------------------------------------------------------------------------
+    # -- the trainer interface ---------------------------------------------------------------------
 
     def save_checkpoint(self, directory: Path) -> None:
         (directory / "plugin.json").write_text(
@@ -218,7 +224,7 @@ class PluginTrainer(AnyTrainer):
         return written if written.exists() else None
 
     def load_weights(self, path: Path) -> None:
-        """A plugin exports what it has: only it knows how its files are read."""
+        """Do nothing: only the plugin can read its files, so it exports the model in memory."""
 
     def export_model(self, format: str, directory: Path) -> Export:
         export = getattr(self.model, "export_model", None) or getattr(self.model, "export", None)
@@ -235,7 +241,7 @@ class PluginTrainer(AnyTrainer):
 
 
 class _PluginCallbacks:
-    """The callbacks a plugin is given. Others named on_... may be called, and do nothing."""
+    """Callbacks object for a plugin. Unknown methods named on_... exist and do nothing."""
 
     def __init__(self, trainer: PluginTrainer) -> None:
         self._trainer = trainer
@@ -258,11 +264,11 @@ class _PluginCallbacks:
 
 
 def _ignore(*_: Any, **__: Any) -> None:
-    """Nobody is told of this."""
+    """Accept any call and do nothing."""
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Tensors and numpy's numbers are numbers too; what is none is left out."""
+    """Convert metrics, including tensors and numpy numbers, to floats. Other values are dropped."""
     found = {}
     for name, value in metrics.items():
         try:
@@ -273,7 +279,10 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _accepts_resume(model: Any, path: Path | None) -> Any:
-    """By its own method, if it has one; `config["resume_from"]` it may read itself."""
+    """Load a checkpoint with the plugin's own method, if it has one, and return the model.
+
+    A plugin may instead read `config["resume_from"]`.
+    """
     load = next((getattr(model, name) for name in RESUMING if callable(getattr(model, name, None))), None)
     if path is None or load is None:
         return model

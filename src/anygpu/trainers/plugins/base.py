@@ -1,4 +1,4 @@
-"""What a model plugin is written against: a base class, a registry, and the callbacks it is given."""
+"""Public API for model plugins: the base class, the registry and the callbacks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Model = TypeVar("Model", bound="type[Any]")
 
 
 class Callbacks(Protocol):
-    """Whom a plugin tells how far it is."""
+    """Callbacks that a plugin calls to report metrics and checkpoints."""
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, float]) -> None: ...
 
     def on_checkpoint_save(self, epoch: int, path: str) -> None:
-        """`path`, a file or a directory, is all the plugin needs to go on after `epoch`."""
+        """Report a checkpoint. `path` is the file or directory needed to resume after `epoch`."""
         ...
 
 
 class BaseModel(ABC):
-    """A model that trains itself.
+    """Base class of models with their own training loop.
 
-    `config` holds the job's settings, `num_classes`, `classes`, `output_dir`, and in `resume_from` the checkpoint to
-    go on from, or None.
+    `config` has the job's settings, `num_classes`, `classes`, `output_dir`, and `resume_from` (the path of
+    the checkpoint to resume from, or None).
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ class BaseModel(ABC):
 
 
 class ModelRegistry:
-    """Model plugins by name."""
+    """Registry of model plugins by name."""
 
     def __init__(self) -> None:
         self._models: dict[str, type[Any]] = {}
@@ -50,7 +50,10 @@ class ModelRegistry:
     @overload
     def register(self, name: Model) -> Model: ...
     def register(self, name: Any, model: Any = None) -> Any:
-        """`@registry.register("mine")`, `@registry.register`, or `registry.register("mine", Mine)`."""
+        """Register a plugin class.
+
+        Use `@registry.register("mine")`, `@registry.register`, or `registry.register("mine", Mine)`.
+        """
         if isinstance(name, type):
             return self.register(name.__name__, name)
         if model is None:
@@ -61,10 +64,10 @@ class ModelRegistry:
     register_model = register
 
     def get_model(self, name: str) -> type[Any]:
-        """One that was registered, one of an installed package, or `./my_model.py:MyModel`."""
+        """Return a plugin class: registered, from an installed package, or `./my_model.py:MyModel`."""
         if name in self._models:
             return self._models[name]
-        from anygpu.trainers.registry import load  # which imports this module
+        from anygpu.trainers.registry import load  # imported here because it imports this module
 
         model = load(name)
         if not isinstance(model, type):

@@ -1,4 +1,4 @@
-"""Keep a copy of the last file a plugin saved, where the plugin does not overwrite it."""
+"""Keep a copy of a plugin's last checkpoint where the plugin does not overwrite it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anygpu.trainers.errors import TrainerError
 
 
 class PluginCheckpoint:
-    """One file, or one directory, and the epoch it was saved after."""
+    """Copy of a checkpoint file or directory, with the epoch after which it was saved."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -29,7 +29,10 @@ class PluginCheckpoint:
             self._put(found, epoch)
 
     def follows(self, epoch: int) -> bool:
-        """It saves after every epoch, so the one of this epoch is about to come."""
+        """Return whether the last checkpoint is from the epoch before `epoch`.
+
+        The plugin then probably saves after every epoch, so its checkpoint of `epoch` is still to come.
+        """
         return self.epoch == epoch - 1
 
     def copy_to(self, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Make `training.base` and `training.registry`, which plugins import, resolve to this package."""
+"""Make imports of `training.base`, `training.registry` and `training.callbacks` resolve to this package."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ _lender = _AliasFinder()
 
 
 def install_import_alias() -> None:
-    """From now on; twice is the same as once."""
+    """Install the import hook. A second call has no effect."""
     if _lender not in sys.meta_path:
         sys.meta_path.append(_lender)

@@ -1,4 +1,4 @@
-"""The loaders a plugin trains on: its own, or built from the dataset's layout."""
+"""Data loaders for a plugin: its own, or built from the dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anygpu.trainers.config import TrainingConfig
 
 @dataclass(frozen=True)
 class PluginLoaders:
-    """For training and for validation; both None where there is no dataset."""
+    """Loaders for training and validation. Both are None without a dataset."""
 
     train: Any = None
     val: Any = None
@@ -24,7 +24,10 @@ class PluginLoaders:
     order: SampleOrder | None = None
 
     def go_on_after(self, epochs: int) -> None:
-        """A plugin that goes through the data once an epoch sees it in the order it would have seen."""
+        """Set the sample order to that of the next epoch of a resumed training.
+
+        This assumes that the plugin iterates over the loader once per epoch.
+        """
         if self.order is not None:
             self.order.passes = epochs
 
@@ -37,7 +40,11 @@ OwnLoaders = Callable[[Any, Path | None, dict[str, Any]], tuple[Any, Any]]
 
 
 def own_loaders(plugin: type[Any]) -> OwnLoaders | None:
-    """`prepare_dataloaders(dataset, config)` of the class or its file, or `train_dataloader` and `val_dataloader`."""
+    """Return a function that creates the plugin's own loaders, or None if it has none.
+
+    A plugin has `prepare_dataloaders(dataset, config)` in its class or module, or the methods
+    `train_dataloader` and `val_dataloader`.
+    """
     if hasattr(plugin, "prepare_dataloaders"):
         return lambda model, dataset, config: model.prepare_dataloaders(_text(dataset), config)
     beside = getattr(sys.modules.get(plugin.__module__), "prepare_dataloaders", None)
@@ -56,10 +63,13 @@ def _text(path: Path | None) -> str | None:
 
 
 def build_loaders(dataset: Path | None, config: TrainingConfig) -> PluginLoaders:
-    """Batches of (inputs, targets): torch's DataLoader where torch is installed, else arrays, else lists."""
+    """Build loaders that yield batches of (inputs, targets).
+
+    Batches are tensors if torch is installed, otherwise numpy arrays, otherwise lists.
+    """
     if dataset is None:
         return PluginLoaders()
-    from anygpu.trainers.plugins import samples  # with all that reads data
+    from anygpu.trainers.plugins import samples  # imported only when there is a dataset
 
     made = samples.read(dataset, config)
     load = _torch_loader if importlib.util.find_spec("torch") else BatchIterator
@@ -69,7 +79,7 @@ def build_loaders(dataset: Path | None, config: TrainingConfig) -> PluginLoaders
 
 
 class SampleOrder:
-    """Another order every time it is gone through; the same for the same seed and the same time."""
+    """Sampler with a new order on each pass, determined by the seed and the number of the pass."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size, self._seed = size, seed
@@ -85,7 +95,7 @@ class SampleOrder:
 
 
 class BatchIterator:
-    """Batches without torch."""
+    """Batch loader that does not need torch."""
 
     def __init__(self, dataset: Sequence[Any], config: TrainingConfig, order: Iterable[int]) -> None:
         self.dataset = dataset
@@ -104,7 +114,7 @@ class BatchIterator:
 
 
 def _stack(values: Sequence[Any]) -> Any:
-    """An array where numpy is installed; a list where it is not, or where the sizes differ."""
+    """Return an array, or a list if numpy is missing or the values are dicts."""
     if isinstance(values[0], dict) or importlib.util.find_spec("numpy") is None:
         return list(values)
     import numpy
@@ -130,7 +140,7 @@ def _torch_batch(pairs: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _tensor(values: Sequence[Any]) -> Any:
-    """Boxes differ in number from image to image: those stay a list."""
+    """Return a stacked tensor, or a list for dicts of boxes, whose number differs per image."""
     import torch
 
     if isinstance(values[0], dict):

@@ -1,4 +1,4 @@
-"""A dataset as pairs of (input, target), whatever its layout: images, boxes, a table, or arrays in an .npz file."""
+"""Read a dataset (images, boxes, a table or an .npz file) as pairs of (input, target)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadDataset, Finding, MissingExtra
 
 TABLES = (".csv", ".parquet")
-PIXELS = 224  # the side of an image, unless the settings say otherwise
+PIXELS = 224  # default image size
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def read(dataset: Path, config: TrainingConfig) -> PluginSamples:
 
 @dataclass(frozen=True)
 class ImageSamples(Sequence[Any]):
-    """Each image as channels x height x width of 0..1, with its class, or with its boxes."""
+    """Images as (channels, height, width) with values from 0 to 1, each with its class or its boxes."""
 
     items: Sequence[data.Item]
     pixels: int
@@ -76,7 +76,7 @@ def _pixels(path: Path, side: int) -> Any:
 
 
 def _boxes(item: data.Item) -> Mapping[str, Any]:
-    """Boxes as x1, y1, x2, y2, in parts of the image."""
+    """Return the boxes as x1, y1, x2, y2, relative to the image size, and their labels."""
     import numpy
 
     corners = [(b.x - b.w / 2, b.y - b.h / 2, b.x + b.w / 2, b.y + b.h / 2) for b in item.boxes]
@@ -86,7 +86,7 @@ def _boxes(item: data.Item) -> Mapping[str, Any]:
     }
 
 
-# -- numbers ---------------------------------------------------------------------------------------
+# -- arrays and tables -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,10 @@ class TableSamples(Sequence[Any]):
 
 
 def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
-    """`x` and `y`, split here, or `x_train`, `y_train`, `x_val`, `y_val` (or `..._test`)."""
+    """Read an .npz file.
+
+    It has `x` and `y`, which are split here, or `x_train`, `y_train`, `x_val` and `y_val` (or `..._test`).
+    """
     import numpy
 
     with numpy.load(path, allow_pickle=False) as file:
@@ -126,7 +129,7 @@ def _in_memory(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples
 
 
 def _table(path: Path, config: TrainingConfig) -> PluginSamples:
-    """Each row as numbers; the column to learn is `target`, or the last one."""
+    """Read a table with numeric inputs. The target column is the option `target`, or the last column."""
     table = data.load_table(path, target=config.option("target", ""))
     target = config.option("target", "") or table.columns[-1]
     unknown = [line for line, value in enumerate(table.column(target), 2) if value is None]
@@ -140,7 +143,7 @@ def _table(path: Path, config: TrainingConfig) -> PluginSamples:
 
 
 def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
-    """Numbers as they are, 0 where none is known; of categories one column each, of 0 and 1."""
+    """Yield a numeric column with missing values as 0, or one-hot columns for categories."""
     categories = sorted({value for value in values if isinstance(value, str)})
     if not categories:
         yield [0.0 if value is None else float(value) for value in values]
@@ -149,7 +152,7 @@ def _numbers(values: Sequence[Any]) -> Iterator[list[float]]:
 
 
 def _targets(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
-    """Names are classes, and so are whole numbers from 0; other numbers are quantities."""
+    """Return targets and class names. Text and whole numbers from 0 are classes; others are quantities."""
     if any(isinstance(value, str) for value in values):
         classes = sorted({str(value) for value in values})
         return [classes.index(str(value)) for value in values], tuple(classes)
@@ -171,7 +174,7 @@ def _select(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) 
 
 
 def _array_named(targets: Sequence[Any]) -> tuple[str, ...]:
-    """Whole numbers from 0 are classes; anything else is a quantity."""
+    """Return the class names if the targets are whole numbers from 0, otherwise nothing."""
     seen = {float(each) for each in targets}
     if seen == {float(each) for each in range(len(seen))}:
         return tuple(str(each) for each in range(len(seen)))

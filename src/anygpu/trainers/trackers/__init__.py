@@ -1,4 +1,7 @@
-"""MLflow, Weights & Biases and TensorBoard, told what anygpu is told: by the spec, or by `get_trainer(track=...)`."""
+"""Send metrics to MLflow, Weights & Biases and TensorBoard.
+
+The job spec (`track`) or `get_trainer(track=...)` selects the trackers.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,15 @@ from anygpu.trainers.trackers.tracking import TrackedRun, Tracker, TrackerSender
 
 __all__ = ["ENVIRONMENT", "NAMES", "TrackedRun", "Tracker", "requested_trackers", "with_trackers"]
 
-ENVIRONMENT = "ANYGPU_TRACK"  # of a job: its spec's `track`, as JSON
+ENVIRONMENT = "ANYGPU_TRACK"  # the job spec's `track`, as JSON
 NAMES = ("mlflow", "wandb", "tensorboard")
 
 
 def requested_trackers(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Which trackers, each with true or an address, project or directory; those of the job unless some are given."""
+    """Return the requested trackers, each with true or an address, project or directory.
+
+    If `given` is None, they come from the job's environment.
+    """
     asked = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
     unknown = sorted(set(asked) - {*NAMES, "tags"})
     if unknown:
@@ -34,7 +40,7 @@ def requested_trackers(given: Mapping[str, Any] | None) -> dict[str, Any]:
 def with_trackers(
     context: Context, asked: Mapping[str, Any], *, trainer: str, config: TrainingConfig, output: Path
 ) -> Context:
-    """The context, with trackers senders; without any it stays as it is."""
+    """Wrap a context so that it also reports to the trackers. Without trackers, return it unchanged."""
     names = [name for name in NAMES if name in asked]
     if not names:
         return context
@@ -77,7 +83,10 @@ def _tracker(name: str, value: str, run: TrackedRun) -> Tracker:
 
 
 def _key(output: Path, *, resumed: bool) -> str:
-    """What a training and all its continuations have in common: the job, or what lies in the output directory."""
+    """Return the key shared by a training and its resumed runs.
+
+    It is the job id, or outside a job a random id stored in the output directory.
+    """
     job = os.environ.get("ANYGPU_JOB_ID")
     if job:
         return job

@@ -1,4 +1,4 @@
-"""Log to MLflow: a tracking server's address, or a directory."""
+"""Log metrics to MLflow, on a tracking server or in a directory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from anygpu.trainers.trackers.tracking import FAILED, FINISHED, STOPPED, Tracked
 
 TAG = "anygpu.run"
 STATUS = {FINISHED: "FINISHED", FAILED: "FAILED", STOPPED: "KILLED"}
-AT_ONCE = 900  # numbers in a request; a server takes a thousand
+AT_ONCE = 900  # metrics per request; MLflow servers accept at most 1000
 LONGEST_PARAMETER = 500
 
 
 class Mlflow:
-    """A continuation finds its run by a tag, and tells only steps that are not there yet."""
+    """MLflow tracker. A resumed training finds its run by a tag and sends only new steps."""
 
     name = "mlflow"
 
     def __init__(self, place: str, run: TrackedRun) -> None:
-        # A server that is away shall not hold up the end of a training for the minutes MLflow would try.
+        # By default MLflow retries for minutes. An unreachable server must not delay the end of a training.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         from mlflow import entities, tracking
@@ -29,7 +29,7 @@ class Mlflow:
         self._entities, self._tracking, self._run = entities, tracking, run
         self._place = _address(place or os.environ.get("MLFLOW_TRACKING_URI", ""), run.output)
         self._id = ""
-        self._known: dict[str, int] = {}  # the last step of each metric that an earlier attempt told
+        self._known: dict[str, int] = {}  # last step of each metric already on the server
 
     def start(self) -> None:
         self._client = self._tracking.MlflowClient(tracking_uri=self._place)
@@ -77,7 +77,7 @@ class Mlflow:
 
 
 def _address(place: str, output: Path) -> str:
-    """A directory, unless it names how it is reached; MLflow wants to be told that files are meant."""
+    """Return the tracking URI: the given URL, or an absolute directory, which also enables the file store."""
     if "://" in place or place == "databricks":
         return place
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")

@@ -1,4 +1,4 @@
-"""Write TensorBoard event files without TensorBoard: protocol buffer fields in checksummed records."""
+"""Write TensorBoard event files (protocol buffers in checksummed records) without the tensorboard package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ SESSION_STARTS = b"\x08\x01"
 
 
 class TensorBoard:
-    """Each continuation writes a file of its own, which begins by taking back what a lost one wrote later."""
+    """TensorBoard tracker.
+
+    Each resumed run writes a new file. It starts with a session event, so that TensorBoard discards later
+    steps that an interrupted run wrote.
+    """
 
     name = "tensorboard"
 
@@ -35,7 +39,7 @@ class TensorBoard:
 
     def log(self, points: Sequence[TrackedPoint]) -> None:
         assert self._file is not None
-        if points and self._file.tell() < 100:  # so far only the version: now its first step is known
+        if points and self._file.tell() < 100:  # only the header so far; the first step is now known
             self._write(_event(points[0].at_s, points[0].step, 7, SESSION_STARTS))
         for point in points:
             values = b"".join(_field(1, _value(name, number)) for name, number in point.metrics.items())
@@ -65,7 +69,7 @@ def _value(name: str, number: float) -> bytes:
 
 
 def _within_float(number: float) -> float:
-    """Numbers too large for 32 bits are infinite there."""
+    """Replace numbers outside the range of a 32-bit float by infinity."""
     limit = 3.4028234e38
     return (
         number if -limit <= number <= limit or number != number else float("inf") * (1 if number > 0 else -1)

@@ -1,4 +1,4 @@
-"""Send a training's metrics to trackers from a background thread, so that training never waits for one."""
+"""Send a training's metrics to trackers from background threads, so that training never waits for one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISHED, FAILED, STOPPED = "finished", "failed", "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedRun:
-    """One training, its continuations included: those have the same `key`."""
+    """One training for a tracker. Resumed runs have the same `key`."""
 
     key: str
     name: str
@@ -33,7 +33,7 @@ class TrackedRun:
 
 @dataclass(frozen=True)
 class TrackedPoint:
-    """Numbers measured at a step."""
+    """Metrics of one step."""
 
     metrics: Mapping[str, float]
     step: int
@@ -41,12 +41,12 @@ class TrackedPoint:
 
 
 class Tracker(Protocol):
-    """A place where people look at their trainings. It may be slow, and may fail: a thread of its own calls it."""
+    """Experiment tracker. It may be slow and may fail, so it is called from its own thread."""
 
     name: str
 
     def start(self) -> None:
-        """Find the run of this key and go on with it, or make one."""
+        """Continue the run with this key, or create one."""
         ...
 
     def log(self, points: Sequence[TrackedPoint]) -> None: ...
@@ -54,18 +54,21 @@ class Tracker(Protocol):
     def end(self, status: str) -> None: ...
 
     def files(self) -> Sequence[Path]:
-        """What it wrote and the job should keep."""
+        """Return the files it wrote that the job should keep as artifacts."""
         ...
 
 
 EVERY_S = 1.0
-MOST_POINTS = 100_000  # that wait for a tracker that does not answer; then the oldest are left out
-PATIENCE_S = 20.0  # at the end of a training
+MOST_POINTS = 100_000  # queue limit while a tracker does not answer; the oldest are dropped
+PATIENCE_S = 20.0  # longest wait for a tracker at the end of a training
 LAST_TRIES = 5
 
 
 class TrackerSender:
-    """Points in, batches out. What fails is said once, kept, and tried again with the next batch."""
+    """Queues points and sends them in batches from a thread.
+
+    Points that could not be sent stay in the queue for the next batch. Only the first failure is reported.
+    """
 
     def __init__(self, tracker: Tracker, *, every_s: float = EVERY_S, patience_s: float = PATIENCE_S) -> None:
         self.tracker = tracker
@@ -77,7 +80,7 @@ class TrackerSender:
         self._thread = threading.Thread(target=self._work, name=f"track-{tracker.name}", daemon=True)
 
     def start(self, untold: Iterable[TrackedPoint] = ()) -> None:
-        """`untold`: what an earlier attempt had not come to tell."""
+        """Start the thread. `untold` are the unsent points of an earlier attempt."""
         self._waiting.extend(untold)
         self._thread.start()
 
@@ -85,14 +88,14 @@ class TrackerSender:
         self._waiting.append(point)
 
     def unsent(self) -> list[TrackedPoint]:
-        """What is being told counts as untold until it is known to have arrived."""
+        """Return the points not yet sent, including those of a batch that is being sent."""
         return list(self._waiting)
 
     def files(self) -> Sequence[Path]:
         return self.tracker.files()
 
     def close(self, status: str) -> None:
-        """Everything is told, or patience has run out. Twice is the same as once."""
+        """Send all points, but wait at most the patience time. A second call has no effect."""
         self._status = self._status or status
         self._closing.set()
         self._thread.join(self._patience_s)
@@ -107,7 +110,7 @@ class TrackerSender:
             self._try(lambda: self.tracker.end(self._status))
 
     def _tell_the_rest(self) -> None:
-        """Training is over: a tracker that is away for a moment is given a few more chances."""
+        """Send the last points, with a few retries in case the tracker is briefly unavailable."""
         for _ in range(LAST_TRIES):
             self._tell()
             if self._started and not self._waiting:
@@ -125,7 +128,7 @@ class TrackerSender:
     def _try(self, call: Callable[[], None]) -> bool:
         try:
             call()
-        except Exception as error:  # noqa: BLE001  whatever a tracker raises, training goes on
+        except Exception as error:  # noqa: BLE001  a tracker error must not stop training
             self._warn(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")
             return False
         return True
@@ -136,12 +139,12 @@ class TrackerSender:
             sys.stderr.write(f"track.{self.tracker.name}: {what} (training goes on)\n")
 
 
-UNTOLD = "untold-points.json"  # in a checkpoint: no curve has a hole where a training was killed
+UNTOLD = "untold-points.json"  # file in a checkpoint with the unsent points
 MOST_KEPT = 2_000
 
 
 class TrackingContext:
-    """Everything goes to the context; numbers go to the trackers too, and their files along with each checkpoint."""
+    """Context that also sends metrics to trackers, and keeps their files with each checkpoint."""
 
     def __init__(self, context: Context, senders: Sequence[TrackerSender]) -> None:
         self._context = context
@@ -149,7 +152,7 @@ class TrackingContext:
         untold = _kept(context.restore())
         for sender in senders:
             sender.start(untold.get(sender.tracker.name, ()))
-        atexit.register(self.end, STOPPED)  # for who never calls it
+        atexit.register(self.end, STOPPED)  # in case `end` is never called
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
         self._context.report(metrics, at)
@@ -183,7 +186,7 @@ class TrackingContext:
         self._context.artifact(path)
 
     def end(self, status: str) -> None:
-        """Training has ended: finished, failed, or stopped to go on later. Twice is the same as once."""
+        """Close the trackers with a status: finished, failed or stopped. A second call has no effect."""
         atexit.unregister(self.end)
         for sender in self._senders:
             sender.close(status)

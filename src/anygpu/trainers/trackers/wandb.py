@@ -1,4 +1,4 @@
-"""Log to Weights & Biases: a project, or `entity/project`; offline when there is no key."""
+"""Log metrics to Weights & Biases, in a `project` or `entity/project`. Offline without an API key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ OFFLINE = "offline"
 
 
 class Wandb:
-    """A continuation goes on with the run of its key; steps that are there already are left out by the service."""
+    """Weights & Biases tracker.
+
+    A resumed training continues the run with its key. The service ignores steps it already has.
+    """
 
     name = "wandb"
 
@@ -53,7 +56,7 @@ class Wandb:
 
 
 def _has_key() -> bool:
-    """Without one, `init` would ask for it."""
+    """Return whether an API key is configured. Without one, `init` would prompt for it."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:
