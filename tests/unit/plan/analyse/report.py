@@ -1,4 +1,4 @@
-"""Writes docs/analysis.md: what the analyser reads right, and how near its predictions of memory and time come.
+"""Write docs/analysis.md: the accuracy of the analyser and of its memory and time predictions.
 
 Run from the root of the repository: python -m tests.unit.plan.analyse.report
 """
@@ -10,7 +10,7 @@ from tests.unit.plan.analyse import scoring
 from tests.unit.plan.analyse.published import Figure, figures
 from tests.unit.plan.analyse.published_training import HOUR_S, Training, trainings
 
-# Precision and recall of the very first reading, before anything was mended with the corpus in view.
+# Precision and recall of the first analysis, before the analyser was improved with the corpus.
 FIRST = {
     "frameworks": "1.00 1.00",
     "model": "0.95 0.88",
@@ -27,7 +27,7 @@ FIRST = {
     "needs_gpu": "1.00 0.98",
     "lints": "0.91 0.98",
 }
-# The same of the scripts that were written later, of kinds the analyser had not met.
+# The same for the scripts of new kinds that were written later.
 LATER = {
     "frameworks": "1.00 1.00",
     "model": "0.90 0.82",
@@ -44,8 +44,8 @@ LATER = {
     "needs_gpu": "1.00 1.00",
     "lints": "0.79 0.96",
 }
-# Public scripts stay outside this repository: precision and recall on 2026-11-16, first reading and after mending,
-# of 28 scripts and then of 10 others that had no part in the first mending.
+# Public scripts are not part of this repository: precision and recall on 2026-11-16, first analysis and after fixes,
+# for 28 scripts and then for 10 others that were not used for the first fixes.
 PUBLIC = {
     "frameworks": ("0.97 0.98", "1.00 1.00", "1.00 1.00", "1.00 1.00"),
     "model": ("0.92 0.79", "1.00 1.00", "0.90 0.90", "1.00 1.00"),
@@ -79,19 +79,20 @@ def _reading() -> str:
         [
             "## How well it reads",
             "",
-            f"{len(scoring.cases())} scripts (`tests/unit/plan/scripts`), each with a truth written by hand beside it.",
-            "Precision: of what was reported, how much is right. Recall: of what is there, how much was found.",
-            f"Parameters count as right within {scoring.PARAMETERS_WITHIN:.0%}.",
+            f"The corpus: {len(scoring.cases())} scripts (`tests/unit/plan/scripts`) with expected values written by",
+            "hand. Precision is the share of reported values that are correct. Recall is the share of expected values",
+            f"that were found. Parameters count as correct within {scoring.PARAMETERS_WITHIN:.0%}.",
             "",
-            "The analyser has been mended with this corpus in view; what the first readings, before that, gave stands",
-            "beside it: of the first 41 scripts, and of 22 that were added later, of kinds it had not met. They are",
-            "nearer to what an unseen script gets. The rest cover what was missed on public scripts (below).",
+            "The analyser was improved with this corpus. The last two columns show precision and recall of the first",
+            "analysis, before any improvement: for the first 41 scripts, and for 22 later scripts of new kinds. They",
+            "are closer to what to expect for an unseen script. The other scripts cover what was missed on public",
+            "scripts (below).",
             "",
-            "| field | precision | recall | in the corpus | first reading of 41 | first reading of 22 later |",
+            "| field | precision | recall | in the corpus | first analysis of 41 | first analysis of 22 later |",
             "|---|---:|---:|---:|---:|---:|",
             *rows,
             "",
-            "Read wrongly:",
+            "Wrong or missing values:",
             "",
             *(wrong or ["- nothing"]),
         ]
@@ -103,12 +104,12 @@ def _public() -> str:
         [
             _PUBLIC.read_text().rstrip(),
             "",
-            "| field | first reading of 28 | after mending | first reading of 10 others | after mending |",
+            "| field | first analysis of 28 | after fixes | first analysis of 10 others | after fixes |",
             "|---|---:|---:|---:|---:|",
             *(f"| {field} | {' | '.join(PUBLIC[field])} |" for field in scoring.FIELDS),
             "",
-            "Not read: parameters of flax's first API, of a Keras layer that reshapes by numbers only the running",
-            "code knows, and of a network that is handed a published one as a function.",
+            "Not found: the parameters of flax's first API, of a Keras layer that reshapes to sizes known only at run",
+            "time, and of a network that gets a published one as a function argument.",
         ]
     )
 
@@ -127,10 +128,11 @@ def _memory() -> str:
         [
             "## How near the memory predictions come",
             "",
-            f"{len(found)} published figures; median error {statistics.median(errors):.1%},"
-            f" {sum(e <= 0.2 for e in errors)} within 20 %, largest {max(errors):.0%};"
-            f" {inside} lie inside the predicted interval.",
-            "`allocated`: the framework's own counter; `device`: what the driver reports, context included.",
+            f"Of {len(found)} published figures, {sum(e <= 0.2 for e in errors)} are within 20 %, and {inside} are"
+            " inside the predicted interval.",
+            f"The median error is {statistics.median(errors):.1%}, the largest {max(errors):.0%}.",
+            "",
+            "`allocated` is the framework's own counter. `device` is what the driver reports, including its context.",
             "",
             "| training | published | predicted GB | error | measure | source |",
             "|---|---:|---:|---:|---|---|",
@@ -154,13 +156,14 @@ def _time() -> str:
         [
             "## How near the time predictions come",
             "",
-            f"{len(found)} published trainings, each as a script that is read and planned for the machine it ran on:",
-            f"off by a factor of {statistics.median(times):.2f} in the median, {max(times):.2f} at most;"
-            f" {inside} lie inside the predicted interval.",
-            "None of these machines is the one the two slopes were fitted on; the time to launch a layer was set with",
-            "the LoRA rows in view, the fixed part with ResNet-50 on an A100.",
+            f"{len(found)} published trainings, each written as a script and planned for the machine it ran on. The",
+            f"median error is a factor of {statistics.median(times):.2f}, the largest {max(times):.2f}; {inside} are"
+            " inside the predicted interval.",
             "",
-            "| training | on | published | hours | predicted | times | source |",
+            "None of these machines is the one that the factors 0.9 and 41 were fitted on. The time to launch a layer",
+            "was set with knowledge of the LoRA rows, the fixed part with ResNet-50 on an A100.",
+            "",
+            "| training | on | published | hours | predicted | factor | source |",
             "|---|---|---:|---:|---:|---:|---|",
             *map(_training_row, found),
         ]
