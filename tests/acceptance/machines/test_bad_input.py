@@ -120,7 +120,7 @@ def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_
     fault = cloud.fault("quota", vendor="ec2", type="m7i.xlarge")
     job_id = submit(server, "no-quota", placement=only)
     job = server.until(job_id, lambda job: "VcpuLimitExceeded" in (job["reason"] or ""))
-    assert "Ask for more in Service Quotas of region us-east-1" in server.anygpu("show", job_id)
+    assert "higher quota in Service Quotas of region us-east-1" in server.anygpu("show", job_id)
     assert (job["status"], job["cost_microusd"]) == ("queued", 0)
     cloud.lift(fault)
     assert_settled(cloud, server.wait(job_id, "completed", within_s=30))
@@ -131,7 +131,12 @@ def test_without_quota_the_job_waits_with_that_reason_and_goes_on_when_there_is_
 
 UNUSABLE = {
     "c7i.large": ("boot_hangs", "logging in: ", "does not answer over SSH: ", "no firewall blocks the port"),
-    "c7i.xlarge": ("ssh_refused", "logging in: ", "does not answer over SSH: ", "may run no SSH server"),
+    "c7i.xlarge": (
+        "ssh_refused",
+        "logging in: ",
+        "does not answer over SSH: ",
+        "its image runs an SSH server",
+    ),
     "t3.medium": ("disk_full", "preparing the machine: ", "could not be installed: ", "Free some space"),
 }
 
@@ -170,8 +175,8 @@ def test_a_disk_that_is_too_small_for_the_working_directory_is_told_with_what_to
     (tmp_path / "data.bin").write_bytes(random.Random(1).randbytes(6_000_000))
     cloud.fault("disk_full", vendor="ec2", times=1, bytes=3_000_000)
     told = server.anygpu("run", "-n", "too-big", "--on", "ec2", "train.py", code=1, cwd=tmp_path)
-    assert "failed: fetching the working directory: the disk is full" in told
-    assert "ask for more with resources.disk" in told
+    assert "fetching the working directory: the disk is full" in told
+    assert "Request more with resources.disk" in told
     job = server.job("too-big")
     assert (job["failure"]["code"], len(job["attempts"])) == ("failed_to_start", 1)
     assert_settled(cloud, job)
@@ -279,7 +284,7 @@ def test_machines_are_listed_with_their_job_and_one_that_is_removed_is_replaced(
     assert "runpod" in listed
     assert "removed" in listed
     assert "--force" in server.anygpu("machine", "rm", name, code=None)
-    assert server.anygpu("machine", "rm", name, "--force") == f"ending {name}\n"
+    assert server.anygpu("machine", "rm", name, "--force") == f"Ending machine {name}.\n"
     job = server.wait(job_id, "completed", within_s=120)
     assert len(job["attempts"]) == 2
     assert_settled(cloud, job)

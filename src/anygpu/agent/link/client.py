@@ -12,7 +12,6 @@ from anygpu.agent.link.http11 import HttpConnection, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from typing import Any, Optional, TypeVar
 

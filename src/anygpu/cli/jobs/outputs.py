@@ -15,7 +15,6 @@ from anygpu.sdk.client import Client
 from anygpu.sdk.stream import StreamCursor
 
 if TYPE_CHECKING:
-    from anygpu.sdk.client import Client
     from anygpu.sdk.downloads import DownloadedFile
 
 READ_BYTES = 1 << 18
@@ -219,7 +218,7 @@ def fetch_command(
 
 
 def _fetch_model(
-    client: "Client", job: dict[str, Any], directory: Path, only_list: bool, as_json: bool
+    client: Client, job: dict[str, Any], directory: Path, only_list: bool, as_json: bool
 ) -> None:
     from anygpu.sdk.models import download_model, find_model, model_file_name
 

@@ -180,6 +180,8 @@ class JobPlanner:
         return await self._analyses(spec, organisation)
 
     async def _configured_candidates(self, spec: JobSpec, organisation: str) -> "list[Candidate]":
+        from anygpu.plan.offers.candidates import Candidate
+
         offers = await self._offer_cache.offers(spec.resources)
         visible = [offer for offer in offers if self._backends.visible(offer.backend, organisation)]
         return [

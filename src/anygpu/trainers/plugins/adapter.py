@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from anygpu.trainers.config import ALIASES, Accepts, TrainingConfig
 from anygpu.trainers.context import At
@@ -17,9 +17,6 @@ from anygpu.trainers.errors import BadConfig, Stopped
 from anygpu.trainers.plugins.checkpoints import PluginCheckpoint
 from anygpu.trainers.plugins.loaders import PluginLoaders, build_loaders, own_loaders
 from anygpu.trainers.result import Export
-
-if TYPE_CHECKING:
-    from anygpu.trainers.plugins.loaders import PluginLoaders
 
 # The first of these metrics that a plugin reports selects the best epoch.
 GOALS = (
