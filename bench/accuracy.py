@@ -1,6 +1,6 @@
 """How good predictions are on recorded step logs: `python -m bench accuracy`, or `python -m bench.accuracy --logs DIR`.
 
-docs/accuracy.md says what is counted, and how a log is written.
+docs/explanation/accuracy.md says what is counted, and how a log is written.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def read(path: Path) -> list[Log]:
     logs = [log for file in files for log in _logs(file.stem, json.loads(file.read_text()))]
     if not logs:
         raise SystemExit(
-            f"{path}: no log is longer than {CONFIDENT_STEPS} steps; docs/accuracy.md says how one is written"
+            f"{path}: no log has more than {CONFIDENT_STEPS} steps. See docs/explanation/accuracy.md for the format."
         )
     return logs
 

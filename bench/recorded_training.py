@@ -1,6 +1,6 @@
 """Trainings that note the processor time of every step; run by bench.record_steps where the frameworks are.
 
-ANYGPU_RECORD lists what to train, as JSON. Each prints its log as a line, as docs/accuracy.md describes it. The
+ANYGPU_RECORD lists what to train, as JSON. Each prints its log as a line (docs/explanation/accuracy.md). The
 frameworks are imported once; each training is a process forked from there.
 """
 

@@ -22,7 +22,7 @@ SERVICES = {"aws": "ec2"}  # the list's name -> ours, where they differ
 LISTS = ("aws", "azure", "lambda", "runpod", "vast", "paperspace")
 HEAD = """\
 # On-demand and spot prices of GPU machines, US$ an hour for the whole machine. Made by scripts/make_catalog.py.
-# Regions that share a price share a line. Sources: docs/catalog.md.
+# Regions that share a price share a line. Sources: docs/reference/catalog.md.
 """
 # Azure's NC, NCv2, NCv3, NV and NVv3 series are retired, its promotions over.
 RETIRED = re.compile(r"_Promo$|^Standard_(NC(6|12|24)r?(s?_v[23])?|NC24rs_v3|NV\d+(s_v3)?)$")

@@ -29,12 +29,13 @@ def datasets(place: Path) -> Path:
 
 PLACES: dict[str, Callable[[Path], Path]] = {
     "README.md": example("plain"),
-    "docs/cli.md": example("plain"),
-    "docs/analysis.md": example("plain"),
-    "docs/catalog.md": example("plain"),
-    "docs/planning.md": example("plain"),
-    "docs/spot.md": example("plain"),
-    "docs/trainers.md": example("tabular"),
-    "docs/your-own-trainer.md": example("plugin"),
-    "docs/datasets.md": datasets,
+    "docs/tutorial/first-jobs.md": example("plain"),
+    "docs/reference/cli.md": example("plain"),
+    "docs/explanation/analysis.md": example("plain"),
+    "docs/reference/catalog.md": example("plain"),
+    "docs/explanation/planning.md": example("plain"),
+    "docs/explanation/spot.md": example("plain"),
+    "docs/how-to/trainers.md": example("tabular"),
+    "docs/how-to/your-own-trainer.md": example("plugin"),
+    "docs/how-to/datasets.md": datasets,
 }

@@ -98,15 +98,15 @@ def paths(command: click.Command, name: str) -> list[str]:
 
 @pytest.mark.parametrize("entry", COMMANDS.values(), ids=lambda entry: entry.name)
 def test_every_command_is_documented(entry: click.Command) -> None:
-    text = (ROOT / "docs" / "cli.md").read_text()
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text()
     assert entry.name is not None
     found = load_command(entry.name)
     assert found is not None
     for path in paths(found, entry.name):
-        assert f"anygpu {path}" in text, f"docs/cli.md says nothing of `anygpu {path}`"
+        assert f"anygpu {path}" in text, f"docs/reference/cli.md says nothing of `anygpu {path}`"
 
 
 def test_every_exit_code_is_documented() -> None:
-    text = (ROOT / "docs" / "cli.md").read_text()
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text()
     codes = [value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)]
     assert [code for code in codes if f"| {code} |" not in text] == []

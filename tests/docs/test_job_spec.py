@@ -1,4 +1,4 @@
-"""docs/job-spec.md describes every field, and its examples load."""
+"""docs/reference/job-spec.md describes every field, and its examples load."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 from anygpu.spec import JobSpec, from_toml, from_yaml
 from anygpu.spec.load import keys_at
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "job-spec.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "job-spec.md").read_text(
+    encoding="utf-8"
+)
 EXAMPLES = re.findall(r"^```(yaml|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SECTIONS = [("resources", "gpu"), *((name,) for name in JobSpec.model_fields if keys_at((name,)))]
 ROW = re.compile(r"^\| (`[^|]*) \|", re.MULTILINE)
@@ -34,7 +36,7 @@ def test_no_table_describes_a_field_that_is_not_there() -> None:
 
 @pytest.mark.parametrize(("language", "text"), EXAMPLES)
 def test_every_example_loads(language: str, text: str) -> None:
-    spec = (from_yaml if language == "yaml" else from_toml)(text, "docs/job-spec.md")
+    spec = (from_yaml if language == "yaml" else from_toml)(text, "docs/reference/job-spec.md")
     assert spec.kind in ("script", "command", "trainer", "code")
 
 

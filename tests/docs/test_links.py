@@ -1,4 +1,4 @@
-"""Every relative link in README, CONTRIBUTING and docs points to a file or heading that exists."""
+"""Links in README, CONTRIBUTING and docs resolve, and their lines are short enough to read in a terminal."""
 
 import re
 from collections.abc import Iterator
@@ -37,3 +37,10 @@ def test_the_glossary_has_at_most_forty_terms() -> None:
         r"^\| (?!term |-)", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert 20 <= len(rows) <= 40
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_text_have_at_most_120_characters(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith(("|", "    "))]
+    assert long == []

@@ -41,7 +41,7 @@ def run(code: str, environment: dict[str, str], directory: Path) -> str:
 def test_the_python_of_the_document_runs_from_top_to_bottom(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    code = "\n".join(code for _, code in blocks(ROOT / "docs" / "sdk.md", "python"))
+    code = "\n".join(code for _, code in blocks(ROOT / "docs" / "reference" / "sdk.md", "python"))
     printed = run(code, environment, tmp_path)
     assert "Backend: local  Progress: 100.0%  Cost so far: $0.00" in printed
     assert printed.endswith("completed\n")
@@ -58,9 +58,9 @@ def test_the_async_example_runs(environment: dict[str, str], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("page", "says"),
     [
-        ("docs/analysis.md", "epochs 3 high command line"),
-        ("docs/catalog.md", "Standard_NC24ads_A100_v4 "),
-        ("docs/datasets.md", "price"),
+        ("docs/explanation/analysis.md", "epochs 3 high command line"),
+        ("docs/reference/catalog.md", "Standard_NC24ads_A100_v4 "),
+        ("docs/how-to/datasets.md", "price"),
     ],
 )
 def test_the_python_of_a_page_runs_where_its_commands_do(

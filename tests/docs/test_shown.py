@@ -17,7 +17,7 @@ from anygpu.trainers.__main__ import _parser
 
 PAGES = [
     ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
 JOBS = sorted((ROOT / "examples").glob("*/job.yaml"))

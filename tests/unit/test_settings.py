@@ -10,7 +10,7 @@ import pytest
 from anygpu.settings import InvalidSettings, config_path, environment_name, load, setting_rows
 from anygpu.wiring.control import control_policy
 
-DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 
 def written(folder: Path, text: str) -> Path:

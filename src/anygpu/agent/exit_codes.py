@@ -1,4 +1,4 @@
-"""Exit codes of the agent process. Backends rely on them; see docs/agent-protocol.md."""
+"""Exit codes of the agent process. Backends rely on them; see docs/reference/agent-protocol.md."""
 
 DELIVERED = 0  # the server has received everything, including the end
 UNDELIVERED = 1  # the server could not be reached; the spool stays for `--deliver`

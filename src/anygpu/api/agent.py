@@ -1,4 +1,4 @@
-"""JSON bodies of the agent protocol (docs/agent-protocol.md).
+"""JSON bodies of the agent protocol (docs/reference/agent-protocol.md).
 
 The agent itself has no dependencies and does not import these. Agents of other versions may send further keys.
 """

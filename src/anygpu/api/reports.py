@@ -34,7 +34,7 @@ class JobMetrics(ApiModel):
 
 
 class JobEvent(ApiModel):
-    """An event of the journal. docs/events.md lists the types and their data."""
+    """An event of the journal. docs/reference/events.md lists the types and their data."""
 
     position: int = Field(examples=[17])
     job_id: str = Field(examples=[JOB_ID])

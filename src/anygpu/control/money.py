@@ -1,7 +1,7 @@
-"""Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure; docs/money.md has the rules.
+"""Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure.
 
-The ledger is the recorded cost of released attempts. The cost of running attempts is estimated, never too low: from
-the first moment that may be billed until the end is confirmed.
+The rules are in docs/explanation/money.md. The ledger is the recorded cost of released attempts. The cost of
+running attempts is estimated, never too low: from the first moment that may be billed until the end is confirmed.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Decide which jobs of a shared pool run: quota with borrowing, priority, attained service, usage, submit order.
 
 `allocate` is a pure function of all jobs of a pool. The length of a job is not known, so jobs that have used little go
-first: most jobs are short, and the delay hardly matters to a long one. docs/queue.md has the measurements.
+first: most jobs are short, and the delay hardly matters to a long one. docs/explanation/queue.md has the measurements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agent listener: HTTP routes of docs/agent-protocol.md, on a port of its own, for agents alone."""
+"""The agent listener: HTTP routes of docs/reference/agent-protocol.md, on a port of its own, for agents alone."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Parse the wire format of reports (docs/agent-protocol.md) into a `ReportBatch`.
+"""Parse the wire format of reports (docs/reference/agent-protocol.md) into a `ReportBatch`.
 
 The bytes come from an untrusted machine. A report with broken framing is rejected, because a correct agent never sends
 one. An invalid value inside a frame is dropped and counted: if it were rejected, the agent would send it again forever.

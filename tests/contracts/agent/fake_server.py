@@ -1,4 +1,4 @@
-"""A small HTTP server that follows docs/agent-protocol.md, with faults on demand."""
+"""A small HTTP server that follows docs/reference/agent-protocol.md, with faults on demand."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 
 from anygpu.server.app import ROUTERS
 
-API_PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+API_PAGE = Path(__file__).parents[3] / "docs" / "reference" / "api.md"
 
 
 def paths() -> set[str]:

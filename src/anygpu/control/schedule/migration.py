@@ -1,4 +1,4 @@
-"""Decide whether to migrate a running job to a better offer. docs/planning.md has the rules.
+"""Decide whether to migrate a running job to a better offer. docs/explanation/planning.md has the rules.
 
 Only for jobs that run on a paid machine, have measured their speed there, have a checkpoint of this attempt, and have
 no deadline (`deadline.py` handles those).

@@ -1,6 +1,6 @@
 """The order of waiting jobs, and who uses how much of the shared machines. Pure.
 
-docs/queue.md explains quotas, shares and priorities.
+docs/explanation/queue.md explains quotas, shares and priorities.
 """
 
 from collections import Counter

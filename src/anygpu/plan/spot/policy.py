@@ -1,6 +1,6 @@
 """Choose between waiting, spot and on-demand at each tick, so that a job meets its deadline at low cost.
 
-The job is never late if an on-demand machine could be on time. docs/spot.md derives the rule and its cost.
+The job is never late if an on-demand machine could be on time. docs/explanation/spot.md derives the rule and its cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The invariants that must hold after every simulated history. docs/simulation.md explains them.
+"""The invariants that must hold after every simulated history. docs/explanation/simulation.md explains them.
 
 They are checked against the records of providers, agents and clients. 1 one terminal state, 2 one committer, 3 nothing
 left billing, 4 the ledger, 5 limits, 6 the newest checkpoint, 7 one job per key, 8 nothing acknowledged is lost or

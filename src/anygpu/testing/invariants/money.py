@@ -77,7 +77,7 @@ def _budget(world: SimWorld, timeline: JobTimeline, view: JobView) -> Iterator[V
 
 
 def _slack(bills: list[tuple[SimProvider, SimMachine]], price: int, seconds: float) -> int:
-    """Return the cost of one machine for `seconds` more: the bound of docs/money.md."""
+    """Return the cost of one machine for `seconds` more: the bound of docs/explanation/money.md."""
     step_s = max((max(p.tariff.step_s, p.tariff.minimum_s) for p, _ in bills), default=0)
     return round(price * (seconds + step_s) / 3600)
 

@@ -1,4 +1,4 @@
 """The simulation: the real control loop in virtual time, with simulated agents, providers, clients and faults.
 
-docs/simulation.md explains it; `anygpu.testing.simulate` runs it.
+docs/explanation/simulation.md explains it; `anygpu.testing.simulate` runs it.
 """

@@ -1,4 +1,4 @@
-"""Write docs/analysis.md: the accuracy of the analyser and of its memory and time predictions.
+"""Write docs/explanation/analysis.md: the accuracy of the analyser and of its memory and time predictions.
 
 Run from the root of the repository: python -m tests.unit.plan.analyse.report
 """
@@ -62,7 +62,7 @@ PUBLIC = {
     "needs_gpu": ("0.89 0.89", "1.00 1.00", "1.00 1.00", "1.00 1.00"),
     "lints": ("0.95 0.84", "1.00 1.00", "0.90 1.00", "1.00 1.00"),
 }
-PAGE = Path(__file__).parents[4] / "docs" / "analysis.md"
+PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "analysis.md"
 _TOP = Path(__file__).with_name("analysis_top.md")
 _PUBLIC = Path(__file__).with_name("analysis_public.md")
 

@@ -61,5 +61,5 @@ def test_a_job_is_interruptible_only_when_it_saves_and_resumes() -> None:
 
 
 def test_the_page_shows_what_is_measured() -> None:
-    page = (ROOT / "docs" / "analysis.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "analysis.md").read_text()
     assert page == report.page(), "run: python -m tests.unit.plan.analyse.report"

@@ -24,7 +24,7 @@ def test_a_file_is_one_run_or_many_and_its_name_is_the_workload(tmp_path: Path) 
 
 
 def test_a_directory_without_a_log_says_how_one_is_written(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"docs/accuracy.md"):
+    with pytest.raises(SystemExit, match=r"docs/explanation/accuracy.md"):
         read(tmp_path)
 
 
