@@ -10,7 +10,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from anygpu.trainers import data
-from anygpu.trainers.data.image_files import BadImage, inspect_image, read_size
+from anygpu.trainers.data.image_files import BadImage, inspect_images, read_size
 
 
 def photo(number: int, format: str, **settings: object) -> bytes:
@@ -44,7 +44,7 @@ def test_what_pillow_writes_is_a_whole_image(
     content = photo(1, format, **settings)
     path = tmp_path / "image"
     path.write_bytes(content)
-    found = inspect_image([path])[path]
+    found = inspect_images([path])[path]
     assert not isinstance(found, BadImage), found
     assert (found.width, found.height) == (64, 48) == read_size(content)
 
@@ -61,7 +61,7 @@ def test_damage_that_leaves_the_structure_whole_is_found_by_decoding(tmp_path: P
     content = photo(3, "TIFF", compression="tiff_lzw")
     path = tmp_path / "image.tif"
     path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
-    assert isinstance(inspect_image([path])[path], BadImage)
+    assert isinstance(inspect_images([path])[path], BadImage)
 
 
 def test_a_dataset_with_one_undecodable_image_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def make_config(trainer: str, accepts: Accepts, given: Mapping[str, Any]) -> Tra
     if trouble:
         raise BadConfig("\n".join(trouble))
     config = replace(TrainingConfig(**values), options=options)
-    trouble += _wrong_types(config, accepts)
+    trouble += _choice_problems(config, accepts)
     if trouble:
         raise BadConfig("\n".join(trouble))
     return config
@@ -121,8 +121,8 @@ def _flatten(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
 
 
 def _unknown_setting_problem(trainer: str, name: str, accepts: Accepts) -> str:
-    known = (UNIVERSAL - accepts.ignores) | accepts.options
-    return f"{name}: trainer {trainer!r} has no such setting{_nearest(name, known)}"
+    setting_names = (UNIVERSAL - accepts.ignores) | accepts.options
+    return f"{name}: trainer {trainer!r} has no such setting{_nearest(name, setting_names)}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -141,7 +141,7 @@ def _value(name: str, value: Any, trouble: list[str]) -> Any:
     return made
 
 
-def _wrong_types(config: TrainingConfig, accepts: Accepts) -> list[str]:
+def _choice_problems(config: TrainingConfig, accepts: Accepts) -> list[str]:
     named = (
         ("task", (config.task,), accepts.tasks),
         ("optimizer", (config.optimizer,), accepts.optimizers),
@@ -149,10 +149,10 @@ def _wrong_types(config: TrainingConfig, accepts: Accepts) -> list[str]:
         ("export", config.export, accepts.exports),
     )
     return [
-        f"{name}: {value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
-        for name, values, known in named
+        f"{name}: {value!r} is not one of {', '.join(choices)}{_nearest(value, choices)}"
+        for name, values, choices in named
         for value in values
-        if value and known and value not in known
+        if value and choices and value not in choices
     ]
 
 
@@ -176,10 +176,10 @@ def _text(value: Any) -> str:
 
 def _flag(value: Any) -> bool:
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    found = value if isinstance(value, bool) else words.get(str(value).lower())
-    if found is None:
+    flag = value if isinstance(value, bool) else words.get(str(value).lower())
+    if flag is None:
         raise ValueError(value)
-    return found
+    return flag
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ class JobContext:
         job.checkpoint(path, step=step, wait=wait)
 
     def restore(self) -> Path | None:
-        found = job.resume_path()
-        return Path(found) if found else None
+        path = job.resume_path()
+        return Path(path) if path else None
 
     def should_stop(self) -> bool:
         return job.should_stop()
@@ -153,8 +153,8 @@ class PrintingContext(LocalContext):
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
         place = {"step": at.step, "total_steps": at.steps, "epoch": at.epoch, "total_epochs": at.epochs}
-        said = {**place, **metrics}
-        data = {name: value for name, value in said.items() if value is not None}
+        values = {**place, **metrics}
+        data = {name: value for name, value in values.items() if value is not None}
         sys.stdout.write(json.dumps({"type": "progress", "data": data}) + "\n")
         sys.stdout.flush()
 

@@ -25,7 +25,7 @@ from anygpu.trainers.result import Export, Timing, TrainingResult
 SHARE = 0.01  # largest fraction of the training time to spend on saving
 SOONEST_S = 5.0  # shortest time between two checkpoints
 # When best weights alone use up the share, checkpoints are still written, at a third of the usual rate.
-PATIENCE = 3.0
+OVERDUE_FACTOR = 3.0
 
 
 class CheckpointTimer:
@@ -47,7 +47,7 @@ class CheckpointTimer:
             return since_s >= self._every_s
         affordable = self._stood_s + self._cost_s <= SHARE * (self._clock() - self._began)
         first = self._saved_at == self._began
-        overdue = first or since_s >= PATIENCE * self._cost_s / SHARE
+        overdue = first or since_s >= OVERDUE_FACTOR * self._cost_s / SHARE
         return since_s >= SOONEST_S and (affordable or overdue)
 
     @contextlib.contextmanager
@@ -241,13 +241,13 @@ class AnyTrainer(ABC):
             self._report_best()
 
     def restore(self) -> None:
-        found = self.context.restore()
-        if found is None:
+        checkpoint = self.context.restore()
+        if checkpoint is None:
             return
-        self.progress = Progress.load(found / "progress.json")
+        self.progress = Progress.load(checkpoint / "progress.json")
         self._timer.continue_from(self.progress)
-        self._best = self._restore_best(found)
-        self.load_checkpoint(found)
+        self._best = self._restore_best(checkpoint)
+        self.load_checkpoint(checkpoint)
 
     def require(self) -> None:
         """Raise MissingExtra if a required module is not installed."""
@@ -292,11 +292,11 @@ class AnyTrainer(ABC):
 
     def _restore_best(self, checkpoint: Path) -> Path | None:
         """Copy the best weights from the checkpoint to the output directory."""
-        found = next(iter(sorted(checkpoint.glob("best*"))), None)
-        if found is None:
+        best = next(iter(sorted(checkpoint.glob("best*"))), None)
+        if best is None:
             return None
-        _copy(found, self.output_dir / found.name)
-        return self.output_dir / found.name
+        _copy(best, self.output_dir / best.name)
+        return self.output_dir / best.name
 
     # -- results -------------------------------------------------------------------------------------------
 

@@ -28,8 +28,8 @@ class Progress:
 
     def saw(self, samples: Iterable[int | str]) -> None:
         """Add the ids of the samples of one step to the hash. Call it once per step."""
-        told = f"{self.samples_sha256} {' '.join(map(str, samples))}"
-        self.samples_sha256 = hashlib.sha256(told.encode()).hexdigest()
+        text = f"{self.samples_sha256} {' '.join(map(str, samples))}"
+        self.samples_sha256 = hashlib.sha256(text.encode()).hexdigest()
 
     def finish_epoch(self, metrics: Mapping[str, float], goal: tuple[str, str]) -> None:
         self.epoch += 1

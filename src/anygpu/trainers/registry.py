@@ -68,9 +68,9 @@ def load(name: str) -> object:
     """Load the trainer or model plugin with this name."""
     if ".py" in name:
         return _from_file(name)
-    known, model = parse_name(name)
-    if known:
-        return _with_model(_import_attribute(BUILT_IN[known]), model)
+    trainer, model = parse_name(name)
+    if trainer:
+        return _with_model(_import_attribute(BUILT_IN[trainer]), model)
     if name in registry.list_models():
         return registry.get_model(name)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
@@ -114,9 +114,9 @@ def parse_name(name: str) -> tuple[str, str]:
     The model is empty if the name does not contain one.
     """
     first, _, model = name.partition("/")
-    known = ALIASES.get(first.lower(), first.lower())
-    if known in BUILT_IN:
-        return known, model
+    built_in = ALIASES.get(first.lower(), first.lower())
+    if built_in in BUILT_IN:
+        return built_in, model
     named = (trainer for trainer, pattern in MODEL_NAMES.items() if pattern.fullmatch(name.lower()))
     trainer = next(named, "")
     return trainer, name if trainer else ""
@@ -126,24 +126,24 @@ def names() -> list[str]:
     return [*BUILT_IN, *sorted(entry.name for entry in metadata.entry_points(group=ENTRY_POINTS))]
 
 
-def as_trainer(found: object, name: str) -> type[AnyTrainer]:
-    if isinstance(found, type) and issubclass(found, AnyTrainer):
-        return found
-    adapter = adapt(found)
+def as_trainer(candidate: object, name: str) -> type[AnyTrainer]:
+    if isinstance(candidate, type) and issubclass(candidate, AnyTrainer):
+        return candidate
+    adapter = adapt(candidate)
     if adapter is not None:
         return adapter
     raise NoSuchTrainer(
-        f"{name} is {found!r}, which is neither a Trainer (anygpu.trainers.Trainer) nor a model plugin:"
+        f"{name} is {candidate!r}, which is neither a Trainer (anygpu.trainers.Trainer) nor a model plugin:"
         " a class with train(train_loader, val_loader, callbacks)"
     )
 
 
-def _with_model(found: object, model: str) -> object:
+def _with_model(candidate: object, model: str) -> object:
     """Return the trainer with `model` as its default model."""
-    if not model or not (isinstance(found, type) and issubclass(found, AnyTrainer)):
-        return found
-    defaults = {**found.accepts.defaults, "model": model}
-    return type(found.__name__, (found,), {"accepts": replace(found.accepts, defaults=defaults)})
+    if not model or not (isinstance(candidate, type) and issubclass(candidate, AnyTrainer)):
+        return candidate
+    defaults = {**candidate.accepts.defaults, "model": model}
+    return type(candidate.__name__, (candidate,), {"accepts": replace(candidate.accepts, defaults=defaults)})
 
 
 def _import_attribute(place: str) -> object:

@@ -62,8 +62,8 @@ def _files_in(root: Path, task: str) -> list[tuple[str, Path]]:
     ]
     if beside:
         return beside
-    found = _prefer_instances([*root.glob("annotations/*.json"), *root.glob("*.json")], task)
-    return [(split_name(_split_word(path)) or TRAIN, path) for path in found]
+    files = _prefer_instances([*root.glob("annotations/*.json"), *root.glob("*.json")], task)
+    return [(split_name(_split_word(path)) or TRAIN, path) for path in files]
 
 
 def _prefer_instances(paths: list[Path], task: str) -> list[Path]:

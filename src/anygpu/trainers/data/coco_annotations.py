@@ -25,8 +25,8 @@ class CocoFile:
 
     @property
     def annotations(self) -> Sequence[Any]:
-        found: Sequence[Any] = self.content["annotations"]
-        return found
+        annotations: Sequence[Any] = self.content["annotations"]
+        return annotations
 
     @property
     def keypoint_shape(self) -> tuple[int, int] | None:
@@ -44,18 +44,18 @@ class CocoFile:
 
     def categories(self, reading: LayoutContents) -> dict[int, str]:
         """Return category names by id, without categories that only group others."""
-        found = _by_id(self, "categories", "name", reading)
-        groups = {str(each.get("supercategory")) for each in found.values()}
+        categories = _by_id(self, "categories", "name", reading)
+        groups = {str(each.get("supercategory")) for each in categories.values()}
         used = {str(each.get("category_id")) for each in self.annotations if isinstance(each, dict)}
         return {
             number: str(each["name"])
-            for number, each in found.items()
+            for number, each in categories.items()
             if str(number) in used or each.get("supercategory") != "none" or str(each["name"]) not in groups
         }
 
     def images(self, reading: LayoutContents) -> dict[int, dict[str, Any]]:
-        found = _by_id(self, "images", "file_name", reading)
-        return {number: image for number, image in found.items() if self._has_size(number, image, reading)}
+        images = _by_id(self, "images", "file_name", reading)
+        return {number: image for number, image in images.items() if self._has_size(number, image, reading)}
 
     def _has_size(self, number: int, image: Mapping[str, Any], reading: LayoutContents) -> bool:
         size = image.get("width"), image.get("height")
@@ -85,15 +85,15 @@ def load_file(path: Path) -> CocoFile:
 
 
 def _by_id(file: CocoFile, part: str, named: str, reading: LayoutContents) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+    records: dict[int, dict[str, Any]] = {}
     for place, each in enumerate(file.content[part]):
         if not isinstance(each, dict) or not is_id(each.get("id")) or not isinstance(each.get(named), str):
             reading.wrong(file.path, f"{part}[{place}] needs an id (a whole number) and a {named}")
-        elif each["id"] in found:
+        elif each["id"] in records:
             reading.wrong(file.path, f"two {part} have the id {each['id']}")
         else:
-            found[each["id"]] = each
-    return found
+            records[each["id"]] = each
+    return records
 
 
 def is_id(value: Any) -> bool:
@@ -107,7 +107,7 @@ def read_objects(
     file: CocoFile, images: Mapping[int, Image], reading: LayoutContents
 ) -> defaultdict[int, list[Box]]:
     """Return the boxes of each image, by image id."""
-    found: defaultdict[int, list[Box]] = defaultdict(list)
+    boxes: defaultdict[int, list[Box]] = defaultdict(list)
     seen: set[int] = set()
     crowds = 0
     for place, each in enumerate(file.annotations):
@@ -125,15 +125,15 @@ def read_objects(
         for what in wrong:
             reading.wrong(file.path, f"{where} of {image['file_name']}: {what}")
         if not wrong:
-            found[each["image_id"]].append(box)
+            boxes[each["image_id"]].append(box)
     if crowds:
         reading.note(file.path, f"{crowds:,} crowds (iscrowd) are left out")
-    return found
+    return boxes
 
 
 def _location(place: int, annotation: Any) -> str:
-    known = annotation.get("id") if isinstance(annotation, dict) else None
-    return f"annotation {known}" if is_id(known) else f"annotations[{place}]"
+    annotation_id = annotation.get("id") if isinstance(annotation, dict) else None
+    return f"annotation {annotation_id}" if is_id(annotation_id) else f"annotations[{place}]"
 
 
 def _image(annotation: Any, images: Mapping[int, Image], seen: set[int]) -> Image:

@@ -46,8 +46,8 @@ class Item:
 
     @property
     def classes(self) -> frozenset[int]:
-        found = {box.class_index for box in self.boxes}
-        return frozenset(found if self.label is None else found | {self.label})
+        indices = {box.class_index for box in self.boxes}
+        return frozenset(indices if self.label is None else indices | {self.label})
 
 
 @dataclass(frozen=True, kw_only=True)

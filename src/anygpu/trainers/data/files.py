@@ -34,21 +34,21 @@ def files_below(folder: Path, reading: LayoutContents) -> list[Path]:
 
     A link that leaves the dataset is recorded as a finding.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     try:
         with os.scandir(folder) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
     except OSError as error:
         reading.wrong(folder, f"the folder cannot be read: {error.strerror}")
-        return found
+        return files
     for entry in entries:
         if entry.name.startswith((".", "__MACOSX")) or not _is_usable(entry, reading):
             continue
         if entry.is_dir(follow_symlinks=False):
-            found += files_below(Path(entry.path), reading)
+            files += files_below(Path(entry.path), reading)
         else:
-            found.append(Path(entry.path))
-    return found
+            files.append(Path(entry.path))
+    return files
 
 
 def _is_usable(entry: os.DirEntry[str], reading: LayoutContents) -> bool:

@@ -37,14 +37,14 @@ class ImageInfo(NamedTuple):
     sha256: str
 
 
-def inspect_image(paths: Sequence[Path], *, decode: bool = True) -> dict[Path, ImageInfo | BadImage]:
+def inspect_images(paths: Sequence[Path], *, decode: bool = True) -> dict[Path, ImageInfo | BadImage]:
     """Check the images in parallel; return the size and hash, or the error, of each."""
     wants_decode = decode and importlib.util.find_spec("PIL") is not None
     workers = min(os.cpu_count() or 1, 8)
     with ThreadPoolExecutor(workers) as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # decoder warnings: an image that can be decoded is usable
-        found = pool.map(lambda path: _inspect(path, wants_decode), paths, chunksize=64)
-        return dict(zip(paths, found, strict=True))
+        results = pool.map(lambda path: _inspect(path, wants_decode), paths, chunksize=64)
+        return dict(zip(paths, results, strict=True))
 
 
 def _inspect(path: Path, decode: bool) -> ImageInfo | BadImage:
@@ -117,15 +117,15 @@ def _next_segment(data: bytes, at: int) -> tuple[int, int]:
 def _jpeg_scans(data: bytes, at: int) -> None:
     """Check the segments from the first scan to the end marker, as in a progressive JPEG."""
     while True:
-        found = _NEXT_MARKER.search(data, at)
-        if found is None:
+        match = _NEXT_MARKER.search(data, at)
+        if match is None:
             raise BadImage("truncated JPEG: the end of the picture is missing")
-        marker = data[found.end() - 1]
+        marker = data[match.end() - 1]
         if marker == _END_OF_IMAGE:
             return
         if marker not in _SEGMENTS:
-            raise BadImage(f"corrupt JPEG: damaged at byte {found.start():,}")
-        at = found.end() + struct.unpack_from(">H", data, found.end())[0]
+            raise BadImage(f"corrupt JPEG: damaged at byte {match.start():,}")
+        at = match.end() + struct.unpack_from(">H", data, match.end())[0]
 
 
 def _png(data: bytes) -> tuple[int, int]:

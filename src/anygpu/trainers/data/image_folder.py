@@ -26,9 +26,9 @@ def read(root: Path) -> LayoutContents:
 
 
 def _splits(root: Path) -> dict[str, Path]:
-    found = {split_name(each.name): each for each in folders_in(root)}
-    found.pop("", None)
-    return found or {TRAIN: root}
+    folders = {split_name(each.name): each for each in folders_in(root)}
+    folders.pop("", None)
+    return folders or {TRAIN: root}
 
 
 def _drafts(place: Path, reading: LayoutContents) -> list[ItemDraft]:
@@ -46,8 +46,10 @@ def _check_classes(places: dict[str, Path], reading: LayoutContents) -> None:
     if len(reading.classes) < 2:
         named = ", ".join(reading.classes) or "none"
         reading.wrong(reading.root, f"there have to be at least two class folders; found: {named}")
-    known = {each.name for each in folders_in(places[TRAIN])} if TRAIN in places else set(reading.classes)
+    train_classes = (
+        {each.name for each in folders_in(places[TRAIN])} if TRAIN in places else set(reading.classes)
+    )
     for split, place in places.items():
         for folder in folders_in(place):
-            if folder.name not in known:
+            if folder.name not in train_classes:
                 reading.wrong(folder, f"class {folder.name!r} is in {split} but not in train")

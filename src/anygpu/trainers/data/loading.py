@@ -12,7 +12,7 @@ from anygpu.trainers.data import coco, image_folder, yolo
 from anygpu.trainers.data.archives import is_archive, open_dataset
 from anygpu.trainers.data.box_checks import check_task
 from anygpu.trainers.data.dataset import TRAIN, VAL, Dataset, Item, ItemDraft, LayoutContents
-from anygpu.trainers.data.image_files import BadImage, ImageInfo, inspect_image
+from anygpu.trainers.data.image_files import BadImage, ImageInfo, inspect_images
 from anygpu.trainers.data.split import split_items
 from anygpu.trainers.errors import BadDataset, Finding
 
@@ -101,7 +101,7 @@ def _read_folder(root: Path, task: str) -> LayoutContents:
 
 def _items(reading: LayoutContents, decode: bool) -> dict[str, list[Item]]:
     paths = list(dict.fromkeys(draft.image for drafts in reading.drafts.values() for draft in drafts))
-    pictures = inspect_image(paths, decode=decode)
+    pictures = inspect_images(paths, decode=decode)
     for path, picture in pictures.items():
         if isinstance(picture, BadImage):
             reading.wrong(path, str(picture))

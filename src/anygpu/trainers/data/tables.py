@@ -85,13 +85,13 @@ def _file(place: Path) -> Path:
         if place.suffix.lower() in (*CSV, *PARQUET):
             return place
         raise BadDataset([Finding(place, "is no table; accepted are .csv, .tsv and .parquet")])
-    found = sorted(path for path in place.rglob("*") if path.suffix.lower() in (".csv", ".tsv", *PARQUET))
-    if len(found) != 1:
-        listed = ", ".join(path.name for path in found[:5]) or "none"
+    tables = sorted(path for path in place.rglob("*") if path.suffix.lower() in (".csv", ".tsv", *PARQUET))
+    if len(tables) != 1:
+        listed = ", ".join(path.name for path in tables[:5]) or "none"
         raise BadDataset(
             [Finding(place, f"there has to be one table in it, or name the file; found: {listed}")]
         )
-    return found[0]
+    return tables[0]
 
 
 def _csv(file: Path) -> tuple[list[str], list[list[Any]]]:
@@ -140,15 +140,15 @@ def _check_names(file: Path, names: Sequence[str], target: str) -> None:
     findings += [Finding(file, f"two columns are called {name!r}", 1) for name in twice]
     if target and target not in names:
         close = difflib.get_close_matches(target, names, n=1)
-        said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-        findings.append(Finding(file, f"there is no column {target!r}; {said}", 1))
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+        findings.append(Finding(file, f"there is no column {target!r}; {hint}", 1))
     if findings:
         raise BadDataset(findings)
 
 
 def _with_type(values: Sequence[Any]) -> tuple[str, list[Value]]:
-    known = [value for value in values if not is_absent(value)]
-    if not known:
+    present = [value for value in values if not is_absent(value)]
+    if not present:
         return MISSING, [None] * len(values)
     try:
         numbers: list[Value] = [None if is_absent(value) else _number(value) for value in values]
@@ -201,14 +201,14 @@ def column_counts(table: Table) -> tuple[ColumnCount, ...]:
 
 def _count_column(table: Table, name: str, kind: str) -> ColumnCount:
     values = table.column(name)
-    known = [value for value in values if value is not None]
-    numbers = [value for value in known if isinstance(value, float)]
-    texts = Counter(value for value in known if isinstance(value, str))
+    present = [value for value in values if value is not None]
+    numbers = [value for value in present if isinstance(value, float)]
+    texts = Counter(value for value in present if isinstance(value, str))
     return ColumnCount(
         name=name,
         kind=kind,
-        missing=len(values) - len(known),
-        different=len(set(known)),
+        missing=len(values) - len(present),
+        different=len(set(present)),
         spread=_column_spread(numbers) if kind == NUMBER else None,
         frequent=dict(texts.most_common(SHOWN)) if texts else None,
     )

@@ -72,11 +72,11 @@ def _read_configured(config: YoloDataConfig, root: Path) -> LayoutContents:
 
 
 def _places(split: str, written: list[str], config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
-    found = {each: _find_image(each, config) for each in written}
-    for each, place in found.items():
+    paths = {each: _find_image(each, config) for each in written}
+    for each, place in paths.items():
         if place is None:
             reading.wrong(config.file, f"{split}: {each} does not exist", config.line_of(split))
-    return [place for place in found.values() if place is not None and is_within(place, reading)]
+    return [place for place in paths.values() if place is not None and is_within(place, reading)]
 
 
 def _images_at(place: Path, reading: LayoutContents, config: YoloDataConfig) -> list[Path]:
@@ -92,13 +92,13 @@ def _find_image(written: str, config: YoloDataConfig) -> Path | None:
     tried = (
         base / each for each in (written, shorter) for base in (config.folder, config.file.parent.resolve())
     )
-    found = next((path for path in tried if exists(path)), None)
-    return None if found is None else Path(os.path.normpath(found))
+    existing = next((path for path in tried if exists(path)), None)
+    return None if existing is None else Path(os.path.normpath(existing))
 
 
 def _images_in_list(file: Path, config: YoloDataConfig, reading: LayoutContents) -> list[Path]:
     """Read a text file that lists one image per line."""
-    found = []
+    images = []
     try:
         for number, line in lines_of(file):
             base = file.parent if line.startswith("./") else config.folder
@@ -106,10 +106,10 @@ def _images_in_list(file: Path, config: YoloDataConfig, reading: LayoutContents)
             if not exists(path) or not path.is_file():
                 reading.wrong(file, f"the image {line} does not exist", number)
             elif is_within(path, reading):
-                found.append(path)
+                images.append(path)
     except BadDataset as error:
         reading.findings += error.findings
-    return found
+    return images
 
 
 def _read_plain(root: Path) -> LayoutContents:
@@ -170,21 +170,21 @@ def _label_of(image: Path) -> Path:
 
     The last `images` folder in the path is replaced by `labels`. Without one, the label is next to the image.
     """
-    head, found, tail = str(image).rpartition(f"{os.sep}images{os.sep}")
-    place = f"{head}{os.sep}labels{os.sep}{tail}" if found else str(image)
+    head, separator, tail = str(image).rpartition(f"{os.sep}images{os.sep}")
+    place = f"{head}{os.sep}labels{os.sep}{tail}" if separator else str(image)
     return Path(os.path.splitext(place)[0] + ".txt")  # noqa: PTH122 - much faster than Path
 
 
 def _check_stray_labels(labels: dict[Path, Path], reading: LayoutContents) -> None:
     """Record a finding for each label file without an image."""
-    known = set(labels.values())
-    folders = {label.parent for label in known if label.parent.is_dir()}
-    for label in sorted({path for folder in folders for path in files_below(folder, reading)} - known):
+    expected = set(labels.values())
+    folders = {label.parent for label in expected if label.parent.is_dir()}
+    for label in sorted({path for folder in folders for path in files_below(folder, reading)} - expected):
         if label.suffix == ".txt" and label.name.lower() not in NO_LABELS and not _has_image(label):
             reading.wrong(label, "a label without an image; add the image, or remove the label")
 
 
 def _has_image(label: Path) -> bool:
-    head, found, tail = str(label.with_suffix("")).rpartition(f"{os.sep}labels{os.sep}")
-    stem = f"{head}{os.sep}images{os.sep}{tail}" if found else str(label.with_suffix(""))
+    head, separator, tail = str(label.with_suffix("")).rpartition(f"{os.sep}labels{os.sep}")
+    stem = f"{head}{os.sep}images{os.sep}{tail}" if separator else str(label.with_suffix(""))
     return any(Path(stem + suffix).is_file() for suffix in (*SUFFIXES, *map(str.upper, SUFFIXES)))

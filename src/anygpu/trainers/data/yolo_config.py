@@ -79,11 +79,11 @@ def read_names(config: YoloDataConfig, reading: LayoutContents) -> tuple[str, ..
     names, count = config.values.get("names"), config.values.get("nc")
     if names is None and isinstance(count, int) and count > 0:
         return tuple(f"class_{index}" for index in range(count))
-    found = _names(config, names, reading)
-    if found and count is not None and count != len(found):
-        what = f"nc is {count!r}, but there are {len(found)} names; correct one of them"
+    class_names = _names(config, names, reading)
+    if class_names and count is not None and count != len(class_names):
+        what = f"nc is {count!r}, but there are {len(class_names)} names; correct one of them"
         reading.wrong(config.file, what, config.line_of("nc"))
-    return found
+    return class_names
 
 
 def _names(config: YoloDataConfig, names: Any, reading: LayoutContents) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tupl
     boxes: dict[Box, None] = {}
     try:
         for number, line in lines_of(path):
-            box = _check_boxes(line, path, number, reading, classes)
+            box = _read_box(line, path, number, reading, classes)
             if box is not None:
                 boxes[box] = None
     except BadDataset as error:
@@ -30,9 +30,7 @@ def read_boxes(path: Path, reading: LayoutContents, classes: int | None) -> tupl
     return tuple(boxes)  # duplicate lines count once
 
 
-def _check_boxes(
-    line: str, path: Path, number: int, reading: LayoutContents, classes: int | None
-) -> Box | None:
+def _read_box(line: str, path: Path, number: int, reading: LayoutContents, classes: int | None) -> Box | None:
     try:
         box = parse(line, reading.keypoint_shape)
     except ValueError as error:

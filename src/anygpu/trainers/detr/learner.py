@@ -131,12 +131,12 @@ class DetectionLearner(TorchLearner):
 
     def validate(self) -> Mapping[str, float]:
         network = self.network().eval()
-        found: list[ImageDetections] = []
+        detections: list[ImageDetections] = []
         with torch.no_grad():
             for images, _, _ in self.val_loader:
                 logits, boxes = self.answer(network, images.to(self.device))
-                found += [_detections(*each) for each in zip(logits.cpu(), boxes.cpu(), strict=True)]
-        return mean_average_precision(found, [_truth(item) for item in self.val_images.items])
+                detections += [_detections(*each) for each in zip(logits.cpu(), boxes.cpu(), strict=True)]
+        return mean_average_precision(detections, [_truth(item) for item in self.val_images.items])
 
     # -- saving and exporting ----------------------------------------------------------------------
 

@@ -37,17 +37,19 @@ def thresholds() -> list[float]:
     return [0.5 + 0.05 * step for step in range(10)]
 
 
-def mean_average_precision(found: Sequence[ImageDetections], truth: Sequence[ImageTruth]) -> dict[str, float]:
+def mean_average_precision(
+    detections: Sequence[ImageDetections], truth: Sequence[ImageTruth]
+) -> dict[str, float]:
     """Return mAP50 and mAP50-95 over the classes that occur in `truth`.
 
     Both arguments list the images in the same order.
     """
     import numpy
 
-    if len(found) != len(truth):
-        raise ValueError(f"{len(found)} images with detections, {len(truth)} with true boxes")
+    if len(detections) != len(truth):
+        raise ValueError(f"{len(detections)} images with detections, {len(truth)} with true boxes")
     classes = sorted({int(label) for image in truth for label in numpy.ravel(image.labels)})
-    scores = [_select_class(found, truth, each) for each in classes]
+    scores = [_class_average_precisions(detections, truth, each) for each in classes]
     table = numpy.array(scores) if scores else numpy.zeros((1, len(thresholds())))
     return {"mAP50": float(table[:, 0].mean()), "mAP50-95": float(table.mean())}
 
@@ -61,8 +63,8 @@ def overlaps(left: Any, right: Any) -> Floats:
     high = numpy.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = numpy.prod(numpy.clip(high - low, 0, None), axis=2)
     union = _areas(a)[:, None] + _areas(b)[None, :] - shared
-    found: Floats = numpy.divide(shared, union, out=numpy.zeros_like(shared), where=union > 0)
-    return found
+    iou: Floats = numpy.divide(shared, union, out=numpy.zeros_like(shared), where=union > 0)
+    return iou
 
 
 def _areas(boxes: Floats) -> Floats:
@@ -70,11 +72,13 @@ def _areas(boxes: Floats) -> Floats:
     return areas
 
 
-def _select_class(found: Sequence[ImageDetections], truth: Sequence[ImageTruth], label: int) -> list[float]:
+def _class_average_precisions(
+    detections: Sequence[ImageDetections], truth: Sequence[ImageTruth], label: int
+) -> list[float]:
     """Return the average precision of one class at each IoU threshold."""
     import numpy
 
-    images = [_one_image(one, other, label) for one, other in zip(found, truth, strict=True)]
+    images = [_one_image(one, other, label) for one, other in zip(detections, truth, strict=True)]
     wanted = sum(iou.shape[1] for iou, _ in images)
     scores = numpy.concatenate([scores for _, scores in images])
     order = numpy.argsort(-scores, kind="stable")
@@ -82,19 +86,19 @@ def _select_class(found: Sequence[ImageDetections], truth: Sequence[ImageTruth],
     return [_average_precision(each[order], wanted) for each in hits]
 
 
-def _one_image(found: ImageDetections, truth: ImageTruth, label: int) -> tuple[Floats, Floats]:
+def _one_image(detections: ImageDetections, truth: ImageTruth, label: int) -> tuple[Floats, Floats]:
     """Return the IoU matrix of a class's detections and true boxes in one image, and the scores.
 
     Detections are sorted by score, highest first.
     """
     import numpy
 
-    scores = numpy.asarray(found.scores, dtype="f8").reshape(-1)
+    scores = numpy.asarray(detections.scores, dtype="f8").reshape(-1)
     surest = numpy.argsort(-scores, kind="stable")[:MOST_PER_IMAGE]
-    chosen = surest[numpy.asarray(found.labels).reshape(-1)[surest] == label]
+    chosen = surest[numpy.asarray(detections.labels).reshape(-1)[surest] == label]
     true = numpy.asarray(truth.labels).reshape(-1) == label
     boxes = numpy.asarray(truth.boxes, dtype="f8").reshape(-1, 4)[true]
-    return overlaps(numpy.asarray(found.boxes, dtype="f8").reshape(-1, 4)[chosen], boxes), scores[chosen]
+    return overlaps(numpy.asarray(detections.boxes, dtype="f8").reshape(-1, 4)[chosen], boxes), scores[chosen]
 
 
 def _match(iou: Floats, least: float) -> NDArray[numpy.bool_]:

@@ -33,7 +33,7 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]  # torch is not installed 
 
 def to_onnx(model: Any, batch: Mapping[str, Any], path: Path) -> Export:
     """Export a model as ONNX with dynamic batch size and text length, and compare their outputs."""
-    network = _plain(model)
+    network = _float32_copy(model)
     names = list(batch)
     wrapped = _Logits(network, names).eval()
     axes = {name: AXES.get(name, {0: "batch"}) for name in names}
@@ -64,7 +64,7 @@ def _another(value: Any, axes: Mapping[int, str]) -> Any:
     return larger[:, :-1] if 1 in axes and larger.shape[1] > 1 else larger
 
 
-def _plain(model: Any) -> Any:
+def _float32_copy(model: Any) -> Any:
     """Return a float32 copy on the CPU with eager attention, which every ONNX runtime supports."""
     network = copy.deepcopy(model).cpu().float().eval()
     if hasattr(network, "set_attn_implementation"):

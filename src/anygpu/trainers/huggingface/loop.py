@@ -50,22 +50,22 @@ class _ReportingCallback(transformers.TrainerCallback):  # type: ignore[misc]
         self.owner = owner
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.owner.step_told(state.max_steps // int(args.num_train_epochs))
+        self.owner.report_step(state.max_steps // int(args.num_train_epochs))
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **_: Any
     ) -> None:
-        self.owner.epoch_told(_evaluation_metrics(metrics, self.owner.config.task))
+        self.owner.report_epoch(_evaluation_metrics(metrics, self.owner.config.task))
         control.should_training_stop |= self.owner.is_stale()
 
 
 def _evaluation_metrics(metrics: Mapping[str, float], task: str) -> dict[str, float]:
-    found = {"val_loss": float(metrics["eval_loss"])}
+    scores = {"val_loss": float(metrics["eval_loss"])}
     if "eval_accuracy" in metrics:
-        found["accuracy"] = float(metrics["eval_accuracy"])
+        scores["accuracy"] = float(metrics["eval_accuracy"])
     if task == LANGUAGE:
-        found["perplexity"] = math.exp(min(found["val_loss"], 700.0))
-    return found
+        scores["perplexity"] = math.exp(min(scores["val_loss"], 700.0))
+    return scores
 
 
 def accuracy(evaluated: Any) -> dict[str, float]:

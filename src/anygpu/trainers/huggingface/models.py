@@ -45,14 +45,14 @@ def start_from(config: TrainingConfig) -> str:
 
     if config.weights:
         return config.weights
-    known = not config.model or config.model in CONFIG_MAPPING
-    return "" if known else config.model
+    is_architecture = not config.model or config.model in CONFIG_MAPPING
+    return "" if is_architecture else config.model
 
 
-def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[str]) -> Any:
+def create(config: TrainingConfig, data_config: Mapping[str, Any], classes: Sequence[str]) -> Any:
     """Create the model, pretrained or new.
 
-    `known` has the config values that depend on the data: vocabulary size, longest input, image size.
+    `data_config` has the config values that depend on the data: vocabulary size, longest input, image size.
     """
     import transformers
 
@@ -64,7 +64,7 @@ def create(config: TrainingConfig, known: Mapping[str, Any], classes: Sequence[s
     architecture = config.model or USUAL[config.task]
     given = {
         **SMALL.get(architecture, {}),
-        **known,
+        **data_config,
         **config.option("model_config", {}),
         **(labels if classes else {}),
     }

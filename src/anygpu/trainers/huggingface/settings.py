@@ -77,9 +77,9 @@ def check(config: TrainingConfig) -> None:
         if name in config.options and not _is_count(config.options[name])
     ]
     if config.device not in DEVICES:
-        known = ", ".join(DEVICES)
+        devices = ", ".join(DEVICES)
         trouble.append(
-            f"device: {config.device!r} is not one of {known}; CUDA_VISIBLE_DEVICES chooses among GPUs"
+            f"device: {config.device!r} is not one of {devices}; CUDA_VISIBLE_DEVICES chooses among GPUs"
         )
     if not isinstance(config.option("model_config", {}), dict):
         trouble.append(f"model_config: {config.option('model_config')!r} is not a mapping of names to values")

@@ -76,10 +76,10 @@ def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
             f"is no file of texts; accepted are {', '.join(endings)}" if place.exists() else "does not exist"
         )
         raise BadDataset([Finding(place, what)])
-    found = sorted(file for file in place.iterdir() if file.suffix.lower() in endings)
-    named = {SPLITS[file.stem.lower()]: file for file in found if file.stem.lower() in SPLITS}
-    if len(found) == 1 and not named:
-        return {"train": found[0]}
+    files = sorted(file for file in place.iterdir() if file.suffix.lower() in endings)
+    named = {SPLITS[file.stem.lower()]: file for file in files if file.stem.lower() in SPLITS}
+    if len(files) == 1 and not named:
+        return {"train": files[0]}
     if "train" not in named:
         raise BadDataset([Finding(place, "there has to be a train file in it (train.csv, train.jsonl, ...)")])
     return named
@@ -87,15 +87,15 @@ def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
 
 def _rows(file: Path, text: str, label: str, *, wants_label: bool) -> tuple[TextRow, ...]:
     if file.suffix.lower() in PLAIN:
-        return (TextRow(_plain(file)),)
-    found = list(_records(file))
+        return (TextRow(_read_text(file)),)
+    records = list(_records(file))
     findings: list[Finding] = []
-    names = list(found[0][1]) if found else []
+    names = list(records[0][1]) if records else []
     text_at = _column(file, names, text, USUAL_TEXT, "text_column", findings)
     label_at = _column(file, names, label, USUAL_LABEL, "label_column", findings) if wants_label else ""
     if findings:
         raise BadDataset(findings)
-    rows = [_row(file, line, record, text_at, label_at, findings) for line, record in found]
+    rows = [_row(file, line, record, text_at, label_at, findings) for line, record in records]
     if findings:
         raise BadDataset(findings)
     return tuple(rows)
@@ -120,13 +120,13 @@ def _label(value: Any) -> str:
 def _column(
     file: Path, names: Sequence[str], wanted: str, usual: Sequence[str], setting: str, findings: list[Finding]
 ) -> str:
-    found = wanted if wanted in names else next((name for name in usual if not wanted and name in names), "")
-    if not found:
+    column = wanted if wanted in names else next((name for name in usual if not wanted and name in names), "")
+    if not column:
         missing = (
             f"there is no column {wanted!r}" if wanted else f"no column is called {' or '.join(usual[:2])}"
         )
         findings.append(Finding(file, f"{missing}; set {setting} to one of {', '.join(names) or 'none'}", 1))
-    return found
+    return column
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -140,7 +140,7 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     findings: list[Finding] = []
-    for line, text in enumerate(_plain(file).splitlines(), 1):
+    for line, text in enumerate(_read_text(file).splitlines(), 1):
         if not text.strip():
             continue
         try:
@@ -156,7 +156,7 @@ def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BadDataset(findings)
 
 
-def _plain(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -181,10 +181,10 @@ def _split(
 
 
 def _check_classes(path: Path, train: Sequence[TextRow], val: Sequence[TextRow]) -> None:
-    known = {row.label for row in train}
-    if len(known) < 2:
+    train_classes = {row.label for row in train}
+    if len(train_classes) < 2:
         raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])
-    strange = sorted({row.label for row in val} - known)
+    strange = sorted({row.label for row in val} - train_classes)
     if strange:
         raise BadDataset([Finding(path, f"classes only in validation: {', '.join(strange)}")])
     if not val:

@@ -48,33 +48,33 @@ class HuggingFace(AnyTrainer):
         prepare[self.config.task](self.dataset_path)
 
     def _prepare_labelled(self, path: Path) -> None:
-        config, found = self.config, _texts(self.config, path)
-        self.tokenizer, self.classes = self._tokenizer(found, models.PAIRS), found.classes
+        config, dataset = self.config, _texts(self.config, path)
+        self.tokenizer, self.classes = self._tokenizer(dataset, models.PAIRS), dataset.classes
         length = config.option("max_length", LENGTH)
-        self.train_set: Any = samples.ClassifiedTexts(found.train, found.classes, self.tokenizer, length)
-        self.val_set: Any = samples.ClassifiedTexts(found.val, found.classes, self.tokenizer, length)
-        self.data_hash = found.sha256
+        self.train_set: Any = samples.ClassifiedTexts(dataset.train, dataset.classes, self.tokenizer, length)
+        self.val_set: Any = samples.ClassifiedTexts(dataset.val, dataset.classes, self.tokenizer, length)
+        self.data_hash = dataset.sha256
 
     def _prepare_running(self, path: Path) -> None:
-        config, found = self.config, _texts(self.config, path)
-        self.tokenizer = self._tokenizer(found, models.CHARACTERS)
+        config, dataset = self.config, _texts(self.config, path)
+        self.tokenizer = self._tokenizer(dataset, models.CHARACTERS)
         block = config.option("block_size", BLOCK)
-        self.train_set = samples.TextPassages(found.train, self.tokenizer, block)
-        self.val_set = samples.TextPassages(found.val, self.tokenizer, block)
+        self.train_set = samples.TextPassages(dataset.train, self.tokenizer, block)
+        self.val_set = samples.TextPassages(dataset.val, self.tokenizer, block)
         if not len(self.train_set) or not len(self.val_set):
             raise BadDataset([Finding(path, f"is too short for passages of block_size {block} tokens")])
-        self.data_hash = found.sha256
+        self.data_hash = dataset.sha256
 
     def _prepare_images(self, path: Path) -> None:
         config = self.config
-        found = data.load(path, task=IMAGE, val_fraction=config.val_fraction, seed=config.seed)
+        dataset = data.load(path, task=IMAGE, val_fraction=config.val_fraction, seed=config.seed)
         size = config.image_size or PIXELS
-        self.classes = tuple(found.classes)
-        self.train_set = samples.ClassifiedImages(found.splits["train"], size)
-        self.val_set = samples.ClassifiedImages(found.splits["val"], size)
-        self.data_hash = found.sha256
+        self.classes = tuple(dataset.classes)
+        self.train_set = samples.ClassifiedImages(dataset.splits["train"], size)
+        self.val_set = samples.ClassifiedImages(dataset.splits["val"], size)
+        self.data_hash = dataset.sha256
 
-    def _tokenizer(self, found: texts.Texts, usual: str) -> Any:
+    def _tokenizer(self, dataset: texts.Texts, usual: str) -> Any:
         """Return the tokenizer. A resumed training uses the one saved in its checkpoint."""
         checkpoint = self.context.restore()
         if checkpoint is not None:
@@ -83,7 +83,7 @@ class HuggingFace(AnyTrainer):
         wanted = self.config.option("tokenizer", "") or own or usual
         if wanted in (models.CHARACTERS, models.PAIRS):
             size = self.config.option("vocab_size", VOCABULARY)
-            return models.train_tokenizer(wanted, [row.text for row in found.train], size)
+            return models.train_tokenizer(wanted, [row.text for row in dataset.train], size)
         try:
             return models.load_tokenizer(wanted)
         except BadConfig as error:
@@ -100,7 +100,7 @@ class HuggingFace(AnyTrainer):
         self.loss: Any = None
         transformers.utils.logging.disable_progress_bar()  # anygpu reports progress itself
         transformers.set_seed(config.seed)
-        self.model = models.create(config, self._label_names(), self.classes)
+        self.model = models.create(config, self._model_config_values(), self.classes)
         trained = bool(models.start_from(config))
         self.loop = loop.ReportingTrainer(
             self,
@@ -116,7 +116,7 @@ class HuggingFace(AnyTrainer):
     def _collator(self) -> samples.Collator:
         return samples.Collator(pad=0 if self.tokenizer is None else self.tokenizer.pad_token_id)
 
-    def _label_names(self) -> dict[str, Any]:
+    def _model_config_values(self) -> dict[str, Any]:
         if self.tokenizer is None:
             size = self.config.image_size or PIXELS
             return {"image_size": size, "patch_size": max(4, size // 8)} if self._has_patches() else {}
@@ -144,7 +144,7 @@ class HuggingFace(AnyTrainer):
         """Add a loss to the running sum. The sum stays on the device to avoid a GPU synchronisation."""
         self.loss = loss.detach() if self.loss is None else self.loss + loss.detach()
 
-    def step_told(self, steps_per_epoch: int) -> None:
+    def report_step(self, steps_per_epoch: int) -> None:
         """Report a completed step.
 
         The last step of an epoch writes no checkpoint: the epoch's checkpoint follows after the evaluation.
@@ -160,7 +160,7 @@ class HuggingFace(AnyTrainer):
         steps = steps_per_epoch * self.config.epochs
         self.context.report(metrics, At(progress.step, steps=steps, epochs=self.config.epochs))
 
-    def epoch_told(self, metrics: Mapping[str, float]) -> None:
+    def report_epoch(self, metrics: Mapping[str, float]) -> None:
         self.epoch_done({**self._mean_loss(self.progress.step_in_epoch), **metrics})
 
     def _mean_loss(self, steps: int) -> dict[str, float]:

@@ -74,11 +74,11 @@ def starts(last: int, count: int, *, seed: int, step: int) -> list[int]:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS)
-    if not found:
+    files = sorted(each for each in path.rglob("*") if each.suffix.lower() in ENDINGS)
+    if not files:
         what = f"has no text file ({', '.join(ENDINGS)})" if path.is_dir() else "does not exist"
         raise BadDataset([Finding(path, what)])
-    return found
+    return files
 
 
 def _read(path: Path) -> str:

@@ -42,8 +42,8 @@ def plugin_config(
 ) -> dict[str, Any]:
     """Return the plugin's config: all settings under all their aliases, the classes and the paths."""
     settings = {name: value for name, value in asdict(config).items() if name != "options"}
-    known = {name: value for name, value in settings.items() if value not in ("", None)}
-    spelled = {alias: known[name] for alias, name in ALIASES.items() if name in known}
+    values = {name: value for name, value in settings.items() if value not in ("", None)}
+    spelled = {alias: values[name] for alias, name in ALIASES.items() if name in values}
     around = {
         "classes": list(loaders.classes),
         "num_classes": len(loaders.classes),
@@ -52,7 +52,7 @@ def plugin_config(
         "checkpoint_dir": str(workplace / "plugin-checkpoints"),
         "resume_from": None if resume_from is None else str(resume_from),
     }
-    return {**spelled, **known, **around, **config.options}
+    return {**spelled, **values, **around, **config.options}
 
 
 def choose_goal(metrics: Mapping[str, float], plugin: type[Any]) -> tuple[str, str]:
@@ -66,19 +66,23 @@ def choose_goal(metrics: Mapping[str, float], plugin: type[Any]) -> tuple[str, s
 RESUMING = ("load_checkpoint", "load", "resume")
 
 
-def adapt(found: object) -> type[AnyTrainer] | None:
-    """Return a trainer class for a plugin class, or None if `found` is not a plugin."""
-    if not isinstance(found, type) or not _is_plugin(found):
+def adapt(candidate: object) -> type[AnyTrainer] | None:
+    """Return a trainer class for a plugin class, or None if `candidate` is not a plugin."""
+    if not isinstance(candidate, type) or not _is_plugin(candidate):
         return None
     return type(
-        found.__name__,
+        candidate.__name__,
         (PluginTrainer,),
-        {"plugin": found, "name": getattr(found, "name", found.__name__), "accepts": _accepts(found)},
+        {
+            "plugin": candidate,
+            "name": getattr(candidate, "name", candidate.__name__),
+            "accepts": _accepts(candidate),
+        },
     )
 
 
-def _is_plugin(found: type[Any]) -> bool:
-    train = getattr(found, "train", None)
+def _is_plugin(candidate: type[Any]) -> bool:
+    train = getattr(candidate, "train", None)
     if not callable(train):
         return False
     try:
@@ -130,7 +134,7 @@ class PluginTrainer(AnyTrainer):
             workplace=self.context.workplace(self.output_dir),
             resume_from=resume_from,
         )
-        self.model = _accepts_resume(self.plugin(config), resume_from)
+        self.model = _load_plugin_checkpoint(self.plugin(config), resume_from)
         own = own_loaders(self.plugin)
         train, val = own(self.model, self.dataset_path, config) if own else self._loaders.pair
         self.model.train(train, val, callbacks=_PluginCallbacks(self))
@@ -138,12 +142,12 @@ class PluginTrainer(AnyTrainer):
 
     # -- callbacks of the plugin -------------------------------------------------------------------
 
-    def batch_told(self, metrics: Mapping[str, float]) -> None:
+    def report_batch(self, metrics: Mapping[str, float]) -> None:
         self.progress.step += 1
         self.progress.step_in_epoch += 1
         self.context.report(metrics, At(self.progress.step, epochs=self.config.epochs))
 
-    def epoch_told(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def report_epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         self._check_running()
         self._go_back_to(epoch)
         progress = self.progress
@@ -155,10 +159,10 @@ class PluginTrainer(AnyTrainer):
         elif self.context.should_stop() and not self._saved.follows(epoch):
             self._stop()
 
-    def checkpoint_told(self, epoch: int, path: Path) -> None:
+    def report_checkpoint(self, epoch: int, path: Path) -> None:
         self._check_running()
         self._saved.take(path, epoch)
-        if self._count(epoch) == self.progress.epoch:  # otherwise `epoch_told` keeps it
+        if self._count(epoch) == self.progress.epoch:  # otherwise `report_epoch` keeps it
             self._keep_saved()
 
     def _keep_saved(self) -> None:
@@ -244,13 +248,13 @@ class _PluginCallbacks:
         self._trainer = trainer
 
     def on_epoch_end(self, epoch: int, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
-        self._trainer.epoch_told(int(epoch), _numbers({**(metrics or {}), **more}))
+        self._trainer.report_epoch(int(epoch), _numbers({**(metrics or {}), **more}))
 
     def on_checkpoint_save(self, epoch: int, path: Any, **_: Any) -> None:
-        self._trainer.checkpoint_told(int(epoch), Path(path))
+        self._trainer.report_checkpoint(int(epoch), Path(path))
 
     def on_batch_end(self, batch: int, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
-        self._trainer.batch_told(_numbers({**(metrics or {}), **more}))
+        self._trainer.report_batch(_numbers({**(metrics or {}), **more}))
 
     on_step_end = on_batch_end
 
@@ -266,16 +270,16 @@ def _ignore(*_: Any, **__: Any) -> None:
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Convert metrics, including tensors and numpy numbers, to floats. Other values are dropped."""
-    found = {}
+    numbers = {}
     for name, value in metrics.items():
         try:
-            found[str(name)] = float(value)
+            numbers[str(name)] = float(value)
         except (TypeError, ValueError):
             continue
-    return found
+    return numbers
 
 
-def _accepts_resume(model: Any, path: Path | None) -> Any:
+def _load_plugin_checkpoint(model: Any, path: Path | None) -> Any:
     """Load a checkpoint with the plugin's own method, if it has one, and return the model.
 
     A plugin may instead read `config["resume_from"]`.

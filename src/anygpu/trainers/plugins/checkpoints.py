@@ -24,9 +24,9 @@ class PluginCheckpoint:
         self._put(path, epoch)
 
     def bring_back(self, directory: Path, epoch: int | None) -> None:
-        found = next(directory.iterdir(), None) if directory.is_dir() else None
-        if found is not None:
-            self._put(found, epoch)
+        saved = next(directory.iterdir(), None) if directory.is_dir() else None
+        if saved is not None:
+            self._put(saved, epoch)
 
     def follows(self, epoch: int) -> bool:
         """Return whether the last checkpoint is from the epoch before `epoch`.

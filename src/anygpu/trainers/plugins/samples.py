@@ -112,17 +112,18 @@ def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
         arrays = {name.lower(): file[name] for name in file.files}
     if {"x_train", "y_train"} <= set(arrays):
         held = "val" if "x_val" in arrays else "test"
-        train, val = TableSamples(arrays["x_train"], arrays["y_train"]), _in_memory(path, arrays, held)
+        train = TableSamples(arrays["x_train"], arrays["y_train"])
+        val = _validation_samples(path, arrays, held)
     elif {"x", "y"} <= set(arrays):
         train, val = _split(arrays["x"], arrays["y"], config)
     else:
         raise BadDataset(
             [Finding(path, f"has {', '.join(arrays)}; x and y are needed, or x_train and y_train")]
         )
-    return PluginSamples(train, val, _array_named([*train.targets, *val.targets]), _sha256(path))
+    return PluginSamples(train, val, _numbered_class_names([*train.targets, *val.targets]), _sha256(path))
 
 
-def _in_memory(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples:
+def _validation_samples(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples:
     if not {f"x_{name}", f"y_{name}"} <= set(arrays):
         raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val to measure with")])
     return TableSamples(arrays[f"x_{name}"], arrays[f"y_{name}"])
@@ -156,7 +157,7 @@ def _targets(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
     if any(isinstance(value, str) for value in values):
         classes = sorted({str(value) for value in values})
         return [classes.index(str(value)) for value in values], tuple(classes)
-    named = _array_named(values)
+    named = _numbered_class_names(values)
     return [int(value) if named else float(value) for value in values], named
 
 
@@ -173,7 +174,7 @@ def _select(inputs: Sequence[Any], targets: Sequence[Any], part: Sequence[int]) 
     return TableSamples([inputs[at] for at in part], [targets[at] for at in part])
 
 
-def _array_named(targets: Sequence[Any]) -> tuple[str, ...]:
+def _numbered_class_names(targets: Sequence[Any]) -> tuple[str, ...]:
     """Return the class names if the targets are whole numbers from 0, otherwise nothing."""
     seen = {float(each) for each in targets}
     if seen == {float(each) for each in range(len(seen))}:

@@ -34,10 +34,10 @@ def normalize_name(spelled: str) -> str:
     plain = DEFAULT if plain == "rfdetr" else plain
     family, _, size = plain.partition("-")
     name = f"{family}-{SHORT.get(size, size)}"
-    known = [*FREE, *RESTRICTED]
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    names = [*FREE, *RESTRICTED]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
         raise BadConfig(f"model: there is no {spelled!r}; {hint}")
     return name
 

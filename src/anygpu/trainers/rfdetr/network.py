@@ -22,13 +22,13 @@ class RfDetrLearner(DetectionLearner):
 
     def losses(self, images: Any, targets: Sequence[Mapping[str, Any]]) -> Any:
         self.criterion.to(self.device).train()
-        found = self.criterion(self.model(_nested_tensor(normalize(images)), targets), targets)
+        losses = self.criterion(self.model(_nested_tensor(normalize(images)), targets), targets)
         weights = self.criterion.weight_dict
-        return sum(loss * weights[name] for name, loss in found.items() if name in weights)
+        return sum(loss * weights[name] for name, loss in losses.items() if name in weights)
 
     def answer(self, network: Any, images: Any) -> tuple[Any, Any]:
         output = network(_nested_tensor(normalize(images)))
-        return self._own_parameters(output["pred_logits"]), output["pred_boxes"]
+        return self._dataset_class_logits(output["pred_logits"]), output["pred_boxes"]
 
     def is_backbone(self, name: str) -> bool:
         return name.startswith("backbone.")
@@ -41,9 +41,9 @@ class RfDetrLearner(DetectionLearner):
 
     def _exported_answer(self, graph: Any, images: Any) -> tuple[Any, Any]:
         boxes, logits = graph(normalize(images))[:2]
-        return self._own_parameters(logits), boxes
+        return self._dataset_class_logits(logits), boxes
 
-    def _own_parameters(self, logits: Any) -> Any:
+    def _dataset_class_logits(self, logits: Any) -> Any:
         """Remove the extra class of RF-DETR's heads."""
         return logits[..., : len(self.classes)]
 

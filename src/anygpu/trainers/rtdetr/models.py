@@ -67,10 +67,10 @@ def create(name: str, classes: tuple[str, ...], weights: str, queries: int) -> A
     labels = dict(enumerate(classes))
     if weights:
         return _from(kind, weights, id2label=labels, label2id={each: n for n, each in labels.items()})
-    return _load_pretrained(kind(_config(transformers, name, second, labels, queries)))
+    return _init_weights(kind(_config(transformers, name, second, labels, queries)))
 
 
-def _load_pretrained(network: Any) -> Any:
+def _init_weights(network: Any) -> Any:
     """Initialise the norms and convolutions of a network that trains from scratch.
 
     transformers initialises norms near zero, which suits loading weights but blocks the signal without them.

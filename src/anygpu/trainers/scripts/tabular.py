@@ -126,20 +126,20 @@ LIGHTGBM = """\
 """
 EPOCHS = {"grow": GROW, "iterate": ITERATE, "solve": SOLVE, "xgboost": XGBOOST, "lightgbm": LIGHTGBM}
 OF_CLASSES = """\
-    said = model.predict_proba(inputs)
-    guess = model.classes_[said.argmax(axis=1)]
+    probabilities = model.predict_proba(inputs)
+    guess = model.classes_[probabilities.argmax(axis=1)]
     return {
         "accuracy": float((guess == target).mean()),
         "f1": float(metrics.f1_score(target, guess, average="macro")),
-        "log_loss": float(metrics.log_loss(target, said, labels=model.classes_)),
+        "log_loss": float(metrics.log_loss(target, probabilities, labels=model.classes_)),
     }
 """
 OF_NUMBERS = """\
-    said = model.predict(inputs)
+    predicted = model.predict(inputs)
     return {
-        "rmse": float(numpy.sqrt(((said - target) ** 2).mean())),
-        "mae": float(numpy.abs(said - target).mean()),
-        "r2": float(metrics.r2_score(target, said)),
+        "rmse": float(numpy.sqrt(((predicted - target) ** 2).mean())),
+        "mae": float(numpy.abs(predicted - target).mean()),
+        "r2": float(metrics.r2_score(target, predicted)),
     }
 """
 PACKAGES = {"sklearn": "scikit-learn", "xgboost": "scikit-learn xgboost", "lightgbm": "scikit-learn lightgbm"}

@@ -77,7 +77,7 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
 
 def _settings(config: TrainingConfig, task: str) -> dict[str, Any]:
     """Return the settings under the names ultralytics uses."""
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "epochs": config.epochs,
         "batch": config.batch_size,
         "imgsz": config.image_size or (224 if task == "classify" else 640),
@@ -92,4 +92,4 @@ def _settings(config: TrainingConfig, task: str) -> dict[str, Any]:
         "cos_lr": config.scheduler == "cosine",
         "device": "" if config.device == "auto" else config.device,
     }
-    return found | {name: value for name, value in given.items() if value} | dict(config.options)
+    return settings | {name: value for name, value in given.items() if value} | dict(config.options)

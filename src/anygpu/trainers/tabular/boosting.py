@@ -109,10 +109,10 @@ def raw(estimator: Any, inputs: Any, first: int, last: int, before: Any) -> Any:
     `before` holds the raw scores of the rounds before `first`, so only the new rounds are evaluated.
     """
     if hasattr(estimator, "booster_"):
-        said = estimator.booster_.predict(
+        scores = estimator.booster_.predict(
             inputs, start_iteration=first, num_iteration=last - first, raw_score=True
         )
-        return said if before is None else before + said
+        return scores if before is None else before + scores
     return estimator.get_booster().inplace_predict(
         inputs, iteration_range=(first, last), predict_type="margin", base_margin=before
     )

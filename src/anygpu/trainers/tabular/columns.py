@@ -48,15 +48,17 @@ def choose_columns(table: Table, config: TrainingConfig) -> Columns:
         raise BadDataset(findings)
     target = table.column(str(config.option("target")))
     rows = [row for row, value in zip(table.rows, target, strict=True) if value is not None]
-    known = [value for value in target if value is not None]
+    targets = [value for value in target if value is not None]
     features = tuple(_column(table, name, rows) for name in wanted)
     findings += _unusable(
-        table.path, features, known, int(config.option("max_categories", OPTIONS["max_categories"]))
+        table.path, features, targets, int(config.option("max_categories", OPTIONS["max_categories"]))
     )
-    classes = _classes(table.path, known, config, findings)
+    classes = _classes(table.path, targets, config, findings)
     if findings:
         raise BadDataset(findings)
-    return Columns(features, tuple(map(_as_text, known)) if classes else tuple(known), classes, table.sha256)
+    return Columns(
+        features, tuple(map(_as_text, targets)) if classes else tuple(targets), classes, table.sha256
+    )
 
 
 def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]) -> tuple[str, ...]:
@@ -81,8 +83,8 @@ def split_list(given: Any) -> list[str]:
 
 def _no_column(what: str, name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
-    said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-    return f"{what}: there is no column {name!r}; {said}"
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    return f"{what}: there is no column {name!r}; {hint}"
 
 
 def _column(table: Table, name: str, rows: Sequence[Sequence[Any]]) -> Column:
@@ -109,8 +111,8 @@ def _unusable(
     for column in features:
         different = 0 if column.is_number else len(set(column.values))
         if different > max_categories:
-            said = f"has {different:,} different texts, which are no categories: drop it, or raise max_categories"
-            yield Finding(path, f"column {column.name!r} {said}")
+            problem = f"has {different:,} different texts, which are no categories: drop it, or raise max_categories"
+            yield Finding(path, f"column {column.name!r} {problem}")
 
 
 def _classes(
@@ -123,10 +125,10 @@ def _classes(
         return ()
     if not config.task and wrong is None and not _looks_like_classes(target):
         return ()
-    found = _in_order(set(map(_as_text, target)))
-    if len(found) == 1:
-        findings.append(Finding(path, f"target {name!r} has one class only: {found[0]!r}"))
-    return tuple(found)
+    classes = _in_order(set(map(_as_text, target)))
+    if len(classes) == 1:
+        findings.append(Finding(path, f"target {name!r} has one class only: {classes[0]!r}"))
+    return tuple(classes)
 
 
 def _looks_like_classes(target: Sequence[float]) -> bool:

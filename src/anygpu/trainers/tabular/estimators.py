@@ -26,7 +26,7 @@ def estimator_settings(config: TrainingConfig, task: str, given: dict[str, Any])
     """Return the constructor arguments of the estimator, under the framework's names."""
     model = MODELS[config.model]
     rate = {} if config.learning_rate is None else {model.rate: config.learning_rate}
-    return {**_ours(config, model, task), **_without_callbacks({**given, **rate})}
+    return {**_ours(config, model, task), **_sklearn_arguments({**given, **rate})}
 
 
 def _ours(config: TrainingConfig, model: TabularModel, task: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _of_batches(config: TrainingConfig, task: str) -> dict[str, Any]:
     return {"loss": "log_loss"} if task == CLASSIFICATION else {}
 
 
-def _without_callbacks(given: dict[str, Any]) -> dict[str, Any]:
+def _sklearn_arguments(given: dict[str, Any]) -> dict[str, Any]:
     """Adapt settings to what scikit-learn expects.
 
     `eta0` needs a schedule that uses it. `hidden_layer_sizes` may be a list or text such as "64,32".
@@ -91,12 +91,12 @@ def hold_estimator(model: TabularModel, estimator: Any) -> Callable[[], Any] | N
         kept = copy.copy(estimator)
         return partial(first_rounds, kept, rounds_of(kept))
     if model.epoch in ("grow", "iterate"):
-        kept = _identity(estimator)
+        kept = _snapshot(estimator)
         return lambda: kept
     return None
 
 
-def _identity(estimator: Any) -> Any:
+def _snapshot(estimator: Any) -> Any:
     """Copy the estimator, sharing its finished trees, which never change.
 
     Lists of trees and random generators do change, so they are copied.

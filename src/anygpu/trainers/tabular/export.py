@@ -49,21 +49,21 @@ def input_names(columns: Columns) -> list[str]:
 def _model_predictions(pipeline: Any, data: PreparedTable, rows: Any) -> tuple[list[Any], float]:
     import numpy
 
-    said = numpy.asarray(pipeline.predict(rows))
+    predicted = numpy.asarray(pipeline.predict(rows))
     if data.labels is None:
-        numbers = said.astype("f8").reshape(-1, 1)
+        numbers = predicted.astype("f8").reshape(-1, 1)
         return [numbers], TOLERANCE * max(1.0, float(numpy.abs(numbers).max()))
-    return [said, numpy.asarray(pipeline.predict_proba(rows))], TOLERANCE
+    return [predicted, numpy.asarray(pipeline.predict_proba(rows))], TOLERANCE
 
 
-def _has_clear_winner(said: Any) -> Any:
+def _has_clear_winner(probabilities: Any) -> Any:
     """Select rows whose two most probable classes differ clearly.
 
     In other rows, a rounding difference may change the predicted class.
     """
     import numpy
 
-    best = numpy.sort(said, axis=1)
+    best = numpy.sort(probabilities, axis=1)
     return best[:, -1] - best[:, -2] > 2 * TOLERANCE
 
 

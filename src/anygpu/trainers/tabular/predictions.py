@@ -8,10 +8,10 @@ from typing import Any
 from anygpu.trainers.tabular import boosting
 from anygpu.trainers.tabular.settings import TabularModel
 
-Says = Callable[[Any], Any]  # estimator -> class probabilities, or predicted values
+Predictor = Callable[[Any], Any]  # estimator -> class probabilities, or predicted values
 
 
-def make_predictor(model: TabularModel, inputs: Any) -> Says:
+def make_predictor(model: TabularModel, inputs: Any) -> Predictor:
     """Return a function that predicts the rows `inputs` with an estimator, caching earlier trees."""
     if model.epoch in ("xgboost", "lightgbm"):
         return _BoostingPredictor(inputs)
@@ -78,42 +78,42 @@ def _probabilities(raw: Any) -> Any:
 GOALS = {"classification": ("log_loss", "min"), "regression": ("rmse", "min")}
 
 
-def classification_scores(said: Any, codes: Any, count: int) -> dict[str, float]:
+def classification_scores(probabilities: Any, codes: Any, count: int) -> dict[str, float]:
     """Compute the metrics of a classification.
 
-    `said`: probabilities of each class; `codes`: true class indices; `count`: number of classes.
+    `probabilities`: one column for each class; `codes`: true class indices; `count`: number of classes.
     """
     import numpy
     from sklearn import metrics
 
-    said = numpy.asarray(said, dtype="f8")
-    said = said / said.sum(axis=1, keepdims=True)
-    guess = said.argmax(axis=1)
-    known = range(count)
+    probabilities = numpy.asarray(probabilities, dtype="f8")
+    probabilities = probabilities / probabilities.sum(axis=1, keepdims=True)
+    guess = probabilities.argmax(axis=1)
+    class_indices = list(range(count))
     return {
         "accuracy": float((guess == codes).mean()),
-        "f1": float(metrics.f1_score(codes, guess, average="macro", labels=list(known), zero_division=0.0)),
-        "log_loss": float(metrics.log_loss(codes, said, labels=list(known))),
-        **_auc(metrics, numpy, codes, said, count),
+        "f1": float(metrics.f1_score(codes, guess, average="macro", labels=class_indices, zero_division=0.0)),
+        "log_loss": float(metrics.log_loss(codes, probabilities, labels=class_indices)),
+        **_auc(metrics, numpy, codes, probabilities, count),
     }
 
 
-def _auc(metrics: Any, numpy: Any, codes: Any, said: Any, count: int) -> dict[str, float]:
+def _auc(metrics: Any, numpy: Any, codes: Any, probabilities: Any, count: int) -> dict[str, float]:
     """Compute the ROC AUC; empty if a class does not occur in the rows."""
     if len(numpy.unique(codes)) < count:
         return {}
     if count == 2:
-        return {"auc": float(metrics.roc_auc_score(codes, said[:, 1]))}
-    return {"auc": float(metrics.roc_auc_score(codes, said, multi_class="ovr"))}
+        return {"auc": float(metrics.roc_auc_score(codes, probabilities[:, 1]))}
+    return {"auc": float(metrics.roc_auc_score(codes, probabilities, multi_class="ovr"))}
 
 
-def regression_scores(said: Any, target: Any) -> dict[str, float]:
+def regression_scores(predicted: Any, target: Any) -> dict[str, float]:
     import numpy
     from sklearn import metrics
 
-    said = numpy.asarray(said, dtype="f8").reshape(-1)
+    predicted = numpy.asarray(predicted, dtype="f8").reshape(-1)
     return {
-        "rmse": float(numpy.sqrt(((said - target) ** 2).mean())),
-        "mae": float(numpy.abs(said - target).mean()),
-        **({"r2": float(metrics.r2_score(target, said))} if len(target) > 1 else {}),
+        "rmse": float(numpy.sqrt(((predicted - target) ** 2).mean())),
+        "mae": float(numpy.abs(predicted - target).mean()),
+        **({"r2": float(metrics.r2_score(target, predicted))} if len(target) > 1 else {}),
     }

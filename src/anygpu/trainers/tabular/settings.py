@@ -167,8 +167,8 @@ def _unknown_model(config: TrainingConfig) -> list[str]:
     if config.model in MODELS:
         return []
     close = difflib.get_close_matches(config.model, MODELS, n=1)
-    said = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MODELS)}"
-    return [f"model: {config.model!r} is none; {said}"]
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MODELS)}"
+    return [f"model: {config.model!r} is none; {hint}"]
 
 
 def _no_target(config: TrainingConfig) -> list[str]:
@@ -194,15 +194,15 @@ def _fractions(config: TrainingConfig) -> list[str]:
 
 
 def _misplaced_setting_problems(config: TrainingConfig, model: TabularModel) -> list[str]:
-    known = {*OWN, *model.settings.split()}
-    found = [
-        f"{name}: model {config.model!r} has no such setting; it has {', '.join(sorted(known - OWN))}"
+    allowed = {*OWN, *model.settings.split()}
+    problems = [
+        f"{name}: model {config.model!r} has no such setting; it has {', '.join(sorted(allowed - OWN))}"
         for name in config.options
-        if name not in known
+        if name not in allowed
     ]
     if config.learning_rate is not None and not model.rate:
-        found.append(f"learning_rate: model {config.model!r} has none")
-    return found
+        problems.append(f"learning_rate: model {config.model!r} has none")
+    return problems
 
 
 def _wrong_task(config: TrainingConfig, model: TabularModel) -> list[str]:

@@ -132,16 +132,16 @@ class Tabular(Trainer):
 
     def validate(self, epoch: int) -> Mapping[str, float]:
         model = self._usable()
-        found = self._score(self.of_val(model), self.data.val)
+        scores = self._score(self.of_val(model), self.data.val)
         if self.data.test is not None and self.of_test is not None:
             tested = self._score(self.of_test(model), self.data.test)
-            found |= {f"test_{name}": value for name, value in tested.items()}
-        return found
+            scores |= {f"test_{name}": value for name, value in tested.items()}
+        return scores
 
-    def _score(self, said: Any, part: SplitArrays) -> dict[str, float]:
+    def _score(self, predicted: Any, part: SplitArrays) -> dict[str, float]:
         if self.data.labels is None:
-            return predictions.regression_scores(said, part.truth)
-        return predictions.classification_scores(said, part.truth, len(self.data.labels))
+            return predictions.regression_scores(predicted, part.truth)
+        return predictions.classification_scores(predicted, part.truth, len(self.data.labels))
 
     def _usable(self) -> Any:
         if self.data.scale == 1.0 and self.data.centre == 0.0:

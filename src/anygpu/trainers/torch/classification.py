@@ -51,8 +51,8 @@ class ClassificationScores:
 def _f1(confusion: Any) -> list[float]:
     right = confusion.diagonal()
     possible = confusion.sum(0) + confusion.sum(1)
-    found: list[float] = torch.where(possible > 0, 2 * right / possible.clamp(min=1), 0.0).tolist()
-    return found
+    scores: list[float] = torch.where(possible > 0, 2 * right / possible.clamp(min=1), 0.0).tolist()
+    return scores
 
 
 def class_weights(wanted: Any, labels: Sequence[int], classes: int) -> Any:

@@ -70,12 +70,14 @@ def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
     if not weights or Path(weights).is_file():
         return _from_file(weights) if weights else {}
     try:
-        found = _torchvision().get_model_weights(name)[weights.rpartition(".")[2]]
+        pretrained = _torchvision().get_model_weights(name)[weights.rpartition(".")[2]]
     except KeyError:
-        known = ", ".join(each.name for each in _torchvision().get_model_weights(name))
-        raise BadConfig(f"weights: {weights!r} is no file, and {name} of torchvision has {known}") from None
+        available = ", ".join(each.name for each in _torchvision().get_model_weights(name))
+        raise BadConfig(
+            f"weights: {weights!r} is no file, and {name} of torchvision has {available}"
+        ) from None
     with _pretrained_file(weights):
-        return dict(found.get_state_dict())
+        return dict(pretrained.get_state_dict())
 
 
 def _of_timm(name: str, classes: int) -> nn.Module:
@@ -94,8 +96,8 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
     base = name.partition(".")[0]
     tagged = name if weights in ("pretrained", "DEFAULT") else f"{base}.{weights}"
     if not timm.is_model_pretrained(tagged):
-        known = ", ".join(timm.list_pretrained(base)) or "none"
-        raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {known}")
+        available = ", ".join(timm.list_pretrained(base)) or "none"
+        raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {available}")
     with _pretrained_file(weights):
         return dict(timm.create_model(tagged, pretrained=True).state_dict())
 

@@ -33,8 +33,8 @@ class SettingOption:
         if self.default is None:
             return ""
         if isinstance(self.default, str):
-            known = isinstance(value, str) and (not self.one_of or value in self.one_of)
-            return "" if known else f"{value!r} is not {' or '.join(self.one_of) or 'text'}"
+            is_valid = isinstance(value, str) and (not self.one_of or value in self.one_of)
+            return "" if is_valid else f"{value!r} is not {' or '.join(self.one_of) or 'text'}"
         if isinstance(self.default, bool):
             return "" if isinstance(value, bool) else f"{value!r} is not true or false"
         return "" if self._is_number(value) else f"{value!r} is not {self._wanted()}"
@@ -49,13 +49,13 @@ class SettingOption:
         return f"{kind} from {self.low:g}" + ("" if self.high == math.inf else f" to {self.high:g}")
 
 
-def read(known: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[str, Any]:
+def read(options: Mapping[str, SettingOption], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of every option. Raises BadConfig with all invalid values."""
-    found = {name: option.trouble(given[name]) for name, option in known.items() if name in given}
-    trouble = [f"{name}: {what}" for name, what in found.items() if what]
+    problems = {name: option.trouble(given[name]) for name, option in options.items() if name in given}
+    trouble = [f"{name}: {what}" for name, what in problems.items() if what]
     if trouble:
         raise BadConfig("\n".join(trouble))
-    return {name: _like(option.default, given.get(name, option.default)) for name, option in known.items()}
+    return {name: _like(option.default, given.get(name, option.default)) for name, option in options.items()}
 
 
 def _like(default: Any, value: Any) -> Any:

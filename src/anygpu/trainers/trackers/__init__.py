@@ -30,18 +30,18 @@ def requested_trackers(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
     If `given` is None, they come from the job's environment.
     """
-    asked = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
-    unknown = sorted(set(asked) - {*NAMES, "tags"})
+    requested = json.loads(os.environ.get(ENVIRONMENT) or "{}") if given is None else given
+    unknown = sorted(set(requested) - {*NAMES, "tags"})
     if unknown:
         raise BadConfig(f"track: there is no tracker {unknown[0]!r}; there are {', '.join(NAMES)}")
-    return {name: value for name, value in asked.items() if value}
+    return {name: value for name, value in requested.items() if value}
 
 
 def with_trackers(
-    context: Context, asked: Mapping[str, Any], *, trainer: str, config: TrainingConfig, output: Path
+    context: Context, requested: Mapping[str, Any], *, trainer: str, config: TrainingConfig, output: Path
 ) -> Context:
     """Wrap a context so that it also reports to the trackers. Without trackers, return it unchanged."""
-    names = [name for name in NAMES if name in asked]
+    names = [name for name in NAMES if name in requested]
     if not names:
         return context
     key = _key(output, resumed=context.restore() is not None)
@@ -50,10 +50,10 @@ def with_trackers(
         name=f"{trainer} {key[:8]}",
         trainer=trainer,
         settings=_settings(config),
-        tags=tuple(asked.get("tags", ())),
+        tags=tuple(requested.get("tags", ())),
         output=output,
     )
-    senders = [_start_sender(name, asked[name], run) for name in names]
+    senders = [_start_sender(name, requested[name], run) for name in names]
     return TrackingContext(context, [each for each in senders if each is not None])
 
 

@@ -29,19 +29,19 @@ class Mlflow:
         self._entities, self._tracking, self._run = entities, tracking, run
         self._place = _address(place or os.environ.get("MLFLOW_TRACKING_URI", ""), run.output)
         self._id = ""
-        self._known: dict[str, int] = {}  # last step of each metric already on the server
+        self._last_steps: dict[str, int] = {}  # last step of each metric already on the server
 
     def start(self) -> None:
         self._client = self._tracking.MlflowClient(tracking_uri=self._place)
         experiment = self._experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME") or self._run.trainer)
-        found = self._client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{self._run.key}'")
-        self._id = self._go_on(found[0]) if found else self._begin(experiment)
+        runs = self._client.search_runs([experiment], filter_string=f"tags.`{TAG}` = '{self._run.key}'")
+        self._id = self._resume_run(runs[0]) if runs else self._create_run(experiment)
 
     def _experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        return str(found.experiment_id if found else self._client.create_experiment(name))
+        experiment = self._client.get_experiment_by_name(name)
+        return str(experiment.experiment_id if experiment else self._client.create_experiment(name))
 
-    def _begin(self, experiment: str) -> str:
+    def _create_run(self, experiment: str) -> str:
         run = self._run
         tags = {TAG: run.key, **dict.fromkeys(run.tags, "true")}
         made = str(self._client.create_run(experiment, run_name=run.name, tags=tags).info.run_id)
@@ -51,12 +51,12 @@ class Mlflow:
         self._client.log_batch(made, params=parameters)
         return made
 
-    def _go_on(self, found: Any) -> str:
-        identity = str(found.info.run_id)
+    def _resume_run(self, run: Any) -> str:
+        identity = str(run.info.run_id)
         self._client.update_run(identity, status="RUNNING")
-        for name in found.data.metrics:
+        for name in run.data.metrics:
             history = self._client.get_metric_history(identity, name)
-            self._known[name] = max((each.step for each in history), default=-1)
+            self._last_steps[name] = max((each.step for each in history), default=-1)
         return identity
 
     def log(self, points: Sequence[TrackedPoint]) -> None:
@@ -64,7 +64,7 @@ class Mlflow:
             self._entities.Metric(name, number, int(point.at_s * 1000), point.step)
             for point in points
             for name, number in point.metrics.items()
-            if point.step > self._known.get(name, -1)
+            if point.step > self._last_steps.get(name, -1)
         ]
         for at in range(0, len(new), AT_ONCE):
             self._client.log_batch(self._id, metrics=new[at : at + AT_ONCE])

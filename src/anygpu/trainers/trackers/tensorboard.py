@@ -102,12 +102,12 @@ _CRC = _table()
 
 
 def crc32c(content: bytes) -> int:
-    found = 0xFFFFFFFF
+    crc = 0xFFFFFFFF
     for byte in content:
-        found = _CRC[(found ^ byte) & 0xFF] ^ found >> 8
-    return found ^ 0xFFFFFFFF
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
 
 
 def _checksum(content: bytes) -> bytes:
-    found = crc32c(content)
-    return struct.pack("<I", ((found >> 15 | found << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    crc = crc32c(content)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

@@ -104,25 +104,25 @@ class TrackerSender:
 
     def _work(self) -> None:
         while not self._closing.wait(self._every_s):
-            self._tell()
-        self._tell_the_rest()
+            self._send()
+        self._send_rest()
         if self._started:
             self._try(lambda: self.tracker.end(self._status))
 
-    def _tell_the_rest(self) -> None:
+    def _send_rest(self) -> None:
         """Send the last points, with a few retries in case the tracker is briefly unavailable."""
         for _ in range(LAST_TRIES):
-            self._tell()
+            self._send()
             if self._started and not self._waiting:
                 return
             time.sleep(self._every_s)
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         self._started = self._started or self._try(self.tracker.start)
         points = self.unsent()
         if self._started and points and self._try(lambda: self.tracker.log(points)):
-            told = points[-1]
-            while self._waiting and self._waiting.popleft() is not told:
+            last_sent = points[-1]
+            while self._waiting and self._waiting.popleft() is not last_sent:
                 pass
 
     def _try(self, call: Callable[[], None]) -> bool:
@@ -139,7 +139,7 @@ class TrackerSender:
             sys.stderr.write(f"track.{self.tracker.name}: {what} (training goes on)\n")
 
 
-UNTOLD = "untold-points.json"  # file in a checkpoint with the unsent points
+UNSENT_POINTS_FILE = "untold-points.json"  # file in a checkpoint with the unsent points
 MOST_KEPT = 2_000
 
 
@@ -149,9 +149,9 @@ class TrackingContext:
     def __init__(self, context: Context, senders: Sequence[TrackerSender]) -> None:
         self._context = context
         self._senders = senders
-        untold = _kept(context.restore())
+        unsent = _load_unsent(context.restore())
         for sender in senders:
-            sender.start(untold.get(sender.tracker.name, ()))
+            sender.start(unsent.get(sender.tracker.name, ()))
         atexit.register(self.end, STOPPED)  # in case `end` is never called
 
     def report(self, metrics: Mapping[str, float], at: At) -> None:
@@ -164,7 +164,7 @@ class TrackingContext:
                 sender.put(point)
 
     def add_to(self, draft: Path) -> None:
-        _keep(draft, {sender.tracker.name: sender.unsent()[-MOST_KEPT:] for sender in self._senders})
+        _save_unsent(draft, {sender.tracker.name: sender.unsent()[-MOST_KEPT:] for sender in self._senders})
 
     def checkpoint(self, path: Path, *, step: int, wait: bool = False) -> None:
         self._context.checkpoint(path, step=step, wait=wait)
@@ -199,18 +199,18 @@ class TrackingContext:
                 job.artifact(path, name=f"{sender.tracker.name}/{path.name}")
 
 
-def _keep(checkpoint: Path, untold: Mapping[str, Sequence[TrackedPoint]]) -> None:
+def _save_unsent(checkpoint: Path, unsent: Mapping[str, Sequence[TrackedPoint]]) -> None:
     points = {
-        name: [[each.step, each.at_s, dict(each.metrics)] for each in some] for name, some in untold.items()
+        name: [[each.step, each.at_s, dict(each.metrics)] for each in some] for name, some in unsent.items()
     }
-    (checkpoint / UNTOLD).write_text(json.dumps(points))
+    (checkpoint / UNSENT_POINTS_FILE).write_text(json.dumps(points))
 
 
-def _kept(checkpoint: Path | None) -> dict[str, list[TrackedPoint]]:
-    if checkpoint is None or not (checkpoint / UNTOLD).exists():
+def _load_unsent(checkpoint: Path | None) -> dict[str, list[TrackedPoint]]:
+    if checkpoint is None or not (checkpoint / UNSENT_POINTS_FILE).exists():
         return {}
-    found = json.loads((checkpoint / UNTOLD).read_text())
+    saved = json.loads((checkpoint / UNSENT_POINTS_FILE).read_text())
     return {
         name: [TrackedPoint(metrics, step, at_s) for step, at_s, metrics in some]
-        for name, some in found.items()
+        for name, some in saved.items()
     }

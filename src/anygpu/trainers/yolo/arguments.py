@@ -47,8 +47,8 @@ def overrides(config: TrainingConfig, *, model: str, task: str, data: Path, home
 
     Ultralytics' early stopping is disabled because anygpu stops trainings itself.
     """
-    told = {theirs: getattr(config, ours) for ours, theirs in OURS.items()}
-    given = {name: value for name, value in told.items() if value is not None}
+    settings = {theirs: getattr(config, ours) for ours, theirs in OURS.items()}
+    given = {name: value for name, value in settings.items() if value is not None}
     where = {"model": model, "task": task, "data": str(data), "project": str(home), "name": "run"}
     quiet = {"plots": False, "verbose": False, "patience": 0, "exist_ok": True, "mode": "train"}
     return {**quiet, **given, **where, **_model_arguments(config), **_device(config), **config.options}

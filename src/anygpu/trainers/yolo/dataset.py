@@ -53,7 +53,7 @@ class EpochOrder:
     ) -> None:
         self._samples, self._seed, self._shuffle = samples, seed, shuffle
         self.next_epoch, self._skip = epoch, skip
-        self._known: tuple[int, list[int]] = (-1, [])  # cached order of (epoch, indices)
+        self._cached_order: tuple[int, list[int]] = (-1, [])  # (epoch, indices)
 
     def __len__(self) -> int:
         return self._samples
@@ -64,7 +64,8 @@ class EpochOrder:
         return iter(order)
 
     def of(self, epoch: int) -> list[int]:
-        if self._known[0] != epoch:
+        if self._cached_order[0] != epoch:
             plain = list(range(self._samples))
-            self._known = (epoch, shuffled(self._samples, self._seed, epoch) if self._shuffle else plain)
-        return self._known[1]
+            order = shuffled(self._samples, self._seed, epoch) if self._shuffle else plain
+            self._cached_order = (epoch, order)
+        return self._cached_order[1]

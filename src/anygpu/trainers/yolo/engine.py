@@ -172,7 +172,7 @@ class ResumableEngine:
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
             "best_fitness": None if self.best_fitness is None else float(self.best_fitness),
-            "criterion": _plain(getattr(model, "criterion", None)),
+            "criterion": _numeric_state(getattr(model, "criterion", None)),
             "gradients": _gradients(model) if self.pending else {},
             "pending": self.pending,
             "losses": {name: float(value) for name, value in self.tloss.items()} if done_in_epoch else {},
@@ -221,10 +221,10 @@ def _restore_optimizer(optimizer: Any, saved: Any) -> None:
     optimizer.load_state_dict(saved)
 
 
-def _plain(criterion: Any) -> dict[str, float]:
+def _numeric_state(criterion: Any) -> dict[str, float]:
     """Return the numeric state of a loss. YOLO26 changes its loss weights every epoch."""
-    known = vars(criterion) if hasattr(criterion, "updates") else {}
-    return {name: value for name, value in known.items() if isinstance(value, (int, float))}
+    attributes = vars(criterion) if hasattr(criterion, "updates") else {}
+    return {name: value for name, value in attributes.items() if isinstance(value, (int, float))}
 
 
 def _restore_criterion(model: Any, remembered: Mapping[str, float]) -> None:

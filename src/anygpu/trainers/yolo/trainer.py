@@ -63,20 +63,20 @@ class Yolo(AnyTrainer):
         if self.dataset_path is None:
             raise BadConfig("dataset_path: name a folder or archive, in YOLO, COCO or image-folder layout")
         self.model = _model(self.config)
-        found = dataset.read(self.config, self.dataset_path, self.model.task)
-        self.data_hash = found.sha256
+        source = dataset.read(self.config, self.dataset_path, self.model.task)
+        self.data_hash = source.sha256
         isolation.isolate(self._home() / "settings")
-        self.data = dataset.prepare(found, self.model.task, self._home() / "dataset")
+        self.data = dataset.prepare(source, self.model.task, self._home() / "dataset")
 
     def create_model(self) -> None:
         from anygpu.trainers.yolo import engine
 
-        told = arguments.overrides(
+        overrides = arguments.overrides(
             self.config, model=self.model.start, task=self.model.task, data=self.data, home=self._home()
         )
         hooks = engine.EngineHooks(step=self._step, epoch=self._epoch)
         try:
-            self.engine = engine.make(self.model.task, told, hooks)
+            self.engine = engine.make(self.model.task, overrides, hooks)
         except (TypeError, ValueError, SyntaxError) as error:
             raise BadConfig(f"ultralytics: {error}") from error
 

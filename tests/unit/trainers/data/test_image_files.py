@@ -7,7 +7,7 @@ import pytest
 from tests.unit.trainers.data.drawn import image_folder, jpeg, png, write
 
 from anygpu.trainers import data
-from anygpu.trainers.data.image_files import BadImage, inspect_image, read_size
+from anygpu.trainers.data.image_files import BadImage, inspect_images, read_size
 
 PROGRESSIVE = (
     jpeg(16, 16)[:-2]
@@ -109,6 +109,6 @@ def test_every_bad_image_of_a_dataset_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_says_what_the_system_said(tmp_path: Path) -> None:
-    found = inspect_image([tmp_path])[tmp_path]
+    found = inspect_images([tmp_path])[tmp_path]
     assert isinstance(found, BadImage)
     assert str(found) == "the image cannot be read: Is a directory"
