@@ -1,4 +1,4 @@
-"""Limits, intervals and quotas of the control loop. All are settings; these are their defaults."""
+"""Limits, intervals and quotas of the control loop, with defaults. wiring/control.py applies the settings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

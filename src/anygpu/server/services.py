@@ -71,7 +71,7 @@ def get_caller(connection: HTTPConnection) -> Caller:
 
 
 def get_admin(connection: HTTPConnection) -> Caller:
-    """The caller, refused unless an administrator. As a dependency, this check precedes the request body."""
+    """Return the caller; raise if they are not an administrator. A dependency, so it runs before the body is read."""
     caller = get_caller(connection)
     caller.require(Role.ADMIN)
     return caller

@@ -149,7 +149,7 @@ def _copy_unchanged(source: str, copy: str) -> None:
         if before == file_signature(after):
             os.utime(copy, ns=(after.st_mtime_ns, after.st_mtime_ns))
             return
-    raise OSError(f"{source} changes while it is copied; the upload is tried again later")
+    raise OSError(f"{source} changed while it was being copied; the upload will be retried")
 
 
 def file_signature(status: os.stat_result) -> tuple[int, int, int]:

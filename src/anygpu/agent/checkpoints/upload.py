@@ -124,7 +124,8 @@ def _put_chunk(server: ServerClient, upload: dict[str, Any], chunk: FileChunk) -
         connection.close()
     if response.status >= 300:
         raise RequestRefused(
-            response.status, {"detail": f"upload of {chunk.size} bytes", **parse_body(content)}
+            response.status,
+            {"detail": f"the blob store refused a chunk of {chunk.size} bytes", **parse_body(content)},
         )
 
 

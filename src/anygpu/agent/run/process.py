@@ -36,7 +36,7 @@ class JobProcess:
         held_fds: Sequence[int] = (),
         kill_command: Sequence[str] = (),
     ) -> None:
-        """`kill_command` kills what does not end with this process, such as a container."""
+        """Start the process. `kill_command` kills anything that would outlive it, such as a container."""
         self.name = name
         self._kill_command = list(kill_command)
         self.pipe, writing = os.pipe()

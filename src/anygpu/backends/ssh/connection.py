@@ -206,7 +206,7 @@ def _login_options(login: SshLogin) -> dict[str, Any]:
 
 
 def _key_algorithms(expected: Sequence[str]) -> Sequence[str]:
-    """Return the host key algorithms, those of the expected keys first: a machine may have several keys."""
+    """Return all host key algorithms, those of the expected keys first, so that a machine presents a key we know."""
     from asyncssh.public_key import get_default_public_key_algs
 
     every = [name.decode() for name in get_default_public_key_algs()]

@@ -135,7 +135,7 @@ def use_context(name: str, as_json: bool) -> None:
 def remove_context(name: str, as_json: bool) -> None:
     """Remove server NAME and its token from this computer."""
     if name == EMBEDDED:
-        raise click.UsageError("The context of this computer cannot be removed.")
+        raise click.UsageError("The context `local` (the server on this computer) cannot be removed.")
     left = load_contexts().with_removed(name)
     save_contexts(left)
     emit_json({"removed": name, "current": left.current}) if as_json else emit(

@@ -39,8 +39,8 @@ def backend_command() -> None:
     "credentials",
     multiple=True,
     metavar="NAME[=-|=@FILE]",
-    help="Credential: prompted for (hidden), or read from standard input (=-) or a file (=@FILE). Repeatable. "
-    "Without credentials, the server's environment is used.",
+    help="Credential to store. NAME prompts for it, NAME=- reads standard input, NAME=@FILE reads a file. "
+    "Repeatable. Default: the server's environment variables.",
 )
 @click.option(
     "--change", is_flag=True, help="Change an existing backend; everything not named stays as it is."

@@ -113,7 +113,7 @@ def catalog_command() -> None:
     "--cloud",
     "clouds",
     multiple=True,
-    help="Only this cloud: `gcp`, `ec2`, `aws` (all of AWS). Repeatable.",
+    help="Only this cloud, such as `gcp` or `ec2`; `aws` selects every AWS service. Repeatable.",
 )
 @click.option(
     "--region", "regions", multiple=True, help="Only this region. Repeatable. Lists each region separately."
@@ -331,10 +331,14 @@ def _download(address: str) -> list[str]:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content: bytes = answer.read(MAX_BYTES + 1)
     except OSError as error:
-        raise NotFound(f"{address}: {describe_error(error)}.", hint="The table was not changed.") from error
+        raise NotFound(
+            f"Cannot download prices from {address}: {describe_error(error)}.",
+            hint="The price catalog was not changed.",
+        ) from error
     if len(content) > MAX_BYTES:
         raise TooLarge(
-            f"{address} is larger than {formatting.size(MAX_BYTES)}.", hint="The table was not changed."
+            f"{address} is larger than {formatting.size(MAX_BYTES)}.",
+            hint="The price catalog was not changed.",
         )
     return content.decode("utf-8", errors="replace").splitlines(keepends=True)
 

@@ -104,7 +104,7 @@ def list_hosts(as_json: bool, context_name: str) -> None:
 @context_option
 @click.pass_context
 def check_hosts(context: click.Context, /, name: str, as_json: bool, context_name: str) -> None:
-    """Check from the server that NAME or all hosts work."""
+    """Check that the server can use host NAME (default: all hosts)."""
     backends = connect(context_name).backends
     hosts = _ssh_backends(backends.list())
     names = [_find_host(name, hosts)["name"]] if name else [each["name"] for each in hosts]

@@ -136,7 +136,7 @@ def closest_kind(spelling: str) -> str:
 
 
 def is_known(spelling: str) -> bool:
-    """Whether the table has this kind or family."""
+    """Return whether the GPU table lists this GPU model or family."""
     return _normalise(spelling) in _names()
 
 

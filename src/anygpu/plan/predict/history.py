@@ -126,7 +126,7 @@ def predict_from_history(
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """The power of the number of steps by which the time grows."""
+    """Exponent p in "time grows as steps^p", with its standard error."""
 
     power: float
     spread: float

@@ -23,7 +23,7 @@ from anygpu.store.sampling import downsample_indices, thin_evenly
 
 @dataclass(slots=True)
 class _Log:
-    """A log that keeps its first and, beyond the quota, its newest bytes."""
+    """A log with a size quota. Beyond it, the first and the newest bytes are kept and the middle is dropped."""
 
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)

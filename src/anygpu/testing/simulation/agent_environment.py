@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class AgentEnvironment:
-    """The network, blob store and faults that all agents of a world share."""
+    """The network, blob store and faults that all agents of one simulated history share."""
 
     loop: VirtualLoop
     faults: FaultInjector

@@ -145,7 +145,7 @@ def freeze(network: nn.Module, loaded: frozenset[str]) -> None:
         parameter.requires_grad_(name not in loaded)
     if not any(each.requires_grad for each in network.parameters()):
         raise BadConfig(
-            "freeze: the weights fit every layer, classes included; nothing would be left to train"
+            "freeze: the weights match every layer, including the classification head, so no layer would be trained"
         )
 
 

@@ -136,7 +136,7 @@ class Code:
         return self.facts.imports_any(*roots) is not None
 
     def is_skipped(self, call: CallSite) -> bool:
-        """Whether it stands behind an option that is off: `if args.fp16: model.half()`."""
+        """Return whether the call is in a branch whose option is off, such as `if args.fp16: model.half()`."""
         flags = (test for test in call.context.branches if isinstance(test, ast.Name | ast.Attribute))
         told = (self.settings.evaluate(flag) for flag in flags)
         is_false = any(flag is not None and flag.value is False for flag in told)
