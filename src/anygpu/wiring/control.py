@@ -36,7 +36,7 @@ def build_agent_service(
 ) -> AgentService:
     return AgentService(
         stores.journal,
-        stores.evidence,
+        stores.reports,
         stores.checkpoints,
         stores.uploads,
         JobSecrets(stores.secrets),
@@ -59,7 +59,7 @@ def build_supervisor(
 ) -> Supervisor:
     services = ControlServices(
         journal=stores.journal,
-        reports=stores.evidence,
+        reports=stores.reports,
         checkpoints=stores.checkpoints,
         backends=backends,
         comparer=comparer,

@@ -138,7 +138,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
     await _ensure_own_token(settings, access)
     services = Services(
         journal=stores.journal,
-        reports=stores.evidence,
+        reports=stores.reports,
         jobs=Jobs(stores.journal, runtime.clock, runtime.randomness, runtime.wake),
         agents=build_agent_service(stores, tickets, runtime, policy),
         blobs=stores.blobs,
@@ -148,7 +148,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
         authenticator=access,
         outcomes=stores.outcomes,
         stream_sources=StreamSources(
-            journal=stores.journal, reports=stores.evidence, hub=hub, poll_s=_poll_s(settings)
+            journal=stores.journal, reports=stores.reports, hub=hub, poll_s=_poll_s(settings)
         ),
         queue=QueueSnapshot(stores.journal, runtime.clock, policy),
         metrics=ServerMetrics(),
@@ -189,7 +189,7 @@ async def _assemble(settings: Settings, agent_url: str, stack: AsyncExitStack) -
         retention=retention,
         backends=backends,
         recording=recording,
-        recorder=OutcomeRecorder(stores.journal, stores.evidence, stores.outcomes, log.failure),
+        recorder=OutcomeRecorder(stores.journal, stores.reports, stores.outcomes, log.failure),
     )
 
 

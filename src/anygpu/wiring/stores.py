@@ -34,7 +34,7 @@ class Stores:
 
     database: Database
     journal: SqlJournal
-    evidence: SqlReports
+    reports: SqlReports
     blobs: Blobs
     checkpoints: Checkpoints
     uploads: Uploads
@@ -52,7 +52,7 @@ async def open_stores(
     return Stores(
         database=database,
         journal=SqlJournal(database, on_commit=on_commit, alone=settings.embedded),
-        evidence=SqlReports(database, log_quota_bytes=settings.store.log_quota_bytes),
+        reports=SqlReports(database, log_quota_bytes=settings.store.log_quota_bytes),
         blobs=blobs,
         checkpoints=Checkpoints(blobs, url_life_s=settings.store.signed_url_s),
         uploads=Uploads(blobs, url_life_s=settings.store.signed_url_s),

@@ -75,11 +75,11 @@ def replay(
 ) -> ReplayOutcome:
     """Run a job under a policy. After the end of the trace it continues on demand."""
     run = _Run(job, job.work_s)
-    weather = SpotAvailability.initial(availability, tick_s)
+    availability_model = SpotAvailability.initial(availability, tick_s)
     now_s = 0.0
     for tick in range(min(map(len, availability.values()), default=0)):
         available = tuple(zone for zone, zone_available in availability.items() if zone_available[tick])
-        weather = weather.observe(available)
+        availability_model = availability_model.observe(available)
         if run.running.kind == "spot" and run.running.zone not in available:
             run.lose()
         moment = TickState(
@@ -90,7 +90,7 @@ def replay(
             starting_s=run.starting_s,
             tick_s=tick_s,
         )
-        run.switch_to(policy(job, moment, weather).choice)
+        run.switch_to(policy(job, moment, availability_model).choice)
         now_s += run.advance(tick_s)
         if run.work_left_s <= 0:
             return _outcome(run, now_s)
