@@ -12,6 +12,7 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -75,6 +76,22 @@ LAST, PREVIOUS = "last", "previous"
 WeightsWriter = Callable[[Path, str], Path]  # (directory, file stem) -> the written file
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlannerHints:
+    """Facts about a trainer that the planner uses before a machine is rented.
+
+    The planner reads the hints of built-in trainers only, because it must not run other people's code. The
+    defaults here are its assumptions about all other trainers.
+    """
+
+    framework: str = ""  # name that `anygpu plan` shows; empty: the name of the trainer
+    needs_gpu: bool = True  # False: runs on a CPU, and batch and model size do not affect the plan
+    default_model: str = ""  # model whose size is assumed if the job names none
+    # Number of parameters of models that the planner's table of published models does not have.
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()  # packages it installs whose builds must support the GPU
+
+
 class AnyTrainer(ABC):
     """Base class of trainers with their own training loop: `fit` calls `step_done` and `epoch_done`."""
 
@@ -84,6 +101,7 @@ class AnyTrainer(ABC):
     licence: ClassVar[str] = "Apache-2.0"  # licence of the training framework
     accepts: ClassVar[Accepts] = Accepts()
     goal: ClassVar[tuple[str, str]] = ("loss", "min")  # metric that selects the best epoch, and its direction
+    planner_hints: ClassVar[PlannerHints] = PlannerHints()
 
     def __init__(
         self, config: TrainingConfig, *, dataset_path: Path | None, output_dir: Path, context: Context

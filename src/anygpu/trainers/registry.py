@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from anygpu.trainers.contract import AnyTrainer
+from anygpu.trainers.contract import AnyTrainer, PlannerHints
 from anygpu.trainers.errors import NoSuchTrainer, TrainerError
 from anygpu.trainers.plugins import adapt, install_import_alias, registry
 
@@ -105,6 +105,25 @@ def defaults(name: str) -> Mapping[str, Any]:
         return find(name).accepts.defaults
     except (ImportError, TrainerError):
         return {}
+
+
+def planner_hints(name: str) -> PlannerHints:
+    """Return the planner hints of a built-in trainer.
+
+    The default hints for trainers that are not built in: their code must not run here.
+    """
+    if not is_built_in(name):
+        return PlannerHints()
+    try:
+        return find(name).planner_hints
+    except (ImportError, TrainerError):
+        return PlannerHints()
+
+
+@functools.cache
+def declared_model_sizes() -> Mapping[str, int]:
+    """Return the number of parameters of each model that a built-in trainer declares."""
+    return {model: size for name in BUILT_IN for model, size in planner_hints(name).parameters.items()}
 
 
 def parse_name(name: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Settings, datasets and requirements of every built-in trainer are told without its framework."""
+"""Settings, datasets and requirements of every built-in trainer are known without its framework."""
 
 import json
 import subprocess
@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from anygpu.plan.hardware.models import find_model
 from anygpu.trainers import find
-from anygpu.trainers.registry import BUILT_IN, requirements_for, steps_grow
+from anygpu.trainers.contract import PlannerHints
+from anygpu.trainers.registry import BUILT_IN, planner_hints, requirements_for, steps_grow
 
 HEAVY = {
     "torch",
@@ -25,14 +27,15 @@ HEAVY = {
 ASKING = """
 import json, sys
 from anygpu.trainers import find
-from anygpu.trainers.registry import BUILT_IN
+from anygpu.trainers.registry import BUILT_IN, planner_hints
 for name in BUILT_IN:
     find(name).parse_settings({"target": "y"} if name in ("tabular", "xgboost", "lightgbm") else {})
+    planner_hints(name)
 print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_settings_are_checked_without_importing_a_framework() -> None:
+def test_settings_are_checked_and_hints_read_without_importing_a_framework() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ASKING], capture_output=True, text=True, timeout=60, check=True
     )
@@ -47,6 +50,21 @@ def test_every_trainer_says_what_to_install_and_under_which_licence(name: str) -
     assert kind.extra
     settings = {"target": "y"} if kind.name == "tabular" else {}
     assert requirements_for(name, settings), f"pyproject.toml has no extra {kind.extra!r}"
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_trainer_declares_its_planner_hints(name: str) -> None:
+    kind, hints = find(name), planner_hints(name)
+    assert hints is kind.planner_hints
+    assert hints.framework, f"{kind.__name__} declares no planner_hints"
+    assert ("torch" in hints.requirements) == ("torch" in kind.needs) == hints.needs_gpu
+    if hints.default_model:
+        assert hints.default_model == kind.accepts.defaults.get("model", hints.default_model)
+        assert hints.default_model in hints.parameters or find_model(hints.default_model)
+
+
+def test_a_trainer_that_is_not_built_in_gets_the_default_hints() -> None:
+    assert planner_hints("./mine.py:Mine") == PlannerHints()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A job for one of our trainers says in its settings what a script says in code."""
+"""Analyse a job for a trainer: from its settings and, for built-in trainers, from their planner hints."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -7,92 +7,69 @@ from typing import Any
 from anygpu.plan.analyse.findings import GUESS, LIKELY, SURE, Analysis, CodeFinding
 from anygpu.plan.analyse.workload import characteristics
 from anygpu.plan.hardware import models
+from anygpu.trainers import registry
 from anygpu.trainers.config import ALIASES, TrainingConfig
-from anygpu.trainers.registry import defaults, parse_name
+from anygpu.trainers.contract import PlannerHints
 
 CONFIG_FILE = "config"
-ON_CPU = ("tabular", "xgboost", "lightgbm")
-DEFAULT_MODELS = {
-    "yolo": "yolo11n",
-    "rtdetr": "rtdetr-r18",
-    "rfdetr": "rfdetr-nano",
-    "nanogpt": "gpt-micro",
-    "torch-classifier": "small-cnn",
-}
-# Millions: our own, and detectors by their papers (RT-DETR, Zhao et al. 2024; RF-DETR's own page, to be checked).
-SIZES_M = {
-    "small-cnn": 0.1,
-    "gpt-nano": 0.08,
-    "gpt-micro": 0.8,
-    "gpt-mini": 10.6,
-    "rtdetr-r18": 20,
-    "rtdetr-r34": 31,
-    "rtdetr-r50": 42,
-    "rtdetr-r101": 76,
-    "rfdetr-nano": 30.5,
-    "rfdetr-small": 32.1,
-    "rfdetr-medium": 33.7,
-}
-FRAMEWORKS = {
-    "yolo": "ultralytics",
-    "huggingface": "transformers",
-    "rtdetr": "transformers",
-    "tabular": "sklearn",
-}
 
 
 def analyse_trainer(trainer: str, config: Mapping[str, Any]) -> Analysis:
     """Analyse a job for a trainer from its settings. Of a third-party trainer only the settings are known."""
-    known, named = parse_name(trainer)
+    hints = registry.planner_hints(trainer)
+    _, named_model = registry.parse_name(trainer)
     given = {ALIASES.get(name, name): value for name, value in config.items()}
-    usual = {**asdict(TrainingConfig()), **defaults(trainer)}
-    on_cpu = known in ON_CPU or given.get("device") == "cpu"
-    model = _model(known, named or str(given.get("model") or ""))
+    usual = {**asdict(TrainingConfig()), **registry.defaults(trainer)}
+    on_cpu = not hints.needs_gpu or given.get("device") == "cpu"
+    model = _model(named_model or str(given.get("model") or ""), hints)
     analysis = Analysis(
-        frameworks=(
-            CodeFinding(value=FRAMEWORKS.get(known, "torch" if known else trainer), file=CONFIG_FILE),
-        ),
+        frameworks=(CodeFinding(value=hints.framework or trainer, file=CONFIG_FILE),),
         model=model,
-        parameters=None if known in ON_CPU else _parameters(model),
-        batch_size=None if known in ON_CPU else _number_or_default(given, "batch_size", usual),
+        parameters=_parameters(model, hints) if hints.needs_gpu else None,
+        batch_size=_number_or_default(given, "batch_size", usual) if hints.needs_gpu else None,
         epochs=_as_float(_number_or_default(given, "epochs", usual)),
         precision=CodeFinding(value="fp16" if given.get("amp") else "fp32", file=CONFIG_FILE),
         image_size=_setting(given, "image_size"),
         sequence_length=_setting(given, "block_size") or _setting(given, "max_length"),
         workers=_number_or_default(given, "workers", usual),
-        checkpointing=_resumes(known),
-        resuming=_resumes(known),
-        requirements=() if not known or known in ON_CPU else ("torch",),
+        checkpointing=_resumes(trainer),
+        resuming=_resumes(trainer),
+        requirements=hints.requirements,
         needs_gpu=CodeFinding(value=not on_cpu, file=CONFIG_FILE, confidence=SURE if on_cpu else LIKELY),
     )
     return replace(analysis, characteristics=characteristics(analysis))
 
 
-def _resumes(known: str) -> CodeFinding[bool]:
-    """Each trainer of ours saves and goes on; of another's that is only the contract."""
-    return CodeFinding(
-        value=True, file=CONFIG_FILE, confidence=SURE if known else GUESS, because="trainers resume"
-    )
+def _resumes(trainer: str) -> CodeFinding[bool]:
+    """Return that the trainer saves and resumes: certain if it is built in, else only the contract."""
+    confidence = SURE if registry.is_built_in(trainer) else GUESS
+    return CodeFinding(value=True, file=CONFIG_FILE, confidence=confidence, because="trainers resume")
 
 
-def _model(known: str, named: str) -> CodeFinding[str] | None:
+def _model(named: str, hints: PlannerHints) -> CodeFinding[str] | None:
     if named:
         return CodeFinding(value=named, file=CONFIG_FILE)
-    usual = DEFAULT_MODELS.get(known)
-    return None if usual is None else CodeFinding(value=usual, file=CONFIG_FILE, confidence=GUESS)
+    if not hints.default_model:
+        return None
+    return CodeFinding(value=hints.default_model, file=CONFIG_FILE, confidence=GUESS)
 
 
-def _parameters(model: CodeFinding[str] | None) -> CodeFinding[int] | None:
+def _parameters(model: CodeFinding[str] | None, hints: PlannerHints) -> CodeFinding[int] | None:
     if model is None:
         return None
-    shape = models.find_model(model.value)
-    own = round(SIZES_M.get(model.value, 0) * 1e6)
-    size = own or (shape.parameters if shape else models.parameters_in_name(model.value))
+    size = hints.parameters.get(model.value) or _known_size(model.value)
     if size is None:
         return None
     return CodeFinding(
         value=size, file=CONFIG_FILE, confidence=model.confidence, because=f"the size of {model.value}"
     )
+
+
+def _known_size(model: str) -> int | None:
+    """Return the published size of a model, the size in its name, or the one that any trainer declares."""
+    shape = models.find_model(model)
+    size = shape.parameters if shape else models.parameters_in_name(model)
+    return size or registry.declared_model_sizes().get(model)
 
 
 def _setting(config: Mapping[str, Any], name: str) -> CodeFinding[int] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.context import At
-from anygpu.trainers.contract import AnyTrainer
+from anygpu.trainers.contract import AnyTrainer, PlannerHints
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
 from anygpu.trainers.huggingface import models, samples, settings, texts
 from anygpu.trainers.huggingface.settings import ACCEPTS, IMAGE, LANGUAGE, TEXT
@@ -24,6 +24,7 @@ class HuggingFace(AnyTrainer):
     extra = "huggingface"
     needs = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "onnx", "onnxruntime")
     accepts = ACCEPTS
+    planner_hints = PlannerHints(framework="transformers", requirements=("torch",))
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:

@@ -15,6 +15,7 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "gpt-mini": {"layers": 6, "heads": 6, "width": 384, "block_size": 256},
     "gpt2": {"layers": 12, "heads": 12, "width": 768, "block_size": 1024},
 }
+DEFAULT = "gpt-micro"
 SHAPE = ("layers", "heads", "width", "block_size", "dropout")
 OPTIONS = {
     **COMMON,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anygpu.trainers import data
 from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.errors import BadConfig
 from anygpu.trainers.nanogpt import settings, text
 from anygpu.trainers.result import TrainingResult
@@ -41,12 +42,18 @@ class NanoGpt(TorchTrainer):
         exports=("onnx", "safetensors"),
         ignores=frozenset({"image_size", "workers", "weights"}),
         defaults={
-            "model": "gpt-micro",
+            "model": settings.DEFAULT,
             "task": TASK,
             "optimizer": "adamw",
             "scheduler": "cosine",
             "val_fraction": 0.1,
         },
+    )
+    planner_hints = PlannerHints(
+        framework="torch",
+        default_model=settings.DEFAULT,
+        parameters={"gpt-nano": 80_000, "gpt-micro": 800_000, "gpt-mini": 10_600_000},
+        requirements=("torch",),
     )
 
     @classmethod

@@ -12,6 +12,8 @@ from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig, MissingExtra
 
 DEFAULT = "rfdetr-nano"
+# Sizes according to RF-DETR's own page; to be checked.
+PARAMETERS = {"rfdetr-nano": 30_500_000, "rfdetr-small": 32_100_000, "rfdetr-medium": 33_700_000}
 ACCEPTS_PML = "accept_pml_licence"
 # model -> (class in Roboflow's package, default image size in pixels)
 FREE: Mapping[str, tuple[str, int]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.detr import settings
 from anygpu.trainers.detr.trainer import DetrTrainer
 from anygpu.trainers.rfdetr import models
@@ -30,6 +31,12 @@ class RfDetr(DetrTrainer):
     licence = "Apache-2.0 (sizes xlarge and 2xlarge: PML-1.0)"
     options = OPTIONS
     accepts = settings.accepts(OPTIONS, models.DEFAULT)
+    planner_hints = PlannerHints(
+        framework="torch",
+        default_model=models.DEFAULT,
+        parameters=models.PARAMETERS,
+        requirements=("torch",),
+    )
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:

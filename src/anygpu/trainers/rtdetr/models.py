@@ -10,6 +10,13 @@ from typing import Any
 from anygpu.trainers.errors import BadConfig
 
 DEFAULT = "rtdetr-r18"
+# Sizes in the RT-DETR paper (Zhao et al. 2024).
+PARAMETERS = {
+    "rtdetr-r18": 20_000_000,
+    "rtdetr-r34": 31_000_000,
+    "rtdetr-r50": 42_000_000,
+    "rtdetr-r101": 76_000_000,
+}
 BASIC = {"hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}
 SMALL_HEAD = {"encoder_in_channels": [128, 256, 512], "hidden_expansion": 0.5}
 # size -> (backbone config, other config). r18 to r101 are published sizes; tiny is for tests on a CPU.

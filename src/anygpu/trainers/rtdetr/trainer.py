@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anygpu.trainers.config import TrainingConfig
+from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.detr import settings
 from anygpu.trainers.detr.trainer import DetrTrainer
 from anygpu.trainers.rtdetr import models
@@ -26,6 +27,12 @@ class RtDetr(DetrTrainer):
     licence = "Apache-2.0"
     options = settings.OPTIONS
     accepts = settings.accepts(settings.OPTIONS, models.DEFAULT)
+    planner_hints = PlannerHints(
+        framework="transformers",
+        default_model=models.DEFAULT,
+        parameters=models.PARAMETERS,
+        requirements=("torch",),
+    )
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from anygpu.trainers import data
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.contract import Trainer, WeightsWriter
+from anygpu.trainers.contract import PlannerHints, Trainer, WeightsWriter
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding, MissingExtra, TrainerError
 from anygpu.trainers.result import Export
 from anygpu.trainers.tabular import estimators, predictions
@@ -21,6 +21,8 @@ from anygpu.trainers.tabular.predictions import make_predictor
 from anygpu.trainers.tabular.preprocessing import PreparedTable, SplitArrays, prepare
 from anygpu.trainers.tabular.settings import ACCEPTS, MODELS, OPTIONS, check, steps_grow
 
+# torch is not their framework, but `anygpu plan` shows it for both boosting trainers.
+BOOSTING_HINTS = PlannerHints(framework="torch", needs_gpu=False)
 ONNX = ("onnx", "onnxruntime", "skl2onnx")
 
 
@@ -36,6 +38,7 @@ class Tabular(Trainer):
     licence = "BSD-3-Clause (XGBoost: Apache-2.0, LightGBM: MIT)"
     accepts = ACCEPTS
     options = OPTIONS
+    planner_hints = PlannerHints(framework="sklearn", needs_gpu=False)
 
     @classmethod
     def check(cls, config: TrainingConfig) -> None:
@@ -202,6 +205,7 @@ class XGBoost(Tabular):
     needs = (*Tabular.needs, "xgboost")
     licence = "Apache-2.0"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "xgboost"})
+    planner_hints = BOOSTING_HINTS
 
 
 class LightGBM(Tabular):
@@ -211,6 +215,7 @@ class LightGBM(Tabular):
     needs = (*Tabular.needs, "lightgbm")
     licence = "MIT"
     accepts = replace(ACCEPTS, defaults={**ACCEPTS.defaults, "model": "lightgbm"})
+    planner_hints = BOOSTING_HINTS
 
 
 def read(path: Path | None, config: TrainingConfig) -> Columns:

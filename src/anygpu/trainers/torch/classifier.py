@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anygpu.trainers import data
 from anygpu.trainers.config import Accepts, TrainingConfig
+from anygpu.trainers.contract import PlannerHints
 from anygpu.trainers.errors import BadConfig, BadDataset, Finding
 from anygpu.trainers.torch import settings
 from anygpu.trainers.torch.trainer import TorchTrainer
@@ -31,6 +32,12 @@ class TorchClassifier(TorchTrainer):
         schedulers=settings.SCHEDULERS,
         exports=("onnx", "torchscript", "safetensors"),
         defaults={"model": settings.SMALL, "task": TASK, "optimizer": "adamw", "scheduler": "cosine"},
+    )
+    planner_hints = PlannerHints(
+        framework="torch",
+        default_model=settings.SMALL,
+        parameters={settings.SMALL: 100_000},
+        requirements=("torch",),
     )
 
     @classmethod

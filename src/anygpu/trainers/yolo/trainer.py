@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import Accepts, TrainingConfig
-from anygpu.trainers.contract import AnyTrainer, WeightsWriter
+from anygpu.trainers.contract import AnyTrainer, PlannerHints, WeightsWriter
 from anygpu.trainers.errors import BadConfig, TrainerError
 from anygpu.trainers.result import Export
 from anygpu.trainers.yolo import arguments, dataset, isolation
@@ -45,6 +45,9 @@ class Yolo(AnyTrainer):
         optimizers=(*arguments.OPTIMIZERS, *(each.lower() for each in arguments.OPTIMIZERS[1:])),
         schedulers=arguments.SCHEDULERS,
         exports=("onnx", "torchscript"),
+    )
+    planner_hints = PlannerHints(
+        framework="ultralytics", default_model=names.DEFAULT, requirements=("torch",)
     )
 
     @classmethod

@@ -1,13 +1,10 @@
-"""What is known of a job before it runs: from its trainer's settings, its code, its packed directory."""
+"""Analysis of a job before it runs: from its command, its code and its packed directory."""
 
 import gzip
 import io
 import tarfile
 
-import pytest
-
 from anygpu.plan.analyse.job import analyse_job, job_script, read_archive
-from anygpu.plan.analyse.trainer import analyse_trainer
 from anygpu.spec.load import from_mapping
 
 
@@ -19,45 +16,6 @@ def packed(**files: bytes) -> bytes:
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     return made.getvalue()
-
-
-def test_a_trainers_settings_say_what_it_trains() -> None:
-    read = analyse_trainer("yolo", {"variant": "yolo11s", "epochs": 50, "imgsz": 640, "amp": True})
-    assert read.model is not None
-    assert read.parameters is not None
-    assert read.epochs is not None
-    assert read.image_size is not None
-    assert read.precision is not None
-    assert (read.model.value, read.epochs.value, read.image_size.value) == ("yolo11s", 50, 640)
-    assert (read.precision.value, 9e6 < read.parameters.value < 10e6) == ("fp16", True)
-    needs = read.characteristics
-    assert needs is not None
-    assert needs.interruptible.value
-    assert needs.gpu_memory_gb.value > 1
-
-
-@pytest.mark.parametrize("trainer", ["tabular", "xgboost", "random-forest"])
-def test_tables_need_no_gpu(trainer: str) -> None:
-    read = analyse_trainer(trainer, {})
-    assert read.needs_gpu is not None
-    assert not read.needs_gpu.value
-
-
-@pytest.mark.parametrize(
-    ("trainer", "epochs", "batch"), [("tabular", 100, None), ("rtdetr", 10, 4), ("yolo", 10, 16)]
-)
-def test_what_is_not_set_is_as_that_trainer_has_it(trainer: str, epochs: int, batch: int | None) -> None:
-    read = analyse_trainer(trainer, {})
-    assert read.epochs is not None
-    assert read.epochs.value == epochs
-    assert (read.batch_size and read.batch_size.value) == batch
-
-
-@pytest.mark.parametrize("wrong", ["many", -1, True, None, [3], 10**12])
-def test_a_setting_that_is_none_counts_as_not_given(wrong: object) -> None:
-    read = analyse_trainer("./mine.py:Mine", {"epochs": wrong})
-    assert read.epochs is not None
-    assert (read.epochs.value, read.epochs.confidence_level) == (10, "medium")
 
 
 def test_the_script_of_a_command_is_found_and_its_arguments_are_read() -> None:
