@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.errors import BadConfig
 
 # Other spellings of a setting, mapped to the name used here.
@@ -122,12 +122,12 @@ def _flatten(given: Mapping[str, Any], trouble: list[str]) -> Mapping[str, Any]:
 
 def _unknown_setting_problem(trainer: str, name: str, accepts: Accepts) -> str:
     setting_names = (UNIVERSAL - accepts.ignores) | accepts.options
-    return f"{name}: trainer {trainer!r} has no such setting{_nearest(name, setting_names)}"
+    return f"{name}: trainer {trainer!r} has no such setting{_hint(name, setting_names)}"
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _hint(name: str, candidates: Iterable[str]) -> str:
+    hint = did_you_mean(name, sorted(candidates))
+    return f"; {hint}" if hint else ""
 
 
 def _value(name: str, value: Any, trouble: list[str]) -> Any:
@@ -149,7 +149,7 @@ def _choice_problems(config: TrainingConfig, accepts: Accepts) -> list[str]:
         ("export", config.export, accepts.exports),
     )
     return [
-        f"{name}: {value!r} is not one of {', '.join(choices)}{_nearest(value, choices)}"
+        f"{name}: {value!r} is not one of {', '.join(choices)}{_hint(value, choices)}"
         for name, values, choices in named
         for value in values
         if value and choices and value not in choices

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.contract import AnyTrainer, PlannerHints
 from anygpu.trainers.errors import NoSuchTrainer, TrainerError
 from anygpu.trainers.plugins import adapt, install_import_alias, registry
@@ -196,9 +197,8 @@ def _from_file(place: str) -> object:
 
 
 def _suggestion(name: str) -> str:
-    known = [*names(), *ALIASES]
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(names())}"
+    hint = did_you_mean(name, [*names(), *ALIASES])
+    return f"; {hint}" if hint else f"; there are {', '.join(names())}"
 
 
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([A-Za-z0-9._-]+)['"]""")

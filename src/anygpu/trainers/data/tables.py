@@ -139,11 +139,16 @@ def _check_names(file: Path, names: Sequence[str], target: str) -> None:
     twice = sorted({name for name in names if name and names.count(name) > 1})
     findings += [Finding(file, f"two columns are called {name!r}", 1) for name in twice]
     if target and target not in names:
-        close = difflib.get_close_matches(target, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-        findings.append(Finding(file, f"there is no column {target!r}; {hint}", 1))
+        findings.append(Finding(file, missing_column(target, names), 1))
     if findings:
         raise BadDataset(findings)
+
+
+def missing_column(name: str, names: Sequence[str]) -> str:
+    """Describe that there is no column `name`, with the most similar one. Upper and lower case differ."""
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    return f"there is no column {name!r}; {hint}"
 
 
 def _with_type(values: Sequence[Any]) -> tuple[str, list[Value]]:

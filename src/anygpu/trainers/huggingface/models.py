@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig
 from anygpu.trainers.huggingface.settings import IMAGE, LANGUAGE, TEXT
@@ -86,16 +86,16 @@ def _load_pretrained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
 
 def not_found(name: str, error: BaseException) -> BadConfig:
     return BadConfig(
-        f"model: {name!r} is no architecture{_nearest(name)}, and no trained model is found under this name"
+        f"model: {name!r} is no architecture{_hint(name)}, and no trained model is found under this name"
         f" ({_first(error)})"
     )
 
 
-def _nearest(name: str) -> str:
+def _hint(name: str) -> str:
     from transformers import CONFIG_MAPPING
 
-    close = difflib.get_close_matches(name, list(CONFIG_MAPPING), n=1)
-    return f" (did you mean {close[0]!r}?)" if close and not Path(name).exists() else ""
+    hint = "" if Path(name).exists() else did_you_mean(name, CONFIG_MAPPING)
+    return f" ({hint})" if hint else ""
 
 
 def _first(error: BaseException) -> str:

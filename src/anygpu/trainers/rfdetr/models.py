@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.config import TrainingConfig
 from anygpu.trainers.errors import BadConfig, MissingExtra
 
@@ -38,8 +38,7 @@ def normalize_name(spelled: str) -> str:
     name = f"{family}-{SHORT.get(size, size)}"
     names = [*FREE, *RESTRICTED]
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+        hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise BadConfig(f"model: there is no {spelled!r}; {hint}")
     return name
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.errors import BadConfig
 
 DEFAULT = "rtdetr-r18"
@@ -59,8 +59,7 @@ def normalize_name(spelled: str) -> str:
     plain = plain.replace("rtdetr-v2", "rtdetrv2")
     name = f"{plain}-r18" if plain in ("rtdetr", "rtdetrv2") else plain
     if name not in NAMES:
-        close = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(NAMES)}"
+        hint = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
         raise BadConfig(f"model: there is no {spelled!r}; {hint}")
     return name
 

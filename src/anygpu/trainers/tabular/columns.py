@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anygpu.trainers.config import TrainingConfig
-from anygpu.trainers.data.tables import MISSING, NUMBER, Table
+from anygpu.trainers.data.tables import MISSING, NUMBER, Table, missing_column
 from anygpu.trainers.errors import BadDataset, Finding
 from anygpu.trainers.tabular.settings import CLASSIFICATION, OPTIONS, REGRESSION
 
@@ -66,7 +65,9 @@ def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]
     dropped = split_list(config.option("drop"))
     for what, given in (("features", features), ("drop", dropped)):
         unknown = [name for name in given if name not in table.columns]
-        findings += [Finding(table.path, _no_column(what, name, table.columns)) for name in unknown]
+        findings += [
+            Finding(table.path, f"{what}: {missing_column(name, table.columns)}") for name in unknown
+        ]
     empty = {name for name, kind in zip(table.columns, table.kinds, strict=True) if kind == MISSING}
     out = {target, *dropped, *empty}
     wanted = tuple(name for name in features or table.columns if name not in out)
@@ -79,12 +80,6 @@ def split_list(given: Any) -> list[str]:
     if given is None:
         return []
     return [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(x) for x in given]
-
-
-def _no_column(what: str, name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-    return f"{what}: there is no column {name!r}; {hint}"
 
 
 def _column(table: Table, name: str, rows: Sequence[Sequence[Any]]) -> Column:

@@ -5,11 +5,11 @@ No framework is imported here, so that settings can be checked where none is ins
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.config import Accepts, TrainingConfig
 from anygpu.trainers.errors import BadConfig
 
@@ -166,8 +166,7 @@ def uses_randomness(shares: Sequence[Any]) -> bool:
 def _unknown_model(config: TrainingConfig) -> list[str]:
     if config.model in MODELS:
         return []
-    close = difflib.get_close_matches(config.model, MODELS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(MODELS)}"
+    hint = did_you_mean(config.model, MODELS) or f"there are {', '.join(MODELS)}"
     return [f"model: {config.model!r} is none; {hint}"]
 
 

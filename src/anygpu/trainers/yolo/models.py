@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from anygpu.suggest import did_you_mean
 from anygpu.trainers.errors import BadConfig
 
 TASKS: Mapping[str, str] = {
@@ -67,7 +67,7 @@ def normalize_name(spelled: str) -> tuple[str, str]:
     match = SPELLED.match(re.sub(r"\.(pt|yaml|yml)$", "", spelled.strip().lower()))
     family = FAMILIES.get(int(match.group(1))) if match else None
     if match is None or family is None:
-        raise BadConfig(f"model: there is no {spelled!r}{_nearest(spelled)}")
+        raise BadConfig(f"model: there is no {spelled!r}{_hint(spelled)}")
     stem, sizes, _ = family
     size = match.group(2) or sizes[0]
     if size not in sizes:
@@ -95,14 +95,12 @@ def _has(stem: str, size: str, task: str) -> bool:
 def _check_there_is_one(name: str, task: str) -> None:
     full = f"{name}{SUFFIXES[task]}"
     if full not in model_names():
-        raise BadConfig(f"model: {name} has no version for {task!r}{_nearest(full)}")
+        raise BadConfig(f"model: {name} has no version for {task!r}{_hint(full)}")
 
 
-def _nearest(spelled: str) -> str:
-    close = difflib.get_close_matches(
-        spelled.lower().removesuffix(".pt").removesuffix(".yaml"), model_names(), n=1
-    )
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(model_names())}"
+def _hint(spelled: str) -> str:
+    hint = did_you_mean(spelled.lower().removesuffix(".pt").removesuffix(".yaml"), model_names())
+    return f"; {hint}" if hint else f"; there are {', '.join(model_names())}"
 
 
 def _task_of_file(path: str) -> str:
