@@ -1,4 +1,4 @@
-"""Connect a command to its server, and the options that every command shares."""
+"""The connection of a command to its server, and the options that every command has."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -18,14 +18,14 @@ class Decorator(Protocol):
 
 
 def json_option(function: F) -> F:
-    """Add `--json`: machine-readable output."""
+    """Add the option `--json`, for machine-readable output."""
     decorate: Any = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     decorated: F = decorate(function)
     return decorated
 
 
 def context_option(function: F) -> F:
-    """Add `--context`: use another server than the current one."""
+    """Add the option `--context`, which selects another server than the current one."""
     decorate: Any = click.option(
         "--context", "context_name", default="", help="Server to use; see `anygpu context ls`."
     )
@@ -34,7 +34,10 @@ def context_option(function: F) -> F:
 
 
 def connect(name: str = "", *, start: bool = False) -> Client:
-    """Return a client of the chosen server. `start`: start the server on this computer if it is not running."""
+    """Return a client of the chosen server.
+
+    With `start`, the server on this computer is started if necessary.
+    """
     context = contexts.find_context(name)
     return Client(_locator(context, start))
 
@@ -46,7 +49,10 @@ def _locator(context: Context, start: bool) -> EndpointLocator:
 
 
 class _EmbeddedLocator:
-    """Find the server on this computer. A server that crashed is started again; a stopped one only with `start`."""
+    """A callable that finds the server on this computer.
+
+    A server that crashed is started again; a server that was stopped is started only with `start`.
+    """
 
     def __init__(self, start: bool) -> None:
         self._start = start

@@ -78,7 +78,7 @@ def _report_failure(error: BaseException) -> int:
 
 
 def print_message(text: str) -> None:
-    """Print a message for people to standard error."""
+    """Print a message for the user to standard error."""
     print(f"anygpu: {text}", file=sys.stderr)
 
 
@@ -91,7 +91,7 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _discard_stdout() -> None:
-    # The reader of our output is gone. Without this, Python prints another error while it shuts down.
+    # The program that read our output has ended. Without this line, Python prints a second error at exit.
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

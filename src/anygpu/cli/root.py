@@ -1,4 +1,4 @@
-"""The `anygpu` command: the table of commands, each imported when it is used, and the entry point."""
+"""The `anygpu` command: its table of subcommands, which are imported when used, and the entry point."""
 
 import os
 import sys
@@ -25,13 +25,19 @@ class SuggestingGroup(click.Group):
 
 
 def no_such(noun: str, word: str, names: Sequence[str]) -> str:
-    """Return "There is no command 'rum'. Did you mean 'run'?", or the list of names when none is similar."""
+    """Return a message such as "There is no command 'rum'. Did you mean 'run'?".
+
+    If no name is similar, the message lists all names.
+    """
     listed = f"Available: {', '.join(names)}." if names else ""
     return f"There is no {noun} {word!r}. {suggestion(word, names, listed)}".rstrip()
 
 
 class CommandInfo(NamedTuple):
-    """A command, the module under `anygpu.cli` that defines it as `<name>_command`, and its line in the help."""
+    """The name of a command, its module under `anygpu.cli`, and its line in the help.
+
+    The module defines the command as `<name>_command`.
+    """
 
     name: str
     module: str
@@ -105,7 +111,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "aut
 
 
 class RootGroup(SuggestingGroup):
-    """The commands by name. A command is imported when it is used."""
+    """The group of all commands. A command's module is imported when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -139,7 +145,10 @@ def anygpu(context: click.Context, wants_version: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line. A failure prints one message and a documented exit code, never a traceback."""
+    """Run the command line.
+
+    An error prints one message and exits with a documented code, without a traceback.
+    """
     try:
         code = _invoke(sys.argv[1:])
         sys.stdout.flush()
@@ -153,6 +162,6 @@ def main() -> None:
 def _invoke(args: list[str]) -> object:
     if "_ANYGPU_COMPLETE" in os.environ:
         return anygpu.main(prog_name="anygpu")
-    # Not `anygpu.main()`: it turns a closed pipe into exit code 1 by itself.
+    # Not `anygpu.main()`, which turns a closed pipe into exit code 1.
     with anygpu.make_context("anygpu", args) as context:
         return anygpu.invoke(context)

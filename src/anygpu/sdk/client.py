@@ -1,4 +1,4 @@
-"""The HTTP API as methods of `Client`. Each returns the API's JSON."""
+"""The HTTP API as methods of `Client`. Each method returns the JSON of the API's response."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class BackendsClient:
-    """The API's backend routes: `client.backends.add(...)`."""
+    """The backend routes of the API, available as `client.backends`."""
 
     def __init__(self, http: ServerConnection) -> None:
         self._http = http
@@ -24,7 +24,7 @@ class BackendsClient:
         return self._request("GET", "")
 
     def kinds(self) -> Json:
-        """List the kinds of backends with their options and credentials."""
+        """Return the kinds of backends with their options and credentials."""
         return self._request("GET", "/kinds")
 
     def add(
@@ -36,7 +36,11 @@ class BackendsClient:
         *,
         replace: bool = False,
     ) -> Json:
-        """Add a backend. `replace` changes an existing one: credentials left out are kept, None removes one."""
+        """Add a backend, or with `replace` change an existing one.
+
+        With `replace`, credentials that are not given are kept, and a credential with the value None is
+        removed.
+        """
         body = {
             "name": name,
             "kind": kind,
@@ -54,7 +58,7 @@ class BackendsClient:
         return self._request("DELETE", f"/{quote(name, safe='')}", query=query)
 
     def rotate(self, *, new_key: bool = True) -> Json:
-        """Encrypt every credential and secret again. Only for operators."""
+        """Encrypt every stored credential and secret again. Only operators may do this."""
         return self._request("POST", "/rotate", query={"new_key": "true" if new_key else "false"})
 
     def _request(self, method: str, path: str, **more: Any) -> Json:
@@ -63,7 +67,10 @@ class BackendsClient:
 
 
 class Client:
-    """The HTTP API of a server. Not thread-safe: `another()` returns a second client for another thread."""
+    """A client of a server's HTTP API.
+
+    Not thread-safe: call `another()` to get a client for another thread.
+    """
 
     def __init__(self, locate: EndpointLocator, *, http: ServerConnection | None = None) -> None:
         self._locate = locate
@@ -74,7 +81,10 @@ class Client:
         return Client(self._locate, http=self.http.another())
 
     def submit(self, spec: Mapping[str, Any], *, key: str = "") -> Json:
-        """Submit a job. Without `key` a random idempotency key is used, so that a retried request creates one job."""
+        """Submit a job. A request repeated with the same idempotency `key` creates no second job.
+
+        The default key is the `idempotency_key` of the spec, else a random one.
+        """
         headers = {"Idempotency-Key": key or str(spec.get("idempotency_key") or new_key())}
         return self._post(f"{ROOT}/training", dict(spec), headers=headers, repeatable=True)
 
@@ -96,7 +106,7 @@ class Client:
     def logs(
         self, job_id: str, *, attempt: int | None = None, offset: int = 0, limit: int | None = None
     ) -> tuple[bytes, int, int]:
-        """Return log bytes, the offset after them, and the number of their attempt."""
+        """Return log bytes, the offset after these bytes, and the number of the attempt that wrote them."""
         query = {"attempt": attempt, "offset": offset, "limit": limit}
         answer = self.http.request("GET", _job_path(job_id, "logs"), query=query)
         end = int(answer.headers.get("x-log-start", offset)) + len(answer.data)
@@ -137,7 +147,7 @@ class Client:
         )
 
     def upload(self, sha256: str, archive: Path | bytes) -> bool:
-        """Upload an archive unless the server has it; return whether it was uploaded."""
+        """Upload an archive if the server does not have it. Return whether it was uploaded."""
         path = f"{ROOT}/uploads/{sha256}"
         try:
             self.http.request("HEAD", path)
@@ -156,19 +166,22 @@ class Client:
             self.http.request("PUT", path, body=file, headers={**kind, **size})
 
     def plan(self, spec: Mapping[str, Any], files: Mapping[str, str], *, limit: int = 8) -> Json:
-        """Compare offers for a job without starting it. `files` maps paths to the text of the job's code."""
+        """Return the server's plan for a job without starting the job.
+
+        `files` maps paths to the text of the code.
+        """
         body = {"spec": dict(spec), "files": dict(files)}
         return self._post(f"{ROOT}/plan", body, query={"limit": limit}, repeatable=True)
 
     def kept_plan(self, job_id: str) -> Json:
-        """Return the job's stored comparison of offers, the predictions, and the actual time and cost."""
+        """Return the job's stored plan, its predictions, and its actual time and cost."""
         return self._get(_job_path(job_id, "plan"))
 
     def queue(self) -> Json:
         return self._get(f"{ROOT}/queue")
 
     def accuracy(self) -> Json:
-        """Compare the server's predictions with the actual times and costs."""
+        """Return the server's predictions compared with the actual times and costs."""
         return self._get(f"{ROOT}/accuracy")
 
     def machines(self) -> Json:

@@ -1,6 +1,7 @@
-"""Which server to talk to: the environment's, else the chosen context's, else the one on this machine.
+"""Contexts: the servers that commands can connect to.
 
-Contexts are kept beside the settings file, readable by their owner only, for they hold tokens.
+The server is that of the environment, else of the chosen context, else the server on this computer.
+The contexts file is beside the settings file and readable by its owner only, because it contains tokens.
 """
 
 import json
@@ -20,7 +21,7 @@ EMBEDDED = "local"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A named server. Without a URL it is the server on this computer."""
+    """A named server. A context without a URL means the server on this computer."""
 
     name: str
     url: str = ""
@@ -64,7 +65,7 @@ class Contexts:
 
 
 def load_contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
-    """Read the contexts file. Without one, only the server on this computer is known."""
+    """Read the contexts file. If there is none, the only context is the server on this computer."""
     path = config_path(environ).with_name("contexts.json")
     try:
         stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -78,7 +79,7 @@ def load_contexts(environ: Mapping[str, str] = os.environ) -> Contexts:
 
 
 def save_contexts(all_of_them: Contexts) -> None:
-    """Write the file whole or not at all, and never readable by others, not even for a moment."""
+    """Write the contexts file atomically, without ever making it readable by other users."""
     path = all_of_them.path
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     kept = {name: {"url": each.url, "token": each.token} for name, each in all_of_them.by_name.items()}
@@ -87,7 +88,7 @@ def save_contexts(all_of_them: Contexts) -> None:
 
 
 def find_context(name: str = "", environ: Mapping[str, str] = os.environ) -> Context:
-    """Return the context by name, else from ANYGPU_URL and ANYGPU_TOKEN, else the current one."""
+    """Return the context called `name`, else the one in ANYGPU_URL and ANYGPU_TOKEN, else the current one."""
     if name:
         return load_contexts(environ).get(name)
     if url := environ.get("ANYGPU_URL"):

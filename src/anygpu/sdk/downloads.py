@@ -1,4 +1,4 @@
-"""Download a job's files: resumed by chunk, verified, never outside the target directory."""
+"""Download a job's files. Downloads are resumed by chunk, verified, and never leave the target directory."""
 
 import hashlib
 import http.client
@@ -20,7 +20,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file on the server. Its content is the content of the URLs in order."""
+    """A file on the server. Its content is the content of its URLs, in order."""
 
     name: str
     size: int
@@ -32,17 +32,17 @@ class RemoteFile:
 class DownloadedFile:
     path: Path
     size: int
-    downloaded: bool  # False: a file with the same content existed
+    downloaded: bool  # False if a file with the same content already existed
 
 
 def artifact_files(client: Client, job_id: str, names: Sequence[str] = ()) -> list[RemoteFile]:
-    """Return the newest output file of each name."""
+    """Return the newest output file of each name in `names` (default: all names)."""
     newest = {each["name"]: each for each in client.artifacts(job_id)}
     return [_remote_file(each, each["name"]) for name, each in newest.items() if not names or name in names]
 
 
 def checkpoint_files(client: Client, job_id: str, step: int | None = None) -> list[RemoteFile]:
-    """Return the files of a checkpoint, named `checkpoints/<step>/…`; the newest one unless a step is given."""
+    """Return the files of the checkpoint at `step` (default: the newest), named `checkpoints/<step>/…`."""
     saved = client.checkpoints(job_id)
     chosen = [each for each in saved if step is None or each["step"] == step]
     if not chosen:
@@ -58,7 +58,7 @@ def _remote_file(entry: dict[str, Any], name: str) -> RemoteFile:
 
 
 def safe_path(root: Path, name: str) -> Path:
-    """Return the local path of a remote name. Raises UnsafePath if it would be outside `root`."""
+    """Return the local path for the remote file `name`. Raise UnsafePath if the path is outside `root`."""
     windows = PureWindowsPath(name)
     parts = PurePosixPath(name).parts
     odd = "\0" in name or windows.drive or windows.root or ".." in windows.parts or not parts
@@ -74,7 +74,7 @@ def safe_path(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Downloader:
-    """Downloads files into one directory. `base_url` completes URLs without a host."""
+    """A downloader into one directory. `base_url` is prepended to URLs that have no host."""
 
     root: Path
     base_url: str
@@ -128,7 +128,7 @@ class Downloader:
 
 
 class _PartialFile:
-    """A partial download, with a second file that records the number of complete chunks."""
+    """A partial download, and a second file that records how many chunks are complete."""
 
     def __init__(self, path: Path, file: RemoteFile) -> None:
         self.data = path.with_name(f".{path.name}.{file.sha256[:12]}.part")

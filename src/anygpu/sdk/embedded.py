@@ -1,4 +1,7 @@
-"""Find, start and stop the server on this computer. A lock ensures that two commands start only one server."""
+"""Find, start and stop the server on this computer.
+
+A lock ensures that two commands running at the same time start only one server.
+"""
 
 import contextlib
 import json
@@ -18,7 +21,7 @@ from anygpu.sdk.http import Endpoint
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 LOG_LINES = 15
-# Keep the Popen objects: servers outlive this process, and Python warns about running children that are dropped.
+# Keep the Popen objects: Python warns when the object of a running process is deleted.
 _CHILDREN: list[object] = []
 
 
@@ -42,7 +45,10 @@ class RunningServer:
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the state directory. Without a settings file, the settings are not loaded."""
+    """Return the state directory from ANYGPU_STATE, else from the settings, else the default.
+
+    Settings are loaded only if there is a settings file.
+    """
     if chosen := environ.get("ANYGPU_STATE"):
         return Path(chosen).expanduser().absolute()
     if not config_path(environ).exists():
@@ -53,7 +59,7 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_running(state: Path) -> RunningServer | None:
-    """Return the server of a state directory if its process is running and ready."""
+    """Return the server whose state directory is `state`; None if it is not running."""
     try:
         address = json.loads((state / "server.json").read_text())
         server = RunningServer(address["url"], int(address["pid"]), (state / "token").read_text().strip())
@@ -63,7 +69,7 @@ def find_running(state: Path) -> RunningServer | None:
 
 
 def ensure_running(state: Path, on_start: Callable[[], None] = lambda: None) -> RunningServer:
-    """Return the running server; start it first if there is none."""
+    """Return the server on this computer. Start the server if it is not running."""
     server = find_running(state)
     if server is not None:
         return server
@@ -91,7 +97,10 @@ def create_state_dir(state: Path) -> None:
 
 
 def stop(state: Path, timeout_s: float = 20) -> int | None:
-    """Stop the server and wait until it has ended. Returns its process id, or None if none was running."""
+    """Stop the server and wait until it has ended.
+
+    Return its process id, or None if no server was running.
+    """
     server = find_running(state)
     if server is None:
         return None
@@ -108,7 +117,7 @@ def stop(state: Path, timeout_s: float = 20) -> int | None:
 
 
 def server_command(state: Path) -> list[str]:
-    """Return the command that starts the server. If the configured port is in use, it gets a free one."""
+    """Return the command that starts the server, with a free port if the configured port is in use."""
     from anygpu import settings
 
     port = settings.load(overrides={"state": state}).server.port
@@ -160,7 +169,10 @@ def _log_tail(log: Path) -> str:
 
 
 def _is_server_process(pid: int) -> bool:
-    """Check that the process is an anygpu server: process ids are reused, and only a server may get the token."""
+    """Return whether the process is an anygpu server.
+
+    Process ids are reused, and no other process may receive the token.
+    """
     try:
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -182,5 +194,5 @@ def _is_port_free(port: int) -> bool:
 
 
 def has_crashed(state: Path) -> bool:
-    """Return whether the server was killed: a normal stop removes the address file."""
+    """Return whether the server ended without a normal stop, which would have removed the address file."""
     return (state / "server.json").exists() and find_running(state) is None

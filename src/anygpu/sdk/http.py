@@ -1,4 +1,4 @@
-"""HTTP requests to one server: connection reuse, retries, and errors raised as the server named them."""
+"""HTTP requests to one server: reused connections, retries, and errors as the server reports them."""
 
 import contextlib
 import http.client
@@ -31,7 +31,7 @@ _STANDARD_KEYS = {"type", "title", "status", "code", "detail", "hint", "retryabl
 
 
 def error_from_response(status: int, content_type: str, body: bytes) -> AnygpuError:
-    """Build the error that an HTTP response describes: by its code, else by its status."""
+    """Return the error that an HTTP response describes: by its error code, else by its HTTP status."""
     document = _problem_document(content_type, body)
     code = document.get("code")
     kind = next((kind for kind in errors.every_error() if kind.code == code), None)
@@ -90,14 +90,17 @@ class Endpoint:
 
 
 class EndpointLocator(Protocol):
-    """Return the current endpoint. Called again after a broken connection: a restarted server may have another port."""
+    """A function that returns the current endpoint.
+
+    It is called again after a broken connection, because a restarted server may have another port.
+    """
 
     def __call__(self) -> Endpoint: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A response; header names are in lower case."""
+    """An HTTP response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -108,7 +111,7 @@ class ApiResponse:
 
 
 class ServerConnection:
-    """One reused HTTP connection. Not thread-safe: each thread needs its own."""
+    """An HTTP connection that is reused. Not thread-safe: each thread needs its own."""
 
     def __init__(self, locate: EndpointLocator, *, timeout_s: float = 30, tries: int = TRIES) -> None:
         self._locate = locate
@@ -119,7 +122,7 @@ class ServerConnection:
         self._socket: socket.socket | None = None
 
     def another(self) -> "ServerConnection":
-        """Return a second connection to the same server, for another thread or next to an open stream."""
+        """Return a second connection to the same server, for another thread or while a stream is open."""
         return ServerConnection(self._locate, timeout_s=self._timeout_s, tries=self._tries)
 
     @property
@@ -138,14 +141,18 @@ class ServerConnection:
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
     ) -> ApiResponse:
-        """Send a request, with retries if it may be repeated. Raises the error that the server reports."""
-        # If no server is running, fail now: retries would not help.
+        """Send a request and return the response. Raise the error that the server reports.
+
+        A failed request is retried if it may be repeated: `repeatable`, by default True for idempotent
+        methods.
+        """
+        # Locate the server outside the retries: if no server is running, a retry does not help.
         self._endpoint = self.endpoint
         safe = method in _IDEMPOTENT_METHODS if repeatable is None else repeatable
         return self._with_retries(lambda: self._request_once(method, path, query, body, headers), safe)
 
     def open(self, path: str, query: Mapping[str, Any], *, silence_s: float) -> http.client.HTTPResponse:
-        """Open a streaming response. It breaks after `silence_s` seconds without a byte."""
+        """Open a streaming response. Reading fails after `silence_s` seconds without data."""
         response = self._send("GET", path, query, None, None)
         if self._socket is not None:
             self._socket.settimeout(silence_s)
@@ -161,13 +168,13 @@ class ServerConnection:
             connection.close()
 
     def abort(self) -> None:
-        """Interrupt a read in progress, from any thread."""
+        """Interrupt a read in progress. May be called from any thread."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def reset(self) -> None:
-        """Close the connection and locate the server again at the next request."""
+        """Close the connection. The next request locates the server again."""
         self.close()
         self._endpoint = None
 
@@ -213,7 +220,7 @@ class ServerConnection:
         try:
             connection = self._open_connection()
             connection.request(method, _request_target(path, query), payload, self._headers(kind, headers))
-            self._socket = connection.sock  # http.client drops it when the server announces to close
+            self._socket = connection.sock  # kept: http.client drops the socket after `Connection: close`
             return connection.getresponse()
         except _CONNECTION_ERRORS as error:
             raise self._unreachable(error) from error
@@ -242,7 +249,10 @@ class ServerConnection:
 
 
 def backoff_s(turn: int) -> float:
-    """Return the delay after failed try `turn`, with jitter so that clients do not retry at the same time."""
+    """Return the seconds to wait after failed try number `turn`.
+
+    The delay is random, so that clients do not all retry at the same time.
+    """
     longest_s: float = min(FIRST_DELAY_S * 2 ** min(turn, 16), MAX_DELAY_S)
     return longest_s * random.uniform(0.5, 1)  # noqa: S311 no secret
 
@@ -256,7 +266,10 @@ def _new_connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
 
 
 def _is_closed_by_server(connection: http.client.HTTPConnection) -> bool:
-    """Return whether the server closed an idle connection: no request is open, so readable means closed."""
+    """Return whether the server has closed an idle connection.
+
+    No response is expected on an idle connection, so a readable socket means that it was closed.
+    """
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 

@@ -10,11 +10,11 @@ from anygpu.errors import AnygpuError
 from anygpu.sdk.client import Client
 from anygpu.sdk.status import TERMINAL, Status
 
-REFRESH_S = 10.0  # interval for values that no message carries, such as the cost
+REFRESH_S = 10.0  # how often to read values that the stream does not contain, such as the cost
 
 
 class Monitor:
-    """Iterate over the job's status with `for` or `async for` until the job has ended."""
+    """An iterator over a job's status, for `for` or `async for`, until the job has ended."""
 
     def __init__(self, client: Client, job_id: str) -> None:
         self._client = client
@@ -114,21 +114,30 @@ class Job:
         return Status(job_id=self.id).with_job(self.describe())
 
     def monitor(self) -> Monitor:
-        """Yield the status after every change until the job ends; works with `for` and `async for`."""
+        """Return an iterator that yields the status after every change until the job ends.
+
+        Both `for` and `async for` work.
+        """
         return Monitor(self._client, self.id)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
-        """Yield the lines of the newest attempt; with `follow`, of every attempt until the job ends."""
+        """Yield the output lines of the newest attempt.
+
+        With `follow`, yield the lines of every attempt until the job ends.
+        """
         chunks = self._live_log() if follow else self._stored_log()
         return _split_lines(chunks)
 
     def metrics(self, *names: str, points: int = 1000) -> dict[str, list[list[Any]]]:
-        """Return `[step, time, value]` points by metric, downsampled to about `points`; extremes are kept."""
+        """Return a list of `[step, time, value]` for each metric.
+
+        The lists are downsampled to about `points` entries; minimum and maximum values are kept.
+        """
         series = self._client.metrics(self.id, names=names, points=points)["series"]
         return {each["name"]: each["points"] for each in series}
 
     def result(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Wait until the job ends and return its details. Raises JobFailed if it did not complete."""
+        """Wait until the job ends and return its details. Raise JobFailed if the job did not complete."""
         job = self._wait_until_ended(timeout_s)
         if job["status"] != "completed":
             raise JobFailed(_failure_message(job), job=job)
@@ -138,13 +147,13 @@ class Job:
         self._client.cancel(self.id)
 
     def resume(self, **overrides: Any) -> "Job":
-        """Start a new job from this job's newest checkpoint."""
+        """Start a new job from this job's newest checkpoint, and return the new job."""
         return Job(self._client, self._client.resume(self.id, overrides)["id"])
 
     def fetch(
         self, directory: str | Path = ".", *, checkpoints: bool = False, force: bool = False
     ) -> list[Path]:
-        """Download the job's output files into a directory and verify them."""
+        """Download the job's output files into `directory`, verify them, and return their paths."""
         from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 
         files = artifact_files(self._client, self.id)
@@ -165,7 +174,10 @@ class Job:
         return self.describe()
 
     def _ends_within(self, timeout_s: float | None) -> bool:
-        """Wait for the end; return False on timeout. The timer closes the stream, which ends the wait."""
+        """Wait until the job ends; return False after `timeout_s` seconds.
+
+        A timer closes the stream, which ends the wait.
+        """
         import threading
 
         with closing(self._client.another()) as waiting:

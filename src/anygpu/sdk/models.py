@@ -63,12 +63,12 @@ class TrainedModel:
 
     @property
     def root(self) -> str:
-        """Return the common directory of the files, or the name of a single file."""
+        """The common directory of the files, or the name of a single file."""
         return self.files[0].name if len(self.files) == 1 else DECLARED_PREFIX + "model"
 
 
 def find_model(client: Client, job: Mapping[str, Any]) -> TrainedModel:
-    """Find the model of a job. Raises BlobMissing if there is none."""
+    """Return the trained model of a job. Raise BlobMissing if the job has none."""
     results = artifact_files(client, job["id"])
     files = (
         declared_files(results) or first_match(results) or first_match(_newest_checkpoint(client, job["id"]))
@@ -82,7 +82,7 @@ def find_model(client: Client, job: Mapping[str, Any]) -> TrainedModel:
 
 
 def declared_files(results: Sequence[RemoteFile]) -> list[RemoteFile]:
-    """Return the newest declared file, or all files of the declared directory."""
+    """Return the newest file that the script declared, or all files of a declared directory."""
     best = [file for file in results if file.name.startswith(DECLARED_PREFIX)]
     if not best:
         return []
@@ -103,7 +103,7 @@ def first_match(files: Sequence[RemoteFile]) -> list[RemoteFile]:
 
 
 def framework_name(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
-    """Return the trainer's name, else a name derived from the file's path and suffix."""
+    """Return the trainer's name, else a framework name derived from the file's path and suffix."""
     if spec.get("trainer"):
         return str(spec["trainer"]).partition("/")[0]
     name = PurePosixPath(files[0].name)
@@ -114,7 +114,10 @@ def framework_name(spec: Mapping[str, Any], files: Sequence[RemoteFile]) -> str:
 
 
 def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime | None = None) -> str:
-    """Return a name such as `model_yolo_2026-01-16T14-30-45.pt`, with the time the job ended in UTC."""
+    """Return a file name such as `model_yolo_2026-01-16T14-30-45.pt`.
+
+    The time is the end of the job in UTC.
+    """
     ended = job.get("ended_at")
     at = datetime.fromisoformat(ended) if ended else now or datetime.now(UTC)
     suffix = "".join(PurePosixPath(model.root).suffixes[-1:]) if len(model.files) == 1 else ""
@@ -122,7 +125,7 @@ def model_file_name(model: TrainedModel, job: Mapping[str, Any], now: datetime |
 
 
 def download_model(model: TrainedModel, name: str, directory: Path, base_url: str) -> list[DownloadedFile]:
-    """Download the model under `name`, or under the next free name if another file has that name."""
+    """Download the model as `name`; if another file has that name, a number is added to the name."""
     free = _free_name(directory, name, model)
     download = Downloader(directory, base_url)
     return [download.fetch(replace(file, name=free + file.name[len(model.root) :])) for file in model.files]

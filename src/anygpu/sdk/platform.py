@@ -1,4 +1,4 @@
-"""`Platform()`: the way in from Python.
+"""`Platform`, the main class of the Python client.
 
 platform = Platform()
 job = platform.submit(code=open("train.py").read(), requirements=Requirements(gpu_memory_gb=16))
@@ -43,7 +43,10 @@ class Platform:
         workdir: str | Path | None = None,
         **spec: Any,
     ) -> Job:
-        """Submit a job and return without waiting. `spec` takes the other fields of a job, such as `name` or `env`."""
+        """Submit a job and return at once.
+
+        `spec` takes other fields of the job spec, such as `name` or `env`.
+        """
         from anygpu.sdk.submission import prepare_spec
 
         what = {"code": code, "script": None if script is None else str(script), "command": command}
@@ -59,7 +62,7 @@ class Platform:
         return Job(self.client, self.client.submit(ready)["id"])
 
     def job(self, job_id: str) -> Job:
-        """Return a job by its id, the start of its id, its name, or `last`."""
+        """Return the job with this id, start of an id, or name; `last` means the newest job."""
         return Job(self.client, self.client.job(job_id)["id"])
 
     def jobs(self, **filters: Any) -> Iterator[Job]:
@@ -74,7 +77,10 @@ class Platform:
 
 
 def locator_for(context: Context, state: Path | None = None) -> EndpointLocator:
-    """Return a function that finds the context's server, starting the one on this computer if needed."""
+    """Return a function that finds the context's server.
+
+    The server on this computer is started if necessary.
+    """
     if not context.is_embedded:
         return lambda: Endpoint(context.url, context.token)
 
@@ -87,7 +93,7 @@ def locator_for(context: Context, state: Path | None = None) -> EndpointLocator:
 
 
 def merge_specs(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge mappings recursively; later ones win."""
+    """Merge mappings recursively. Values of later mappings replace earlier ones."""
     whole: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():

@@ -22,7 +22,7 @@ PREFERENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """The hardware a job needs and its limits. Values that are not set are decided by the plan."""
+    """The hardware a job needs, and its limits. The planner chooses the values that are not set."""
 
     gpu_count: int | None = None
     gpu_kind: str | None = None
@@ -39,7 +39,7 @@ class Requirements:
     max_retries: int | None = None
 
     def spec(self) -> dict[str, Any]:
-        """Return the sections of the job spec for these requirements."""
+        """Return these requirements as sections of the job spec."""
         gpu = _without_none(count=self.gpu_count, kind=self.gpu_kind, memory=_size(self.gpu_memory_gb))
         resources = _without_none(
             gpu=gpu or None, cpus=self.cpus, memory=_size(self.memory_gb), disk=_size(self.disk_gb)
@@ -60,7 +60,7 @@ class Requirements:
 
 
 def placement_from(preferences: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"optimize_for": "cost", "allowed_backends": None}` -> the spec's placement."""
+    """Return the spec's placement section for preferences such as `{"optimize_for": "cost"}`."""
     unknown = [name for name in preferences if name not in PREFERENCES]
     if unknown:
         raise InvalidSpec([_unknown_preference(name) for name in unknown])
@@ -80,7 +80,7 @@ def _without_none(**parts: Any) -> dict[str, Any]:
 
 
 def _size(gigabytes: float | None) -> str | None:
-    # GPU vendors write "16 GB" for GiB; the spec writes "16G".
+    # GPU vendors write "16 GB" for 16 GiB, which is "16G" in the spec.
     return None if gigabytes is None else f"{gigabytes:g}G"
 
 

@@ -38,7 +38,7 @@ class Status:
         return self.status in TERMINAL
 
     def with_job(self, job: Mapping[str, Any]) -> "Status":
-        """Return this status updated with the server's details of the job."""
+        """Return a copy of this status, updated with the server's details of the job."""
         backend = job.get("backend") or self.backend
         moved = self.backend is not None and backend != self.backend
         fresh = replace(
@@ -76,12 +76,12 @@ class Status:
         return replace(self, metrics={**self.metrics, **newest})
 
     def without_news(self) -> "Status":
-        """Return this status with `backend_changed` reset: a change is reported once."""
+        """Return a copy of this status with `backend_changed` reset, so that a change is reported once."""
         return replace(self, backend_changed=False)
 
 
 def fraction_of(progress: Mapping[str, Any]) -> float | None:
-    """Return the completed fraction: as reported, else from steps, else from epochs."""
+    """Return the completed fraction: as reported, else from steps, else from epochs; None if unknown."""
     if progress.get("fraction") is not None:
         return float(progress["fraction"])
     for done, total in (("step", "steps"), ("epoch", "epochs")):

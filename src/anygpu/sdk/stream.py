@@ -12,14 +12,14 @@ from typing import Any
 from anygpu.errors import AnygpuError, ServerUnreachable, describe_error
 from anygpu.sdk.http import ServerConnection, backoff_s
 
-SILENCE_S = 40.0  # the server pings every 15 s; more than two missed pings is a dead connection
+SILENCE_S = 40.0  # the server sends a ping every 15 s, so at least two are missing by then
 PATIENCE_S = 120.0
 Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCursor:
-    """The position in a job's stream up to which messages were received."""
+    """A position in a job's stream. All messages up to this position were received."""
 
     after: int = 0
     attempt: int = 0
@@ -39,7 +39,7 @@ START = StreamCursor()
 
 
 def advance(cursor: StreamCursor, message: Message) -> tuple[StreamCursor, Message | None]:
-    """Return the cursor after a message, and the part of the message that is new."""
+    """Return the cursor after a message, and the new part of the message; None if nothing in it is new."""
     kind = message.get("kind")
     if kind == "event":
         return _advance_event(cursor, message)
@@ -74,7 +74,7 @@ def _advance_metrics(cursor: StreamCursor, message: Message) -> tuple[StreamCurs
 
 
 class MessageStream:
-    """Iterate over the messages of a stream until `end`. Log data are bytes."""
+    """An iterator over the messages of a stream, up to and including `end`. Log data are bytes."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class MessageStream:
                     self._wait_or_raise(error)
 
     def close(self) -> None:
-        """Stop the iteration, also from another thread."""
+        """Stop the iteration. May be called from another thread."""
         self._closing.set()
         self._interrupted.set()
         self._http.abort()
 
     def interrupt(self) -> None:
-        """Yield `interrupted` next, then continue. Safe in a signal handler."""
+        """Make the iterator yield a message `interrupted` next, then continue. Safe in a signal handler."""
         self._interrupted.set()
         self._http.abort()
 
@@ -158,7 +158,7 @@ class MessageStream:
 
 
 def read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """Yield complete lines as they arrive; an incomplete last line is dropped."""
+    """Yield complete lines as they arrive. An incomplete last line is dropped."""
     rest = b""
     while block := response.read1(65536):
         *whole, rest = (rest + block).split(b"\n")

@@ -10,26 +10,26 @@ from typing import IO, TYPE_CHECKING, Any
 from anygpu.errors import AnygpuError, InvalidSpec, NotFound, Problem, TooLarge, UnsafePath
 from anygpu.sdk.client import Client
 
-if TYPE_CHECKING:  # pydantic is imported only where a spec must be parsed
+if TYPE_CHECKING:  # importing pydantic is slow, so it is imported only where a spec is parsed
     from anygpu.spec.jobspec import JobSpec
 
 
 def check_training(spec: Mapping[str, Any]) -> None:
-    """Raise InvalidSpec if a trainer's settings, or its dataset on this computer, have problems."""
+    """Raise InvalidSpec if there are problems in a trainer's settings, or in its dataset on this computer."""
     from anygpu.spec import from_mapping
     from anygpu.spec.trainer_check import trainer_problems
 
     try:
         job = from_mapping(spec)
     except AnygpuError:
-        return  # the server reports problems in the rest of the spec
+        return  # the rest of the spec has problems, which the server reports
     problems = [*trainer_problems(job)] or [*dataset_problems(job)]
     if problems:
         raise InvalidSpec(problems)
 
 
 def dataset_problems(spec: "JobSpec") -> list[Problem]:
-    """Check a trainer's dataset if it is a path on this computer."""
+    """Return the problems of a trainer's dataset; an empty list if the dataset is not on this computer."""
     from anygpu.trainers import registry
     from anygpu.trainers.errors import BadDataset, MissingExtra
 
@@ -55,7 +55,10 @@ STRATEGIES = ("cheapest", "fastest", "balanced")
 
 
 def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: bool) -> dict[str, Any]:
-    """Upload the dataset if it is a path on this computer and the job may run elsewhere; add its parts to the spec."""
+    """Return the spec with its dataset uploaded.
+
+    The dataset is uploaded only if it is a path on this computer and the job may run elsewhere.
+    """
     path = _dataset_path(spec.get("dataset"))
     if path is None or not (runs_only_elsewhere(spec) or may_run_elsewhere(spec, server_is_local)):
         return spec
@@ -64,7 +67,7 @@ def attach_dataset(client: Client, spec: dict[str, Any], *, server_is_local: boo
     except TooLarge:
         if runs_only_elsewhere(spec):
             raise
-        return spec  # not needed if the job runs on this computer; elsewhere the job reports the missing data
+        return spec  # too large to upload: usable on this computer; elsewhere the job reports missing data
 
 
 def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> list[str]:
@@ -79,7 +82,7 @@ def upload_dataset(client: Client, path: Path, part_bytes: int = PART_BYTES) -> 
 
 
 def runs_only_elsewhere(spec: Mapping[str, Any]) -> bool:
-    """Return whether the allowed backends are listed and `local` is not among them."""
+    """Return whether the spec lists its allowed backends and `local` is not among them."""
     allowed = set(_placement(spec).get("allowed") or ())
     return bool(allowed) and LOCAL not in allowed
 
@@ -91,7 +94,7 @@ def may_run_elsewhere(spec: Mapping[str, Any], server_is_local: bool) -> bool:
 
 
 def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec's placement section; empty for an invalid spec, which the server reports."""
+    """Return the spec's placement section; an empty one for an invalid spec, which the server will reject."""
     from anygpu.spec import from_mapping
 
     try:
@@ -101,7 +104,7 @@ def _placement(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dataset_path(dataset: Any) -> Path | None:
-    """Return the dataset's path if it exists on this computer and was not uploaded yet."""
+    """Return the dataset's path; None if it is not on this computer or was already uploaded."""
     if isinstance(dataset, Mapping):
         name = None if dataset.get("parts") else dataset.get("path")
     else:
@@ -126,10 +129,10 @@ def prepare_spec(
     server_is_local: bool = False,
     check: bool = True,
 ) -> dict[str, Any]:
-    """Return the spec with its files uploaded, ready to submit.
+    """Upload the files of a job and return the spec, ready to submit.
 
-    `server_is_local`: the server runs on this computer and can use its paths. `check`: check a trainer's settings and
-    dataset before uploading.
+    `server_is_local`: the server runs on this computer and can use its paths. `check`: check the trainer's
+    settings and dataset before uploading.
     """
     ready = dict(spec)
     if check and ready.get("trainer"):
@@ -142,7 +145,10 @@ def prepare_spec(
 
 
 def _runs_files(spec: Mapping[str, Any]) -> bool:
-    """Return whether the job needs a working directory. A trainer by name does not, unless `workdir` is given."""
+    """Return whether the job needs a working directory.
+
+    A trainer given by name needs none, unless `workdir` is given.
+    """
     if any(spec.get(kind) for kind in FIELDS_WITH_FILES):
         return True
     return bool(spec.get("trainer") and (trainer_file(spec) or spec.get("workdir")))
@@ -154,7 +160,7 @@ def trainer_file(spec: Mapping[str, Any]) -> str | None:
 
 
 def find_interpreter(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the Python of the active virtual or conda environment, else the one that runs anygpu."""
+    """Return the Python of the active virtual or conda environment, else the Python that runs anygpu."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         python = Path(environ.get(variable, "")) / "bin" / "python"
         if environ.get(variable) and python.exists():
@@ -201,7 +207,11 @@ def _expand(text: Any) -> Path | None:
 
 
 def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str | None]:
-    """Return the directory to upload and the script's path in it. A script outside brings its own directory."""
+    """Return the directory to upload and the script's path in it.
+
+    `chosen` is the directory that the user named. Without it, the current directory is uploaded; for a script
+    outside the current directory, the directory of the script is uploaded.
+    """
     root = (chosen or Path.cwd()).absolute()
     if not root.is_dir():
         raise NotFound(
@@ -224,7 +234,7 @@ def resolve_script(script: str | None, chosen: Path | None) -> tuple[Path, str |
 
 
 def _require_upload_root(root: Path, chosen: bool) -> Path:
-    """Refuse to upload the home directory or the file system root unless it was chosen explicitly."""
+    """Return `root`; raise UnsafePath for the home or root directory unless it was chosen explicitly."""
     if not chosen and _is_home_or_root(root):
         raise UnsafePath(
             f"The working directory is {root} and would be uploaded completely.",

@@ -63,7 +63,7 @@ def remove_secret(name: str, as_json: bool, context_name: str) -> None:
 
 
 def read_secret(what: str) -> str:
-    """Read a value from a hidden prompt, or from standard input without its final newline."""
+    """Read a secret from a hidden prompt, or from standard input without the final newline."""
     if sys.stdin.isatty():
         return str(click.prompt(what, hide_input=True, err=True))
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
@@ -104,7 +104,7 @@ def context_command() -> None:
 @context_command.command(name="ls")
 @json_option
 def list_contexts(as_json: bool) -> None:
-    """List the servers. The current one is marked."""
+    """List the servers you are logged in to. The current one is marked."""
     stored = load_contexts()
     current = find_context().name
     contexts = [
@@ -124,7 +124,7 @@ def list_contexts(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def use_context(name: str, as_json: bool) -> None:
-    """Make NAME the current server. `local` is the server on this computer."""
+    """Make NAME the current server. `local` means the server on this computer."""
     save_contexts(load_contexts().with_current(name))
     emit_json({"current": name}) if as_json else emit([f"Current context: {name}."])
 

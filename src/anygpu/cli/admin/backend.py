@@ -110,7 +110,7 @@ def list_kinds(kind: str, as_json: bool, context_name: str) -> None:
 @context_option
 @click.pass_context
 def check_backends(context: click.Context, /, name: str, as_json: bool, context_name: str) -> None:
-    """Check credentials, quota and offers of NAME or all backends."""
+    """Check the credentials, quota and offers of backend NAME (default: all backends)."""
     backends = connect(context_name).backends
     names = [name] if name else [each["name"] for each in backends.list()["backends"]]
     checks = [backends.check(each) for each in names]
@@ -163,7 +163,7 @@ def rotate_key(same_key: bool, as_json: bool, context_name: str) -> None:
 
 
 def check_lines(check: dict[str, Any], *, colour: bool) -> list[str]:
-    """Return the result of a check: one line, then quota, balance and offers."""
+    """Return the lines about one backend check: the result, then quota, balance and offers."""
     state = output.paint_status("ok  " if check["valid"] else "fail", on=colour)
     offers, cheapest = check["offers"], check["cheapest_gpu"]
     facts = [
@@ -196,7 +196,7 @@ def _find_backend(name: str, backends: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge_options(current: dict[str, Any], kind: str, options: dict[str, str]) -> tuple[str, dict[str, Any]]:
-    """Return the changed kind and options; `--set option=` resets an option to its default."""
+    """Return the changed kind and options of a backend. `--set option=` resets an option to its default."""
     kept = current["options"] if kind in ("", current["kind"]) else {}
     merged = {key: value for key, value in {**kept, **options}.items() if value != ""}
     return kind or current["kind"], merged
@@ -248,7 +248,10 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 
 def _read_credential(text: str) -> tuple[str, str]:
-    """Read a credential from a prompt, standard input or a file. The command line is visible to other users."""
+    """Read a credential from a prompt, standard input or a file.
+
+    Credentials are never read from the command line, because other users of the computer can see it.
+    """
     name, equals, source = text.partition("=")
     if not equals:
         return name, _require_value(name, str(click.prompt(name, hide_input=True, err=True)))

@@ -133,7 +133,10 @@ def show_offers(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List matching offers, cheapest first. Without --region, each machine shows its cheapest region."""
+    """List matching offers, cheapest first.
+
+    Without --region, only the cheapest region of each machine type is listed.
+    """
     catalog, need = load_catalog(), _parse_gpu(gpu)
     offers = catalog.search(need, clouds=_parse_clouds(clouds), regions=regions, spot=spot)
     listed = _sort(offers if regions else offers.one_per_shape(), sort)
@@ -148,7 +151,7 @@ def show_offers(
 @catalog_command.command(name="clouds")
 @json_option
 def list_clouds(as_json: bool) -> None:
-    """List the clouds, how each bills, and how old its prices are."""
+    """List the clouds with their billing rules and the age of their prices."""
     from anygpu.plan.catalog import terms
 
     catalog = load_catalog()
@@ -187,7 +190,10 @@ def import_prices(file: str, cloud: str, recorded: str, as_json: bool) -> None:
 @click.argument("source")
 @json_option
 def update_prices(source: str, as_json: bool) -> None:
-    """Update the price table from SOURCE, a file or an https URL. Imports and your own edits are kept."""
+    """Update the price table from SOURCE, a file or an https URL.
+
+    Imported prices and your own edits are kept.
+    """
     from anygpu.plan.catalog.tables import read_table
 
     rows = read_table(_read_source(source), source.rpartition("/")[2])

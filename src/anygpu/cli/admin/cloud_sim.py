@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _parse_seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    """Parse `2s`, `1m30s`, plain seconds, or 0."""
+    """Parse a duration such as `2s`, `1m30s`, `0` or a plain number of seconds."""
     from anygpu.spec.units import seconds
 
     try:
@@ -135,7 +135,7 @@ def _endpoints(sim: "CloudSim") -> dict[str, Any]:
 
 
 def _backend_add_line(sim: "CloudSim", name: str) -> str:
-    """Return the command that adds one of the simulated clouds as a backend."""
+    """Return the `anygpu backend add` command for one of the simulated clouds."""
     key_id, secret = next(iter(sim.apis[name].VENDOR.credentials.items()))
     places = f"--set endpoint={sim.url(name)} --set ssh_port={sim.options.ssh_port}"
     start = f"anygpu backend add sim-{name} --kind {name} {places}"

@@ -24,7 +24,7 @@ def config_command() -> None:
 @click.option("--changed", is_flag=True, help="Only settings that differ from the default.")
 @json_option
 def show_config(prefix: str, changed: bool, as_json: bool) -> None:
-    """Show all settings, or those that start with PREFIX. The last line names the settings file."""
+    """Show all settings, or those whose names start with PREFIX. The last line names the settings file."""
     every = [*settings.setting_rows(settings.load())]
     rows = [row for row in every if row.key.startswith(prefix)]
     if not rows:

@@ -23,7 +23,7 @@ IMBALANCED = 10  # warn when the most frequent class is this many times as frequ
 
 
 def finding_lines(path: Path, findings: Iterable["Finding"]) -> list[str]:
-    """Return a line for each problem: file, line and text, never cut."""
+    """Return one line for each problem found: file, line number and text. Long lines are not cut."""
     root = (path if path.is_dir() else path.parent).resolve()
     on = use_colour()
     return [f"{paint(_finding_location(each, root), 'cyan', on=on)}: {each.what}" for each in findings]
@@ -146,7 +146,7 @@ def dataset_command() -> None:
 @QUICK
 @json_option
 def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
-    """Report every problem in the dataset at PATH. The exit code is 1 if there is one."""
+    """Report every problem in the dataset at PATH. The exit code is 1 if there are problems."""
     from anygpu.trainers import BadDataset
 
     with _trainer_errors_reported():
@@ -167,7 +167,7 @@ def check_dataset(path: Path, task: str, quick: bool, as_json: bool) -> None:
 @TASK
 @json_option
 def dataset_stats(path: Path, task: str, as_json: bool) -> None:
-    """Count objects by class and split, sizes and imbalance."""
+    """Count the objects of each class and split, and report image sizes and class imbalance."""
     from anygpu.trainers import data
     from anygpu.trainers.data.tables import column_counts
 
@@ -226,7 +226,7 @@ def split_dataset(path: Path, out: Path, val_fraction: float, seed: int, as_json
 
 @contextmanager
 def _trainer_errors_reported() -> Iterator[None]:
-    """Print a trainer's error like any other and exit with code 1."""
+    """Print an error that a trainer raises as a normal error message, and exit with code 1."""
     from anygpu.trainers import TrainerError
 
     try:

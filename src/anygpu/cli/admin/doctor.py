@@ -27,7 +27,7 @@ SKEW_S = 30.0
 
 
 class CheckResult(NamedTuple):
-    """One line of `anygpu doctor`."""
+    """The result of one check: one line in the output of `anygpu doctor`."""
 
     state: str
     what: str
@@ -66,7 +66,7 @@ def check_settings() -> CheckResult:
 
 
 def check_state(directory: Path) -> CheckResult:
-    """Check that the state directory is writable and private: it contains a token."""
+    """Check that the state directory is writable and, because it contains a token, private."""
     if not directory.exists():
         return CheckResult(OK, "state", f"{directory} (created at the first start)")
     if not os.access(directory, os.W_OK | os.X_OK):
@@ -98,7 +98,7 @@ def check_disk(directory: Path) -> CheckResult:
 
 
 def check_gpus() -> CheckResult:
-    """List the GPUs with nvidia-smi, as the agent does."""
+    """List the GPUs of this computer with nvidia-smi, as the agent does."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return CheckResult(
@@ -119,7 +119,7 @@ def check_gpus() -> CheckResult:
 
 
 def check_server(context: Context) -> Iterator[CheckResult]:
-    """Check that the server answers, and compare its version and clock with ours."""
+    """Check that the server answers, and compare its version and clock with those of this computer."""
     endpoint = _find_endpoint(context)
     if endpoint is None:
         yield CheckResult(OK, "server", "not running on this computer; `anygpu run` starts it")

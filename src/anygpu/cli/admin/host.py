@@ -85,7 +85,7 @@ def add_host(
 @json_option
 @context_option
 def list_hosts(as_json: bool, context_name: str) -> None:
-    """List your machines."""
+    """List the machines that you added with `anygpu host add`."""
     hosts = _ssh_backends(connect(context_name).backends.list())
     if as_json:
         emit_json({"hosts": hosts})
@@ -151,7 +151,7 @@ def _parse_login(address: str, name: str, identity: str) -> "SshLogin":
 
 
 def _confirm_host_key(login: "SshLogin", *, yes: bool) -> str:
-    """Return the host's key after the user has confirmed it, as `ssh` does at the first login."""
+    """Return the host's SSH key after the user has confirmed the key, as `ssh` does at the first login."""
     from anygpu.backends.ssh.connection import fetch_host_key, fingerprint
 
     key = asyncio.run(fetch_host_key(login))
@@ -164,7 +164,10 @@ def _confirm_host_key(login: "SshLogin", *, yes: bool) -> str:
 
 
 def _inspect_host(login: "SshLogin", key: str, python: str) -> dict[str, Any]:
-    """Ask the host what it has. This also installs the agent, so that the first job starts faster."""
+    """Return the host's hardware and software.
+
+    The agent is also installed, so that the first job starts faster.
+    """
     from dataclasses import replace
 
     from anygpu.backends.ssh.hosts import request_once

@@ -24,7 +24,7 @@ class NeedsSsh(AnygpuError):
 
 
 def open_shell(client: Client, job: str, command: tuple[str, ...], *, as_json: bool = False) -> None:
-    """Run the system's `ssh` to a job's machine and exit with the status of the remote command."""
+    """Run the system's `ssh` to a job's machine and exit with the exit code of the remote command."""
     if as_json:
         emit_json(client.shell(job))
         return
@@ -39,7 +39,7 @@ def open_shell(client: Client, job: str, command: tuple[str, ...], *, as_json: b
 
 
 def ssh_arguments(shell: dict[str, Any], directory: Path) -> list[str]:
-    """Return `ssh` options that use nothing of the user's own: no SSH agent, known hosts or other keys."""
+    """Return `ssh` options that ignore the user's own SSH configuration: SSH agent, known hosts and keys."""
     options = {
         "UserKnownHostsFile": str(_write_known_hosts(shell, directory)),
         "GlobalKnownHostsFile": "/dev/null",
@@ -103,7 +103,7 @@ def list_machines(as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> None:
-    """End the machine NAME."""
+    """End the rented machine NAME."""
     connect(context_name).end_machine(name, force=force)
     emit_json({"name": name, "ending": True}) if as_json else emit([f"Ending machine {name}."])
 
@@ -113,7 +113,7 @@ def remove_machine(name: str, force: bool, as_json: bool, context_name: str) -> 
 @json_option
 @context_option
 def release_machine(job: str, as_json: bool, context_name: str) -> None:
-    """Release the machine kept after JOB failed (hold_on_failure)."""
+    """Release the machine that was kept after JOB failed (`hold_on_failure`)."""
     answer = connect(context_name).release(job)
     emit_json(answer) if as_json else emit([f"Released the machine of {answer['name'] or answer['id']}."])
 

@@ -60,7 +60,7 @@ def _run_in_foreground(as_json: bool) -> int:
 
 
 def print_address(server: "RunningServer", as_json: bool, *, how_to_stop: str) -> None:
-    """Print the server's address and a one-time login link."""
+    """Print the server's address and a login link that works once."""
     from anygpu.sdk.client import Client
 
     link = browser_link(Client(lambda: server.endpoint))
@@ -73,7 +73,7 @@ def print_address(server: "RunningServer", as_json: bool, *, how_to_stop: str) -
 
 
 def browser_link(client: "Client") -> str:
-    """Request a one-time login link and return it as a full URL."""
+    """Request a login link that works once, and return its full URL."""
     from urllib.parse import urljoin
 
     answer = client.login_link()
@@ -85,7 +85,7 @@ def browser_link(client: "Client") -> str:
 @click.command(name="down")
 @json_option
 def down_command(as_json: bool) -> None:
-    """Stop the server on this computer. Jobs keep running; the server finds them when it starts again."""
+    """Stop the server on this computer. Jobs keep running; the server finds them when it is started again."""
     from anygpu.sdk import embedded
 
     state = embedded.state_dir()
@@ -122,7 +122,7 @@ def open_command(only_print: bool, as_json: bool, context_name: str) -> None:
 @json_option
 @context_option
 def gc_command(dry_run: bool, as_json: bool, context_name: str) -> None:
-    """Delete logs, metrics and files of ended jobs that are older than the retention settings allow."""
+    """Delete logs, metrics and files of ended jobs whose retention time is over."""
     removed = connect(context_name).gc(dry_run=dry_run)
     if as_json:
         emit_json(removed)

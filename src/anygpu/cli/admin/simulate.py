@@ -75,7 +75,7 @@ def simulate_command(job: Path | None, traces: tuple[Path, ...], as_json: bool, 
 
 
 def _parse_times(path: Path | None, options: dict[str, Any]) -> dict[str, float]:
-    """Return work, deadline and restart in seconds, from the options or else from the job file."""
+    """Return the work, deadline and restart times in seconds, from the options or else from the job file."""
     in_file = _times_in_job_file(path) if path else {}
     given = {name: _parse_seconds(name, options[name]) for name in ("work", "deadline", "restart")}
     work_s, deadline_s = (

@@ -25,7 +25,7 @@ def trainer_command() -> None:
 @trainer_command.command(name="ls")
 @json_option
 def list_trainers(as_json: bool) -> None:
-    """List the trainers, their tasks, and what is installed."""
+    """List the trainers, their tasks, and whether their packages are installed."""
     from anygpu.trainers import names
 
     rows = [_describe_trainer(name) for name in names()]
@@ -75,9 +75,9 @@ def write_script(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Write a plain Python script that does the same training.
+    """Write a plain Python script that does the same training as TRAINER.
 
-    It prints its progress as JSON lines: {"type": "progress", "data": {…}}.
+    The script prints its progress as JSON lines: {"type": "progress", "data": {…}}.
     """
     from anygpu.spec.flags import from_flags
     from anygpu.trainers import TrainerError, scripts
@@ -133,7 +133,7 @@ def _default_settings(kind: "type[AnyTrainer]") -> dict[str, Any]:
 
 
 def _default_options(kind: "type[AnyTrainer]") -> dict[str, Any]:
-    """Return the trainer's options with their defaults; None for options whose default the framework sets."""
+    """Return the trainer's options with their defaults. None means that the framework chooses."""
     own = getattr(kind, "options", {})
     return {
         name: getattr(own.get(name), "default", own.get(name))
@@ -142,7 +142,7 @@ def _default_options(kind: "type[AnyTrainer]") -> dict[str, Any]:
 
 
 def _option_lines(options: dict[str, Any]) -> list[str]:
-    """Return a table of the options with a default, and one line with the names of the others."""
+    """Return a table of the options that have a default, and one line with the names of the other options."""
     own = {name: value for name, value in options.items() if value is not None}
     others = ", ".join(name for name in options if name not in own)
     lines = output.table(("OPTION", "DEFAULT"), _value_rows(own)) if own else []

@@ -47,7 +47,7 @@ def demo_command(context: click.Context, /, epochs: int, as_json: bool) -> None:
 
 
 def _isolate_environment(directory: Path) -> None:
-    """Make this process and the server it starts use only the demo's own settings and state."""
+    """Make this process, and the server that it starts, use only the demo's own settings and state."""
     for name in [name for name in os.environ if name.startswith("ANYGPU_") and name != "ANYGPU_DEBUG"]:
         del os.environ[name]
     os.environ["ANYGPU_STATE"] = str(directory / "state")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 BOOT = "1.5s"
-NOTICE_S = 8.0  # AWS gives two minutes
+NOTICE_S = 8.0  # notice before a preemption, in seconds; AWS gives two minutes
 REGION, TYPE = "us-east-1", "g4dn.xlarge"
 
 
@@ -47,7 +47,7 @@ class DemoCloud:
         )
 
     def preempt(self, name: str) -> None:
-        """Preempt a machine, and let the provider have no other machine of that type."""
+        """Preempt the machine whose name starts with `name`. Its provider has no capacity from then on."""
         self._request("faults", {"kind": "no_capacity", "vendor": "ec2"})
         machine = next(each for each in self.machines() if each["name"].startswith(name))
         self._request(f"preempt/{machine['id']}", {"notice_s": NOTICE_S})

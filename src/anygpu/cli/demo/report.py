@@ -11,7 +11,7 @@ MAX_RECOVERY_S = 40.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoMachine:
-    """A machine that the job was placed on."""
+    """A machine that ran an attempt of the demo's job."""
 
     name: str
     backend: str
@@ -26,7 +26,7 @@ class DemoMachine:
 
 @dataclass(slots=True)
 class DemoReport:
-    """Results collected while the job ran."""
+    """The results collected while the demo's job ran."""
 
     epochs: int = 0
     job_id: str = ""
@@ -58,7 +58,7 @@ class DemoReport:
         )
 
     def failed_checks(self) -> list[str]:
-        """Return a sentence for each check that failed."""
+        """Return one sentence for each failed check; an empty list if all passed."""
         checks = [*self._training_checks(), *self._cost_checks()]
         return [message for passed, message in checks if not passed]
 

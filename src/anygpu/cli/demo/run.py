@@ -124,7 +124,7 @@ class DemoRun:
             self._handle_no_capacity(self.report.places.pop().backend)
 
     def _handle_no_capacity(self, backend: str) -> None:
-        if backend not in self._exhausted:  # several attempts may fail there
+        if backend not in self._exhausted:  # count a backend once, though several attempts may fail on it
             self._exhausted.add(backend)
             self._print_unless_live(f"No capacity left at {backend}.")
 
@@ -178,7 +178,7 @@ class DemoRun:
             print(text, flush=True)
 
     def _print_unless_live(self, text: str) -> None:
-        """Print a line where no live view, with its own caption, is drawn."""
+        """Print a line unless standard output is a terminal, where the live view shows the same text."""
         if not sys.stdout.isatty():
             self._print(text)
 

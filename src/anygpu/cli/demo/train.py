@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def load_weights(hidden: int) -> tuple[Weights, int]:
-    """Return the initial weights and the first epoch, from the checkpoint if there is one."""
+    """Return the weights and the first epoch: from the checkpoint if there is one, else initial values."""
     path = anygpu.resume_path()
     if path:
         kept = np.load(path)
@@ -64,7 +64,7 @@ def load_weights(hidden: int) -> tuple[Weights, int]:
 
 
 def train_epoch(weights: Weights, images: Array, labels: NDArray[np.int64], epoch: int) -> float:
-    """Train on every image three times, each time shifted at random."""
+    """Train on every image three times, each time shifted at random. Return the loss."""
     random = np.random.default_rng(1000 + epoch)
     rate = 0.04 / (1 + epoch / 6)
     losses = [

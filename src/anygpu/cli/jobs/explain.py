@@ -53,7 +53,7 @@ def _placement_text(job: Mapping[str, Any], plan: Mapping[str, Any] | None) -> s
     choice = plan["choice"]
     if choice is None:
         return f"{name} runs on {job['backend']}."
-    why = plan_lines.reasons_text({**choice, "wait": ""})  # it has started, so it no longer waits
+    why = plan_lines.reasons_text({**choice, "wait": ""})  # the job has started, so the wait is over
     place = " ".join(
         part for part in (plan_lines.location_text(choice), plan_lines.machine_text(choice)) if part
     )

@@ -18,7 +18,7 @@ from anygpu.sdk.stream import START, MessageStream, StreamCursor
 
 
 def read_key(keys: str, question: str) -> str:
-    """Print a question and wait for one of the keys, without Enter."""
+    """Print a question, wait until one of `keys` is pressed (without Enter), and return that key."""
     try:
         import termios
         import tty
@@ -50,7 +50,7 @@ Event = Mapping[str, Any]
 
 
 class JobEnding:
-    """The end of a job, collected from its events: exit code and summary."""
+    """The exit code and summary of an ended job, collected from its events."""
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
@@ -71,7 +71,7 @@ class JobEnding:
             self.artifacts.add(data["artifact"]["name"])
 
     def process_exit_code(self) -> int:
-        """Return the exit code for this process: the script's own if it has one."""
+        """Return the exit code for the `anygpu` process: the script's exit code if the script has one."""
         if self.status == "completed":
             return exits.OK
         if self.status == "cancelled":
@@ -91,7 +91,7 @@ class JobEnding:
 
 
 def describe_event(event: Event) -> str:
-    """Describe an event in one sentence; return an empty string for events that need no message."""
+    """Describe an event in one sentence; return an empty string for an event that needs no message."""
     data = event["data"]
     kind = event["type"]
     if kind == "JobWaited":
@@ -131,7 +131,7 @@ class JobFollower:
         self._interrupts = 0
 
     def run(self) -> int:
-        """Follow the job and return the exit code."""
+        """Follow the job and return the exit code for the `anygpu` process."""
         before = signal.signal(signal.SIGINT, self._on_interrupt)
         try:
             for message in self._stream:
@@ -200,7 +200,10 @@ class JobFollower:
 
 
 def ask_detach_or_cancel() -> str:
-    """Ask whether to detach (`d`) or cancel (`c`). Without a terminal, and at a second Ctrl-C, detach."""
+    """Ask whether to detach or cancel; return `d` or `c`.
+
+    Return `d` without asking if there is no terminal, and after a second Ctrl-C.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "d"
 
@@ -218,7 +221,10 @@ def ask_detach_or_cancel() -> str:
 
 
 def follow_as_json(client: Client, submitted: dict[str, Any]) -> int:
-    """Print each message of the stream as a JSON line; the last one has the exit code."""
+    """Print each message of the stream as a JSON line.
+
+    The last line contains the exit code, which is returned.
+    """
     emit_json_line({"kind": "submitted", **submitted})
     outcome = JobEnding()
     for message in client.stream(submitted["id"]):

@@ -17,7 +17,7 @@ CLI_ONLY = {"no_workdir", "no_check", "detach", "dry_run", "sets"}
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A job as described on the command line."""
+    """A job as described on the command line, with the options for its submission."""
 
     document: Document
     sends_files: bool = True
@@ -85,7 +85,7 @@ def _workdir_path(data: Mapping[str, Any]) -> Path:
 
 
 def _trainer_setting(text: str) -> str:
-    """Turn `target=species` into `config.target=species`, unless it names a field of the spec."""
+    """Turn `target=species` into `config.target=species`, unless `target` is a field of the spec."""
     path = text.partition("=")[0].strip()
     return text if "." in path or path in FIELDS else f"config.{text}"
 
@@ -106,7 +106,7 @@ def _with_name(document: Document) -> Document:
 
 
 def _trainer_name(data: Mapping[str, Any]) -> str:
-    """Return the trainer's name, or the file that defines it."""
+    """Return the trainer's name, or the name of the file that defines the trainer."""
     return str(data.get("trainer") or "").partition(":")[0]
 
 
@@ -145,14 +145,14 @@ def _runs_files(data: Mapping[str, Any]) -> bool:
 
 
 def _workdir_beside(path: Path, workdir: Any) -> Any:
-    """Resolve the job file's `workdir` relative to the job file."""
+    """Return the job file's `workdir` as a path relative to the directory of the job file."""
     described = dict(workdir) if isinstance(workdir, Mapping) else {"path": workdir or "."}
     described["path"] = str((path.parent / str(described.get("path") or ".")).resolve())
     return described
 
 
 def _dataset_beside(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Resolve the job file's dataset relative to the job file, if it exists there."""
+    """Resolve the job file's dataset relative to the job file's directory, if the dataset exists there."""
     dataset = data.get("dataset")
     name = dataset.get("path") if isinstance(dataset, Mapping) else dataset
     if not isinstance(name, str) or path.parent == Path() or not (path.parent / name).exists():
@@ -161,7 +161,7 @@ def _dataset_beside(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requirements_value(values: Sequence[str]) -> Any:
-    """Return the path of a single requirements file, else the list of requirements."""
+    """Return the path if `values` is a single requirements file, else the list of requirements."""
     if len(values) == 1 and (values[0].endswith((".txt", ".in")) or Path(values[0]).is_file()):
         return values[0]
     return list(values) or None

@@ -28,7 +28,7 @@ STATUSES = ("queued", "running", "completed", "failed", "cancelled")
 def ls_command(
     text: str, limit: int, everything: bool, as_json: bool, context_name: str, **filters: Any
 ) -> None:
-    """List jobs, newest first. TEXT searches names, tags and commands."""
+    """List jobs, newest first. With TEXT, search for it in names, tags and commands."""
     client = connect(context_name)
     criteria = {key: value for key, value in filters.items() if value} | ({"q": text} if text else {})
     jobs: list[dict[str, Any]] = []
@@ -174,7 +174,7 @@ def _waiting_table(jobs: list[dict[str, Any]]) -> list[str]:
 
 
 def _format_hours(hours: float | None) -> str:
-    """Format the GPU hours a job has used so far."""
+    """Format the GPU hours that a job has used so far; `-` for none."""
     return "-" if not hours else f"{hours:.1f}" if hours >= 0.1 else "<0.1"
 
 

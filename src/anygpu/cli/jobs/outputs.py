@@ -47,7 +47,7 @@ def logs_command(
 
 
 def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the stored output from an offset on, in blocks, each with its attempt's number."""
+    """Yield the stored output from `offset` on, in blocks, each with the number of its attempt."""
     while True:
         data, offset, attempt = client.logs(job, attempt=attempt, offset=offset, limit=READ_BYTES)
         if not data:
@@ -56,7 +56,10 @@ def stored_log(client: Client, job: str, attempt: int | None, offset: int) -> It
 
 
 def tail_start(client: Client, job: str, attempt: int | None, lines: int) -> tuple[int, int]:
-    """Return the offset where the last `lines` lines start, and the attempt. Reads back from the end, doubling."""
+    """Return the offset where the last `lines` lines start, and the attempt's number.
+
+    Reads backwards from the end of the log, twice as many bytes each time.
+    """
     back = 1 << 16
     while True:
         data, end, of_attempt = client.logs(job, attempt=attempt, offset=-back, limit=back)
@@ -131,7 +134,7 @@ def _live_events(client: Client, job: str, after: int) -> Iterator[Event]:
 
 
 def event_line(event: Event, *, with_job: bool = False) -> str:
-    """`17  12:00:03.123  CheckpointSaved  attempt=1 step=400`."""
+    """Format an event as one line: `17  12:00:03.123  CheckpointSaved  attempt=1 step=400`."""
     clock = event["at"][11:23]
     job = f"{formatting.short_id(event['job_id'])}  " if with_job else ""
     return (
@@ -140,7 +143,7 @@ def event_line(event: Event, *, with_job: bool = False) -> str:
 
 
 def _event_details(data: dict[str, Any]) -> str:
-    """Format the simple values of an event as `name=value`. The spec and other large values need --json."""
+    """Format the simple values of an event as `name=value`. Large values, such as the spec, are omitted."""
     simple = {key: value for key, value in data.items() if isinstance(value, str | int | float | bool)}
     nested = {
         key: value.get("step", value.get("name", value.get("code")))
@@ -189,7 +192,7 @@ def fetch_command(
     as_json: bool,
     context_name: str,
 ) -> None:
-    """Download the output files of a JOB, all of them or only NAMES. An interrupted download continues."""
+    """Download all output files of a JOB, or only NAMES. An interrupted download is continued."""
     from anygpu.errors import NotFound
     from anygpu.sdk.downloads import Downloader, artifact_files, checkpoint_files
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SUBMIT_ONLY = {"no_check", "no_workdir", "detach", "dry_run", "key"}
 SUBMIT_DEFAULTS = {"no_check": True, "no_workdir": True, "detach": False, "dry_run": True, "key": None}
-MAX_CHARACTERS = 700_000  # of code in one request
+MAX_CHARACTERS = 700_000  # most characters of code in one request
 NO_SERVER = (
     "No server is running: only catalog offers are shown. `anygpu up` starts it and adds your own machines."
 )
@@ -89,7 +89,7 @@ def plan_command(
 def _plan_on_server(
     spec: "JobSpec", files: dict[str, str], limit: int, context_name: str
 ) -> dict[str, Any] | None:
-    """Return the server's plan; None if no server is running."""
+    """Return the server's plan for `spec`; None if no server is running."""
     from anygpu.errors import ServerUnreachable
 
     body = spec.model_dump(mode="json", exclude_defaults=True)
@@ -135,7 +135,7 @@ def _code_files(spec: "JobSpec", root: Path) -> dict[str, str]:
 
 
 def _read_text(path: Path) -> str:
-    """Read the start of a file as text, replacing bytes that are not UTF-8."""
+    """Return the start of a file as text. Bytes that are not UTF-8 are replaced."""
     from anygpu.plan.analyse.job import MAX_BYTES
 
     with path.open("rb") as file:
@@ -143,7 +143,7 @@ def _read_text(path: Path) -> str:
 
 
 def _within_limit(files: dict[str, str]) -> dict[str, str]:
-    """Drop the files that do not fit into one request."""
+    """Return the files that fit into one request; drop the others."""
     left, kept = MAX_CHARACTERS, {}
     for name, text in files.items():
         if len(text) <= left:

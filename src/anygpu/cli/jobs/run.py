@@ -24,7 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RunCommand(click.Command):
-    """Split the command line into anygpu's options and the script's: the script's start at its name or at `--`."""
+    """A click command that separates anygpu's options from the arguments of the script.
+
+    The script's arguments start at its name or at `--`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -35,7 +38,7 @@ class RunCommand(click.Command):
     def _reorder(self, ctx: click.Context, args: list[str]) -> list[str]:
         parser = self.make_parser(ctx)
         options, _, _ = parser.parse_args(list(args))
-        target = options.get("target")  # None, or a marker of click's, when there is none
+        target = options.get("target")  # without a target: None, or a marker object of click
         tail = list(target) if isinstance(target, tuple | list) else []
         head = args[: len(args) - len(tail)]
         if head and head[-1] == "--":
@@ -48,7 +51,10 @@ class RunCommand(click.Command):
 
 
 def split_script_args(tail: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
-    """Take OPTIONS_AFTER_SCRIPT out of the script's arguments. Everything after `--` stays with the script."""
+    """Split the arguments after the script's name into anygpu's options and the script's arguments.
+
+    Only OPTIONS_AFTER_SCRIPT are anygpu's. Everything after `--` belongs to the script.
+    """
     ours: list[str] = []
     script: list[str] = []
     words = iter(tail)

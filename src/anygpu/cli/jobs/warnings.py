@@ -1,4 +1,4 @@
-"""Warnings about GPU, backend and secret names in a job that the server does not know."""
+"""Warnings about names in a job (GPU, backend, secret) that the server does not know."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def submission_warnings(client: "Client", spec: Mapping[str, Any]) -> list[str]:
-    """Return warnings about names the server does not know. The job is submitted anyway: they may be added later."""
+    """Return a warning for each name in the job that the server does not know.
+
+    The job is submitted anyway, because the names may be added later.
+    """
     if not any(spec.get(part) for part in ("resources", "placement", "secrets")):
         return []
     from anygpu.spec import from_mapping
@@ -69,7 +72,7 @@ def _secret_names(client: "Client") -> list[str] | None:
 
 
 def planned_backend_warnings(client: "Client", names: Collection[str]) -> list[str]:
-    """Return warnings for `anygpu plan`, which also accepts the clouds of the catalog."""
+    """Return a warning for each unknown backend in `anygpu plan`, which also accepts the catalog's clouds."""
     from anygpu.plan.catalog import terms
 
     configured = _backend_names(client) if names else []

@@ -19,7 +19,10 @@ from anygpu.sdk.status import fraction_of
 
 @dataclass(slots=True)
 class Dashboard:
-    """The live view of a job: title, progress, charts, metrics and machine. Updated with the stream's messages."""
+    """The live view of a job: title, progress, charts, metrics and machine.
+
+    Each message of the stream updates it.
+    """
 
     job: Mapping[str, Any]
     status: StreamStatus
@@ -27,7 +30,7 @@ class Dashboard:
     height: int = 8
 
     def seed(self) -> None:
-        """Start with the server's current values, so that the first view is not empty."""
+        """Load the job's current values from the server, so that the first view is not empty."""
         self.status.attempt = self.job.get("attempt") or 0
         self.status.metrics.update(self.job.get("metrics") or {})
         self.update(
@@ -55,7 +58,7 @@ class Dashboard:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the job and the points of the shown curves, for --json."""
+        """Return the job and the points of the shown metrics, for `--json`."""
         return {"job": self.job, "curves": self.curves.as_dict()}
 
     def one_line(self, width: int) -> str:
@@ -92,7 +95,7 @@ class Dashboard:
 
 
 def machine_lines(telemetry: Mapping[str, Any]) -> list[str]:
-    """Return one line for CPU, memory and disk, and one line for each GPU."""
+    """Return one line for CPU, memory and disk, and one line for each GPU of the machine."""
     parts = []
     if telemetry.get("cpu") is not None:
         parts.append(f"cpu {formatting.percent(telemetry['cpu'])}")
@@ -149,7 +152,7 @@ def watch_command(
 
 
 def _updates(asking: Client, board: Dashboard, stream: Iterator[dict[str, Any]]) -> Iterator[bool]:
-    """Update the dashboard with each message; yield whether it was an event."""
+    """Update the dashboard with each message of the stream; yield True if the message was an event."""
     for message in stream:
         if message["kind"] in ("event", "end"):
             board.job = asking.job(board.job["id"])
@@ -173,7 +176,7 @@ def _draw_live(board: Dashboard, changes: Iterator[bool]) -> None:
 
 
 class LiveArea:
-    """An area of the terminal that is redrawn; the last drawing stays."""
+    """An area of the terminal that is redrawn in place. The last drawing remains visible."""
 
     def __enter__(self) -> Callable[[list[str]], None]:
         from rich.console import Console

@@ -18,14 +18,14 @@ BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 class Canvas:
-    """A grid of dots; a character holds two columns and four rows."""
+    """A grid of dots. Each character holds two columns and four rows of dots."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width * 2, height * 4
         self._cells = [[0] * width for _ in range(height)]
 
     def dot(self, x: int, y: int) -> None:
-        """Set a dot; x counts from the left, y from the bottom."""
+        """Set the dot at column `x` from the left and row `y` from the bottom."""
         row = self.height - 1 - y
         self._cells[row // 4][x // 2] |= BITS[row % 4][x % 2]
 
@@ -40,7 +40,10 @@ class Canvas:
 
 
 def chart(title: str, points: Sequence[Point], *, width: int, height: int) -> list[str]:
-    """Draw a chart of `height` lines with a title and the ranges of both axes, at most `width` wide."""
+    """Return the lines of a chart with a title and the ranges of both axes.
+
+    The chart has `height` lines and is at most `width` characters wide.
+    """
     finite = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
     heading = f"{title}  {formatting.metric(finite[-1][1])}" if finite else f"{title}  (no points yet)"
     low, high = _range([y for _, y in finite])
@@ -94,7 +97,7 @@ def _axis(points: Sequence[Point], margin: int, width: int) -> str:
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int, gap: int = 2) -> list[str]:
-    """Place blocks of lines next to each other, each padded to `width`."""
+    """Return blocks of lines placed next to each other, each padded to `width` characters."""
     tallest = max((len(block) for block in blocks), default=0)
     filled = [[*block, *[""] * (tallest - len(block))] for block in blocks]
     return [
@@ -108,7 +111,10 @@ PREFERRED = ("loss", "acc", "map", "f1", "auc", "error", "reward")
 
 @dataclass(slots=True)
 class Curve:
-    """One metric over steps. Steps that a resumed attempt repeats replace the earlier values."""
+    """The values of one metric by step.
+
+    If a resumed attempt repeats steps, its values replace the earlier ones.
+    """
 
     points: list[tuple[float, float]] = field(default_factory=list)
 
@@ -122,7 +128,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Curves:
-    """The metrics of a job, and which of them to show."""
+    """The curves of a job's metrics, and the choice of metrics to show."""
 
     chosen: Sequence[str] = ()
     by_name: dict[str, Curve] = field(default_factory=dict)
@@ -132,7 +138,7 @@ class Curves:
             self.by_name.setdefault(name, Curve()).add(step, value)
 
     def load(self, client: Client, job: Mapping[str, Any]) -> StreamCursor:
-        """Load the points so far, downsampled; return the cursor from which to follow."""
+        """Load the points stored so far, downsampled. Return the stream cursor that follows them."""
         cursor = StreamCursor()
         for attempt in [each["number"] for each in job.get("attempts") or []]:
             metrics = client.metrics(job["id"], points=500, attempt=attempt)
@@ -142,7 +148,7 @@ class Curves:
         return cursor
 
     def shown_names(self) -> list[str]:
-        """Return the chosen metrics; by default losses and accuracies first, then the others."""
+        """Return the names of the chosen metrics; by default losses and accuracies, then the others."""
         if self.chosen:
             return list(self.chosen)
         preferred = [name for word in PREFERRED for name in self.by_name if word in name.lower()]
@@ -153,7 +159,7 @@ class Curves:
         return {name: self.by_name[name].points for name in self.shown_names() if name in self.by_name}
 
     def lines(self, width: int, height: int, most: int = 4) -> list[str]:
-        """Draw the charts, two next to each other if the terminal is wide enough."""
+        """Return the lines of the charts, two charts side by side if the terminal is wide enough."""
         names = self.shown_names()[:most]
         if not names:
             return ["No metrics yet."]

@@ -1,4 +1,4 @@
-"""Format durations, ages, sizes, money and metrics for people."""
+"""Functions that format durations, ages, sizes, money and metrics for people."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ _UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
 def duration(seconds: float | None) -> str:
-    """Format a duration: `8.0s`, `3m20s`, `2h05m`, `3d4h`."""
+    """Format a duration in one of the forms `8.0s`, `3m20s`, `2h05m` and `3d4h`."""
     if seconds is None or not math.isfinite(seconds):
         return "-"
     if seconds < 10:
@@ -31,7 +31,7 @@ def parse_time(text: str | None) -> "datetime | None":
 
 
 def seconds_since(text: str | None, until: str | None = None) -> float | None:
-    """Return the seconds between two times in ISO format; the second one defaults to now."""
+    """Return the seconds from the ISO time `text` to `until` (default: now); None if `text` is not a time."""
     from datetime import UTC, datetime
 
     start = parse_time(text)
@@ -56,7 +56,7 @@ def size(count: float | None) -> str:
 
 
 def money(microusd: int | None) -> str:
-    """Format dollars: two decimals from $1, four decimals below."""
+    """Format micro-dollars as dollars, with two decimals from $1 and four below."""
     if not microusd:
         return "$0"
     dollars = microusd / 1_000_000
@@ -83,7 +83,7 @@ def metrics(values: dict[str, Any], limit: int = 3) -> str:
 
 
 def short_id(job_id: str) -> str:
-    """Return the start of a time-ordered job id, long enough to identify the job."""
+    """Return the first characters of a job id, enough to identify the job."""
     return job_id[:13]
 
 

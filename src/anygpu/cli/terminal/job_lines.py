@@ -18,7 +18,7 @@ HEADING = ("ID", "NAME", "STATUS", "PROGRESS", "DURATION", "SUBMITTED", "BACKEND
 
 
 def job_table(jobs: Sequence[Job], *, colour: bool, columns: int | None = None) -> list[str]:
-    """Return a table of jobs. The metrics column appears only if a job has metrics."""
+    """Return the lines of a table of jobs. The metrics column is included only if a job has metrics."""
     cells = [_job_row(job, colour) for job in jobs]
     shown = len(HEADING) if any(job.get("metrics") for job in jobs) else len(HEADING) - 1
     return output.table(HEADING[:shown], [row[:shown] for row in cells], columns=columns)
@@ -42,7 +42,7 @@ def status_colour(job: Job) -> str:
 
 
 def status_text(job: Job) -> str:
-    """Return the status, with the phase where it adds information: `running (recovering)`."""
+    """Return the status, with the phase if the phase adds information: `running (recovering)`."""
     plain = {"running": "training", "queued": "planning"}.get(job["status"])
     if job["status"] in ("completed", "failed", "cancelled") or job["phase"] == plain:
         return str(job["status"])
@@ -50,7 +50,7 @@ def status_text(job: Job) -> str:
 
 
 def job_details(job: Job, *, colour: bool) -> list[str]:
-    """Return the lines of `anygpu show`, most important first."""
+    """Return the lines that `anygpu show` prints, most important first."""
     pairs = [
         ("job", f"{job.get('name') or '-'}  {job['id']}"),
         ("status", output.paint(status_text(job), status_colour(job), on=colour)),
@@ -67,7 +67,7 @@ def job_details(job: Job, *, colour: bool) -> list[str]:
 
 
 def _cost_text(job: Job) -> str:
-    """Return the cost, and the provider's amount for each attempt where it differs."""
+    """Return the job's cost. For attempts where the provider's amount differs, that amount is added."""
     differs = [each for each in job.get("attempts") or () if each.get("metered_microusd") is not None]
     text = formatting.money(job.get("cost_microusd"))
     for each in differs:
@@ -98,14 +98,14 @@ def _optional_fields(job: Job) -> list[tuple[str, str]]:
 
 
 def _last_message(job: Job, failure: str) -> str:
-    """Return the last attempt's message, unless it repeats the failure."""
+    """Return the last attempt's message; an empty string if `failure` says the same."""
     attempts = job.get("attempts") or [{}]
     words = (attempts[-1].get("message") or "").split()
     return "" if words == failure.split() else " ".join(words)
 
 
 def prediction_text(job: Job) -> str:
-    """Return the predicted total time and cost of a running job; an empty string once it has ended."""
+    """Return the predicted total time and cost of a running job; an empty string if the job has ended."""
     prediction = job.get("prediction")
     if not prediction or job.get("ended_at"):
         return ""
@@ -116,7 +116,7 @@ def prediction_text(job: Job) -> str:
 
 
 def better_offer_text(job: Job) -> str:
-    """Return what a better offer would save and how to move the job there; an empty string if there is none."""
+    """Return what a better offer would save and how to migrate to it; an empty string if there is none."""
     better = job.get("better")
     if not better:
         return ""

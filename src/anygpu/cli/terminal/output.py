@@ -45,7 +45,10 @@ STATUS_COLOURS = {
 
 
 def use_colour(stream: TextIO | None = None) -> bool:
-    """Return whether to use colours: NO_COLOR turns them off, FORCE_COLOR on; else only on a terminal."""
+    """Return whether to print colours.
+
+    NO_COLOR turns colours off and FORCE_COLOR turns them on. Otherwise colours are used on a terminal only.
+    """
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -63,8 +66,8 @@ def paint_status(word: str, *, on: bool) -> str:
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GAP = "  "
-MIN_WIDTHS = (16, 6)  # columns are first cut to the wider one, then to the narrower one
-MIN_FIRST_WIDTH = 16  # the first column identifies the row, so it keeps more
+MIN_WIDTHS = (16, 6)  # columns are cut to the first width, then, if necessary, to the second
+MIN_FIRST_WIDTH = 16  # wider, because the first column identifies the row
 UNLIMITED = 1_000_000
 
 
@@ -73,7 +76,7 @@ def terminal_width() -> int:
 
 
 def table_width() -> int:
-    """Return the width for tables. Output to a pipe or a file is not cut."""
+    """Return the width at which tables are cut; practically unlimited if the output is a pipe or a file."""
     return terminal_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else UNLIMITED
 
 
@@ -82,7 +85,7 @@ def visible_length(text: str) -> int:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, columns: int | None = None) -> list[str]:
-    """Return the lines of a table. If it is too wide, columns are cut, the last one first."""
+    """Return the lines of a table. If the table is too wide, columns are cut, starting with the last."""
     widths = [max(visible_length(row[column]) for row in [heading, *rows]) for column in range(len(heading))]
     available = (columns or table_width()) - len(GAP) * (len(heading) - 1)
     for least in MIN_WIDTHS:
@@ -105,7 +108,7 @@ def _cell(text: str, size: int) -> str:
 
 
 def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return `name  value` lines with aligned values."""
+    """Return lines of the form `name  value`, with the values aligned."""
     longest = max((len(name) for name, _ in pairs), default=0)
     under = "\n" + " " * (longest + len(GAP))
     return [f"{name:<{longest}}{GAP}{under.join(value.splitlines())}" for name, value in pairs]

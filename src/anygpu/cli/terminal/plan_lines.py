@@ -7,7 +7,7 @@ from typing import Any
 from anygpu.cli.terminal import formatting, output
 
 MAX_CONS = 3
-WIDE_COLUMNS = 110  # from this width on, rows show the interval next to the expected value
+WIDE_COLUMNS = 110  # terminals at least this wide show intervals next to expected values
 NOT_CONFIGURED = "* no account configured; add one with `anygpu backend add`"
 HEADING = ("", "WHERE", "GPU", "TIME", "COST", "CONFIDENCE", "MACHINE")
 
@@ -20,7 +20,10 @@ def workload_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool = False) -> list[str]:
-    """Return the offers, best first. `rejected`: the rejected offers follow, so they are not summarised here."""
+    """Return the lines that list the offers, best first.
+
+    With `rejected`, the caller prints the rejected offers afterwards, so they are not summarised here.
+    """
     shown = plan["offers"] if every else plan["short"]
     if not shown:
         return (
@@ -35,7 +38,7 @@ def offer_lines(plan: Mapping[str, Any], *, every: bool = False, rejected: bool 
 
 
 def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a row for each offer, followed by its advantages and disadvantages."""
+    """Return a table with a row for each offer, followed by the offer's advantages and disadvantages."""
     narrow = output.terminal_width() < WIDE_COLUMNS
     heading, *rows = output.table(
         HEADING,
@@ -49,7 +52,7 @@ def offer_table(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _wrap(text: str) -> list[str]:
-    """Wrap a text to the terminal's width, indented under its row."""
+    """Wrap the text below a table row to the terminal's width, indented."""
     return textwrap.wrap(text, output.terminal_width(), initial_indent="   ", subsequent_indent="   ")
 
 
@@ -111,7 +114,7 @@ def _lint_lines(lint: Mapping[str, Any]) -> list[str]:
 
 
 def _rounded_money(microusd: int) -> str:
-    """Format a predicted amount with two significant digits below one dollar."""
+    """Format a predicted amount in dollars. Below one dollar, two significant digits are shown."""
     dollars = microusd / 1_000_000
     return formatting.money(microusd) if dollars >= 1 or not dollars else f"${float(f'{dollars:.2g}'):g}"
 

@@ -12,7 +12,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(fraction: float, width: int) -> str:
-    """Draw a bar of `width` characters, exact to an eighth of a character."""
+    """Return a progress bar of `width` characters, with a resolution of an eighth of a character."""
     eighths = round(max(0.0, min(1.0, fraction)) * width * 8)
     full, rest = divmod(eighths, 8)
     part = EIGHTHS[rest] if rest else ""
@@ -21,7 +21,10 @@ def bar(fraction: float, width: int) -> str:
 
 @dataclass(slots=True)
 class TimeLeft:
-    """Estimate the time left from the speed of the current attempt; a resumed attempt does not start at zero."""
+    """An estimate of the time left, from the speed of the current attempt.
+
+    A resumed attempt does not start at zero, so only the progress since its start counts.
+    """
 
     attempt: int = 0
     began: tuple[float, float] | None = None
@@ -45,7 +48,7 @@ class TimeLeft:
 
 @dataclass(slots=True)
 class StreamStatus:
-    """The newest values from a job's stream, and the status line made from them."""
+    """The newest values from a job's stream, shown as a status line."""
 
     phase: str = "queued"
     attempt: int = 0

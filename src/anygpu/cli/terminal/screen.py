@@ -1,4 +1,4 @@
-"""Print a followed job's output, with a status line below it on a terminal."""
+"""The output of a followed job. On a terminal, a status line is shown below it."""
 
 import contextlib
 import sys
@@ -11,7 +11,7 @@ DRAW_EVERY_S = 0.1
 
 
 class Screen:
-    """Plain output for pipes and files: log bytes to standard output, messages to standard error."""
+    """Output to pipes and files: log bytes go to standard output, messages to standard error."""
 
     def log(self, data: bytes) -> None:
         sys.stdout.buffer.write(data)
@@ -28,7 +28,10 @@ class Screen:
 
 
 class LiveScreen(Screen):
-    """Terminal output: complete lines scroll; the incomplete line and the status line stay below."""
+    """Output to a terminal.
+
+    Complete lines scroll; the incomplete line and the status line stay at the bottom.
+    """
 
     def __init__(self, status: Callable[[int], str]) -> None:
         self._status = status
@@ -81,7 +84,7 @@ class LiveScreen(Screen):
 
 
 def visible_text(unfinished: bytes) -> str:
-    """Return the visible part of a line that a progress bar rewrites with carriage returns."""
+    """Return what is visible of an incomplete line in which a progress bar uses carriage returns."""
     shown = unfinished.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
     return "".join(character for character in shown if character.isprintable())
 
