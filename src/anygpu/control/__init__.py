@@ -1,1 +1,4 @@
-"""The loops that turn asked into done: submit, place, keep, sweep. Time and chance come in as arguments."""
+"""The control loop: accept jobs, schedule and reconcile attempts, sweep orphans.
+
+Clock and randomness are injected.
+"""

@@ -1,4 +1,4 @@
-"""Assemble the control loop from stores, backends and clock."""
+"""Assemble the control loop from stores, backends and a clock."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from anygpu.store.reports import Reports
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlServices:
-    """The interfaces that the control loop works with."""
+    """The stores, backends and other interfaces that the control loop uses."""
 
     journal: Journal
     reports: Reports
@@ -66,7 +66,10 @@ def assemble_supervisor(services: ControlServices, holder: str) -> Supervisor:
 
 
 class _TaskFactory:
-    """Makes the tasks of a term. What the process has learned about offers, deadlines and orphans outlives a term."""
+    """Creates the periodic tasks of each term as leader.
+
+    The factory itself outlives a term, and with it cooldowns, spot availability and known orphans.
+    """
 
     def __init__(self, services: ControlServices) -> None:
         journal, clock, policy = services.journal, services.clock, services.policy

@@ -1,11 +1,11 @@
-"""Time, randomness and wake-ups as the control loop sees them, so that the simulation can replace them."""
+"""Interfaces to time, randomness and wake-ups. The simulation replaces them."""
 
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time. Wall time is for display; timeouts use monotonic time."""
+    """A source of time. Wall time is for display; timeouts use monotonic time."""
 
     def wall_ms(self) -> int: ...
 
@@ -25,10 +25,13 @@ class Randomness(Protocol):
 
 
 class WakeSignal(Protocol):
-    """Wakes the control loop when a job changed. A lost wake-up delays work but breaks nothing."""
+    """Wakes the control loop when a job has changed. A lost wake-up only delays work."""
 
     def set(self, job_id: str) -> None: ...
 
     async def wait(self, timeout_s: float) -> AbstractSet[str]:
-        """Wait for wake-ups, at most `timeout_s`. Returns the ids of the jobs that changed since the last call."""
+        """Wait at most `timeout_s` for wake-ups.
+
+        Return the ids of the jobs that changed since the last call.
+        """
         ...

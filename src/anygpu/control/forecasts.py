@@ -38,7 +38,7 @@ TEARDOWN_S, TEARDOWN_PAID_S = 2.0, 30.0  # from the last step until the machine 
 
 
 def predict(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) -> Prediction | None:
-    """Predict the whole job from its first steps. None while there are too few."""
+    """Predict time and cost of the whole job from its first steps. None while there are too few steps."""
     left = _remaining_training(run, view.spec)
     if left is None:
         return None
@@ -58,7 +58,10 @@ def predict(view: JobView, attempt: AttemptView, run: StepTimes, now_ms: int) ->
 
 
 def has_changed(known: Prediction | None, newer: Prediction) -> bool:
-    """Whether a prediction is worth recording: the first from steps, or outside the last range."""
+    """Return whether the prediction `newer` is worth recording.
+
+    True if `known` does not come from the job's own steps, or if the newer values are outside its range.
+    """
     if known is None or known.basis != FIRST_STEPS:
         return True
     inside_time = known.wall_low_s <= newer.wall_s <= known.wall_high_s
@@ -66,7 +69,7 @@ def has_changed(known: Prediction | None, newer: Prediction) -> bool:
 
 
 def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
-    """Return the seconds of training left after the last report."""
+    """Return the seconds of training left after the last report. None while there are too few steps."""
     grown = spec.trainer is not None and steps_grow(spec.trainer, spec.config)
     found = forecast_duration(replace(run, steps_grow=grown))
     if found is None or found.step_count < CONFIDENT_GAPS:
@@ -78,7 +81,7 @@ def _remaining_training(run: StepTimes, spec: JobSpec) -> Span | None:
 
 
 def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: float) -> Span:
-    """Return the time of the whole job: elapsed, remaining and teardown."""
+    """Return the time of the whole job: elapsed time, remaining training and teardown."""
     ending_s = TEARDOWN_PAID_S if attempt.hourly_microusd else TEARDOWN_S
     return Span(
         expected=gone_s + with_interruptions(view, attempt, left.expected) + ending_s,
@@ -88,7 +91,10 @@ def _total_wall_time(view: JobView, attempt: AttemptView, left: Span, gone_s: fl
 
 
 def _with_history(view: JobView, own: Span) -> Span:
-    """Combine with the prediction from past runs, as long as the job is in its first attempt."""
+    """Combine the job's own prediction with the one from past runs.
+
+    Only in the first attempt; later `own` is returned.
+    """
     said = view.predicted
     if said is None or said.basis != HISTORY_BASIS or len(view.attempts) > 1:
         return own
@@ -99,7 +105,10 @@ def _with_history(view: JobView, own: Span) -> Span:
 
 
 def with_interruptions(view: JobView, attempt: AttemptView, work_s: float) -> float:
-    """Return the time that `work_s` of training takes there, with expected spot interruptions."""
+    """Return the wall time that `work_s` of training takes on the attempt's offer.
+
+    On spot the expected interruptions are added.
+    """
     if not attempt.offer.interruptible:
         return work_s
     return expected_wall_s(
@@ -115,7 +124,10 @@ MAX_STEPS = 2_000  # per window; more frequent reports are thinned
 
 
 def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> StepTimes | None:
-    """Read the times of steps from metric points. None until the run has reported its steps and its total."""
+    """Read the times of steps from metric points.
+
+    None until the run has reported both its steps and their total.
+    """
     steps, done = _positive_int(progress.get("steps")), _positive_int(progress.get("step"))
     observed = _first_times(points)
     if not steps or not done or len(observed) < 2:
@@ -135,7 +147,7 @@ def read_steps(points: Iterable[MetricPoint], progress: Mapping[str, Any]) -> St
 
 
 def step_s(points: Iterable[MetricPoint]) -> float | None:
-    """Return the median seconds per step, or None if too few were reported."""
+    """Return the median seconds per step, or None if too few steps were reported."""
     observed = _first_times(points)
     each = [(later[1] - one[1]) / (later[0] - one[0]) for one, later in pairwise(observed)]
     return median(each) if len(each) >= 2 and median(each) > 0 else None
@@ -146,7 +158,10 @@ def _positive_int(value: Any) -> int:
 
 
 def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
-    """Return when each step was first reported, ordered by step. Steps whose time goes backwards are left out."""
+    """Return pairs of a step and the time of its first report, ordered by step.
+
+    Steps whose time is before that of an earlier step are left out.
+    """
     first: dict[int, float] = {}
     for point in points:
         first.setdefault(point.step, point.at)
@@ -158,13 +173,16 @@ def _first_times(points: Iterable[MetricPoint]) -> list[tuple[int, float]]:
 
 
 def _report_stride(steps: Sequence[int]) -> int:
-    """Return the usual number of steps between reports, or more if the window would have too many."""
+    """Return the usual number of steps between reports.
+
+    The number is increased if the window would otherwise hold more than `MAX_STEPS`.
+    """
     usual = round(median(later - one for one, later in pairwise(steps)))
     return max(1, usual, (steps[-1] - steps[0]) // MAX_STEPS)
 
 
 def _time_of_step(observed: Sequence[tuple[int, float]], step: int) -> float:
-    """Interpolate the time of a step linearly between the reports around it."""
+    """Return the time of a step, interpolated linearly between the two reports around the step."""
     at = bisect_left(observed, step, key=itemgetter(0))
     after = observed[min(at, len(observed) - 1)]
     before = after if after[0] <= step or at == 0 else observed[at - 1]
@@ -189,7 +207,10 @@ class _Watched:
 
 
 class Forecasts:
-    """Watches training attempts and records predictions. The schedule of checks is lost with the process."""
+    """Watches training attempts and records predictions.
+
+    The times of the next checks are kept in memory only.
+    """
 
     def __init__(self, journal: Journal, reports: Reports, clock: Clock) -> None:
         self._journal, self._reports, self._clock = journal, reports, clock

@@ -6,7 +6,7 @@ from anygpu.control.clock import Clock, Randomness
 
 
 def new_job_id(clock: Clock, randomness: Randomness) -> str:
-    """Make a UUIDv7 (RFC 9562), which sorts by time of submission."""
+    """Return a new UUIDv7 (RFC 9562). These ids sort by time of submission."""
     value = (clock.wall_ms() & (2**48 - 1)) << 80 | int(randomness.token(10), 16)
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
@@ -15,12 +15,12 @@ def new_job_id(clock: Clock, randomness: Randomness) -> str:
 
 
 def attempt_name(job_id: str, number: int) -> str:
-    """Return the name that every resource of the attempt has at its provider."""
+    """Return the name that all resources of the attempt have at their provider."""
     return f"anygpu-{job_id.replace('-', '')}-{number}"
 
 
 def read_attempt_name(name: str) -> tuple[str, int] | None:
-    """Return the job's id and the attempt's number, or None if this is not the name of an attempt."""
+    """Return the job's id and the attempt's number, or None if `name` is not the name of an attempt."""
     found = re.fullmatch(
         r"anygpu-([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})-(\d{1,9})", name
     )

@@ -1,4 +1,7 @@
-"""Submit, cancel, migrate, resume and release jobs. Each writes an event; the supervisor then acts on it."""
+"""Submit, cancel, migrate, resume and release jobs.
+
+Each operation writes an event; the supervisor then acts on the event.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -40,7 +43,7 @@ def _find_unsupported(spec: JobSpec) -> Iterator[Problem]:
 
 
 class Jobs:
-    """Accepts requests about jobs: writes an event and wakes the loop. Never waits for a provider."""
+    """Handles requests about jobs: writes an event and wakes the control loop. Never waits for a provider."""
 
     def __init__(self, journal: Journal, clock: Clock, randomness: Randomness, wake: WakeSignal) -> None:
         self._journal = journal
@@ -49,14 +52,20 @@ class Jobs:
         self._wake = wake
 
     async def submit(self, scope: Scope, spec: JobSpec) -> TransactionResult:
-        """Accept a job. If its idempotency key is known, the result is the first job, and `recorded` is empty."""
+        """Accept a job.
+
+        If a job with the same idempotency key exists, return that job, with an empty `recorded`.
+        """
         event = JobSubmitted(spec=spec, person=scope.person)
         if spec.resume_from is not None:
             event = await self._resume_event(scope, spec, spec.resume_from)
         return await self._submit(scope, event)
 
     async def cancel(self, scope: Scope, job_id: str) -> JobView:
-        """Request cancellation. Repeating the request, or cancelling a finished job, changes nothing."""
+        """Request the cancellation of a job.
+
+        A repeated request, or one for a finished job, changes nothing.
+        """
 
         def decide(view: JobView) -> list[Event]:
             done = view.is_terminal or view.cancel_requested
@@ -65,7 +74,10 @@ class Jobs:
         return await self._transact(scope, job_id, decide)
 
     async def migrate(self, scope: Scope, job_id: str, to: str) -> JobView:
-        """Ask a job to save, stop and continue at another backend. Without a free offer there, the plan decides."""
+        """Ask a job to save, stop and continue at backend `to`.
+
+        If `to` has no free offer by then, the planner chooses another backend.
+        """
 
         def decide(view: JobView) -> list[Event]:
             if view.migrate_to == to and not view.is_terminal:
@@ -76,7 +88,7 @@ class Jobs:
         return await self._transact(scope, job_id, decide)
 
     async def release(self, scope: Scope, job_id: str) -> JobView:
-        """Release the machine that is held after a failure. Repeating the request changes nothing."""
+        """Release the machine that is held after a failure. A repeated request changes nothing."""
 
         def decide(view: JobView) -> list[Event]:
             held = [a.number for a in view.attempts if a.is_held]
@@ -92,7 +104,10 @@ class Jobs:
         return written.view
 
     async def resume(self, scope: Scope, job_id: str, overrides: Mapping[str, Any]) -> TransactionResult:
-        """Submit a new job that continues from the newest checkpoint of an ended one."""
+        """Submit a new job that continues from the newest checkpoint of an ended job.
+
+        `overrides` replace fields of its spec.
+        """
         old = await self._journal.view(scope, job_id)
         if not old.is_terminal:
             raise Conflict(

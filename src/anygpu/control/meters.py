@@ -1,4 +1,7 @@
-"""Compare the ledger with what the provider has charged, where it can report that. A difference is an alarm."""
+"""Compare the ledger with what the provider has charged, where the provider reports charges.
+
+A difference raises an alarm.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,10 +31,11 @@ class _MeterCheck:
 
 
 class MeterChecker:
-    """Reads the meter of each released attempt once, and again later if the provider has no figure yet.
+    """Reads the provider's meter for each released attempt.
 
-    If the provider charges more than the ledger, the meter is read a second time before the alarm: a machine that
-    appeared late is metered at once, but enters the ledger only after the sweeper has ended it.
+    Each meter is read once, and again later if the provider has no figure yet. If the provider charges more
+    than the ledger, the meter is read a second time before the alarm: a machine that appeared late is metered
+    at once, but enters the ledger only after the sweeper has ended it.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class MeterChecker:
         self._done: dict[Key, None] = {}
 
     def update(self, view: JobView) -> None:
-        """Add the job's attempts that cost something and were released."""
+        """Add those of the job's attempts that are released and cost something."""
         now = self._clock.monotonic()
         for attempt in (a for a in view.attempts if a.is_released and a.usage is not None):
             key = (view.id, attempt.number)
@@ -101,7 +105,7 @@ class MeterChecker:
             self._close(key)
 
     def _close(self, key: Key) -> None:
-        """Finish with an attempt: its meter is not read again."""
+        """Drop an attempt: its meter is not read again."""
         self._due.pop(key, None)
         self._timers.drop(key)
         self._done[key] = None

@@ -1,7 +1,10 @@
-"""Calculate what attempts cost and what a job may still spend, in micro-dollars. Pure.
+"""Calculate what attempts cost and what a job may still spend, in micro-dollars.
+
+Pure functions.
 
 The rules are in docs/explanation/money.md. The ledger is the recorded cost of released attempts. The cost of
-running attempts is estimated, never too low: from the first moment that may be billed until the end is confirmed.
+running attempts is estimated and never too low: billing is assumed from the first moment at which a machine
+may have existed until its end is confirmed.
 """
 
 from collections.abc import Mapping
@@ -14,7 +17,7 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int) -> Usage | None:
-    """Return the usage of a released attempt, or None if it had no machine or was free."""
+    """Return the usage of a released attempt, or None if the attempt had no machine or was free."""
     began_ms, price = _billing_start_ms(attempt, observation), _price(attempt, observation)
     if not price or began_ms is None:
         return None
@@ -30,7 +33,7 @@ def usage_of(attempt: AttemptView, observation: Observation | None, now_ms: int)
 
 
 def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) -> Usage | None:
-    """Return the cost of machines with the attempt's name that the ledger lacks, or None if there is none."""
+    """Return the cost of machines with the attempt's name that the ledger lacks, or None without any."""
     exact = observation.started_at_ms is not None and observation.ended_at_ms is not None
     usage = usage_of(attempt, observation, now_ms) if exact else None
     more = 0 if usage is None else usage.cost_microusd - attempt.cost_microusd
@@ -38,33 +41,39 @@ def orphan_usage(attempt: AttemptView, observation: Observation, now_ms: int) ->
 
 
 def running_cost(attempt: AttemptView, billed_s: float) -> int:
-    """Estimate the cost of an unreleased attempt after `billed_s` seconds. Zero until a machine was seen."""
+    """Estimate the cost of an unreleased attempt after `billed_s` seconds.
+
+    Zero until a machine of the attempt was seen.
+    """
     if not attempt.hourly_microusd or not _had_machine(attempt):
         return 0
     return attempt.offer.billing.cost_microusd(attempt.hourly_microusd, int(max(0.0, billed_s)) + 1)
 
 
 def cost_so_far(view: JobView, billed_s: Mapping[int, float], *, ahead_s: float = 0) -> int:
-    """Add the ledger and the running attempts: the cost now, or in `ahead_s` seconds."""
+    """Return the cost of the job: the ledger plus its running attempts, now or in `ahead_s` seconds."""
     running = (a for a in view.attempts if not a.is_released)
     return view.cost_microusd + sum(running_cost(a, billed_s.get(a.number, 0.0) + ahead_s) for a in running)
 
 
 def cost_at(view: JobView, now_ms: int) -> int:
-    """Calculate `cost_so_far` by the wall clock: for display, and before a launch."""
+    """Return `cost_so_far` by the wall clock. For display, and for the check before a launch."""
     ages = {a.number: (now_ms - (a.started_at_ms or a.launching_at_ms)) / 1000 for a in view.attempts}
     return cost_so_far(view, ages)
 
 
 def format_dollars(microusd: int) -> str:
-    """Format an amount for display: in cents, with more digits below ten cents."""
+    """Format an amount in dollars with two decimals, or with four below ten cents."""
     return (
         f"${microusd / MICROUSD:,.2f}" if abs(microusd) >= MICROUSD // 10 else f"${microusd / MICROUSD:.4f}"
     )
 
 
 def _billing_start_ms(attempt: AttemptView, observation: Observation | None) -> int | None:
-    """Return when billing began by the provider's clock, or else when a machine may first have existed."""
+    """Return when billing began by the provider's clock.
+
+    If the provider has not reported that time, return the time of the launch, or None if no machine was seen.
+    """
     if observation is not None and observation.started_at_ms is not None:
         return observation.started_at_ms
     if attempt.started_at_ms is not None:
@@ -88,7 +97,10 @@ def _price(attempt: AttemptView, observation: Observation | None) -> int:
 
 
 def _interval_cost(billing: Billing, span: BilledInterval, price: int, now_ms: int) -> int:
-    """Calculate the cost of one interval. Providers report and charge whole seconds."""
+    """Return the cost of one billed interval, in micro-dollars.
+
+    Times are cut to whole seconds, as providers charge.
+    """
     used_s = _end_ms(span, now_ms) // 1000 - span.started_at_ms // 1000
     own = span.price_microusd_per_hour
     return billing.cost_microusd(price if own is None else own, used_s)
@@ -99,13 +111,13 @@ def _end_ms(span: BilledInterval, now_ms: int) -> int:
 
 
 def is_over_budget(view: JobView, billed_s: Mapping[int, float], ahead_s: float) -> bool:
-    """Whether running for `ahead_s` more seconds would exceed the job's budget."""
+    """Return whether running for `ahead_s` more seconds would exceed the job's budget."""
     limit = view.spec.limits.max_cost_microusd
     return limit is not None and cost_so_far(view, billed_s, ahead_s=ahead_s) > limit
 
 
 def remaining_budget(view: JobView, now_ms: int) -> int | None:
-    """Return what a launch may still spend, or None if the job has no budget."""
+    """Return the part of the job's budget that is not spent, or None if the job has no budget."""
     limit = view.spec.limits.max_cost_microusd
     return None if limit is None else max(0, limit - cost_at(view, now_ms))
 

@@ -1,4 +1,7 @@
-"""Record what completed jobs took, as a basis for predictions. Recording can be repeated at any time."""
+"""Record the time and cost of completed jobs, as a basis for predictions.
+
+Recording the same job twice is harmless.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,14 +24,17 @@ MAX_EVENTS = 10_000  # per job; a prediction after these events is not found
 
 
 class OutcomeRecorder:
-    """Records the outcome of completed jobs that have none yet. After a crash the next pass continues."""
+    """Records the outcome of completed jobs that have none yet. After a crash the next run continues."""
 
     def __init__(self, journal: Journal, reports: Reports, outcomes: Outcomes, report: Report) -> None:
         self._journal, self._reports, self._outcomes = journal, reports, outcomes
         self._report = report
 
     async def run(self) -> int:
-        """Record one batch and return its size. A full batch means that there may be more."""
+        """Record one batch of outcomes and return its size.
+
+        A full batch means that there may be more jobs.
+        """
         missing = await self._outcomes.jobs_without_outcome(limit=OUTCOME_BATCH)
         return sum([await self._record(job_id) for job_id in missing])
 
@@ -54,7 +60,10 @@ class OutcomeRecorder:
 def build_outcome(
     view: JobView, events: Iterable[Recorded], row: ReportState, points: Sequence[MetricPoint]
 ) -> JobOutcome:
-    """Build the outcome of a completed job. `row` and `points` belong to its last attempt."""
+    """Build the outcome of a completed job.
+
+    `row` and `points` are the reports and metrics of its last attempt.
+    """
     first, last = view.attempts[0], view.attempts[-1]
     return JobOutcome(
         job_id=view.id,
@@ -78,7 +87,7 @@ def build_outcome(
 
 
 class PastRuns:
-    """Finds an organisation's past runs of the same work."""
+    """Finds past runs of the same work in an organisation."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
@@ -103,7 +112,10 @@ def as_past_run(kept: JobOutcome) -> PastRun:
 
 
 def _own_steps(first: AttemptView, row: ReportState) -> int | None:
-    """Return the steps this job ran itself, without those of the checkpoint it started from."""
+    """Return the number of steps that this job ran itself, or None if unknown.
+
+    Steps before the checkpoint it started from do not count.
+    """
     done = row.progress.get("step")
     if not isinstance(done, int) or isinstance(done, bool):
         return None

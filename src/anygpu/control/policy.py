@@ -13,7 +13,7 @@ from anygpu.spec.jobspec import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPolicy:
-    """Rules for sharing the user's own machines. Without quotas every project may use every slot."""
+    """Rules for sharing the organisation's own machines. Without quotas every project may use every slot."""
 
     quotas: Mapping[str, int] = field(default_factory=dict)  # slots, by `organisation/project` or `project`
     may_borrow: bool = True
@@ -23,13 +23,16 @@ class SharingPolicy:
     starvation_s: float = STARVATION_S
 
     def quota(self, tenant: TenantKey) -> int | None:
-        """Return the quota of a tenant, or None if it has none."""
+        """Return the quota of a tenant in slots, or None if the tenant has no quota."""
         exact = self.quotas.get(f"{tenant.organisation}/{tenant.project}")
         return self.quotas.get(tenant.project) if exact is None else exact
 
 
 def parse_quotas(texts: Iterable[str]) -> dict[str, int]:
-    """Parse the quotas in the settings, such as `vision=4` and `lab/speech=2`."""
+    """Parse the quotas in the settings.
+
+    Examples: `vision=4` for a project, `lab/speech=2` for a project of the organisation `lab`.
+    """
     found: dict[str, int] = {}
     for text in texts:
         name, equals, count = (part.strip() for part in text.partition("="))
@@ -90,28 +93,38 @@ class ControlPolicy:
     meter_tolerance_microusd: int = 10
 
     def time_limit_s(self, spec: JobSpec, offer: Offer) -> float | None:
-        """Return the time limit of a job on this offer, or None if it has none."""
+        """Return the time limit of a job on this offer in seconds, or None if the job has no limit."""
         own = spec.limits.timeout_s
         return self.paid_timeout_s if own is None and offer.is_paid else own
 
     def stop_limit_for(self, reason: str) -> float:
-        """Return the limit from a stop request to the end report. A deadline cannot wait for slow uploads."""
+        """Return the longest time from a stop request to the agent's end report.
+
+        The limit is shorter for the reasons `deadline` and `cheaper`: a job with a deadline cannot wait for
+        slow uploads.
+        """
         return self.stop_allowance_s if reason in ("deadline", "cheaper") else self.stop_limit_s
 
     @property
     def max_decision_delay_s(self) -> float:
-        """The longest time until the next decision about a job, even if another process has to take over."""
+        """The longest time until the next decision about a job.
+
+        Includes a takeover by another control process.
+        """
         return self.leader_ttl_s + 2 * self.poll_s + self.offers_wait_s
 
     @property
     def max_sweep_delay_s(self) -> float:
-        """The longest time until a machine that appeared after its attempt ended is terminated and in the ledger."""
+        """The longest time until a late machine is terminated and in the ledger.
+
+        A late machine is one that appeared after its attempt had ended.
+        """
         return 2 * self.sweep_every_s + self.sweep_grace_s
 
     def lease_for(self, offer: Offer) -> float:
-        """Return how long an agent on this offer may lose contact before it stops by itself."""
+        """Return how long an agent on this offer may lose contact with the server before the agent stops."""
         return offer.lease_s or self.lease_s
 
     def silence_limit_for(self, offer: Offer) -> float:
-        """Return the silence after which the agent has certainly stopped by itself."""
+        """Return the time without a heartbeat after which the agent has certainly stopped by itself."""
         return self.lease_for(offer) + self.grace_s

@@ -1,4 +1,7 @@
-"""Derive from a job's events how much training is saved and left, and how long a start takes. Pure."""
+"""Derive from a job's events how much training is saved and how much is left, and how long a start takes.
+
+Pure functions.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -10,14 +13,18 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def deadline_ms(view: JobView) -> int | None:
-    """Return the deadline of the job, or None if it has none."""
+    """Return the deadline of the job in unix milliseconds, or None if the job has no deadline."""
     submitted_at = datetime.fromtimestamp(view.submitted_at_ms / 1000, UTC)
     until = view.spec.limits.deadline_from(submitted_at)
     return None if until is None else round(until.timestamp() * 1000)
 
 
 def expected_training_s(view: JobView) -> float | None:
-    """Return the training time of the whole job: as stated, or as measured if that is longer. None if unknown."""
+    """Return the training time of the whole job, or None if unknown.
+
+    A duration stated in the spec is preferred to a prediction; once the job has measured its own steps, the
+    longer of the two is returned.
+    """
     said, told = view.spec.placement.expected_duration_s, view.prediction
     if told is None or (said is not None and told.basis != FIRST_STEPS):
         return said
@@ -29,13 +36,13 @@ def expected_training_s(view: JobView) -> float | None:
 def remaining_s(view: JobView, whole_s: float) -> float:
     """Return the training time left after the newest checkpoint.
 
-    A job that runs longer than expected is assumed to need as long again as it is over.
+    If the job has already trained longer than `whole_s`, the time left is assumed to equal the excess.
     """
     return abs(whole_s - trained_s(view, view.newest_checkpoint))
 
 
 def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
-    """Return the training time that led to a checkpoint, over all attempts."""
+    """Return the training time up to a checkpoint, summed over all attempts that led to the checkpoint."""
     held_ms, before = 0, len(view.attempts) + 1
     while checkpoint is not None and checkpoint.attempt < before:
         attempt, before = view.attempts[checkpoint.attempt - 1], checkpoint.attempt
@@ -46,7 +53,10 @@ def trained_s(view: JobView, checkpoint: CheckpointRef | None) -> float:
 
 
 def used_time_s(attempts: Iterable[AttemptView], now_ms: int) -> float:
-    """Return how much of the job's time limit these attempts have used: all training time, saved or not."""
+    """Return how much of the job's time limit these attempts have used.
+
+    All training time counts, whether saved in a checkpoint or not.
+    """
     trained_ms = (
         (now_ms if attempt.ended_at_ms is None else attempt.ended_at_ms) - attempt.training_at_ms
         for attempt in attempts
@@ -64,7 +74,10 @@ def unsaved_s(view: JobView, now_ms: int) -> float:
 
 
 def checkpoint_interval_s(view: JobView) -> float:
-    """Return the longest interval between kept checkpoints, or the configured interval if there are fewer than two."""
+    """Return the longest interval between two kept checkpoints.
+
+    With fewer than two checkpoints, return the configured interval.
+    """
     gaps = [
         (later.saved_at_ms - earlier.saved_at_ms) / 1000
         for earlier, later in pairwise(view.checkpoints)
@@ -74,7 +87,10 @@ def checkpoint_interval_s(view: JobView) -> float:
 
 
 def startup_s(view: JobView, policy: ControlPolicy) -> float:
-    """Return the longest time from launch to training so far; without any, the limit for a launch."""
+    """Return the longest time from launch to training among the job's attempts.
+
+    If no attempt has trained yet, return the limit for a launch.
+    """
     observed = [
         (attempt.training_at_ms - attempt.launching_at_ms) / 1000
         for attempt in view.attempts

@@ -12,13 +12,19 @@ DecideEvents = Callable[[JobView], list[Event]]
 
 
 class EventRecorder:
-    """Writes to the journal as the leader. Skips the transaction when the view at hand leads to no event."""
+    """Writes events to the journal on behalf of the leader.
+
+    Opens no transaction if the given view already leads to no events.
+    """
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
 
     async def record(self, view: JobView, decide: DecideEvents, guard: Guard) -> JobView | None:
-        """Write what `decide` returns for the newest view. Returns the new view, or None if nothing was written."""
+        """Write the events that `decide` returns for the newest view.
+
+        Return the new view, or None if nothing was written.
+        """
         at_ms = self._clock.wall_ms()
         if not decide(view):
             return None

@@ -1,6 +1,6 @@
-"""The control loop: hold the lease, reload jobs, reconcile those that are due, start periodic tasks, sleep, repeat.
+"""The control loop: hold the lease, reload jobs, reconcile due jobs, start periodic tasks, sleep, repeat.
 
-Everything that must survive is in the journal, so the process may be killed at any point.
+All durable state is in the journal, so the process may be killed at any point.
 """
 
 import asyncio
@@ -26,7 +26,10 @@ NewTasks = Callable[[LeaderTerm, OnChange, OnChange], Sequence[PeriodicTask]]  #
 
 
 class Supervisor:
-    """Runs in every control process; only the one that holds the lease acts."""
+    """Runs the control loop.
+
+    Every control process has a supervisor; only the one that holds the lease acts.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Supervisor:
         self._report = report
 
     async def run(self) -> None:
-        """Lead whenever the lease can be had. Never returns; cancel it to stop."""
+        """Lead whenever the lease is available. Never returns; cancel the coroutine to stop."""
         while True:
             term = self._new_term(await self._acquire_lease())
             try:
@@ -94,7 +97,7 @@ class Supervisor:
         raise LeaseLost()
 
     async def _renew_lease(self, term: LeaderTerm) -> None:
-        """Renew the lease beside the rounds, so that slow provider calls do not let it expire."""
+        """Renew the lease concurrently with the rounds, so that slow provider calls do not let it expire."""
         while not term.lease_lost:
             await self._clock.sleep(self._policy.leader_ttl_s / 3)
             started = self._clock.monotonic()
@@ -119,7 +122,10 @@ class Supervisor:
                 self._start_task(term, task.name, task.run)
 
     def _start_task(self, term: LeaderTerm, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a task beside the rounds: it may wait for providers. One run at a time."""
+        """Start a periodic task concurrently with the rounds, because the task may wait for providers.
+
+        A task that still runs is not started twice.
+        """
         if name in term.running:
             term.rerun.add(name)
         else:
@@ -154,7 +160,10 @@ class Supervisor:
             self._update(term, view)
 
     async def _refresh(self, term: LeaderTerm, job_id: str) -> None:
-        """Handle the wake-up for one job. Reconciling reads the job, so it is read here only if that is not next."""
+        """Handle the wake-up for one job.
+
+        The job is not read here if reconciling, which reads it anyway, comes next.
+        """
         if job_id not in term.views or job_id in term.reconciling:
             try:
                 self._update(term, await self._journal.view(SYSTEM, job_id))
@@ -163,7 +172,7 @@ class Supervisor:
         self._reconcile_now(term, job_id)
 
     def _update(self, term: LeaderTerm, view: JobView) -> None:
-        """Take in a view, unless a newer one is known."""
+        """Replace the view of a job, unless a newer view is already known."""
         known = term.views.get(view.id)
         if known is not None and known.position > view.position:
             return
@@ -220,7 +229,7 @@ class Supervisor:
         self._wake.set(NO_JOB)
 
     def _sleep_s(self, term: LeaderTerm) -> float:
-        """Seconds until the next round, if nothing wakes the loop before."""
+        """Return the seconds until the next round, unless a wake-up comes earlier."""
         now = self._clock.monotonic()
         times = {task.name: task.next_at() for task in term.tasks}
         idle = [at for name, at in times.items() if name not in term.running]

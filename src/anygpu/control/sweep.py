@@ -1,4 +1,4 @@
-"""Remove what exists at a provider but belongs to no live attempt: machines, addresses, disks, keys, groups."""
+"""Remove resources at a provider that belong to no live attempt: machines, addresses, disks, keys, groups."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,10 @@ class EndedOrphan:
 
 
 class Sweeper:
-    """Compares each provider's inventory with the journal, and removes what has had no owner for `sweep_grace_s`."""
+    """Compares the inventory of each provider with the journal.
+
+    Resources that have had no owner for `sweep_grace_s` are removed.
+    """
 
     def __init__(
         self,
@@ -77,13 +80,16 @@ class Sweeper:
         return sorted(known, key=lambda orphan: (orphan.since_ms, orphan.key))
 
     async def run(self, live: Sequence[JobView]) -> None:
-        """Sweep every backend. A backend or resource that fails does not stop the others."""
+        """Sweep every backend.
+
+        An error with one backend or resource does not stop the sweep of the others.
+        """
         owned = {attempt.name for view in live for attempt in view.attempts if not attempt.is_released}
         for backend in [*self._backends.values()]:
             await self._report_errors(backend, f"listing {backend.name}", self._sweep_backend(backend, owned))
 
     async def collect_ended(self) -> list[EndedOrphan]:
-        """Return the machines that earlier sweeps terminated and that are now gone."""
+        """Return the machines that earlier sweeps terminated and that are now confirmed gone."""
         gone: list[EndedOrphan] = []
         for backend_name, name in [*self._ending]:
             backend = self._backends.get(backend_name)
@@ -133,13 +139,13 @@ class Sweeper:
 
 
 class OrphanLedger:
-    """Records the cost of machines that turned up after their attempt had ended."""
+    """Records the cost of machines that appeared after their attempt had ended."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock
 
     async def record(self, orphan: EndedOrphan, guard: Guard) -> None:
-        """Add what the machine cost to its attempt, once that is released."""
+        """Add the cost of the machine to its attempt, if the attempt is released."""
         named = read_attempt_name(orphan.name)
         if named is None:
             return
@@ -170,7 +176,10 @@ async def _list_machines(backend: Backend, now_ms: int) -> list[OrphanResource]:
 
 
 async def _list_leftovers(backend: Backend, now_ms: int) -> list[OrphanResource]:
-    """List leftovers that have an attempt's name. Those without a name are shared by all attempts and stay."""
+    """List resources other than machines that have an attempt's name.
+
+    Resources without such a name are shared by all attempts and are kept.
+    """
     if not isinstance(backend, SupportsLeftovers):
         return []
     return [

@@ -1,4 +1,4 @@
-"""The periodic tasks of the leading control process: when each is due, and which jobs it is run for."""
+"""The periodic tasks of the leading control process: when each task is due, and for which jobs it runs."""
 
 from collections.abc import Callable, Iterable
 
@@ -22,7 +22,7 @@ Report = Callable[[str, Exception], None]
 
 
 class ScheduleTask(PeriodicTask):
-    """Give waiting jobs an offer: at once when a job has changed, otherwise every `retry_interval_s`."""
+    """Schedules waiting jobs: at once when a job has changed, otherwise every `retry_interval_s`."""
 
     name = "scheduling"
 
@@ -77,7 +77,10 @@ class ScheduleTask(PeriodicTask):
         return self._scheduled_at + self._policy.retry_interval_s
 
     def _can_start(self, view: JobView) -> bool:
-        """Whether the backoff has passed and the last attempt can no longer commit anything."""
+        """Return whether the job may get a new attempt.
+
+        True if its backoff has passed and the last attempt can no longer commit anything.
+        """
         if view.newest_attempt is None:
             return True
         now = self._clock.monotonic()
@@ -87,7 +90,7 @@ class ScheduleTask(PeriodicTask):
 
 
 class ExplainTask(PeriodicTask):
-    """Compare offers for jobs that were scheduled without a comparison."""
+    """Compares offers for jobs that were scheduled without a comparison."""
 
     name = "comparing offers"
 
@@ -131,7 +134,7 @@ class ExplainTask(PeriodicTask):
 
 
 class DeadlineTask(PeriodicTask):
-    """Move running jobs with a deadline from spot to on-demand in time, and back when that is cheaper."""
+    """Moves running jobs with a deadline from spot to on-demand in time, and back when that is cheaper."""
 
     name = "checking deadlines"
 
@@ -168,7 +171,7 @@ class DeadlineTask(PeriodicTask):
 
 
 class MigrationTask(PeriodicTask):
-    """Find better offers for running jobs, and migrate those that may."""
+    """Finds better offers for running jobs, and migrates the jobs that may migrate."""
 
     name = "checking migrations"
 
@@ -208,7 +211,7 @@ class MigrationTask(PeriodicTask):
 
 
 class SweepTask(PeriodicTask):
-    """Terminate machines that no attempt owns, and record what they cost."""
+    """Terminates machines that no attempt owns, and records their cost."""
 
     name = "sweeping"
     upkeep = True
@@ -234,7 +237,7 @@ class SweepTask(PeriodicTask):
 
 
 class MeterTask(PeriodicTask):
-    """Compare the ledger with the providers' meters."""
+    """Compares the ledger with the providers' meters."""
 
     name = "reading meters"
     upkeep = True
@@ -253,7 +256,7 @@ class MeterTask(PeriodicTask):
 
 
 class ForecastTask(PeriodicTask):
-    """Predict the time and cost of running jobs from the steps they report."""
+    """Predicts the time and cost of running jobs from the steps they report."""
 
     name = "forecasting"
     upkeep = True
@@ -277,6 +280,9 @@ def _apply(changed: Iterable[JobView], on_change: OnChange) -> None:
 
 
 def _is_fenced(attempt: AttemptView, ended_s: float, policy: ControlPolicy) -> bool:
-    """Whether nothing of the attempt trains any more: it reported its end, was released, or its lease has expired."""
+    """Return whether the attempt has certainly stopped training.
+
+    True if the attempt has reported its end or is released, or if its lease has expired.
+    """
     reported = attempt.outcome is not None and attempt.lost is None
     return reported or attempt.is_released or ended_s > policy.silence_limit_for(attempt.offer)

@@ -10,30 +10,33 @@ from anygpu.store.journal import Guard
 
 
 class PeriodicTask:
-    """Work that runs beside the rounds of the supervisor, one run at a time."""
+    """Work that the supervisor starts when due and runs concurrently with its rounds, one run at a time."""
 
     name: str  # as in "checking deadlines failed"
     upkeep: bool = False  # started after the jobs that are due for reconciling, instead of before
 
     def update(self, view: JobView) -> None:
-        """Take in the newest view of a job."""
+        """Handle the newest view of a job."""
 
     def forget(self, job_id: str) -> None:
-        """Drop a job that has ended."""
+        """Forget a job that has ended."""
 
     def after_reconcile(self, view: JobView) -> None:
-        """Take in a job that has just been reconciled."""
+        """Handle the view of a job that has just been reconciled."""
 
     def is_due(self) -> bool:
-        """Whether the supervisor starts the task in this round."""
+        """Return whether the supervisor should start the task in this round."""
         raise NotImplementedError
 
     def next_at(self) -> float:
-        """When the supervisor has to begin a round for this task. NEVER: the rounds that happen anyway are enough."""
+        """Return when the supervisor has to begin a round for this task.
+
+        NEVER if the rounds that happen anyway are enough.
+        """
         return NEVER
 
     async def run(self) -> None:
-        """Do the work. An error is reported, and the task starts again when it is due."""
+        """Do the work of the task. An error is reported, and the task starts again when it is due."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""A queue of due times, one per key, with the next one available in constant time."""
+"""A queue of due times, one per key. The earliest due time is available in constant time."""
 
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ NEVER = float("inf")
 
 
 class TimerQueue(Generic[Key]):
-    """Maps keys to due times. Outdated heap entries are dropped when they reach the top."""
+    """Maps keys to due times. Outdated entries of the heap are dropped when they reach its top."""
 
     def __init__(self) -> None:
         self._at: dict[Key, float] = {}
@@ -27,7 +27,7 @@ class TimerQueue(Generic[Key]):
             heapify(self._heap)
 
     def at(self, key: Key) -> float:
-        """Return when the key is due; NEVER if it is not in the queue."""
+        """Return when the key is due, or NEVER if the key is not in the queue."""
         return self._at.get(key, NEVER)
 
     def drop(self, key: Key) -> None:
@@ -39,7 +39,10 @@ class TimerQueue(Generic[Key]):
         return self._heap[0][0] if self._heap else NEVER
 
     def due(self, now: float, most: int | None = None) -> list[Key]:
-        """Return at most `most` keys that are due, soonest first. They stay due until they are set again or dropped."""
+        """Return at most `most` keys that are due, soonest first.
+
+        The keys stay due until their time is set again or they are dropped.
+        """
         found: dict[Key, tuple[float, Key]] = {}
         while self.next_at() <= now and self._heap and len(found) != most:
             entry = heappop(self._heap)

@@ -1,1 +1,1 @@
-"""Serve the agents that run on machines: claims, assignments, reports, checkpoints, ends."""
+"""The server's side of the agent protocol: claims, assignments, reports, checkpoints and end reports."""

@@ -1,4 +1,7 @@
-"""Build the assignment of an agent from the spec of its job, as the agent protocol defines it."""
+"""Build the assignment that an agent receives when it claims an attempt.
+
+The format is in docs/reference/agent-protocol.md.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -74,7 +77,7 @@ def _entry_point(spec: JobSpec) -> dict[str, Any]:
 
 
 def _tracker_env(spec: JobSpec) -> dict[str, str]:
-    """Return the environment variable that tells the trainer which experiment trackers to use."""
+    """Return the environment variable that names the experiment trackers for the trainer."""
     wanted = {name: value for name, value in spec.track.model_dump(mode="json").items() if value}
     return {"ANYGPU_TRACK": json.dumps(wanted)} if wanted and spec.trainer is not None else {}
 
@@ -90,7 +93,11 @@ def _requirements(spec: JobSpec, attempt: AttemptView) -> list[str]:
 
 
 def _needs_framework(spec: JobSpec, attempt: AttemptView) -> bool:
-    """Whether the agent has to install the trainer's framework: not on this machine, and not if the job has its own."""
+    """Return whether the agent has to install the trainer's framework.
+
+    False for jobs without a trainer, for jobs that bring their own environment (`requirements`, `python` or
+    `image`), and on the server's own machine.
+    """
     given = spec.requirements or spec.python or spec.image
     return spec.trainer is not None and not given and attempt.offer.backend != LOCAL
 
@@ -103,7 +110,10 @@ def _dataset(spec: JobSpec, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _time_left_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
-    """Return what earlier attempts have left of the job's time limit."""
+    """Return the seconds of the job's time limit that earlier attempts have not used, at least 1.
+
+    None without a limit.
+    """
     limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None:
         return None

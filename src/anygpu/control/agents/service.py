@@ -1,7 +1,7 @@
-"""The server's side of the agent protocol, without HTTP: claims, reports, checkpoints, ends.
+"""The server's side of the agent protocol, without HTTP: claims, reports, checkpoints and end reports.
 
-Reports are accepted from any attempt, however late. Commits are refused once the attempt is superseded: each is one
-journal transaction that checks the owner and writes, so nothing can happen in between.
+Reports are accepted from any attempt, however late. A commit (checkpoint, artifact or end report) of a
+superseded attempt is refused: the check of the owner and the write are one journal transaction.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ ORDERS_AGE_S = 1.0
 
 
 class SecretReader(Protocol):
-    """Resolves a job's references to secrets."""
+    """Interface to read the secrets that a job refers to."""
 
     async def resolve(
         self, organisation: str, project: str, names: Mapping[str, str]
@@ -92,7 +92,7 @@ class SecretReader(Protocol):
 
 
 class AgentService:
-    """Serves agents, which are identified by the token of their attempt."""
+    """Handles requests of agents. The token of the attempt identifies the agent."""
 
     def __init__(
         self,
@@ -123,7 +123,10 @@ class AgentService:
     # -- claiming ---------------------------------------------------------------------------------------------
 
     async def claim(self, ticket: str, claimant: str, host: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the attempt to the first agent that claims it. A repeated claim gets the same answer."""
+        """Give the attempt to the first agent that claims it, and return its assignment.
+
+        If the same agent repeats its claim, it gets the same answer.
+        """
         if not claimant.isalnum() or len(claimant) > 128:
             raise InvalidReport("a claimant is at most 128 letters and digits")
         job_id, number = self._tickets.read_ticket(ticket)
@@ -145,7 +148,10 @@ class AgentService:
             raise
 
     async def _record_failed_start(self, key: AttemptKey, why: str) -> None:
-        """Record that an attempt failed to start. Otherwise it would look like a lost machine and be retried."""
+        """Record that the attempt could not start because of `why`.
+
+        Without this record the attempt would count as a lost machine and be retried.
+        """
         row = await self._reports.state(key.job_id, key.attempt)
 
         def decide(view: JobView) -> list[Event]:
@@ -196,7 +202,7 @@ class AgentService:
     # -- reports ----------------------------------------------------------------------------------------------
 
     async def report(self, key: AttemptKey, batch: ReportBatch) -> dict[str, Any]:
-        """Store the new part of a report durably, even if the attempt has been superseded."""
+        """Store the new frames of a report durably, even if the attempt has been superseded."""
         row = await self._reports.ingest(key.job_id, key.attempt, batch, at_ms=self._clock.wall_ms())
         if any(phase == "training" for _, phase in batch.phases):
             await self._record_training(key)
@@ -207,7 +213,10 @@ class AgentService:
         return await self._report_answer(key, row)
 
     async def orders(self, key: AttemptKey) -> dict[str, Any]:
-        """Return the current orders for the attempt, and a version that changes with them."""
+        """Return the current orders for the attempt.
+
+        The answer has a version number that changes when the orders change.
+        """
         await self._reports.record_heartbeat(key.job_id, key.attempt, at_ms=self._clock.wall_ms())
         view = await self._journal.view(SYSTEM, key.job_id)
         self._remember(view)
@@ -231,7 +240,10 @@ class AgentService:
         return self._policy.lease_for(view.attempts[key.attempt - 1].offer) if known else self._policy.lease_s
 
     async def _recent_view(self, key: AttemptKey) -> JobView:
-        """Return a view that is at most a second old. That is enough for reports: the long poll delivers orders."""
+        """Return a view of the job that is at most one second old.
+
+        Answers to reports need no newer view, because the agent's long poll delivers new orders at once.
+        """
         at, known = self._recent.get(key.job_id, (0.0, None))
         fresh = self._clock.monotonic() - at < ORDERS_AGE_S
         if known is not None and fresh and key.attempt <= len(known.attempts):
@@ -252,7 +264,10 @@ class AgentService:
         return asdict(await self._checkpoints.begin(await self._get_owner(key), body))
 
     async def commit_checkpoint(self, key: AttemptKey, upload_id: str) -> dict[str, Any]:
-        """Publish a checkpoint: verify every chunk, then record it if the agent still owns the attempt."""
+        """Publish a checkpoint.
+
+        Every chunk is verified; then the checkpoint is recorded if the agent still owns the attempt.
+        """
         verified = await self._checkpoints.verify(await self._get_owner(key), upload_id)
         saved = verified.ref(self._clock.wall_ms())
 
@@ -280,7 +295,10 @@ class AgentService:
         return {"ok": True}
 
     async def end(self, key: AttemptKey, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Record the end of an attempt. Refused while reports are missing, so that the recorded marks are complete."""
+        """Record the end report of an attempt.
+
+        Refused while reports are missing, so that the recorded lengths of logs and metrics are complete.
+        """
         ending = parse_end(body)
         row = await self._reports.state(key.job_id, key.attempt)
         if ending.last_seq > row.acked:
@@ -310,7 +328,10 @@ class AgentService:
 
 
 def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
-    """Return all current orders for an agent. An agent that no longer owns its attempt is told to cancel."""
+    """Return all current orders for an agent.
+
+    An agent that no longer owns its attempt gets the order to cancel.
+    """
     live = view.live_attempt
     mine = live is not None and live.number == key.attempt and live.claimant == key.claimant
     if not mine or view.cancel_requested:
@@ -320,7 +341,10 @@ def orders_for(view: JobView, key: AttemptKey) -> list[dict[str, str]]:
 
 
 def version_of(orders: list[dict[str, str]]) -> int:
-    """Return the version of the orders. They only escalate (none, stop, cancel), so the kind is the version."""
+    """Return the version of a list of orders.
+
+    Orders only escalate (none, stop, cancel), so each stage has a fixed version.
+    """
     kinds = {order["kind"] for order in orders}
     return 2 if "cancel" in kinds else 1 if "stop" in kinds else 0
 
@@ -338,7 +362,7 @@ def _require_owner(view: JobView, key: AttemptKey) -> None:
 
 
 def _has_ended(view: JobView, key: AttemptKey) -> bool:
-    """Whether this agent has already reported its end. A repeated report gets the same answer."""
+    """Return whether this agent has already reported its end. A repeated end report gets the same answer."""
     if not 1 <= key.attempt <= len(view.attempts):
         return False
     attempt = view.attempts[key.attempt - 1]
@@ -346,5 +370,5 @@ def _has_ended(view: JobView, key: AttemptKey) -> bool:
 
 
 def _host_facts(host: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the agent reports about its machine, for display, limited in size."""
+    """Return the agent's description of its machine, for display. Keys and values are limited in size."""
     return {str(name)[:50]: str(value)[:200] for name, value in [*host.items()][:20]}

@@ -1,4 +1,7 @@
-"""Sign and verify the tickets and tokens of attempts. Both are derived from the secret and never stored."""
+"""Sign and verify the tickets and tokens of attempts.
+
+Both are derived from the server's secret and never stored.
+"""
 
 import hashlib
 import hmac
@@ -8,7 +11,7 @@ from anygpu.errors import Unauthorized
 
 
 class AttemptKey(NamedTuple):
-    """The attempt and the agent that a token belongs to."""
+    """The attempt that a token belongs to, and the agent that claimed the attempt."""
 
     job_id: str
     attempt: int
@@ -16,7 +19,7 @@ class AttemptKey(NamedTuple):
 
 
 class Tickets:
-    """Signs credentials of attempts: a ticket to claim the attempt, then a token for all other requests."""
+    """Signs credentials of attempts: a ticket to claim the attempt once, and a token for later requests."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

@@ -1,1 +1,1 @@
-"""Compare what the journal says of an attempt with what its provider and agent say, and record what follows."""
+"""Reconcile attempts: compare the journal with what provider and agent report, and record events."""

@@ -1,4 +1,4 @@
-"""Reconcile one job: observe its attempts, call their providers, record the events that follow."""
+"""Reconcile one job: observe its attempts, call their providers, and record the events that follow."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,10 @@ from anygpu.store.scope import SYSTEM
 
 
 class AttemptReconciler:
-    """Reconciles jobs. Every run starts from the journal, so a lost wake-up or a crash only costs time."""
+    """Reconciles jobs.
+
+    Every run starts from the journal, so a lost wake-up or a crash causes only a delay.
+    """
 
     def __init__(
         self,
@@ -44,10 +47,12 @@ class AttemptReconciler:
         self._jitter: dict[str, float] = {}
 
     async def reconcile(self, job_id: str, guard: Guard) -> tuple[JobView, float]:
-        """Reconcile a job once. Returns its new view, and the seconds until the next run.
+        """Reconcile a job once.
 
-        Events that follow from known facts are written before provider calls, so that the next attempt does not wait
-        for the last machine to end.
+        Return its new view and the seconds until the next run.
+
+        Events that follow from known facts are written before provider calls, so that the next attempt does
+        not wait for the machine of the last one to end.
         """
         view, changed = await self._record(await self._refresh(job_id), guard)
         if not changed:
@@ -60,7 +65,7 @@ class AttemptReconciler:
         return view, 0.0 if changed and not view.is_terminal else self._next_check_s(view)
 
     def seconds_since_end(self, view: JobView) -> float:
-        """Return how long this process has known that the newest attempt is over."""
+        """Return how long this control process has known that the newest attempt is over."""
         attempt = view.newest_attempt
         tracker = self._trackers.get((view.id, attempt.number)) if attempt else None
         if attempt is None or tracker is None or not attempt.is_over or not tracker.state[3]:
@@ -73,7 +78,10 @@ class AttemptReconciler:
             self._trackers.pop((view.id, attempt.number), None)
 
     async def _refresh(self, job_id: str, *, ask: bool = True) -> JobView:
-        """Read the job and update its trackers. `ask`: read the agents' reports again, not the last ones."""
+        """Read the job and update the observations of its attempts.
+
+        If `ask` is true, the agents' reports are read again; otherwise the last ones are used.
+        """
         view = await self._journal.view(SYSTEM, job_id)
         for attempt in _unreleased_attempts(view):
             key = (view.id, attempt.number)
@@ -85,7 +93,7 @@ class AttemptReconciler:
         return view
 
     async def _act(self, view: JobView, attempt: AttemptView, guard: Guard) -> None:
-        """Make the provider call that is due, outside any transaction."""
+        """Make the provider call that is due for the attempt, if any. Runs outside any transaction."""
         tracker = self._trackers[view.id, attempt.number]
         backend = self._backends.get(attempt.offer.backend)
         tracker.set_unreachable(
@@ -148,7 +156,10 @@ class AttemptReconciler:
         await self._probe(backend, attempt, tracker)
 
     async def _deliver(self, backend: SupportsDelivery, handle: Handle, tracker: AttemptTracker) -> None:
-        """Fetch the last reports of a lost agent. The job ends even if that fails."""
+        """Fetch the last reports of a lost agent from its machine.
+
+        If that fails, the job ends without them.
+        """
         if tracker.delivery_tries >= DELIVERY_TRIES:
             return
         try:
@@ -192,7 +203,7 @@ class AttemptReconciler:
         return {number: tracker.observe(now) for number, tracker in trackers.items() if tracker}
 
     def _next_check_s(self, view: JobView) -> float:
-        """Return the seconds until the next run, if nothing wakes the loop before."""
+        """Return the seconds until the next run, unless a wake-up comes earlier."""
         live = view.live_attempt
         if view.is_terminal:
             return float("inf")
@@ -232,6 +243,6 @@ def _missing_backend_text(attempt: AttemptView) -> str:
 
 
 def _max_run_s(view: JobView, attempt: AttemptView, policy: ControlPolicy) -> float | None:
-    """Return the longest time for which the machine may be needed, or None if it has no limit."""
+    """Return the longest time for which the attempt may need its machine, or None without a limit."""
     limits = (policy.time_limit_s(view.spec, attempt.offer), attempt.offer.max_run_s)
     return min((limit for limit in limits if limit is not None), default=None)

@@ -1,4 +1,4 @@
-"""Decide which events follow from a job's view and the observations of its attempts. Pure."""
+"""Decide which events follow from a job's view and the observations of its attempts. Pure functions."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,10 @@ from anygpu.events.view import AttemptView, JobView
 
 
 def should_hold(view: JobView, attempt: AttemptView) -> bool:
-    """Whether to hold the machine: the script failed by its own fault, and the job asks for a hold."""
+    """Return whether to hold the machine for inspection.
+
+    True if the script failed by its own fault on a remote machine, and the job asks for a hold.
+    """
     if not hold_s(view) or view.cancel_requested or attempt.hold_ended or attempt.is_released:
         return False
     if attempt.lost is not None or not attempt.is_over or not is_remote(attempt.offer):
@@ -52,7 +55,7 @@ def hold_s(view: JobView) -> float:
 
 
 def is_remote(offer: Offer) -> bool:
-    """Whether the offer is a remote machine: it is paid, or its agent has its own lease time."""
+    """Return whether the offer is a remote machine: a paid one, or one whose agent has its own lease time."""
     return offer.is_paid or offer.lease_s > 0
 
 
@@ -63,9 +66,11 @@ def events_due(
     jitter: float,
     now_ms: int = 0,
 ) -> list[Event]:
-    """Return the events that follow from the observations. Called inside the journal's transaction.
+    """Return the events that follow from the observations.
 
-    `now_ms` (wall clock) is only recorded in events, with one exception: it may end a hold.
+    Called inside the journal's transaction.
+
+    `now_ms` is the wall clock. It is only recorded in events, with one exception: it may end a hold.
     """
     if view.is_terminal:
         return []
@@ -84,7 +89,7 @@ def events_due(
 def _machine_events(
     view: JobView, gone: list[AttemptView], observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Iterator[Event]:
-    """Return events about machines that still exist: billing started, backend unavailable."""
+    """Yield events about machines that still exist: billing has started, or the backend is unavailable."""
     for attempt in (a for a in view.attempts if not a.is_released and a not in gone):
         observed = observations.get(attempt.number, NOT_OBSERVED)
         yield from _billing_events(attempt, observed)
@@ -145,7 +150,10 @@ def _live_events(
 def _budget_failure(
     view: JobView, attempt: AttemptView, observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> Failure | None:
-    """Return a failure if the budget is used up. A training job is asked to stop before that, so that it can save."""
+    """Return a failure if the budget is used up, else None.
+
+    A training job receives a stop request earlier, so that it can save a checkpoint.
+    """
     ahead_s = policy.stop_allowance_s if attempt.claimant is None else policy.end_allowance_s
     if not attempt.hourly_microusd or not is_over_budget(view, billed_seconds(observations), ahead_s):
         return None
@@ -155,7 +163,7 @@ def _budget_failure(
 def _stop_reason(
     view: JobView, attempt: AttemptView, observations: dict[int, AttemptObservation], policy: ControlPolicy
 ) -> str:
-    """Return why the attempt has to save and stop; empty if it may continue."""
+    """Return why the attempt has to save and stop, or an empty string if the attempt may continue."""
     observed = observations.get(attempt.number, NOT_OBSERVED)
     if _is_over_time_limit(view, attempt, observed, policy):
         return "timeout"
@@ -173,7 +181,7 @@ def _stop_reason(
 
 
 def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Whether the machine will soon reach its maximum lifetime."""
+    """Return whether the machine will soon reach its maximum lifetime, so that the job has to move."""
     longest_s = attempt.offer.max_run_s
     if longest_s is None:
         return False
@@ -183,7 +191,10 @@ def _must_hand_over(attempt: AttemptView, observed: AttemptObservation, policy: 
 def _is_over_time_limit(
     view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
 ) -> bool:
-    """Server-side timeout, in case the agent misses its own."""
+    """Return whether the attempt has exceeded the job's time limit.
+
+    The agent enforces the limit too; this check applies if the agent fails to.
+    """
     limit_s = policy.time_limit_s(view.spec, attempt.offer)
     if limit_s is None or attempt.training_at_ms is None:
         return False
@@ -191,7 +202,10 @@ def _is_over_time_limit(
 
 
 def _is_being_preempted(observed: AttemptObservation) -> bool:
-    """Whether the provider has announced that it takes the machine back. There is still time to save."""
+    """Return whether the provider has announced a preemption.
+
+    The attempt still has time to save a checkpoint.
+    """
     observation = observed.observation
     return observation is not None and observation.preempted
 
@@ -219,7 +233,7 @@ def billed_seconds(observations: dict[int, AttemptObservation]) -> dict[int, flo
 def _after_attempt(
     view: JobView, *, all_released: bool, cost: int, policy: ControlPolicy, jitter: float
 ) -> Iterator[Event]:
-    """Return the events that finish the job or start its recovery, when no attempt is live."""
+    """Yield the events that finish the job or start its recovery, once no attempt is live."""
     newest = view.newest_attempt
     if newest is None or view.cancel_requested:
         if view.cancel_requested and all_released:

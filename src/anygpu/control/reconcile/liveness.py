@@ -1,6 +1,8 @@
-"""Decide whether an attempt is lost although its agent has not reported its end. Pure.
+"""Decide whether an attempt is lost although its agent has not reported its end.
 
-Either the provider says so, or enough time and probes have passed without a heartbeat.
+Pure functions.
+
+An attempt is lost if the provider reports its end, or after enough time and probes without a heartbeat.
 """
 
 from anygpu.backends.contract import MachineState
@@ -14,7 +16,7 @@ from anygpu.events.view import AttemptView, JobView
 def detect_loss(
     view: JobView, attempt: AttemptView, observed: AttemptObservation, policy: ControlPolicy
 ) -> Failure | None:
-    """Return why the attempt counts as lost, or None while it may be alive."""
+    """Return why the attempt counts as lost, or None while the attempt may be alive."""
     if observed.refusal is not None:
         return observed.refusal
     if view.cancel_requested and (
@@ -73,17 +75,26 @@ def _loss_by_silence(
 
 
 def is_absent(observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Whether the machine counts as gone because lists lack it. Lists lag and have gaps, so one probe is not enough."""
+    """Return whether the machine counts as gone because the provider's lists lack it.
+
+    Lists lag and have gaps, so one probe is not enough.
+    """
     return observed.absent_s >= policy.absence_s and observed.absent_probes >= policy.probes_before_lost
 
 
 def is_unreachable(observed: AttemptObservation, policy: ControlPolicy) -> bool:
-    """Whether the backend has been missing for long enough. It may come back while a server starts."""
+    """Return whether the backend has been missing long enough to count as unreachable.
+
+    A shorter absence is normal while a server starts.
+    """
     return bool(observed.unreachable) and observed.unreachable_s >= policy.absence_s
 
 
 def must_migrate(view: JobView, attempt: AttemptView) -> bool:
-    """Whether the user asked to migrate the attempt. Within its backend that needs a better offer there."""
+    """Return whether the attempt has to stop because the user asked for a migration.
+
+    If the attempt already runs at the requested backend, a migration needs a better offer there.
+    """
     wanted, found = view.migrate_to, view.better
     here = wanted == attempt.offer.backend and (found is None or found.offer.backend != wanted)
     return bool(wanted) and not here

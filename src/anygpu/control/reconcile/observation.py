@@ -1,4 +1,7 @@
-"""Track what this control process has observed of attempts, by its own monotonic clock. Lost with the process."""
+"""Track what this control process has observed of attempts, by its own monotonic clock.
+
+Kept in memory only.
+"""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +21,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptObservation:
-    """Observations of one attempt by this control process. Durations are by its own monotonic clock."""
+    """What this control process has observed of one attempt.
+
+    Durations are by the process's own monotonic clock.
+    """
 
     silent_s: float = 0  # since the last heartbeat, or since tracking began
     silent_probes: int = 0  # probes since the last heartbeat
@@ -42,7 +48,7 @@ class AttemptObservation:
 
     @property
     def observation(self) -> Observation | None:
-        """The provider's last answer, or None if the last probe failed."""
+        """The provider's answer to the last probe, or None if the probe failed."""
         return self.probe.observation if self.probe else None
 
     @property
@@ -59,7 +65,10 @@ NOT_OBSERVED = AttemptObservation()
 
 @dataclass(slots=True)
 class AttemptTracker:
-    """The observations of one attempt. A new process starts from zero, which delays decisions but never rushes them."""
+    """Collects the observations of one attempt.
+
+    A new control process starts from zero, which can delay decisions but never makes them premature.
+    """
 
     heartbeat_at: float
     reports: ReportState
@@ -96,7 +105,7 @@ class AttemptTracker:
         )
 
     def update(self, view: JobView, attempt: AttemptView, row: ReportState, now: float, now_ms: int) -> None:
-        """Take in the current view and the agent's reports."""
+        """Update the observations from the current view and the agent's reports (`row`)."""
         self._update_billing(attempt, now, now_ms)
         if self.held_since is None and attempt.is_held:
             self.held_since = now
@@ -112,7 +121,10 @@ class AttemptTracker:
             self.training_since = now
 
     def _update_billing(self, attempt: AttemptView, now: float, now_ms: int) -> None:
-        """Convert the start of billing to the monotonic clock. The wall clock is read once per start time."""
+        """Convert the start of billing to the monotonic clock.
+
+        The wall clock is read only once for each start time.
+        """
         began_ms = attempt.launching_at_ms if attempt.started_at_ms is None else attempt.started_at_ms
         if began_ms != self.billing_start_ms:
             self.billing_start_ms = began_ms
@@ -122,7 +134,11 @@ class AttemptTracker:
     def record_probe(
         self, observation: Observation | None, detail: str, now: float, *, asked: float | None = None
     ) -> None:
-        """Record a probe. Its answer is as old as the request (`asked`): the state may have changed since."""
+        """Record the result of a probe.
+
+        The result describes the state at `asked`, when the request was sent; the state may have changed
+        since.
+        """
         self.probe, self.probed_at = (
             Probe(observation=observation, detail=detail),
             now if asked is None else asked,
@@ -137,7 +153,7 @@ class AttemptTracker:
             self.absent_probes += 1
 
     def set_unreachable(self, reason: str, now: float) -> None:
-        """Mark the backend unavailable (`reason`), or available again (empty)."""
+        """Mark the backend as unavailable for `reason`, or as available again if `reason` is empty."""
         self.unreachable = reason
         if not reason:
             self.unreachable_since = None
@@ -145,7 +161,10 @@ class AttemptTracker:
             self.unreachable_since = now
 
     def record_termination(self) -> None:
-        """Record that a call to terminate succeeded. Earlier absences no longer count."""
+        """Record that a call to terminate the machine succeeded.
+
+        Probes before this call no longer count as absences.
+        """
         self.terminated = True
         self.absent_since, self.absent_probes = None, 0
 

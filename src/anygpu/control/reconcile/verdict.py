@@ -1,4 +1,4 @@
-"""Decide what the end of an attempt means for its job: complete, fail, cancel or retry. Pure."""
+"""Decide what the end of an attempt means for its job: complete, fail, cancel or retry. Pure functions."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job ends without its result."""
+    """The job has failed."""
 
     failure: Failure
 
@@ -40,7 +40,7 @@ Verdict = Completed | Cancelled | Failed | Retry
 
 
 def verdict(view: JobView, attempt: AttemptView) -> Verdict:
-    """Return what follows from the newest attempt, which is over."""
+    """Return what the end of `attempt`, the newest one, means for the job."""
     if view.cancel_requested:
         return Cancelled()
     failure = failure_of(attempt)
@@ -62,7 +62,7 @@ FREE_CODES = {"no_capacity", "quota", "credentials_refused", "migrate"}  # these
 
 
 def failure_of(attempt: AttemptView) -> Failure | None:
-    """Return the failure of an ended attempt, or None if it succeeded."""
+    """Return the failure of an ended attempt, or None if the attempt succeeded."""
     if attempt.lost is not None:
         return attempt.lost
     if attempt.outcome == "exited":
@@ -93,7 +93,10 @@ def _exit_failure(attempt: AttemptView) -> Failure | None:
 
 
 def _stop_failure(attempt: AttemptView) -> Failure:
-    """Return the failure of a stopped attempt. Without a stop request, its machine announced a preemption."""
+    """Return the failure of a stopped attempt.
+
+    If nobody requested the stop, its machine announced a preemption.
+    """
     reason = attempt.stop_reason or "preempt"
     message = attempt.stop_message or attempt.message or f"stopped: {reason}"
     return Failure(code=reason, message=message, blame=blame_for_stop(reason))
@@ -104,7 +107,7 @@ def blame_for_stop(reason: str) -> Blame:
 
 
 def made_progress(view: JobView, attempt: AttemptView) -> bool:
-    """Whether the attempt published a checkpoint beyond the one it started from."""
+    """Return whether the attempt published a checkpoint later than the one it started from."""
     newest = view.newest_checkpoint
     if newest is None or newest.attempt != attempt.number:
         return False
@@ -112,9 +115,11 @@ def made_progress(view: JobView, attempt: AttemptView) -> bool:
 
 
 def retry_delay_s(view: JobView, failure: Failure, policy: ControlPolicy, jitter: float) -> float:
-    """Return the delay before the next attempt: zero after progress, else exponential in the attempts without progress.
+    """Return the delay before the next attempt in seconds.
 
-    After a refused launch or a preemption the delay is zero too: that offer gets a cooldown, and another is tried.
+    The delay is zero if the attempt made progress. Otherwise it grows exponentially with the number of
+    consecutive attempts without progress. It is also zero after a refused launch or a preemption: that offer
+    gets a cooldown, and another offer is tried.
     """
     if failure.blame in (Blame.LAUNCH, Blame.PREEMPTION):
         return 0.0
@@ -130,7 +135,7 @@ def retry_delay_s(view: JobView, failure: Failure, policy: ControlPolicy, jitter
 
 
 def work_lost_s(view: JobView, attempt: AttemptView) -> float:
-    """Return the training time of the attempt that no checkpoint has saved."""
+    """Return the training time of the attempt that is not saved in a checkpoint."""
     if attempt.training_at_ms is None or attempt.ended_at_ms is None:
         return 0.0
     newest = view.newest_checkpoint

@@ -1,4 +1,4 @@
-"""Provide the offers that jobs can be scheduled on, and keep track of what is taken during one pass."""
+"""Provide the offers that jobs can be scheduled on, and track which are taken during one scheduling pass."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ IsVisible = Callable[[str, str], bool]  # (backend, organisation)
 
 
 class CandidateSource:
-    """Current offers of all backends, without those that have just failed."""
+    """The current offers of all backends, without those in a cooldown."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CandidateSource:
         self._is_visible = is_visible
 
     def next_at(self) -> float:
-        """Return when the first cooldown ends."""
+        """Return when the first cooldown ends, by the monotonic clock."""
         return self._cooldown.next_at()
 
     async def offers(self, view: JobView) -> list[Offer]:
@@ -49,7 +49,10 @@ class CandidateSource:
         return [offer for offer in offers if self._is_visible(offer.backend, view.organisation)]
 
     def candidates(self, views: Sequence[JobView], *, observe: bool = False) -> "Candidates":
-        """Start a pass. `observe`: first take in which attempts have failed since the last pass."""
+        """Return the candidates for one scheduling pass.
+
+        If `observe` is true, failed attempts since the last pass first start cooldowns.
+        """
         if observe:
             self._cooldown.observe(views)
         common = JobConstraints(
@@ -62,7 +65,10 @@ class CandidateSource:
 
 
 class Candidates:
-    """The offers left during one pass. Jobs with equal requirements share a plan."""
+    """The offers that are still free during one scheduling pass.
+
+    Jobs with equal requirements share a plan.
+    """
 
     def __init__(
         self,
@@ -86,7 +92,10 @@ class Candidates:
         self._plans: dict[object, Plan] = {}
 
     def constraints(self, view: JobView, now_ms: int, own_wait_reason: str = "") -> JobConstraints:
-        """Collect what limits the choice for a job. `own_wait_reason`: why it may not use the user's own machines."""
+        """Collect the constraints on the choice of an offer for a job.
+
+        `own_wait_reason` says why the job may not use the organisation's own machines; empty if it may.
+        """
         target = target_offer(view)
         return replace(
             self._common,
@@ -105,7 +114,7 @@ class Candidates:
         return await self._plan_by_cost(view, now, _plan_key(view, now))
 
     async def fit(self, view: JobView, now: JobConstraints) -> Plan:
-        """Find the offers that fit, and which of them are free, without comparing total costs."""
+        """Return a plan of the offers that fit the job, without comparing total costs."""
         key = _plan_key(view, now)
         if key not in self._plans:
             self._plans[key] = make_plan(view.spec, await self._remaining(view), now)
@@ -120,7 +129,7 @@ class Candidates:
         return [self._comparer.candidate(offer) for offer in remaining]
 
     async def _plan_by_cost(self, view: JobView, now: JobConstraints, key: object) -> Plan:
-        """Plan by total cost and time. Jobs with the same work share a comparison."""
+        """Return a plan ordered by total cost and time. Jobs with the same work share a comparison."""
         work = key, work_key(view), bool(view.attempts)
         plan = self._plans.get(work)
         if plan is not None:
@@ -138,7 +147,7 @@ class Candidates:
         return self._comparisons.get((view.organisation, work_key(view)))
 
     def paid_limit_reason(self, organisation: str) -> str:
-        """Return why the organisation may launch no more paid attempts; empty if it may.
+        """Return why the organisation may launch no more paid attempts, or an empty string if it may.
 
         An attempt counts from its launch intent until its machine is confirmed gone.
         """
@@ -152,30 +161,30 @@ class Candidates:
         self._plans.clear()
 
     def reserve_target(self, view: JobView) -> None:
-        """Count the target of a migrating job as taken."""
+        """Mark the offer that a migrating job moves to as taken."""
         target = target_offer(view)
         if target is not None:
             self.take(target, view.organisation)
 
     def reserve_waiting(self, plan: Plan) -> None:
-        """Keep later jobs away from the slots that this plan waits for."""
+        """Reserve the full offers that this plan waits for: jobs later in the pass cannot use them."""
         self.exclude({ranked.offer.key for ranked in plan.ranked if ranked.wait_reason and ranked.full})
 
     def exclude(self, offers: set[OfferKey]) -> None:
-        """Keep later jobs away from these offers."""
+        """Reserve these offers: jobs later in the pass cannot use them."""
         if not offers <= self._excluded:
             self._excluded |= offers
             self._plans.clear()
 
 
 def _plan_key(view: JobView, now: JobConstraints) -> object:
-    """Return a key that is equal for jobs with the same plan."""
+    """Return a key that is equal for jobs that can share a plan."""
     spec = view.spec
     return view.organisation, spec.resources, spec.placement, spec.image, now
 
 
 def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
-    """Count the slots of launch intents that the backends' offers do not reflect yet."""
+    """Count the slots of attempts whose launch the backends' offers do not reflect yet."""
     taken: dict[OfferKey, int] = {}
     for view in views:
         live = view.live_attempt
@@ -185,7 +194,7 @@ def _promised_slots(views: Sequence[JobView]) -> dict[OfferKey, int]:
 
 
 def _paid_in_flight(views: Sequence[JobView]) -> Counter[str]:
-    """Count the paid attempts that are not released, by organisation."""
+    """Count the unreleased paid attempts of each organisation."""
     return Counter(v.organisation for v in views for a in v.attempts if a.offer.is_paid and not a.is_released)
 
 
@@ -199,7 +208,10 @@ def _with_free_slots(offer: Offer, taken: Mapping[OfferKey, int], blocked: set[O
 
 
 def target_offer(view: JobView) -> Offer | None:
-    """Return the better offer that a job has stopped for, or whose backend the user asked for."""
+    """Return the offer that a migrating job moves to, or None if the job is not migrating.
+
+    The target is the better offer that the job has stopped for, or one at the backend the user asked for.
+    """
     newest, found = view.newest_attempt, view.better
     if newest is None or found is None:
         return None

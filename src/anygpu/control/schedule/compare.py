@@ -1,4 +1,4 @@
-"""Compare offers by the time and cost that a job needs on each, and store the comparison."""
+"""Compare offers by the time and cost that a job needs on each, and store the comparison as a plan."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def no_terms(backend: str) -> BackendTerms:
-    """For backends without credit and egress prices."""
+    """Return empty terms, for backends without credit and egress prices."""
     return NO_TERMS
 
 
@@ -55,7 +55,7 @@ class JobComparison:
 
 
 class OfferComparer:
-    """Compares offers for jobs, using the analysis of their code and their past runs."""
+    """Compares offers for a job, using the analysis of its code and its past runs."""
 
     def __init__(
         self,
@@ -75,7 +75,10 @@ class OfferComparer:
         return self._terms_of(backend)
 
     async def compare(self, view: JobView, candidates: Sequence[Candidate]) -> JobComparison:
-        """Compare the candidates. Never fails: an analysis or past runs that cannot be read are left out."""
+        """Compare the candidates for a job.
+
+        Never fails: an analysis or past runs that cannot be read are left out.
+        """
         read = await self.analysis(view)
         past = await _none_on_error(self._read_past_runs(view.spec, view.organisation))
         duration = past_durations(view.spec, read, past or ())
@@ -89,7 +92,10 @@ class OfferComparer:
         return await _none_on_error(self._read_analysis(view.spec, view.organisation))
 
     async def store_plan(self, view: JobView, compared: JobComparison, chosen: Offer) -> JobPlanned:
-        """Store the comparison and return its event. If storing fails, the event has no plan and the job goes on."""
+        """Store the comparison and return the event for the job.
+
+        If storing fails, the event has no plan, and the job continues.
+        """
         line = compared.ranked(chosen)
         if chosen.key not in compared.plan_keys:
             told = comparison_as_dict(compared.comparison, compared.analysis)
@@ -108,7 +114,7 @@ class OfferComparer:
 
 
 async def _none_on_error(asked: Awaitable[T]) -> T | None:
-    """Return None instead of an error, so that a failing store does not stop the job."""
+    """Await `asked`; return None if it raises, so that a failing store does not stop the job."""
     try:
         return await asked
     except Exception:  # noqa: BLE001
@@ -116,7 +122,11 @@ async def _none_on_error(asked: Awaitable[T]) -> T | None:
 
 
 def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
-    """Whether a comparison can change the choice. A free machine of the user is taken without one."""
+    """Return whether comparing total costs can change the choice of an offer.
+
+    False for a single offer, and if the organisation's own machine is free and the strategy does not ask for
+    speed.
+    """
     if len(offers) < 2:
         return False
     quick = spec.placement.strategy in ("fastest", "balanced")
@@ -124,7 +134,7 @@ def needs_comparison(spec: JobSpec, offers: Sequence[Offer]) -> bool:
 
 
 def work_key(view: JobView) -> object:
-    """Return a key that is equal for jobs with the same comparison."""
+    """Return a key that is equal for jobs that can share a comparison."""
     spec = view.spec
     what = spec.script, spec.args, spec.command, spec.code, spec.trainer, str(spec.config or ""), spec.dataset
     needs = spec.workdir and spec.workdir.archive, spec.requirements, spec.setup, spec.image, spec.python
@@ -133,13 +143,19 @@ def work_key(view: JobView) -> object:
 
 
 def deadline_left_s(view: JobView, now_ms: int) -> float | None:
-    """Return the time available for the whole job: until the deadline, plus the training already saved."""
+    """Return the time available for the whole job in seconds, or None if the job has no deadline.
+
+    This is the time until the deadline plus the training that is already saved.
+    """
     by_ms = deadline_ms(view)
     return None if by_ms is None else (by_ms - now_ms) / 1000 + trained_s(view, view.newest_checkpoint)
 
 
 def with_prediction(view: JobView, compared: JobComparison | None, plan: Plan) -> JobView:
-    """Return the job with the prediction for its first on-demand offer, unless it already has a prediction."""
+    """Return the view with the prediction for the first on-demand offer of `plan`.
+
+    A view that already has a prediction is returned unchanged, and so is one without such an offer.
+    """
     firm = (ranked.offer for ranked in plan.ranked if not ranked.rejection and not ranked.offer.interruptible)
     line = compared.ranked(offer) if compared is not None and (offer := next(firm, None)) else None
     if view.prediction is not None or line is None or line.basis == "nothing":
@@ -167,19 +183,22 @@ EXPLAIN_BATCH = 50
 
 
 def lacks_plan(view: JobView) -> bool:
-    """Whether the job was scheduled without a comparison."""
+    """Return whether the job was scheduled without a comparison."""
     return view.live_attempt is not None and not view.plan and view.predicted is None
 
 
 class PlanExplainer:
-    """Compares offers afterwards for jobs that were scheduled without a comparison."""
+    """Compares offers for jobs that were already scheduled without a comparison."""
 
     def __init__(self, journal: Journal, offers: OffersFor, comparer: OfferComparer, clock: Clock) -> None:
         self._journal, self._offers = journal, offers
         self._comparer, self._clock = comparer, clock
 
     async def run(self, views: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Explain these jobs. Jobs with the same work share a comparison. Returns the jobs that changed."""
+        """Compare offers for these jobs and store their plans.
+
+        Return the jobs that changed. Jobs with the same work share a comparison.
+        """
         known: dict[object, JobComparison] = {}
         changed = []
         for view in views:

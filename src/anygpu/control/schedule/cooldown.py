@@ -1,4 +1,4 @@
-"""Avoid offers that have just failed, so that others are tried first."""
+"""Block offers that have just failed for a while, so that other offers are tried first."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,10 @@ from anygpu.events.view import AttemptView, JobView
 
 
 class Cooldown:
-    """Blocks offers after failed launches and preemptions. A new process starts from the newest attempt of each job."""
+    """Blocks offers after failed launches and preemptions.
+
+    A new control process derives the blocks from the newest attempt of each job.
+    """
 
     def __init__(self, clock: Clock, policy: ControlPolicy) -> None:
         self._clock = clock
@@ -23,7 +26,10 @@ class Cooldown:
         self._preempted: dict[OfferKey, float] = {}
 
     def observe(self, views: Iterable[JobView]) -> None:
-        """Take in all live jobs. Each attempt counts once when it starts and once when it is over."""
+        """Update the blocks from all live jobs.
+
+        Each attempt counts once when it starts and once when it is over.
+        """
         attempts = [(v.id, v.newest_attempt) for v in views if v.newest_attempt is not None]
         newest = {(job_id, each.number, each.is_over): each for job_id, each in attempts}
         for key in sorted(newest.keys() - self._counted):
@@ -37,11 +43,11 @@ class Cooldown:
         return {place: reason for place, (_, reason) in self._until.items()}
 
     def next_at(self) -> float:
-        """Return when the first blocked offer may be tried again."""
+        """Return when the first blocked offer may be tried again, by the monotonic clock."""
         return min((until for until, _ in self._until.values()), default=float("inf"))
 
     def recently_preempted(self) -> frozenset[OfferKey]:
-        """Return the offers that were recently preempted: others are preferred."""
+        """Return the offers on which an attempt was recently preempted. Other offers are preferred."""
         now = self._clock.monotonic()
         self._preempted = {place: until for place, until in self._preempted.items() if until > now}
         return frozenset(self._preempted)
@@ -60,7 +66,10 @@ class Cooldown:
             self._block(place, failure, times=1)
 
     def _block(self, place: OfferKey, failure: Failure, *, times: int) -> None:
-        """Block an offer, twice as long for each consecutive failure. The first `times` failures do not block."""
+        """Block an offer.
+
+        The time doubles with each consecutive failure; the first `times` failures do not block.
+        """
         self._failures[place] += 1
         beyond = self._failures[place] - times
         if beyond > 0:

@@ -1,6 +1,7 @@
 """Choose between spot and on-demand for jobs with a deadline, when they start and while they run.
 
-`DeadlineTracker` remembers the spot availability for each job, `DeadlineChecker` moves jobs; the functions are pure.
+`DeadlineTracker` remembers the spot availability for each job, and `DeadlineChecker` moves running jobs. The
+functions are pure.
 """
 
 from collections import Counter
@@ -52,7 +53,10 @@ MoveReason = Literal["deadline", "cheaper"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotChoices:
-    """The offers to choose from: spot by zone, and the on-demand offer that guarantees the deadline."""
+    """The offers to choose from.
+
+    `spot` has one spot offer per zone; `on_demand` is the offer that guarantees the deadline.
+    """
 
     spot: Mapping[str, FitResult]
     on_demand: FitResult
@@ -66,7 +70,7 @@ class SpotChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotSituation:
-    """A job at one moment, as input for the spot policy."""
+    """The state of a job at one moment, as input for the spot policy."""
 
     job: SpotJob
     at: TickState
@@ -79,21 +83,22 @@ class SpotSituation:
 
     @property
     def latest_ms(self) -> int:
-        """The latest time until which the job can wait and still try spot afterwards."""
+        """The latest time until which the job can wait and still have time to try spot."""
         return self.now_ms + round((self.spare_s - self.at.tick_s - _trial_s(self.job, self.at)) * 1000)
 
 
 def has_deadline(view: JobView) -> bool:
-    """Whether the job has a deadline and may use spot."""
+    """Return whether the job has a deadline and may use spot."""
     limits = view.spec.limits
     timed = limits.deadline_s is not None or limits.deadline_at is not None
     return timed and view.spec.placement.interruptible != "no"
 
 
 def spot_choices(plan: Plan) -> SpotChoices | None:
-    """Return the spot and on-demand choices of a plan, or None if only spot fits, so that no deadline is safe.
+    """Return the spot and on-demand offers to choose from.
 
-    Spot offers that are slower or not cheaper than on-demand are left out.
+    None if no on-demand offer fits, because spot alone cannot guarantee a deadline. Spot offers that are
+    slower or not cheaper than on-demand are left out.
     """
     fitting = [ranked for ranked in plan.ranked if not ranked.rejection]
     lasting = [ranked for ranked in fitting if not ranked.offer.interruptible]
@@ -114,7 +119,7 @@ def zone_name(offer: Offer) -> str:
 def spot_situation(
     view: JobView, choices: SpotChoices, now_ms: int, policy: ControlPolicy
 ) -> SpotSituation | str:
-    """Describe the situation for the spot policy; or return why spot is too risky for the deadline."""
+    """Return the input for the spot policy, or a text that says why spot is too risky for the deadline."""
     by_ms, whole_s = deadline_ms(view), expected_training_s(view)
     if by_ms is None or whole_s is None:
         return "its duration is unknown and it has a deadline; set placement.expected_duration to allow spot"
@@ -144,7 +149,10 @@ def spot_situation(
 
 
 def decide_spot(situation: SpotSituation, availability: SpotAvailability) -> SpotDecision:
-    """Ask the spot policy. Do not wait for spot if there would be no time left to try it."""
+    """Return the decision of the spot policy.
+
+    If the policy would wait for spot but no time is left to try it, choose on-demand.
+    """
     decision = choose_machine(
         situation.job, situation.at, with_new_zones(availability, situation.at.available)
     )
@@ -154,7 +162,10 @@ def decide_spot(situation: SpotSituation, availability: SpotAvailability) -> Spo
 
 
 def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -> SpotAvailability:
-    """Count zones that became available since the last check as observed once."""
+    """Return the availability after a check that found these zones available.
+
+    Zones that have become available since the last check count as observed once.
+    """
     came = {
         zone: observed.observe(continues=True)
         for zone, observed in availability.zones.items()
@@ -166,7 +177,10 @@ def with_new_zones(availability: SpotAvailability, available: tuple[str, ...]) -
 def apply_decision(
     plan: Plan, choices: SpotChoices, decision: SpotDecision, situation: SpotSituation | None
 ) -> Plan:
-    """Reorder a plan by the policy's decision: the chosen offer first, or all offers waiting."""
+    """Return the plan changed by the policy's decision.
+
+    The chosen offer comes first, or every offer is marked as waiting.
+    """
     if decision.choice.kind == "spot":
         chosen = choices.spot[decision.choice.zone]
         return Plan(ranked=(chosen, *(ranked for ranked in plan.ranked if ranked is not chosen)))
@@ -187,7 +201,7 @@ def apply_decision(
 def move_reason(
     view: JobView, choices: SpotChoices, decision: SpotDecision, now_ms: int
 ) -> MoveReason | None:
-    """Return why a running job should move, or None if it should stay."""
+    """Return why a running job should move, or None if the job should stay on its machine."""
     live = view.live_attempt
     if live is None or live.stop_reason is not None or view.cancel_requested or view.migrate_to:
         return None
@@ -197,14 +211,17 @@ def move_reason(
 
 
 def has_fresh_checkpoint(view: JobView, now_ms: int) -> bool:
-    """Whether the live attempt has just saved a checkpoint, so that a stop loses little work."""
+    """Return whether the live attempt has just saved a checkpoint, so that a stop loses little work."""
     live, newest = view.live_attempt, view.newest_checkpoint
     own = live is not None and newest is not None and newest.attempt == live.number
     return own and unsaved_s(view, now_ms) <= FRESH_S
 
 
 def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
-    """Return the events that move a job: it saves and stops, or is given up if it has not begun."""
+    """Return the events that move a job to another machine.
+
+    A claimed attempt is asked to save and stop; an attempt that no agent has claimed yet counts as lost.
+    """
     live = view.live_attempt
     if live is None or live.number != number or live.stop_reason is not None or view.cancel_requested:
         return []
@@ -216,7 +233,10 @@ def move_events(view: JobView, number: int, reason: MoveReason) -> list[Event]:
 
 
 def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
-    """Return the seconds until the next check of a running job; fewer if its spare time may run out before."""
+    """Return the seconds until the next check of a running job.
+
+    On spot the check comes early enough that the spare time cannot run out before.
+    """
     if situation.at.running.kind != "spot":
         return policy.spot_check_every_s
     return min(
@@ -225,7 +245,10 @@ def next_check_s(situation: SpotSituation, policy: ControlPolicy) -> float:
 
 
 def max_recovery_s(offer: Offer, policy: ControlPolicy) -> float:
-    """Return the longest time from losing a machine to the next launch: detection, stop, fence and backoff."""
+    """Return the longest time from losing a machine to the next launch.
+
+    The sum of detection, stop, fencing of the old attempt, and backoff.
+    """
     # The provider confirms that it is gone, or its lease expires, whichever is sooner.
     fence_s = min(2 * policy.absence_s, policy.silence_limit_for(offer))
     return policy.max_decision_delay_s + policy.stop_allowance_s + fence_s + policy.retry_max_s
@@ -241,7 +264,11 @@ def running_on(view: JobView) -> MachineChoice:
 def available_zones(
     view: JobView, choices: SpotChoices, now_ms: int, policy: ControlPolicy
 ) -> tuple[str, ...]:
-    """Return the zones with spot offers that have not just failed this job, and the zone it runs in."""
+    """Return the zones in which the job can use spot now.
+
+    These are the zones with spot offers, without those that have just failed this job, plus the zone the job
+    runs in.
+    """
     here = running_on(view)
     firm = here == ON_DEMAND
     blocked = {
@@ -253,9 +280,10 @@ def available_zones(
 
 
 def _blocked_zones(view: JobView, policy: ControlPolicy, *, firm: bool) -> dict[str, tuple[int, float]]:
-    """Return the zones that failed this job, each with the period in which it counts as unavailable.
+    """Return the zones that failed this job, each with the period in which the zone counts as unavailable.
 
-    The period is one check interval. For a job on on-demand (`firm`) it doubles with each consecutive failure.
+    The period is one check interval. If the job runs on-demand (`firm`), the period doubles with each
+    consecutive failure.
     """
     times: dict[str, tuple[int, float]] = {}
     streaks: Counter[str] = Counter()
@@ -296,7 +324,10 @@ def _beats_on_demand(spot: Offer, on_demand: Offer) -> bool:
 
 
 def _is_as_fast(one: Offer, other: Offer) -> bool:
-    """Whether one offer is at least as fast as the other. A slower one would endanger the deadline."""
+    """Return whether offer `one` is at least as fast as `other`.
+
+    A slower offer would endanger the deadline.
+    """
     if gpus.canonical_name(one.gpu_kind) == gpus.canonical_name(other.gpu_kind):
         return one.gpu_count >= other.gpu_count and (one.gpu_count > 0 or one.cpus >= other.cpus)
     here = gpus.spec(one.gpu_kind, memory_gib=one.gpu_memory_gib)
@@ -312,7 +343,10 @@ def _is_as_fast(one: Offer, other: Offer) -> bool:
 
 
 def _on_demand_price(view: JobView, choices: SpotChoices) -> float:
-    """Return the on-demand price: of the job's own machine if that is on-demand, else of the offer."""
+    """Return the price of on-demand for the job.
+
+    If the job runs on-demand, this is the price of its own machine, else that of the on-demand offer.
+    """
     live = view.live_attempt
     paid = None if live is None or live.offer.interruptible else live.hourly_microusd
     return _usd(choices.on_demand.offer) if paid is None else paid / MICROUSD
@@ -339,7 +373,7 @@ def _clock(at_ms: int, now_ms: int) -> str:
 
 @dataclass(slots=True)
 class _SpotHistory:
-    """The spot availability observed for one job, and when to check it next."""
+    """The spot availability observed for one job, and the time of the next check."""
 
     availability: SpotAvailability
     observed_at: float = float("-inf")
@@ -357,7 +391,10 @@ class DeadlineTracker:
         self._histories: dict[str, _SpotHistory] = {}
 
     def apply_policy(self, view: JobView, plan: Plan) -> Plan:
-        """Return the plan of a waiting job as the spot policy decides. Without a choice the plan stays as it is."""
+        """Return the plan of a waiting job, changed as the spot policy decides.
+
+        A plan without both spot and on-demand offers is returned unchanged.
+        """
         choices = spot_choices(plan)
         if choices is None or not choices.spot or plan.choice is None or view.migrate_to:
             return plan
@@ -368,7 +405,10 @@ class DeadlineTracker:
         return apply_decision(plan, choices, self._decide(view, choices, situation), situation)
 
     def check_move(self, view: JobView, plan: Plan) -> MoveReason | None:
-        """Return why a running job should save, stop and continue elsewhere, or None."""
+        """Return why a running job should save, stop and move to another machine.
+
+        None if the job should stay.
+        """
         history, choices = self._history(view), spot_choices(plan)
         history.due_at, history.wants_spot = self._clock.monotonic() + self._policy.spot_check_every_s, False
         history.stage = _stage(view)
@@ -384,7 +424,7 @@ class DeadlineTracker:
         return move_reason(view, choices, decision, now_ms)
 
     def next_at(self, views: Iterable[JobView]) -> float:
-        """Return when the first of these jobs is due for a check."""
+        """Return when the first of these jobs is due for a check, by the monotonic clock."""
         return min((self._due(view) for view in views), default=float("inf"))
 
     def due(self, views: Iterable[JobView]) -> list[JobView]:
@@ -430,7 +470,7 @@ def _stage(view: JobView) -> object:
 
 
 class DeadlineChecker:
-    """Moves running jobs whose deadline or cost calls for it."""
+    """Moves running jobs to another machine when their deadline requires it or when that is cheaper."""
 
     def __init__(
         self, journal: Journal, offers: CandidateSource, tracker: DeadlineTracker, clock: Clock
@@ -441,7 +481,10 @@ class DeadlineChecker:
         self._clock = clock
 
     async def run(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Ask the running jobs to move whose deadline or cost calls for it. Returns the jobs that changed."""
+        """Ask running jobs to move when their deadline requires it or when that is cheaper.
+
+        Return the jobs that changed.
+        """
         now_ms = self._clock.wall_ms()
         candidates = self._offers.candidates(views)
         changed = []

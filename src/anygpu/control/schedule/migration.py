@@ -1,7 +1,7 @@
 """Decide whether to migrate a running job to a better offer. docs/explanation/planning.md has the rules.
 
-Only for jobs that run on a paid machine, have measured their speed there, have a checkpoint of this attempt, and have
-no deadline (`deadline.py` handles those).
+A job can migrate if it runs on a paid machine, has measured its speed there, has saved a checkpoint in this
+attempt, and has no deadline. `deadline.py` handles jobs with a deadline.
 """
 
 from collections.abc import Sequence
@@ -53,12 +53,15 @@ MIN_CHANGE = 0.25  # a gain must change by this share to be recorded again
 
 
 def migration_mode(spec: JobSpec, rules: MigrationPolicy) -> MigrationMode:
-    """Return the migration mode of the job, or the server's default."""
+    """Return the migration mode that the spec sets, or else the server's default."""
     return spec.placement.move or rules.mode
 
 
 def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | None:
-    """Return the live attempt if the job may migrate and everything needed to decide is known, else None."""
+    """Return the live attempt if the job may migrate, else None.
+
+    None also while something needed for the decision is unknown, such as the speed of the attempt.
+    """
     live, told = view.live_attempt, view.prediction
     if (
         live is None
@@ -80,13 +83,13 @@ def eligible_attempt(view: JobView, rules: MigrationPolicy) -> AttemptView | Non
 
 
 def has_own_checkpoint(view: JobView, attempt: AttemptView) -> bool:
-    """Whether this attempt has saved a checkpoint."""
+    """Return whether this attempt has saved a checkpoint."""
     newest = view.newest_checkpoint
     return newest is not None and newest.attempt == attempt.number
 
 
 def past_migrations(view: JobView) -> list[AttemptView]:
-    """Return the attempts that ended for a migration."""
+    """Return the attempts that were stopped for a migration."""
     return [attempt for attempt in view.attempts if attempt.stop_reason == MIGRATION_REASON]
 
 
@@ -98,7 +101,7 @@ def find_better_offer(
     policy: ControlPolicy,
     terms_of: TermsOf,
 ) -> BetterPlace | None:
-    """Return the best offer that is worth a migration, or None if staying is best or the gain is uncertain."""
+    """Return the best offer that is worth a migration. None if staying is best or the gain is uncertain."""
     rules, strategy = policy.migration, view.spec.placement.strategy
     live = eligible_attempt(view, rules)
     left = None if live is None else _remaining_work(view, live, read, now_ms, policy)
@@ -122,7 +125,11 @@ def find_better_offer(
 def migration_events(
     view: JobView, number: int, found: BetterPlace | None, now_ms: int, rules: MigrationPolicy
 ) -> list[Event]:
-    """Return the events about a better offer: that it was found, and a stop if the job migrates and has just saved."""
+    """Return the events that follow from the search for a better offer.
+
+    The result is recorded if it is news. A stop is requested if the job migrates by itself and has just saved
+    a checkpoint.
+    """
     live = eligible_attempt(view, rules)
     if live is None or live.number != number:
         return []
@@ -135,7 +142,7 @@ def migration_events(
 
 
 def is_news(known: BetterPlace | None, found: BetterPlace | None, rules: MigrationPolicy) -> bool:
-    """Whether the result differs clearly from the recorded one: another offer, mode or gain."""
+    """Return whether a result differs clearly from the recorded one: another offer, mode or gain."""
     if known is None or found is None:
         return known is not found
     if known.offer.key != found.offer.key or known.by_itself != found.by_itself:
@@ -169,7 +176,7 @@ def _current_run(live: AttemptView, now_ms: int, conditions: BackendTerms) -> Cu
 def _remaining_work(
     view: JobView, live: AttemptView, read: Analysis | None, now_ms: int, policy: ControlPolicy
 ) -> RemainingWork | None:
-    """Return the remaining work, or None if the job should already be done."""
+    """Return the remaining work of the job, or None if the job should already be done by its prediction."""
     told, saved = view.prediction, view.newest_checkpoint
     if told is None:
         return None
@@ -199,7 +206,7 @@ def _step_work(read: Analysis | None) -> StepWork | None:
 
 
 def _free_candidates(view: JobView, live: AttemptView, plan: Plan, read: Analysis | None) -> list[Candidate]:
-    """Return the offers that are free, not used by this job before, and able to run it."""
+    """Return the offers that are free, can run the job, and were not used by the job before."""
     been = {attempt.offer.key for attempt in (*past_migrations(view), live)}
     question = Estimator(spec=view.spec, analysis=read)
     free = [
@@ -218,7 +225,10 @@ def _free_candidates(view: JobView, live: AttemptView, plan: Plan, read: Analysi
 
 
 def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None) -> bool:
-    """Whether the offer has enough GPU memory: as much as the current one, or as the job requests or needs."""
+    """Return whether the offer has enough GPU memory.
+
+    Enough is as much as the current offer has, or as much as the job requests or needs.
+    """
     if not here.gpu_count or there.gpu_memory_gib >= here.gpu_memory_gib:
         return True
     asked = view.spec.resources.gpu.memory_gib if view.spec.resources.gpu else None
@@ -232,7 +242,7 @@ def _has_memory(view: JobView, here: Offer, there: Offer, read: Analysis | None)
 def _promising(
     view: JobView, live: AttemptView, left: RemainingWork, candidates: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return the best `MAX_CANDIDATES` offers by speed and price alone."""
+    """Return the best `MAX_CANDIDATES` offers by a quick estimate from speed and price."""
 
     def promise(candidate: Candidate) -> tuple[float, float]:
         offer = candidate.offer
@@ -255,14 +265,17 @@ def _promising(
 
 
 def _preference_gain(view: JobView, live: AttemptView, offer: Offer) -> int:
-    """Return by how many positions the offer's backend comes earlier in the job's preferences."""
+    """Return how many positions earlier the offer's backend is in the job's list of preferred backends."""
     order = [*view.spec.placement.fallbacks]
     rank = {name: at for at, name in enumerate(order)}
     return rank.get(live.offer.backend, len(order)) - rank.get(offer.backend, len(order))
 
 
 def _is_allowed(view: JobView, found: MigrationOption, now_ms: int, policy: ControlPolicy) -> bool:
-    """Whether the move stays within budget, time limit and machine lifetime even in the worst case."""
+    """Return whether the migration is allowed.
+
+    Even in the worst case it must stay within budget, time limit and machine lifetime.
+    """
     offer, worst, budget = found.candidate.offer, found.worst_case, remaining_budget(view, now_ms)
     limit_s = policy.time_limit_s(view.spec, offer)
     in_time = limit_s is None or used_time_s(view.attempts, now_ms) + worst.machine_s <= limit_s
@@ -296,7 +309,7 @@ PASS_INTERVAL_S = 30.0  # between passes, so that jobs share offer requests
 
 @dataclass(slots=True)
 class _Watched:
-    """The state of checks for one attempt."""
+    """When one attempt is checked, and whether the attempt is to migrate."""
 
     attempt: int
     not_before: float
@@ -305,7 +318,11 @@ class _Watched:
 
 
 class MigrationTimers:
-    """When to check each job that may migrate: after a new prediction, some time, or a fresh checkpoint."""
+    """Times at which jobs are checked for a better offer.
+
+    A job is due after a new prediction, at a regular interval, or when a job that is to migrate has saved a
+    checkpoint.
+    """
 
     def __init__(self, clock: Clock, rules: MigrationPolicy) -> None:
         self._clock, self._rules = clock, rules
@@ -314,7 +331,7 @@ class MigrationTimers:
         self._passed_at = float("-inf")
 
     def update(self, view: JobView) -> None:
-        """Take in the newest view of a job."""
+        """Update the time of the next check from the newest view of a job."""
         live = eligible_attempt(view, self._rules)
         if live is None:
             self.forget(view.id)
@@ -336,20 +353,20 @@ class MigrationTimers:
         return self._timers.next_at()
 
     def due(self) -> list[str]:
-        """Return the jobs for one pass, longest due first."""
+        """Return the ids of the jobs to check in one pass, longest due first."""
         now = self._clock.monotonic()
         self._passed_at = now
         return self._timers.due(now, MIGRATION_BATCH)
 
     def record_check(self, view: JobView, *, found: bool) -> None:
-        """Record a check, and whether it found a better offer."""
+        """Record that the job was checked, and which better offer the check found, if any."""
         watched = self._watched.get(view.id)
         if watched is not None:
             self._timers.set(view.id, self._clock.monotonic() + self._rules.check_every_s)
             watched.wants_to_move = found and migration_mode(view.spec, self._rules) == "act"
 
     def _watch(self, view: JobView, live: AttemptView) -> _Watched:
-        """Start watching an attempt. After a migration it is not checked for a while."""
+        """Start watching an attempt. If the attempt follows a migration, its first check is delayed."""
         watched = self._watched.get(view.id)
         if watched is None or watched.attempt != live.number:
             now = self._clock.monotonic()
@@ -380,9 +397,11 @@ class MigrationChecker:
         self._policy = policy
 
     async def run(self, views: Sequence[JobView], running: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Compare the machine of each running job with other offers. Returns the jobs that changed.
+        """Compare the machine of each running job with other offers.
 
-        A slot that one job migrates to is not free for the others.
+        Return the jobs that changed.
+
+        An offer that one job migrates to is not free for the other jobs.
         """
         now_ms = self._clock.wall_ms()
         candidates = self._offers.candidates(views)

@@ -24,11 +24,11 @@ class _CachedValue(Generic[T]):
 
 
 class RequestFailed(Exception):
-    """A request failed. A cached value that is not too old stays valid."""
+    """A request to a backend failed. A cached result that is not too old stays valid."""
 
 
 class RequestCache(Generic[T]):
-    """Runs requests in the background, one per key at a time, and caches the results."""
+    """Runs requests in the background, at most one per key at a time, and caches the results."""
 
     def __init__(self, clock: Clock, wait_s: float, forget_s: float) -> None:
         self._clock = clock
@@ -41,7 +41,7 @@ class RequestCache(Generic[T]):
     async def refresh(
         self, questions: Mapping[Hashable, Callable[[], Awaitable[T]]], *, age_s: float
     ) -> None:
-        """Start requests for values older than `age_s`, and wait a little for the results."""
+        """Start a request for each result older than `age_s`, and wait a short time for the answers."""
         now = self._clock.monotonic()
         fresh = {key for key, known in self._values.items() if now - known.at < age_s}
         for key, question in questions.items():
@@ -50,14 +50,14 @@ class RequestCache(Generic[T]):
         await self._wait([self._pending[key] for key in questions if key in self._pending])
 
     def get(self, key: Hashable) -> T | None:
-        """Return the last result, or None if there is none or it is too old."""
+        """Return the last result, or None if there is none or the last one is too old."""
         answer = self._values.get(key)
         if answer is None or self._clock.monotonic() - answer.at > self._forget_s:
             return None
         return answer.value
 
     def error(self, key: Hashable) -> str:
-        """Return why the last request failed; empty if it succeeded or is still running."""
+        """Return why the last request failed, or an empty string if it succeeded or is still running."""
         return self._errors.get(key, "")
 
     async def _run(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> None:
@@ -90,7 +90,7 @@ class RequestCache(Generic[T]):
 
 
 class OfferCache:
-    """The current offers of all backends, with refusals where an account cannot pay."""
+    """The current offers of all backends. Offers that the account cannot pay for are marked as refused."""
 
     def __init__(self, backends: Mapping[str, Backend], clock: Clock, policy: ControlPolicy) -> None:
         self._backends = backends
@@ -133,7 +133,7 @@ class OfferCache:
         await self._accounts.refresh(questions, age_s=self._policy.account_age_s)
 
     def _with_balance(self, name: str, offer: Offer) -> Offer:
-        """Refuse the offer if the account is invalid or its balance does not pay for an hour."""
+        """Return the offer, marked as refused if the account is invalid or cannot pay for an hour."""
         account = self._accounts.get(_account_key(name, self._backends.get(name)))
         if account is None or not offer.is_paid or offer.refused:
             return offer
@@ -151,7 +151,10 @@ class OfferCache:
 
 
 def _account_key(name: str, backend: object) -> Hashable:
-    """Return a key that changes with the backend's credentials, so that an old check does not count for new ones."""
+    """Return a cache key that changes with the backend's credentials.
+
+    So a check of the old credentials is not used for new ones.
+    """
     return name, id(backend)
 
 

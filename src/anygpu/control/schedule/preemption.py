@@ -1,4 +1,4 @@
-"""Choose running jobs to preempt for waiting ones, one full machine at a time. Pure."""
+"""Choose running jobs to preempt for waiting jobs, one full machine at a time. Pure functions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,10 @@ MAX_WAITING = 200  # jobs considered per machine, first in the queue first
 
 
 class WaitingJobs:
-    """Collects during a pass which jobs wait for slots of which machine. Jobs with the same plan share an entry."""
+    """Collects during a scheduling pass which jobs wait for slots of which machine.
+
+    Jobs with the same plan share an entry.
+    """
 
     def __init__(self) -> None:
         self.waiting: dict[SlotPool, list[tuple[PoolJob, JobView]]] = {}
@@ -52,7 +55,7 @@ class Preemption:
     waiting_job: JobView
 
     def stop_events(self, fresh: JobView) -> list[Event]:
-        """Return the stop request, or nothing if the job has changed in the meantime."""
+        """Return the stop request for the running job. Empty if the job has changed in the meantime."""
         live, meant = fresh.live_attempt, self.slot_use.attempt
         if live is None or live.number != meant.number or live.stop_reason or fresh.cancel_requested:
             return []
@@ -69,14 +72,17 @@ class Preemption:
 
 @dataclass(slots=True)
 class Preemptions:
-    """The preemptions on all machines, and when to check again."""
+    """The chosen preemptions on all machines, and the time of the next check."""
 
     chosen: list[Preemption]
     check_again_s: float | None = None
 
 
 def choose_preemptions(waiting_jobs: WaitingJobs, now: PoolState) -> Preemptions:
-    """Choose preemptions machine by machine. A job that gets slots on one machine is not considered on the next."""
+    """Choose preemptions on each machine in turn.
+
+    A job that gets slots on one machine is not considered on the next.
+    """
     preemptions = Preemptions([])
     promised = now.promised_offers()
     by_spot: dict[SlotPool, list[SlotUse]] = {}
@@ -122,7 +128,10 @@ def _slots(offer: Offer, kind: SlotKind) -> int:
 
 
 def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_share.PoolTenant]:
-    """Reduce each quota by the slots in use on other machines: a quota counts for all machines together."""
+    """Return the tenants with the quota that is left to each on this machine.
+
+    A quota counts for all machines together, so the slots in use on other machines are subtracted.
+    """
     here: dict[str, int] = {}
     for job in running:
         here[job.tenant] = here.get(job.tenant, 0) + job.gpus
@@ -135,7 +144,10 @@ def _tenants(running: Sequence[PoolJob], now: PoolState) -> Mapping[str, fair_sh
 
 
 def _match_stops(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> Iterator[tuple[str, str]]:
-    """Pair each job to stop with the job it stops for: as few as possible, last in the queue first."""
+    """Yield pairs of a job to stop and the waiting job that gets its slots.
+
+    As few jobs as possible are stopped, the last in the queue first.
+    """
     stopping = list(orders.preempt)
     for name in orders.start:
         free -= jobs[name].gpus
@@ -146,7 +158,10 @@ def _match_stops(orders: Allocation, jobs: Mapping[str, PoolJob], free: int) -> 
 
 
 def _describe_waiting_job(stops: JobView, starts: JobView) -> str:
-    """Name the waiting job, unless it belongs to another organisation."""
+    """Return a description of the waiting job.
+
+    The name is left out if the job belongs to another organisation.
+    """
     if stops.organisation != starts.organisation:
         return "a job of another organisation"
     job = f"job {starts.name or starts.id[:8]}"

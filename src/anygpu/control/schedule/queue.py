@@ -1,4 +1,6 @@
-"""The order of waiting jobs, and who uses how much of the shared machines. Pure.
+"""Order waiting jobs, and count how much of the shared machines each project uses.
+
+Pure functions.
 
 docs/explanation/queue.md explains quotas, shares and priorities.
 """
@@ -25,14 +27,20 @@ from anygpu.plan.offers.fit import has_resume_path
 
 
 def is_waiting(view: JobView) -> bool:
-    """Whether the job needs an offer: no attempt is live, and it is neither finished nor cancelled."""
+    """Return whether the job needs an offer.
+
+    True if no attempt is live and the job is neither finished nor cancelled.
+    """
     if view.is_terminal or view.cancel_requested or view.live_attempt is not None:
         return False
     return view.newest_attempt is None or view.recovering_since_ms is not None
 
 
 def waiting_since_ms(view: JobView) -> int:
-    """Return since when the job waits: its last training, or its submission. Failed launches do not count."""
+    """Return since when the job has been waiting, in unix milliseconds.
+
+    Waiting starts at submission or when the last training ended; failed launches in between do not count.
+    """
     if not view.attempts:
         return view.submitted_at_ms
     ends = [
@@ -42,7 +50,7 @@ def waiting_since_ms(view: JobView) -> int:
 
 
 def has_waited_too_long(view: JobView, now_ms: int, policy: ControlPolicy) -> bool:
-    """Whether the job has waited so long that its slots are reserved."""
+    """Return whether the job has waited so long that slots are reserved for it."""
     return now_ms - waiting_since_ms(view) > policy.reserve_after_s * 1000
 
 
@@ -51,7 +59,7 @@ SlotPool = tuple[OfferKey, SlotKind]  # the GPUs of one machine, or its processo
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """An attempt that uses slots of the user's own machine, or is about to."""
+    """A job with an attempt that uses slots of the organisation's own machine, or will soon use them."""
 
     view: JobView
     attempt: AttemptView
@@ -66,14 +74,17 @@ class SlotUse:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether its slots become free anyway."""
+        """Whether the attempt is ending or over, so that its slots become free without a preemption."""
         ends = self.attempt.stop_reason or self.view.cancel_requested
         return bool(ends or (self.attempt.is_over and not self.attempt.is_held))
 
 
 @dataclass(slots=True, kw_only=True)
 class PoolState:
-    """Slot use and quotas at one moment, as the queue order needs them. `take` keeps it current during a pass."""
+    """Slot use and quotas at one moment, as input for the queue order.
+
+    `take` updates the state during a scheduling pass.
+    """
 
     now_s: float
     rules: FairShareRules
@@ -82,14 +93,17 @@ class PoolState:
     slots_in_use: Counter[str]  # slots by tenant
 
     def take(self, view: JobView) -> None:
-        """Count the slots of a job that was just scheduled."""
+        """Add the slots of a job that was just scheduled."""
         live = view.live_attempt
         if live is not None and uses_own_slots(live):
             self.slot_uses.append(SlotUse(view, live))
             self.slots_in_use[_key(tenant_of(view))] += needed_slots(view.spec.resources)[1]
 
     def over_quota(self, job: PoolJob) -> str:
-        """Return why the job may use none of the user's own machines now; empty if it may."""
+        """Return why the job's quota allows no more slots now.
+
+        Empty if the job may use the organisation's own machines.
+        """
         tenant = self.tenants.get(job.tenant)
         if (
             tenant is None
@@ -100,7 +114,10 @@ class PoolState:
         return f"the quota of its project, {tenant.quota_gpus} slots, is in use, and it may not borrow"
 
     def promised_offers(self) -> dict[str, OfferKey]:
-        """Return the offers that running jobs are vacating, by the id of the job they stop for."""
+        """Return the offers that preempted jobs are vacating.
+
+        The key is the id of the waiting job that gets the slots.
+        """
         making = (h.attempt for h in self.slot_uses if h.attempt.makes_room_for)
         return {attempt.makes_room_for: attempt.offer.key for attempt in making}
 
@@ -108,7 +125,7 @@ class PoolState:
 def queue_state(
     views: Iterable[JobView], usages: Mapping[TenantKey, SlotUsage], policy: ControlPolicy, now_ms: int
 ) -> PoolState:
-    """Build the state from all live jobs and the recorded usage of ended ones."""
+    """Build the queue state from all live jobs and the recorded slot usage of ended jobs."""
     views = list(views)
     slot_uses = [SlotUse(v, a) for v in views for a in v.attempts if not a.is_released and uses_own_slots(a)]
     used, held = dict(usages), Counter[str]()
@@ -128,7 +145,10 @@ def queue_state(
 
 
 def _rules(policy: ControlPolicy, *, shared: bool) -> FairShareRules:
-    """Return the fair-share rules. With a single project, long jobs are not preempted for short ones."""
+    """Return the fair-share rules.
+
+    If only one project has jobs (`shared` is false), long jobs are not preempted for short ones.
+    """
     sharing = policy.sharing
     return FairShareRules(
         bands_gpu_s=sharing.bands_slot_s if shared else (),
@@ -166,7 +186,7 @@ def pool_job(view: JobView, now_ms: int) -> PoolJob:
 
 
 def _is_preemptible(view: JobView) -> bool:
-    """Whether the job trains and can resume from a checkpoint."""
+    """Return whether the job is training and can resume from a checkpoint."""
     live = view.live_attempt
     if live is None or live.training_at_ms is None:
         return False
@@ -174,7 +194,10 @@ def _is_preemptible(view: JobView) -> bool:
 
 
 class PoolJobCache:
-    """Converts waiting jobs for the fair-share policy, and caches the result until a job changes."""
+    """Converts waiting jobs to the form of the fair-share policy.
+
+    The result is cached until the job changes.
+    """
 
     def __init__(self) -> None:
         self._jobs: dict[str, tuple[int, PoolJob]] = {}
@@ -191,7 +214,10 @@ class PoolJobCache:
 
 
 def in_queue_order(jobs: Sequence[PoolJob], now: PoolState) -> list[PoolJob]:
-    """Order the jobs: first those within their project's quota, each group by the fair-share policy."""
+    """Return the jobs in queue order.
+
+    Jobs within their project's quota come first; each group is ordered by the fair-share policy.
+    """
     ordered = fair_share.sort_jobs(jobs, now.tenants, now.now_s, now.rules)
     if not any(tenant.quota_gpus for tenant in now.tenants.values()):
         return ordered

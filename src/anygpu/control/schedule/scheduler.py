@@ -1,4 +1,7 @@
-"""Schedule waiting jobs: choose an offer for each and record the intent to launch, which is then reconciled."""
+"""Schedule waiting jobs: choose an offer for each and record the intent to launch.
+
+Reconciling then launches the attempt.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +36,7 @@ DecideEvents = Callable[[JobView], list[Event]]
 
 
 class Scheduler:
-    """Gives every waiting job either an intent to launch or the reason why it waits."""
+    """Records for every waiting job either the intent to launch or the reason why the job waits."""
 
     def __init__(
         self,
@@ -59,11 +62,14 @@ class Scheduler:
         self._preempt_again_at = float("inf")
 
     def next_at(self) -> float:
-        """Return when a waiting job may get an offer without any change: a cooldown or a minimum run time ends."""
+        """Return when a waiting job may get an offer although nothing else changes.
+
+        That is when a cooldown or a minimum run time ends.
+        """
         return min(self._offers.next_at(), self._preempt_again_at)
 
     async def run(self, views: Sequence[JobView], ready: Sequence[JobView], guard: Guard) -> list[JobView]:
-        """Schedule the `ready` jobs; `views` are all live jobs. Returns the jobs that changed."""
+        """Schedule the `ready` jobs, given the `views` of all live jobs. Return the jobs that changed."""
         now_ms = self._clock.wall_ms()
         candidates = self._offers.candidates(views, observe=True)
         now = queue_state(views, await self._journal.usages(), self._policy, now_ms)
@@ -91,7 +97,10 @@ class Scheduler:
         return changed + await self._preempt(waiting_jobs, now, guard)
 
     async def _preempt(self, waiting_jobs: WaitingJobs, now: PoolState, guard: Guard) -> list[JobView]:
-        """Ask running jobs to save and stop for waiting ones, as the fair-share policy decides."""
+        """Ask running jobs to save and stop for waiting jobs, as the fair-share policy decides.
+
+        Return the jobs that changed.
+        """
         self._preempt_again_at = float("inf")
         if not self._policy.sharing.preempt:
             return []
@@ -107,7 +116,10 @@ class Scheduler:
     async def _record_plan(
         self, view: JobView, plan: Plan, compared: JobComparison | None, guard: Guard
     ) -> JobView | None:
-        """Record the intent to launch, or why the job waits, if that is new."""
+        """Record the intent to launch, or the reason why the job waits.
+
+        Return the new view, or None if nothing is new.
+        """
         if plan.choice is None:
             return await self._recorder.record(view, lambda fresh: _waiting_or_failed(fresh, plan), guard)
         offer = plan.choice
@@ -137,7 +149,7 @@ class Scheduler:
         )
 
     async def _resume_point(self, view: JobView) -> tuple[CheckpointRef | None, list[CheckpointRejected]]:
-        """Return the newest readable checkpoint, and a rejection for each newer one."""
+        """Return the newest readable checkpoint, and a rejection event for each newer, unreadable one."""
         rejected: list[CheckpointRejected] = []
         for checkpoint in reversed(view.checkpoints):
             try:
@@ -153,7 +165,10 @@ class Scheduler:
 
 
 def _waiting_or_failed(view: JobView, plan: Plan) -> list[Event]:
-    """Return why the job waits, or its failure if its remaining budget pays for no offer."""
+    """Return the event that says why the job waits.
+
+    If the remaining budget pays for no offer, the event is the job's failure.
+    """
     all_released = all(attempt.is_released for attempt in view.attempts)
     if view.cost_microusd and all_released and plan.beyond_budget and is_waiting(view):
         return [JobFailed(failure=budget_failure(view, view.cost_microusd))]
