@@ -1,6 +1,6 @@
-"""A simulated cloud on loopback whose machines really run, for tests and rehearsals.
+"""A simulated cloud on loopback addresses, for tests and demos. Its machines run real processes.
 
-It implements the providers' own APIs and shares no code with the adapters that call them.
+The simulator implements the providers' own APIs and shares no code with the backends that call them.
 """
 
 from anygpu.cloudsim.cloud import CapacityLimits

@@ -1,4 +1,4 @@
-"""Bills of the simulated providers: the cost of each instance and address by its provider's billing rule."""
+"""Bills of the simulated providers: the cost of each instance and address by the provider's billing rule."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -37,16 +37,16 @@ class BillingEntry:
 
 
 def cost_microusd(price_microusd_per_hour: int, billed_s: int) -> int:
-    """Return the cost, rounded half up to a micro-dollar."""
+    """Return the cost in micro-dollars, rounded half up."""
     return (price_microusd_per_hour * billed_s + HOUR_S // 2) // HOUR_S
 
 
 class CloudBilling:
-    """Computes bills from the recorded times of instances and addresses."""
+    """The bills, computed from the recorded times of instances and addresses."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self.meter_factor = 1.0  # of the billed amount; other than 1.0 simulates a wrong meter
+        self.meter_factor = 1.0  # the billed amount is multiplied by this; not 1.0: a wrong meter
 
     def entries(
         self, instances: Iterable[Instance], addresses: Iterable[PublicAddress]
@@ -91,7 +91,10 @@ class CloudBilling:
         )
 
     def _used_s(self, start_ms: int, end_ms: int | None) -> int:
-        """Return the used time in whole seconds, since the timestamps that customers see have no fractions."""
+        """Return the used time in whole seconds.
+
+        The timestamps that customers see have no fractions, so each end is rounded down.
+        """
         return (self._now_ms() if end_ms is None else end_ms) // 1000 - start_ms // 1000
 
     def _entry(self, *, price_microusd_per_hour: int, billed_s: int, **rest: Any) -> BillingEntry:
@@ -106,7 +109,10 @@ class CloudBilling:
 
 
 def billing_end_ms(instance: Instance) -> int | None:
-    """Return when billing ends. A machine that is only switched off is billed until it is terminated."""
+    """Return when billing of an instance ends; None if it has not ended.
+
+    A machine that is only switched off is billed until it is terminated.
+    """
     still_billed = (
         instance.cause is StopCause.HALT and (instance.order.on_halt or instance.vendor.on_halt) == "off"
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class SimClock:
-    """The clock of all timers in the simulator."""
+    """The clock and the timers of the simulator."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
@@ -26,7 +26,7 @@ class SimClock:
         return int(self.now_s() * 1000)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward, and run the timers that fall due in order before returning."""
+        """Move the clock forward by `seconds`, and run the timers that become due, in order."""
         end = self.now_s() + seconds
         while self._timers and self._timers[0][0] <= end:
             self._offset_s += max(0.0, self._timers[0][0] - self.now_s())
@@ -51,7 +51,7 @@ class SimClock:
             heapq.heappop(self._timers)[2]()
 
     async def run(self) -> None:
-        """Run timers when they fall due, until cancelled."""
+        """Run timers when they become due, until cancelled."""
         while True:
             self._changed.clear()
             self.run_due()

@@ -1,7 +1,7 @@
 """The simulated cloud, independent of any vendor: instances, keys, addresses, disks, faults and bills.
 
-An API handler calls `authorize` first, then the methods below. A `CloudError` that they raise is translated to the
-vendor's own error response. All times are by `clock`.
+An API handler calls `authorize` first, then other methods of `Cloud`. A `CloudError` that they raise is
+translated to the vendor's own error response. All times are those of `clock`.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from anygpu.cloudsim.vendor import MachineType, SimVendor
 
 @dataclass(slots=True)
 class SimulatedCall:
-    """The current request, so that the HTTP layer knows which response a fault should drop."""
+    """The vendor and operation of the current request. Faults that drop responses are matched with it."""
 
     vendor: str = ""
     operations: tuple[str, ...] = ()
@@ -35,14 +35,17 @@ CURRENT_CALL: ContextVar[SimulatedCall] = ContextVar("simulated_call")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLimits:
-    """Limits by machine type or `type@zone`, and vCPU quotas by vendor. Types without an entry are unlimited."""
+    """Capacity limits by machine type or `type@zone`, and vCPU quotas by vendor.
+
+    Other types are unlimited.
+    """
 
     capacity: Mapping[str, int] = field(default_factory=dict)
     vcpus: Mapping[str, int] = field(default_factory=dict)  # by vendor; default: the vendor's own limit
 
 
 class Cloud:
-    """Launches, lists and terminates instances; holds keys, addresses, disks, faults and bills."""
+    """The state and operations of the cloud: instances, keys, addresses, disks, faults and bills."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Cloud:
         ssh_port: int = 22,
     ) -> None:
         self.clock = clock
-        self.ssh_port = ssh_port  # of all machines
+        self.ssh_port = ssh_port  # the SSH port of all machines
         self.market = market or SimSpotMarket()
         self.limits = limits or CapacityLimits()
         self.faults = FaultRegistry(clock.now_ms)
@@ -83,9 +86,10 @@ class Cloud:
     # Authorization
 
     def authorize(self, vendor: SimVendor, *operations: str, credential: str, region: str = "") -> None:
-        """Check the credential; every handler calls this first.
+        """Raise CloudError if the credential is not valid or the call is throttled.
 
-        `operations` are the vendor-independent name (launch, list, end, …) and the vendor's own name of the call.
+        Every handler calls this method first. `operations` are the vendor-independent name (launch, list, end, …) and
+        the vendor's own name of the call.
         """
         if (call := CURRENT_CALL.get(None)) is not None:
             call.vendor, call.operations = vendor.name, operations
@@ -99,14 +103,14 @@ class Cloud:
             raise CloudError(ErrorReason.THROTTLED, "Request limit exceeded.")
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
-        """Return an id that looks random. With a seed, ids are reproducible."""
+        """Return a new id that looks random. If the simulator has a seed, the ids are reproducible."""
         text = f"{self._salt}:{prefix}:{next(self._count)}"
         return prefix + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:digits]
 
     # Machines
 
     def launch(self, order: InstanceOrder, *, id: str = "") -> Instance:
-        """Launch an instance, or return the one that was launched with the same client token."""
+        """Launch an instance. If one was launched with the same client token, return that instance."""
         token = (order.vendor.name, order.region, order.client_token)
         if order.client_token and token in self._by_token:
             return _check_same_request(self._by_token[token], order)
@@ -130,7 +134,7 @@ class Cloud:
         return instance
 
     def find_instance(self, vendor: SimVendor, id: str) -> Instance:
-        """Return the current state of an instance, without listing lag."""
+        """Return the current state of an instance, even while lists lag."""
         instance = self.instances.get(id)
         if instance is None or instance.vendor.name != vendor.name:
             raise CloudError(ErrorReason.NOT_FOUND, f"Machine {id} does not exist.", subject=id)
@@ -139,7 +143,10 @@ class Cloud:
     def list_instances(
         self, vendor: SimVendor, *, region: str = "", forget_s: float = 3600
     ) -> list[Instance]:
-        """List instances. Ended ones are listed for `forget_s`; the list lags if that fault is active."""
+        """Return the instances of a vendor, including those that ended less than `forget_s` seconds ago.
+
+        While the fault LISTING_LAG is active, the list shows an earlier state.
+        """
         context = FaultContext(vendor=vendor.name, operations=("list",), region=region)
         fault = self.faults.trigger(FaultKind.LISTING_LAG, context)
         seen_at_ms = self.clock.now_ms() - round(1000 * fault.seconds if fault else 0)
@@ -153,11 +160,11 @@ class Cloud:
         ]
 
     def terminate(self, instance: Instance) -> None:
-        """Terminate an instance on request of its owner. Idempotent."""
+        """Terminate an instance as its owner. Idempotent."""
         self.lifecycle.end(instance, StopCause.USER)
 
     def preempt(self, id: str, notice_s: float | None = None) -> None:
-        """Preempt an instance after a notice (None: the configured notice)."""
+        """Preempt an instance `notice_s` seconds after a notice; None means the configured time."""
         self.lifecycle.preempt(self.instances[id], notice_s)
 
     # Prices and capacity
@@ -170,7 +177,7 @@ class Cloud:
         )
 
     def has_capacity(self, vendor: SimVendor, machine_type: MachineType, zone: str, *, spot: bool) -> bool:
-        """Check whether the type is available in the zone."""
+        """Return whether a machine of this type can be launched in the zone."""
         remaining = [
             limit - self._count_active(vendor, machine_type, zone if "@" in name else "")
             for name, limit in self.limits.capacity.items()
@@ -180,7 +187,7 @@ class Cloud:
         return up and all(number > 0 for number in remaining)
 
     def billing_entries(self, vendor: SimVendor | None = None) -> list[BillingEntry]:
-        """Return the bills of one vendor, or of all."""
+        """Return the bills of one vendor, or of all vendors."""
         entries = self.billing.entries(self.instances.values(), self.addresses.ever_allocated())
         return [entry for entry in entries if vendor is None or entry.vendor == vendor.name]
 
@@ -197,7 +204,10 @@ class Cloud:
         return machine_type
 
     def _choose_zone(self, order: InstanceOrder, machine_type: MachineType) -> str:
-        """Return the requested zone, or the first with capacity. Raises `CloudError` for capacity and quota."""
+        """Return the requested zone, or the first zone with capacity.
+
+        Raise CloudError for capacity and quota.
+        """
         context = FaultContext(
             vendor=order.vendor.name,
             operations=("launch",),
@@ -252,7 +262,7 @@ def _check_same_request(instance: Instance, order: InstanceOrder) -> Instance:
 
 
 def _lagging_view(instance: Instance, seen_at_ms: int) -> Instance:
-    """Return the instance as a lagging list shows it."""
+    """Return the instance as a list shows it that lags and has the state of `seen_at_ms`."""
     if instance.stopped_at_ms is not None and instance.stopped_at_ms > seen_at_ms:
         return replace(
             instance, state=InstanceState.RUNNING, cause=StopCause.NONE, stopped_at_ms=None, ended_at_ms=None

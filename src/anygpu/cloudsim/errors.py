@@ -9,13 +9,13 @@ class ErrorReason(StrEnum):
     THROTTLED = "throttled"
     BAD_CREDENTIALS = "bad_credentials"
     NOT_FOUND = "not_found"
-    MISMATCH = "mismatch"  # the same client token with other parameters
-    CONFLICT = "conflict"  # in use, or already exists
+    MISMATCH = "mismatch"  # a client token was used again with other parameters
+    CONFLICT = "conflict"  # the resource is in use or already exists
     INVALID = "invalid"
 
 
 class CloudError(Exception):
-    """A request that the simulated provider rejects. `subject` is the id, type or region it is about."""
+    """A request that the simulated provider rejects. `subject` is the id, type or region in question."""
 
     def __init__(self, reason: ErrorReason, message: str, *, subject: str = "") -> None:
         super().__init__(message)

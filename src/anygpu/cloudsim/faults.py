@@ -1,4 +1,4 @@
-"""Faults that can be injected into the simulator: kind, scope and number of times."""
+"""Faults that can be injected into the simulator, with their kind, scope and number of times."""
 
 import itertools
 from collections.abc import Callable
@@ -10,17 +10,20 @@ class FaultKind(StrEnum):
     NO_CAPACITY = "no_capacity"
     QUOTA = "quota"
     THROTTLE = "throttle"
-    LOST_ANSWER = "lost_answer"  # the call is executed; its connection is cut without a response
+    LOST_ANSWER = "lost_answer"  # the call is executed, but its connection is closed without a response
     LISTING_LAG = "listing_lag"  # lists show the state of `seconds` ago
     BAD_CREDENTIALS = "bad_credentials"
     BOOT_HANGS = "boot_hangs"  # the machine runs and is billed, but is never ready
-    SSH_REFUSED = "ssh_refused"  # the machine boots, its SSH port is closed
-    DISK_FULL = "disk_full"  # no file on the machine grows beyond `bytes`
+    SSH_REFUSED = "ssh_refused"  # the machine boots, but its SSH port is closed
+    DISK_FULL = "disk_full"  # no file on the machine can grow beyond `bytes`
 
 
 @dataclass(slots=True, kw_only=True)
 class InjectedFault:
-    """A fault and its scope; empty fields match everything. It ends after `times`, at `until_ms`, or when removed."""
+    """A fault and its scope; empty fields match everything.
+
+    The fault ends after it occurred `times` times, at `until_ms`, or when it is removed.
+    """
 
     id: str = ""
     kind: FaultKind
@@ -37,7 +40,7 @@ class InjectedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultContext:
-    """An operation that a fault can affect."""
+    """An operation that faults may affect; compared with the scope of each fault."""
 
     vendor: str
     operations: tuple[str, ...] = ()
@@ -47,7 +50,7 @@ class FaultContext:
 
 
 class FaultRegistry:
-    """The injected faults that are active."""
+    """The active faults."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -60,7 +63,7 @@ class FaultRegistry:
         return fault.id
 
     def clear(self, fault_id: str = "") -> None:
-        """Remove one fault, or all without an id."""
+        """Remove the fault with this id; without an id, remove all faults."""
         if fault_id:
             self._faults.pop(fault_id, None)
         else:
@@ -74,7 +77,10 @@ class FaultRegistry:
         return list(self._faults.values())
 
     def trigger(self, kind: FaultKind, context: FaultContext) -> InjectedFault | None:
-        """Return a fault of this kind that matches, if any, and count its use."""
+        """Return an active fault of this kind that matches the context; None if there is none.
+
+        The use of the fault is counted.
+        """
         for fault in self.active():
             if fault.kind is kind and _matches(fault, context):
                 if fault.times is not None:

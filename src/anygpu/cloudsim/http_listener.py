@@ -1,4 +1,4 @@
-"""HTTP listeners on loopback addresses, routing to the vendors' APIs, and responses that a fault drops."""
+"""HTTP listeners on loopback addresses, routing to the vendors' APIs, and dropped responses."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,11 +14,14 @@ from anygpu.cloudsim.cloud import CURRENT_CALL, Cloud, SimulatedCall
 from anygpu.cloudsim.faults import FaultContext, FaultKind, InjectedFault
 
 BACKLOG = 512
-KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that none is closed during a request
+KEEP_ALIVE_S = 75  # longer than clients keep idle connections: none is closed during a request
 
 
 class LoopbackListener:
-    """Serves one application on several addresses. The application distinguishes them by `scope["server"]`."""
+    """An HTTP server for one application on several addresses.
+
+    `scope["server"]` tells which one was called.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._config = uvicorn.Config(
@@ -77,11 +80,11 @@ class LoopbackListener:
         ]
 
 
-ORIGINAL_PATH = "anygpu.full_path"  # scope key of the path as sent, which the client has signed
+ORIGINAL_PATH = "anygpu.full_path"  # scope key of the original path, which the client has signed
 
 
 def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
-    """Route `/ec2/…` to the application named ec2, which sees the path `/…`."""
+    """Return an application that passes `/ec2/…` as `/…` to the application named `ec2`."""
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         name, _, rest = scope["path"].removeprefix("/").partition("/")
@@ -101,7 +104,7 @@ def route_by_prefix(apps: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class ResponseDropper:
-    """Executes each call, then drops its response if a fault says so."""
+    """Middleware that executes each call, then drops the response if a fault requires it."""
 
     def __init__(self, app: ASGIApp, cloud: Cloud, cut: Callable[[Scope], None]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""A rented machine as its provider sees it, and the order it was created from."""
+"""A rented machine in the provider's records, and the order from which it was created."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from anygpu.cloudsim.vendor import MachineType, OnHalt, SimVendor
 class InstanceState(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
-    STOPPED = "stopped"  # shut down, where a shutdown does not terminate
+    STOPPED = "stopped"  # shut down, at a vendor where a shutdown does not terminate
     ENDING = "ending"
     ENDED = "ended"
 
@@ -25,18 +25,18 @@ class InstanceState(StrEnum):
 
 
 class StopCause(StrEnum):
-    """The reason why a machine no longer runs."""
+    """Why a machine no longer runs."""
 
     USER = "user"  # terminated through the API
-    HALT = "halt"  # it shut itself down
+    HALT = "halt"  # the machine shut itself down
     PREEMPTED = "preempted"
-    EXPIRED = "expired"  # its maximum lifetime at the provider was over
+    EXPIRED = "expired"  # its maximum lifetime at the provider was reached
     NONE = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceOrder:
-    """A request for an instance. Only the `public_keys` may log in."""
+    """A request for an instance. Only the owners of `public_keys` may log in."""
 
     vendor: SimVendor
     type: str
@@ -59,22 +59,22 @@ class InstanceOrder:
 
 
 class MachineRuntime(Protocol):
-    """The machine behind an instance."""
+    """The running part of an instance: its processes, disk and network."""
 
     @property
     def host_key(self) -> str:
-        """Return the public host key line; empty before boot."""
+        """The line of the public host key; empty before boot."""
         ...
 
     @property
     def console(self) -> str: ...
 
     async def boot(self) -> None:
-        """Boot, and return when login is possible."""
+        """Boot the machine, and return when login is possible."""
         ...
 
     async def halt(self) -> None:
-        """Kill all processes and abort all connections. Idempotent."""
+        """Kill all processes and abort all connections of the machine. Idempotent."""
         ...
 
     async def erase_disk(self) -> None:
@@ -82,7 +82,7 @@ class MachineRuntime(Protocol):
         ...
 
     async def listen(self, address: str) -> None:
-        """Listen on one more address."""
+        """Listen on an additional address."""
         ...
 
     async def stop_listening(self, address: str) -> None:
@@ -90,17 +90,17 @@ class MachineRuntime(Protocol):
         ...
 
     def set_connected(self, connected: bool) -> None:
-        """Connect or cut the network. While cut, data is held back and no connection is closed."""
+        """Connect or cut the network. While it is cut, data is held back but no connection is closed."""
         ...
 
     def limit_file_size(self, file_bytes: int | None) -> None:
-        """Limit the size of each file, to simulate a full disk."""
+        """Limit the size of each file to `file_bytes`, to simulate a full disk; None removes the limit."""
         ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Instance:
-    """A launched instance. Times are milliseconds of the simulator's clock; None: not yet."""
+    """A launched instance. Times are milliseconds of the simulator's clock; None means not yet."""
 
     id: str
     order: InstanceOrder
@@ -110,9 +110,9 @@ class Instance:
     state: InstanceState = InstanceState.PENDING
     created_at_ms: int
     running_at_ms: int | None = None
-    booted_at_ms: int | None = None  # login is possible
-    stopped_at_ms: int | None = None  # it no longer runs (and, unless only switched off, is no longer billed)
-    ended_at_ms: int | None = None  # its resources are released
+    booted_at_ms: int | None = None  # when login became possible
+    stopped_at_ms: int | None = None  # end of its processes, and of billing unless only switched off
+    ended_at_ms: int | None = None  # when its resources were released
     address: str = ""  # address of its SSH server; empty while it has none
     internal_ip: str  # its own loopback address: metadata, and SSH unless a public address is associated
     cause: StopCause = StopCause.NONE

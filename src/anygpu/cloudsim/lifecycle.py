@@ -14,7 +14,7 @@ from anygpu.cloudsim.market import SimSpotMarket
 from anygpu.cloudsim.resources import AddressStore, DiskStore, PublicAddress
 
 log = logging.getLogger("anygpu.cloud-sim")
-PENDING_SHARE = 0.25  # share of the boot delay in which the provider reports it as pending
+PENDING_SHARE = 0.25  # share of the boot delay during which the instance is reported as pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,12 @@ class CloudTiming:
     """Delays of the simulated provider, in seconds by its clock."""
 
     boot_s: float = 2
-    ending_s: float = 0.5  # from ending to ended
+    ending_s: float = 0.5  # time from state `ending` to state `ended`
     notice_s: float = 120
 
 
 class InstanceLifecycle:
-    """Changes the states of instances."""
+    """The operations that change the state of instances."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class InstanceLifecycle:
             self._schedule_market_check()
 
     def end(self, instance: Instance, cause: StopCause) -> None:
-        """Stop an instance at once; it is ended a little later."""
+        """Stop an instance at once. Its state is `ending` first, and `ended` after a short delay."""
         if instance.state.is_ended:
             return
         instance.cause = instance.cause or cause
@@ -69,7 +69,7 @@ class InstanceLifecycle:
         self._run_in_background(self._clean_up(instance), f"end-{instance.id}")
 
     def preempt(self, instance: Instance, notice_s: float | None = None) -> None:
-        """Give the preemption notice, and end the instance when it is over."""
+        """Give the preemption notice, and end the instance `notice_s` seconds later."""
         if instance.state.is_ended or instance.preempt_at_ms is not None:
             return
         wait_s = self.timing.notice_s if notice_s is None else notice_s
@@ -81,7 +81,7 @@ class InstanceLifecycle:
             self._clock.call_after(wait_s, lambda: self.end(instance, StopCause.PREEMPTED))
 
     def schedule_shutdown(self, instance: Instance, after_s: float) -> None:
-        """Schedule a shutdown; a later call replaces it."""
+        """Schedule a shutdown in `after_s` seconds. A later call replaces an earlier one."""
         due_ms = self._clock.now_ms() + round(1000 * after_s)
         instance.shutdown_at_ms = due_ms
 
@@ -95,7 +95,7 @@ class InstanceLifecycle:
         instance.shutdown_at_ms = None
 
     def disconnect(self, instance: Instance, for_s: float | None = None) -> None:
-        """Cut the machine's network without closing connections, for `for_s` or until `reconnect`."""
+        """Cut the machine's network without closing connections, for `for_s` seconds or until `reconnect`."""
         assert instance.machine is not None
         instance.machine.set_connected(connected=False)
         if for_s is not None:
@@ -106,7 +106,7 @@ class InstanceLifecycle:
         instance.machine.set_connected(connected=True)
 
     async def refuse_ssh(self, instance: Instance, for_s: float | None = None) -> None:
-        """Close the SSH port and abort its connections, for `for_s` or for good."""
+        """Close the SSH port and abort its connections, for `for_s` seconds or for ever."""
         assert instance.machine is not None
         await instance.machine.stop_listening(instance.address)
         if for_s is not None:
@@ -116,12 +116,12 @@ class InstanceLifecycle:
             )
 
     def fill_disk(self, instance: Instance, file_bytes: int | None = 0) -> None:
-        """Limit the size of each file on the machine; None removes the limit."""
+        """Limit the size of each file on the machine to `file_bytes`; None removes the limit."""
         assert instance.machine is not None
         instance.machine.limit_file_size(file_bytes)
 
     async def associate(self, address: PublicAddress, instance: Instance) -> None:
-        """Let the instance listen on the address."""
+        """Make the instance reachable at the public address."""
         if instance.state.is_ended:
             raise CloudError(
                 ErrorReason.CONFLICT, f"The machine {instance.id} has ended.", subject=instance.id
@@ -171,7 +171,7 @@ class InstanceLifecycle:
     async def _finish_boot(self, instance: Instance) -> None:
         assert instance.machine is not None
         if instance.state is not InstanceState.RUNNING:
-            await instance.machine.halt()  # it was ended during its boot
+            await instance.machine.halt()  # the instance was ended during its boot
             return
         if instance.address and not self._trigger_fault(FaultKind.SSH_REFUSED, instance):
             await instance.machine.listen(instance.address)
@@ -212,7 +212,10 @@ class InstanceLifecycle:
         return self._faults.trigger(kind, context)
 
     def _schedule_market_check(self) -> None:
-        """Check spot capacity at the next tick of the traces, and preempt instances without capacity."""
+        """Schedule a check of spot capacity at the next tick.
+
+        The check preempts instances without capacity.
+        """
         due_s = self._market.next_change_s(self._clock.now_s())
         self._watching_market = due_s is not None
         if due_s is not None:

@@ -10,12 +10,12 @@ from anygpu.cloudsim.vendor import MachineType
 
 GAP_S = 600
 SEEDED_TICKS = 4032  # four weeks of ten-minute ticks
-STAYS_UP, STAYS_DOWN = 0.93, 0.85  # probabilities per tick
+STAYS_UP, STAYS_DOWN = 0.93, 0.85  # probability that availability, or its absence, continues for another tick
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityTrace:
-    """Spot availability in ticks of `gap_s`. The trace repeats after its last tick."""
+    """Spot availability over time, in ticks of `gap_s` seconds. After its last tick the trace repeats."""
 
     gap_s: float
     ticks: tuple[bool, ...]
@@ -28,7 +28,7 @@ ALWAYS_AVAILABLE = CapacityTrace(GAP_S, (True,))
 
 
 def read_trace(path: Path) -> CapacityTrace:
-    """Read a trace file `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; 1 means available."""
+    """Read a trace file: `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`, where 1 means available."""
     try:
         content = json.loads(path.read_text())
         trace = CapacityTrace(
@@ -45,7 +45,7 @@ def read_trace(path: Path) -> CapacityTrace:
 
 
 def random_trace(seed: str) -> CapacityTrace:
-    """Generate a trace whose available and unavailable periods last several ticks."""
+    """Return a random trace in which available and unavailable periods last several ticks."""
     rng = random.Random(seed)
 
     def ticks() -> Iterator[bool]:
@@ -58,7 +58,10 @@ def random_trace(seed: str) -> CapacityTrace:
 
 
 class SimSpotMarket:
-    """Spot capacity and prices over time, `speed` times as fast as the simulator's clock."""
+    """Spot capacity and prices.
+
+    Time in the market passes `speed` times as fast as by the simulator's clock.
+    """
 
     def __init__(
         self,
@@ -75,11 +78,14 @@ class SimSpotMarket:
         self._start_s = start_s
 
     def is_available(self, machine_type: MachineType, zone: str, now_s: float) -> bool:
-        """Check whether spot capacity of this type is available in the zone."""
+        """Return whether spot capacity of this type is available in the zone."""
         return self._trace_for(machine_type.name, zone).at(self._elapsed_s(now_s))
 
     def spot_price(self, machine_type: MachineType, zone: str, now_s: float) -> int:
-        """Return the spot price. With a seed it changes each market hour by up to 10 %; otherwise it is constant."""
+        """Return the spot price in micro-dollars per hour.
+
+        With a seed, it varies each market hour by up to 10 % around the base price; otherwise it is constant.
+        """
         base = machine_type.spot_microusd_per_hour or machine_type.price_microusd_per_hour
         if self._seed is None:
             return base
@@ -89,7 +95,7 @@ class SimSpotMarket:
         )
 
     def next_change_s(self, now_s: float) -> float | None:
-        """Return when capacity may change next, by the simulator's clock; None if it never does."""
+        """Return when capacity may change next, by the simulator's clock; None if capacity never changes."""
         gaps = [trace.gap_s for trace in self._active_traces() if len(set(trace.ticks)) > 1]
         if not gaps:
             return None
@@ -100,7 +106,7 @@ class SimSpotMarket:
         return [*self._traces, *self._generated.values()]
 
     def _elapsed_s(self, now_s: float) -> float:
-        # The small addition makes sure that a timer set for a tick does not run just before it.
+        # 1e-6 is added so that a timer set for a tick does not see the time just before it.
         return max(0.0, now_s - self._start_s) * self.speed + 1e-6
 
     def _trace_for(self, machine_type: str, zone: str) -> CapacityTrace:
@@ -111,7 +117,7 @@ class SimSpotMarket:
         return self._generated[machine_type, zone]
 
     def _new_trace(self, machine_type: str, zone: str) -> CapacityTrace:
-        """Choose one of the traces by the name of the pool, or generate one."""
+        """Return a trace for a machine type in a zone: one of the given traces, or a generated one."""
         if self._traces:
             return random.Random(f"{self._seed}:{machine_type}:{zone}").choice(self._traces)
         return random_trace(f"{self._seed}:{machine_type}:{zone}")

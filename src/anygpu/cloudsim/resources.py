@@ -1,4 +1,4 @@
-"""Resources besides instances that an account can own: login keys, public addresses, disks."""
+"""Resources of an account besides instances: login keys, public addresses, disks."""
 
 import itertools
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class PublicAddress:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimDisk:
-    """A disk of an instance. It may be kept when the instance ends."""
+    """A disk of an instance, deleted or kept when the instance ends."""
 
     id: str
     vendor: SimVendor
@@ -54,7 +54,7 @@ class SimDisk:
 
 
 class KeyStore:
-    """Login keys by vendor, region and name. A vendor with global keys uses region ''."""
+    """Login keys by vendor, region and name. For a vendor whose keys are global, the region is ''."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -80,7 +80,7 @@ class KeyStore:
         return self._keys[at]
 
     def find(self, vendor: SimVendor, region: str, name: str) -> LoginKey:
-        """Find a key by name or id."""
+        """Return a key by name or id. Raise CloudError if there is none."""
         for key in self.all(vendor, region):
             if name in (key.name, key.id):
                 return key
@@ -95,7 +95,7 @@ class KeyStore:
 
 
 class AddressStore:
-    """Public addresses. Released ones are kept for billing."""
+    """Public addresses. Released addresses are kept for billing."""
 
     def __init__(
         self, now_ms: Callable[[], int], take_ip: Callable[[], str], new_id: Callable[[str], str]
@@ -131,7 +131,7 @@ class AddressStore:
         raise CloudError(ErrorReason.NOT_FOUND, f"Address {id} does not exist.", subject=id)
 
     def release(self, address: PublicAddress) -> None:
-        """Release an address that is not associated."""
+        """Release an address. Raise CloudError if it is associated with an instance."""
         if address.instance:
             raise CloudError(ErrorReason.CONFLICT, f"The address {address.id} is in use.", subject=address.id)
         address.released_at_ms = self._now_ms()
@@ -182,7 +182,7 @@ class DiskStore:
         del self._disks[id]
 
     def detach(self, instance: Instance) -> None:
-        """Detach the disks of an ended instance, and delete those that end with it."""
+        """Detach the disks of an ended instance. Delete the disks that are not to be kept."""
         for disk in [self._disks[id] for id in instance.disks if id in self._disks]:
             disk.instance = ""
             if disk.delete_with_instance:

@@ -43,7 +43,7 @@ class SimOptions:
 
 
 class CloudSim:
-    """A running simulator: `async with CloudSim() as sim:` serves EC2 at `sim.url("ec2")`."""
+    """A running simulator. In `async with CloudSim() as sim:`, EC2's API is served at `sim.url("ec2")`."""
 
     def __init__(
         self,
@@ -96,13 +96,16 @@ class CloudSim:
             await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     def url(self, vendor: str = "") -> str:
-        """Return the endpoint URL for clients of this vendor."""
+        """Return the URL of this vendor's API."""
         return f"http://{HOST}:{self.port}/{vendor}".rstrip("/")
 
     # Faults
 
     def inject_fault(self, kind: str, **where: object) -> str:
-        """Inject a fault, for example `("no_capacity", vendor="ec2", times=1)` (see `InjectedFault`); return its id."""
+        """Inject a fault and return its id, for example `inject_fault("no_capacity", vendor="ec2", times=1)`.
+
+        `InjectedFault` lists the other arguments.
+        """
         return self.cloud.faults.add(InjectedFault(kind=FaultKind(kind), **where))  # type: ignore[arg-type]
 
     def clear_faults(self, fault_id: str = "") -> None:

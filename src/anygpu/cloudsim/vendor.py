@@ -1,4 +1,4 @@
-"""What a simulated vendor offers: regions, machine types, prices and its billing rule."""
+"""A simulated vendor: its regions, machine types, prices and billing rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ OnHalt = Literal["end", "stop", "off"]  # off: the machine is down but still bil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineType:
-    """A machine type. Prices are micro-dollars per hour for the whole machine."""
+    """A machine type. Prices are in micro-dollars per hour for the whole machine."""
 
     name: str
     price_microusd_per_hour: int
@@ -20,12 +20,12 @@ class MachineType:
     gpu_count: int = 0
     gpu_memory_gib: float = 0
     disk_gib: int = 100
-    regions: tuple[str, ...] = ()  # empty: everywhere
+    regions: tuple[str, ...] = ()  # empty: available in all regions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimBillingRule:
-    """Billed time: started steps of `step_s`, at least `minimum_s`."""
+    """How time is billed: in steps of `step_s` seconds, rounded up, and at least `minimum_s` seconds."""
 
     step_s: int = 1
     minimum_s: int = 0
@@ -37,15 +37,15 @@ class SimBillingRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimVendor:
-    """One vendor: regions, machine types, billing rule, metadata format."""
+    """A vendor: regions, machine types, billing rule, metadata format, credentials."""
 
     name: str
-    regions: Mapping[str, tuple[str, ...]]  # zones by region; empty for a vendor without zones
+    regions: Mapping[str, tuple[str, ...]]  # zones by region; an empty tuple for a vendor without zones
     types: tuple[MachineType, ...]
     billing_rule: SimBillingRule = SimBillingRule()
     metadata_format: str = ""  # aws, gcp, azure, or empty for none
     on_halt: OnHalt = "end"
-    credentials: Mapping[str, str] = field(default_factory=dict)  # secrets by key id; plain tokens are ids
+    credentials: Mapping[str, str] = field(default_factory=dict)  # secrets by key id; tokens are key ids
     address_microusd_per_hour: int = 0
     vcpu_limit: int = 4096
 

@@ -39,12 +39,15 @@ from anygpu.cloudsim.vendor import SimVendor
 
 
 class VendorApi(Protocol):
-    """A module with the API of one vendor. It translates each `CloudError` to the vendor's own error response."""
+    """A module with the API of one vendor.
+
+    The module translates each `CloudError` to the vendor's error response.
+    """
 
     VENDOR: SimVendor
 
     def app(self, cloud: Cloud) -> ASGIApp:
-        """Return the application that is served under `/<vendor name>`. Its paths do not include that prefix."""
+        """Return the application served under `/<vendor name>`. Paths in the application omit that prefix."""
         ...
 
 

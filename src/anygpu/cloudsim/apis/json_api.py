@@ -1,4 +1,4 @@
-"""Shared by the JSON APIs: authentication, request bodies, error responses, timestamps."""
+"""Helpers for the vendors' JSON APIs: authentication, request bodies, error responses, timestamps."""
 
 import base64
 import binascii
@@ -20,13 +20,13 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 def bearer_token(request: Request) -> str:
-    """Return the token of `Authorization: Bearer …`; empty if there is none."""
+    """Return the token of `Authorization: Bearer …`; an empty string if there is none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def bearer_or_basic_key(request: Request) -> str:
-    """Return the API key, sent as bearer token or as the user name of basic authentication."""
+    """Return the API key, sent as a bearer token or as the user name of basic authentication."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return bearer_token(request)
@@ -38,7 +38,7 @@ def bearer_or_basic_key(request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JsonApi:
-    """Builds the routes of one vendor's JSON API. `error_response` translates a `CloudError`."""
+    """A builder for the routes of one vendor's JSON API. `error_response` translates a `CloudError`."""
 
     cloud: Cloud
     vendor: SimVendor
@@ -46,7 +46,10 @@ class JsonApi:
     credential: Callable[[Request], str] = bearer_token
 
     def route(self, verb: str, path: str, operation: str, handler: Handler) -> Route:
-        """Make a route whose handler returns plain data. Faults refer to `operation`."""
+        """Return a route whose handler returns plain data.
+
+        `operation` is the name by which faults refer to the route.
+        """
 
         async def answer(request: Request) -> Response:
             names = (operation, f"{verb} {path}")
@@ -61,7 +64,7 @@ class JsonApi:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """Read the JSON object in the request body."""
+    """Return the JSON object in the request body."""
     try:
         body = json.loads(await request.body() or b"{}")
     except ValueError as error:
@@ -72,7 +75,7 @@ async def json_body(request: Request) -> dict[str, Any]:
 
 
 def required_text(body: Mapping[str, Any], name: str) -> str:
-    """Return a required text field."""
+    """Return the text field `name` of a request body. Raise CloudError if it is missing."""
     value = body.get(name)
     if not isinstance(value, str) or not value:
         raise CloudError(ErrorReason.INVALID, f"{name} is required", subject=name)
@@ -80,7 +83,7 @@ def required_text(body: Mapping[str, Any], name: str) -> str:
 
 
 def iso_time(at_ms: int | None, timespec: str = "milliseconds", zone: str = "Z") -> str | None:
-    """Format a time as ISO 8601; None stays None."""
+    """Format a time as ISO 8601; return None for None."""
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).replace(tzinfo=None).isoformat(timespec=timespec) + zone
@@ -92,7 +95,7 @@ def as_uuid(digits: str) -> str:
 
 
 def new_key_pair() -> tuple[str, str]:
-    """Generate a private key and its public key line, for vendors that can generate keys."""
+    """Generate a private key and the line of its public key, for vendors whose API generates keys."""
     import asyncssh  # slow to import, and rarely needed
 
     key = asyncssh.generate_private_key("ssh-ed25519")

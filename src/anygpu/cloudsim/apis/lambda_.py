@@ -24,7 +24,7 @@ GPUS = {
     "GH200": "96 GB",
 }
 LAUNCH_EVERY_S = 10  # docs.lambda.ai, "Are API requests rate-limited?"
-FORGET_S = 60  # terminated instances leave the list after a while
+FORGET_S = 60  # terminated instances are listed this long
 NAME_CHARS = 64
 
 

@@ -11,7 +11,7 @@ from anygpu.cloudsim.machine.processes import MACHINE_VARIABLE
 from anygpu.cloudsim.machine.shutdown import COMMANDS
 
 # Variables that machines inherit from the simulator: language, certificates, package indexes, and
-# switches that keep tests off the network. None is a credential.
+# switches that disable network access in tests. None is a credential.
 INHERITED = (
     "LANG",
     "LC_ALL",
@@ -35,13 +35,13 @@ def public_key(line: str) -> PublicKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineHost:
-    """The directory and SSH port that all machines share."""
+    """The directory and SSH port that all simulated machines share."""
 
     directory: Path
     ssh_port: int
 
     def prepare(self) -> None:
-        """Write the commands that machines find first on their PATH."""
+        """Write the commands (such as `shutdown`) that come first on the PATH of machines."""
         self.commands.mkdir(parents=True, exist_ok=True)
         for name, text in COMMANDS.items():
             (self.commands / name).write_text(text)
@@ -53,7 +53,10 @@ class MachineHost:
 
 
 class MachineDirectory:
-    """A machine's directory: home, temporary files, boot log. Its processes get `variables` in their environment."""
+    """A machine's directory: home, temporary files, boot log.
+
+    `variables` are added to the environment of the machine's processes.
+    """
 
     def __init__(self, path: Path, variables: Mapping[str, str]) -> None:
         self.path = path
@@ -64,7 +67,7 @@ class MachineDirectory:
         self._variables = variables
 
     def read_authorized_keys(self) -> set[PublicKey]:
-        """Read the authorized keys. Called at each login, so that keys added on the machine are accepted."""
+        """Return the authorized keys. Read at each login, so that keys added on the machine are accepted."""
         lines = self.authorized_keys.read_text().splitlines()
         return {public_key(line) for line in lines if line.strip() and not line.startswith("#")}
 
@@ -88,7 +91,7 @@ class MachineDirectory:
 
 
 def instance_variables(host: MachineHost, instance: Instance) -> dict[str, str]:
-    """Return the variables of an instance's processes: PATH, metadata service, and those of its order."""
+    """Return the environment of an instance's processes: PATH, metadata service, variables of its order."""
     metadata = f"{instance.internal_ip}:{METADATA_PORT}"
     path = [str(host.commands), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {

@@ -1,6 +1,7 @@
 """The metadata service of machines, in the format of AWS, Google Cloud or Azure.
 
-AWS: version 2, with a session token. Google: requires the header `Metadata-Flavor`. Azure: requires `Metadata: true`.
+The format of AWS is version 2, with a session token. Google Cloud requires the header `Metadata-Flavor`, Azure
+the header `Metadata: true`.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ REBALANCE_AT = "events/recommendations/rebalance"
 
 
 class SimMetadataService:
-    """One application for all machines. The address of a request identifies the machine."""
+    """One application that serves all machines. The address that was called identifies the machine."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -99,7 +100,7 @@ class SimMetadataService:
         return self._text_response("")
 
     async def _wait_for_change(self, instance: Instance, query: Mapping[str, str]) -> None:
-        """Return when the value differs from the one the caller has seen, or after the requested timeout."""
+        """Wait until the value differs from the one the caller has seen, or until the requested timeout."""
         last_etag = query.get("last_etag") or _etag(instance)
         polls = min(float(query.get("timeout_sec") or MAX_WAIT_S), MAX_WAIT_S) / POLL_INTERVAL_S
         for _ in range(round(polls)):

@@ -1,4 +1,4 @@
-"""A machine's loopback addresses and TCP connections, which can be cut and resumed."""
+"""A machine's loopback addresses and TCP connections. The network can be cut and restored."""
 
 import asyncio
 import random
@@ -38,7 +38,11 @@ class MachineNetwork:
             line.abort()
 
     def set_connected(self, connected: bool) -> None:
-        """False holds back all data without closing connections; True sends what was held back."""
+        """Cut or restore the network.
+
+        While it is cut, all data is held back and no connection is closed; when it is restored, the data is
+        sent.
+        """
         self.connected = connected
         for line in list(self._connections):
             line.apply_state()
@@ -51,7 +55,7 @@ class MachineNetwork:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, which holds data back while the network is cut."""
+    """A connection that holds data back while the network is cut."""
 
     def __init__(self, gate: MachineNetwork, inner: asyncio.Protocol) -> None:
         self._network = gate
@@ -87,7 +91,7 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def apply_state(self) -> None:
-        """Pause or resume to match the state of the network."""
+        """Pause the connection if the network is cut; otherwise resume it and send the data held back."""
         if not self._network.connected:
             self.transport.pause_reading()
             return
@@ -105,7 +109,7 @@ class _Connection(asyncio.Protocol):
             self._buffered.append(bytes(data))
 
     def close_with(self, how: Callable[[], None]) -> None:
-        """Close now, or after reconnection if the network is cut."""
+        """Close the connection by calling `how`: now, or when the network is restored."""
         if self._network.connected:
             how()
         else:
@@ -120,7 +124,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _BufferingTransport(asyncio.Transport):
-    """The transport that the server sees."""
+    """The transport given to the server. Its writes are held back while the network is cut."""
 
     def __init__(self, line: _Connection) -> None:
         super().__init__()
@@ -166,12 +170,15 @@ class _BufferingTransport(asyncio.Transport):
         self._connection.transport.set_write_buffer_limits(high, low)
 
 
-CLAIM_PORT = 1337  # bound (not listening) at the first address of a block to claim the block
+CLAIM_PORT = 1337  # a block is claimed by binding this port at its first address
 PREFIX = "127.77"
 
 
 class AddressPool:
-    """Claims blocks of 254 loopback addresses as needed, so that no two machines or simulators share one."""
+    """A pool of loopback addresses, which are claimed in blocks of 254.
+
+    No two machines share an address, even if several simulators run on this computer.
+    """
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []

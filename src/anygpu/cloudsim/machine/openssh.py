@@ -1,6 +1,6 @@
-"""The machine's SSH server as OpenSSH's sshd: one sshd process for each connection, without root.
+"""A machine's SSH server that runs OpenSSH's sshd: one sshd process for each connection, without root.
 
-sshd accepts only users of this computer, and without root only the user who runs it: log in as that user.
+Without root, sshd accepts only the user who runs it: log in as that user.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from anygpu.cloudsim.machine.network import MachineNetwork
 from anygpu.cloudsim.machine.processes import exit_code
 from anygpu.cloudsim.machine.sessions import SshSessions
 
-# sshd starts commands in the user's home directory; the machine has its own.
+# sshd starts commands in the user's home directory, but each machine has a home directory of its own.
 LOGIN_SCRIPT = """#!/bin/sh
 cd "$HOME"
 [ -s "{limit}" ] && {{ trap "" XFSZ; ulimit -S -f "$(cat "{limit}")"; }}
@@ -26,7 +26,7 @@ exec {shell} -c "$SSH_ORIGINAL_COMMAND"
 
 
 class OpenSshServer:
-    """Starts an sshd process for each connection."""
+    """An SSH server that starts an sshd process for each connection."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class OpenSshServer:
 
 
 class _SshdConnection(asyncio.Protocol):
-    """Copies data between a connection and its sshd process."""
+    """A protocol that copies data between a connection and its sshd process."""
 
     def __init__(self, server: OpenSshServer) -> None:
         self._server = server
@@ -133,7 +133,10 @@ class _SshdOutput(asyncio.Protocol):
 
 
 async def _end_sshd(child: "subprocess.Popen[bytes]", inner: asyncio.Transport | None) -> None:
-    """End sshd with its connection. Processes that it started continue, as on any machine."""
+    """End the sshd process of a closed connection.
+
+    Processes that sshd started continue, as on any machine.
+    """
     if inner is not None:
         inner.close()
     with contextlib.suppress(ProcessLookupError):

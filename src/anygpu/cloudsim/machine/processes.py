@@ -1,7 +1,7 @@
 """Start, find and kill the processes of machines.
 
-Each process carries an environment variable that names its machine's directory. A process can leave its group, session
-and parent, but the kernel keeps its initial environment; as a second sign, its working directory is compared.
+An environment variable of each process names the directory of its machine. A process can leave its group,
+session and parent, but its initial environment never changes. The working directory is compared as well.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def spawn(
 
 
 async def exit_code(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for a process, without a thread where the kernel supports pidfds."""
+    """Wait until a process ends and return its exit code. No thread is used if the kernel supports pidfds."""
     if process.poll() is not None:
         return process.returncode
     if not hasattr(os, "pidfd_open"):
@@ -59,7 +59,7 @@ async def exit_code(process: "subprocess.Popen[bytes]") -> int:
 
 
 def find_processes(machines: Iterable[Path]) -> dict[Path, list[int]]:
-    """Find the running processes of machines, by the machine's directory."""
+    """Return the ids of the running processes of each machine, by the machine's directory."""
     by_path = {str(machine): machine for machine in machines}
     processes: dict[Path, list[int]] = {}
     for entry in PROC.iterdir():
@@ -87,14 +87,14 @@ def _machine_of(entry: Path, machines: Mapping[str, Path]) -> Path | None:
 
 
 class ProcessReaper:
-    """Kills all processes of machines. One scan of /proc serves all machines that are ending."""
+    """Kills all processes of machines. One scan of /proc serves all machines that are being ended."""
 
     def __init__(self) -> None:
         self._machines: set[Path] = set()
         self._round: asyncio.Task[None] | None = None
 
     async def kill(self, machine: Path) -> None:
-        """Kill the machine's processes, and return when none is left."""
+        """Kill the machine's processes, and return when none is running."""
         self._machines.add(machine)
         while machine in self._machines:
             if self._round is None or self._round.done():
@@ -102,7 +102,10 @@ class ProcessReaper:
             await asyncio.shield(self._round)
 
     async def _kill_round(self) -> None:
-        """Scan once. A machine is done when the scan finds none of its processes; forks are found by the next scan."""
+        """Scan /proc once and kill the processes found, including forks since the last scan.
+
+        A machine is done when a scan finds none of its processes.
+        """
         machines = set(self._machines)
         remaining = await asyncio.to_thread(_kill_found, machines)
         self._machines -= machines - remaining

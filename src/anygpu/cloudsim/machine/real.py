@@ -31,7 +31,7 @@ def kernel_lines(now_ms: int) -> str:
 
 
 def host_key_block(public_key: str, host: str) -> str:
-    """Format the host key as cloud-init's `write-ssh-key-fingerprints` does."""
+    """Format the host key for the console as cloud-init's `write-ssh-key-fingerprints` does."""
     kind, body, *_ = public_key.split()
     digest = base64.b64encode(hashlib.sha256(base64.b64decode(body)).digest()).decode().rstrip("=")
     name = kind.removeprefix("ssh-").upper()
@@ -48,11 +48,11 @@ def host_key_block(public_key: str, host: str) -> str:
     return "".join(f"{connection}\r\n" for connection in lines)
 
 
-CONSOLE_BYTES = 64 * 1024  # EC2 keeps as much
+CONSOLE_BYTES = 64 * 1024  # the same limit as in EC2
 
 
 class RealMachine:
-    """A machine with real processes."""
+    """A machine whose processes, files and SSH server are real."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class RealMachine:
         )
 
     async def _run_scripts(self, scripts: tuple[str, ...]) -> None:
-        """Run the scripts one after the other. A failing script does not stop the next."""
+        """Run the boot scripts one after the other. After a script that fails, the next one still runs."""
         for number, script in enumerate(scripts):
             if not self._up:
                 return

@@ -23,7 +23,7 @@ WITH_LIMIT = 'trap "" XFSZ; ulimit -S -f "$1"; shift; exec "$@"'
 
 
 class SshSessions:
-    """Starts the commands and shells of SSH sessions, and counts them."""
+    """The commands and shells of a machine's SSH sessions."""
 
     def __init__(self, directory: MachineDirectory) -> None:
         self._directory = directory
@@ -32,7 +32,7 @@ class SshSessions:
         self.file_bytes: int | None = None
 
     async def serve(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
-        """Run one command or shell to its end."""
+        """Run the command or shell of one session until it ends."""
         self.track_task()
         env = {**self._directory.env(process.get_extra_info("username")), **_client_variables(process)}
         try:
@@ -45,13 +45,16 @@ class SshSessions:
             await process.wait_closed()
 
     def track_task(self) -> None:
-        """Let `wait_closed` wait for the current task."""
+        """Register the current task, so that `wait_closed` waits for it."""
         if (task := asyncio.current_task()) is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def wait_closed(self, within_s: float) -> None:
-        """Wait until all sessions have ended, which they do after their connections have."""
+        """Wait, at most `within_s` seconds, until all sessions have ended.
+
+        Their connections must be closed first.
+        """
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=within_s)
 
@@ -62,7 +65,7 @@ class SshSessions:
         return spawn(argv, env=env, cwd=self._directory.home, **streams)
 
     def limit_file_size(self, file_bytes: int | None) -> None:
-        """Limit the size of each file, for running and future processes; None removes the limit."""
+        """Limit the size of each file of running and future processes. None removes the limit."""
         self.file_bytes = file_bytes
         self._directory.path.mkdir(parents=True, exist_ok=True)
         self._directory.file_size_limit.write_text("" if file_bytes is None else str(file_bytes // KIB))
@@ -76,7 +79,7 @@ class SshSessions:
         pipe = subprocess.PIPE
         child = self.start(_argv(process.command), env, stdin=pipe, stdout=pipe, stderr=pipe)
         ended = asyncio.create_task(exit_code(child))
-        # With `send_eof`, the first of the two outputs to end would end the other too.
+        # With `send_eof`, the end of one of the two outputs would end the other too.
         await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr, send_eof=False)
         code = await ended
         await process.stdout.drain()
@@ -93,7 +96,7 @@ class SshSessions:
             stdin=os.fdopen(os.dup(ours), "wb", buffering=0), stdout=terminal, send_eof=False
         )
         code = await ended
-        os.close(theirs)  # the remaining output ends when the terminal's last holder closes it
+        os.close(theirs)  # the output ends when the last process closes the terminal
         await process.stdout.drain()
         return code
 
@@ -110,5 +113,5 @@ def _argv(command: str | None) -> list[str]:
 
 
 def _client_variables(process: "asyncssh.SSHServerProcess[bytes]") -> dict[str, str]:
-    """Return the variables that the client may set, as in OpenSSH's default configuration."""
+    """Return the environment variables that the client may set, as in OpenSSH's default configuration."""
     return {name: value for name, value in process.env.items() if name == "LANG" or name.startswith("LC_")}

@@ -1,7 +1,7 @@
-"""Replacements for `shutdown`, `halt`, `poweroff` and `sudo` that machines find first on their PATH.
+"""Replacements for `shutdown`, `halt`, `poweroff` and `sudo` that come first on the PATH of machines.
 
-They call the machine's metadata address and so end the simulated machine. A script that uses the full path
-(`/sbin/shutdown`) still addresses the real computer.
+The replacements call the machine's metadata address, which ends the simulated machine. A script that uses the
+full path (`/sbin/shutdown`) affects the real computer.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""An SSH server in this process (asyncssh): commands, terminals, files, port forwarding."""
+"""An SSH server in this process, based on asyncssh: commands, terminals, files, port forwarding."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ LOGIN_TIMEOUT_S = 30
 
 
 class _ListenerFactory:
-    """Makes asyncssh listen through a `MachineNetwork`."""
+    """An adapter that makes asyncssh listen through a `MachineNetwork`."""
 
     def __init__(self, network: MachineNetwork) -> None:
         self._network = network
@@ -30,7 +30,10 @@ class _ListenerFactory:
 
 
 class AsyncsshServer:
-    """Accepts any user name with an authorized key. `serve` runs commands and shells; `files` serves SFTP and scp."""
+    """An SSH server that accepts any user name with an authorized key.
+
+    `serve` runs commands and shells; `files` serves SFTP and scp.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class AsyncsshServer:
 
 
 class _Login(asyncssh.SSHServer):
-    """Accepts the currently authorized keys, and port forwarding in both directions unless it is disabled."""
+    """The login rules: the currently authorized keys are accepted.
+
+    Port forwarding is accepted in both directions unless it is disabled.
+    """
 
     def __init__(
         self, read_authorized_keys: Callable[[], set[PublicKey]], allows_forwarding: Callable[[], bool]
@@ -92,14 +98,14 @@ class _Login(asyncssh.SSHServer):
         return self._allows_forwarding()
 
     async def server_requested(self, listen_host: str, listen_port: int) -> asyncssh.SSHListener | bool:
-        """Listen on loopback whatever address was requested, as OpenSSH does without GatewayPorts."""
+        """Listen on loopback, whatever address was requested, as OpenSSH does without GatewayPorts."""
         if not self._allows_forwarding():
             return False
         return await self._connection.forward_local_port("127.0.0.1", listen_port, listen_host, listen_port)
 
 
 class MachineFiles(asyncssh.SFTPServer):
-    """Files of the machine. Relative paths start at its home directory, as with OpenSSH."""
+    """The files of a machine for SFTP. Relative paths start at the home directory, as in OpenSSH."""
 
     def __init__(
         self, channel: "asyncssh.SSHServerChannel[bytes]", directory: MachineDirectory, sessions: SshSessions
@@ -112,7 +118,7 @@ class MachineFiles(asyncssh.SFTPServer):
         return os.path.join(self._home, path)  # noqa: PTH118 - bytes
 
     def exit(self) -> None:
-        """Send an exit status: OpenSSH's scp treats a session without one as failed."""
+        """Send an exit status, because OpenSSH's scp treats a session without one as failed."""
         self.channel.exit(0)
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
@@ -123,7 +129,7 @@ class MachineFiles(asyncssh.SFTPServer):
 
 
 def new_host_key(comment: str) -> tuple[str, str]:
-    """Generate a host key; return private and public key in OpenSSH's format."""
+    """Generate a host key; return the private and the public key in OpenSSH's format."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

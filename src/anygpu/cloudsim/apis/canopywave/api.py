@@ -1,4 +1,4 @@
-"""CanopyWave's routes. Its servers are OpenStack's; public addresses are rented separately."""
+"""CanopyWave's routes. Its servers have the format of OpenStack; public addresses are rented separately."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -110,14 +110,14 @@ class SimulatedCanopyWave:
     def _order(self, body: Mapping[str, Any]) -> InstanceOrder:
         region, name = _checked_region(body), required_text(body, "name")
         machine_type, image = find_flavor(required_text(body, "flavor")), required_text(body, "image")
-        required_text(body, "password")  # required, and set on the machine, where only keys may log in
+        required_text(body, "password")  # required by the API; ignored here, because login needs a key
         if image not in images_of(machine_type):
             raise CloudError(
                 ErrorReason.INVALID, f"Image {image} does not fit flavor {machine_type.name}", subject=image
             )
         keypair = body.get("keypair")
         keys = (self._cloud.keys.find(VENDOR, region, keypair),) if keypair else ()
-        # OpenStack does not require unique names, so two launches with one name are two machines.
+        # OpenStack does not require unique names: two launches with the same name create two machines.
         return InstanceOrder(
             vendor=VENDOR,
             type=machine_type.name,
@@ -205,7 +205,7 @@ def _check_project(body: Mapping[str, Any]) -> None:
 
 
 def _checked_region(body: Mapping[str, Any]) -> str:
-    """Check project and region, and return the region."""
+    """Return the region of a request. Raise CloudError if the project or the region is unknown."""
     _check_project(body)
     if (region := required_text(body, "region")) not in VENDOR.regions:
         raise CloudError(ErrorReason.INVALID, f"Region {region} does not exist", subject=region)

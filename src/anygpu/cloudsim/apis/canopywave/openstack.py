@@ -9,7 +9,10 @@ STATUS = {"building": "BUILD", "active": "ACTIVE", "stopped": "SHUTOFF", "delete
 
 
 def vm_state(instance: Instance) -> str:
-    """Return Nova's `vm_state`. A server that is being deleted stays `active`; only its task state changes."""
+    """Return Nova's `vm_state`.
+
+    For a server that is being deleted it is `active`; only the task state changes.
+    """
     match instance.state:
         case InstanceState.PENDING:
             return "building"
@@ -52,7 +55,7 @@ def _task(instance: Instance) -> str | None:
 
 
 def _addresses(instance: Instance, project: str) -> dict[str, Any]:
-    """Return the private address; Nova's details do not show an associated public address."""
+    """Return the private address only: as in Nova, an associated public address is not shown."""
     if instance.running_at_ms is None:
         return {}
     private = "172.16." + ".".join(instance.internal_ip.split(".")[2:])

@@ -10,7 +10,7 @@ from anygpu.cloudsim.cloud import Cloud
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SimSecurityGroup:
-    """A security group with its ingress permissions as they were sent."""
+    """A security group, with its ingress permissions as they were in the request."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class SimReservation:
 
 
 class AwsRegion:
-    """One region of the account."""
+    """One region of the simulated AWS account."""
 
     def __init__(self, cloud: Cloud, name: str) -> None:
         self.cloud = cloud
@@ -49,11 +49,11 @@ class AwsRegion:
         self.reservations: dict[str, SimReservation] = {}
         self.rendered_instances: dict[
             str, tuple[tuple[object, ...], RenderedXml]
-        ] = {}  # cached XML of instances, with the state it was made from
+        ] = {}  # cached XML by instance id, with the state from which it was made
 
 
 class AwsAccount:
-    """The only account, with all regions."""
+    """The simulated AWS account, with all regions."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud

@@ -87,7 +87,7 @@ def describe_instance(region: AwsRegion, instance: Instance) -> Fields:
 
 
 def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str, str | Iterable[str]]:
-    """Return the values that filters of DescribeInstances are compared with."""
+    """Return the values of an instance that the filters of DescribeInstances are compared with."""
     fields = instance.order.native["fields"]
     return {
         "instance-id": instance.id,
@@ -110,7 +110,10 @@ def instance_filter_values(region: AwsRegion, instance: Instance) -> Mapping[str
 
 
 def transition_reason(instance: Instance) -> str:
-    """Return the reason with its time; empty for a running instance and for one that shut itself down."""
+    """Return the reason of the last state change, with its time.
+
+    Empty for a running instance and for an instance that shut itself down.
+    """
     reason = TRANSITION_REASONS.get(instance.cause)
     if reason is None or instance.stopped_at_ms is None:
         return ""

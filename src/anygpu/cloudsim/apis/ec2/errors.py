@@ -27,7 +27,7 @@ class Ec2Error(Exception):
 
 
 def as_ec2_error(refusal: CloudError, *, spot: bool = False) -> Ec2Error:
-    """Translate an error that is not specific to one kind of resource."""
+    """Translate a CloudError that is not specific to one kind of resource to EC2's error."""
     if refusal.reason is ErrorReason.BAD_CREDENTIALS:
         return Ec2Error("AuthFailure", DENIED)
     if refusal.reason is ErrorReason.THROTTLED:

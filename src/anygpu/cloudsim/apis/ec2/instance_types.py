@@ -4,7 +4,7 @@ from anygpu.cloudsim.vendor import MachineType, SimBillingRule, SimVendor
 
 ACCOUNT = "123456789012"  # the account number of AWS's own examples
 ACCESS_KEY_ID = "AKIASIMULATED0000000"
-SECRET_ACCESS_KEY = "simulated"  # noqa: S105 - opens nothing but the simulator
+SECRET_ACCESS_KEY = "simulated"  # noqa: S105 - valid only in the simulator
 
 
 def _usd(dollars: float) -> int:
@@ -65,7 +65,7 @@ VENDOR = SimVendor(
         step_s=1, minimum_s=60
     ),  # Linux, aws.amazon.com/ec2/pricing: by the second, at least a minute
     metadata_format="aws",
-    on_halt="stop",  # unless InstanceInitiatedShutdownBehavior says terminate
+    on_halt="stop",  # unless InstanceInitiatedShutdownBehavior is `terminate`
     credentials={ACCESS_KEY_ID: SECRET_ACCESS_KEY, "test": "test"},
     address_microusd_per_hour=5_000,
 )

@@ -53,7 +53,7 @@ async def describe_instances(region: AwsRegion, fields: Fields) -> Fields:
 
 
 def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.RenderedXml:
-    """Return the cached XML of the last list, or render it again if the instance has changed."""
+    """Return the XML of an instance: from the cache, or rendered again if the instance has changed."""
     changes = (instance.state, instance.address, instance.cause, instance.stopped_at_ms)
     version = (*changes, *instance.tags.items(), *instance.disks)
     cached = region.rendered_instances.get(instance.id)
@@ -63,7 +63,7 @@ def _rendered_reservation(region: AwsRegion, instance: Instance) -> wire.Rendere
 
 
 async def terminate_instances(region: AwsRegion, fields: Fields) -> Fields:
-    """Terminate all instances, or none if one id is unknown."""
+    """Terminate all given instances, or none of them if an id is unknown."""
     instances = [find_instance(region, id) for id in fields.get("InstanceId", [])]
     before = [state_name(each) for each in instances]
     for instance in instances:
@@ -134,7 +134,7 @@ def _check_request(region: AwsRegion, fields: Fields) -> None:
 
 
 def _groups(fields: Fields) -> list[str]:
-    """Return the security groups of the instance and of its network interfaces."""
+    """Return the ids of the security groups in the request, including those of its network interfaces."""
     interfaces = fields.get("NetworkInterface", [])
     return [
         *fields.get("SecurityGroupId", []),

@@ -80,7 +80,7 @@ async def describe_instance_type_offerings(region: AwsRegion, fields: Fields) ->
 
 
 async def describe_spot_price_history(region: AwsRegion, fields: Fields) -> Fields:
-    """Return the current price, one entry for each type and zone."""
+    """Return the current spot prices, one entry for each type and zone, instead of a history."""
     names = fields.get("InstanceType", [])
     only_zone = fields.get("AvailabilityZone", "")
     products = fields.get("ProductDescription", [PRODUCT])

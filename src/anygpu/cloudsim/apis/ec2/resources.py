@@ -207,7 +207,10 @@ def _describe_request(instance: Instance) -> Fields:
 
 
 def _request_state(instance: Instance) -> tuple[str, str, str]:
-    """Return state, code and message as listed under "Spot request status" in EC2's user guide."""
+    """Return the state, status code and message of a spot request.
+
+    They are those listed under "Spot request status" in EC2's user guide.
+    """
     if not instance.state.is_ended:
         if instance.notice_at_ms is None:
             return "active", "fulfilled", "Your spot request is fulfilled."

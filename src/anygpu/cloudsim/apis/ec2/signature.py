@@ -1,4 +1,4 @@
-"""Signature version 4, checked as AWS does: a wrong secret is detected, not only an unknown key id.
+"""AWS signature version 4. As in AWS, a wrong secret is detected, not only an unknown key id.
 
 The steps are those of "Create a signed AWS API request" in the IAM user guide.
 """
@@ -29,7 +29,7 @@ class SignatureHeader:
 
 
 def parse_header(header: str) -> SignatureHeader | None:
-    """Parse an Authorization header. None if it has no valid signature format."""
+    """Parse an Authorization header. Return None if the header has no valid signature format."""
     match = HEADER.fullmatch(header)
     if match is None:
         return None
@@ -52,7 +52,7 @@ def is_valid(
     headers: Mapping[str, str],
     body: bytes,
 ) -> bool:
-    """Check that the request was signed with this secret."""
+    """Return whether the request was signed with `secret`."""
     canonical = "\n".join(
         (
             method,

@@ -1,4 +1,4 @@
-"""EC2's wire format: form fields in, XML out, filters, pages."""
+"""EC2's wire format: form fields of requests, XML of responses, filters and pages."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,10 @@ Fields = dict[str, Any]
 
 
 def read_form(body: bytes) -> Fields:
-    """`Filter.1.Name=a&Filter.1.Value.1=b` becomes {"Filter": [{"Name": "a", "Value": ["b"]}]}."""
+    """Parse the form fields of a request.
+
+    `Filter.1.Name=a&Filter.1.Value.1=b` becomes {"Filter": [{"Name": "a", "Value": ["b"]}]}.
+    """
     tree: Fields = {}
     for name, value in parse_qsl(body.decode(), keep_blank_values=True):
         *parents, last = name.split(".")
@@ -27,7 +30,7 @@ def read_form(body: bytes) -> Fields:
 
 
 def _lists_for_numbers(node: Any) -> Any:
-    """Replace each dict whose keys are all numbers by a list."""
+    """Replace each dict whose keys are all numbers with a list."""
     if not isinstance(node, dict):
         return node
     if all(name.isdigit() for name in node):
@@ -36,7 +39,10 @@ def _lists_for_numbers(node: Any) -> Any:
 
 
 class RenderedXml(str):
-    """Text that is XML already, so that it is not escaped. Lets unchanged instances be cached."""
+    """Text that is already XML and must not be escaped.
+
+    The XML of unchanged instances is cached in this form.
+    """
 
     __slots__ = ()
 
@@ -46,7 +52,10 @@ def render(value: Fields) -> RenderedXml:
 
 
 def xml(name: str, value: Any) -> str:
-    """Render an element. Lists become `<item>` elements, None is omitted, booleans are lower case."""
+    """Return a value as an XML element.
+
+    Lists become `<item>` elements, None is omitted, booleans are lower case.
+    """
     if value is None:
         return ""
     return f"<{name}>{_content(value)}</{name}>"
@@ -75,12 +84,12 @@ def error(code: str, message: str, request_id: str) -> str:
 
 
 def timestamp(at_ms: int | None) -> str | None:
-    """Format a timestamp as EC2 does, with milliseconds that are always zero."""
+    """Format a time as EC2 does: with milliseconds, which are always zero."""
     return None if at_ms is None else _utc(at_ms).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def reason_time(at_ms: int) -> str:
-    """Format a time as in a state transition reason."""
+    """Format a time as EC2 does in a state transition reason."""
     return _utc(at_ms).strftime("%Y-%m-%d %H:%M:%S GMT")
 
 
@@ -93,7 +102,7 @@ def tag_set(tags: Mapping[str, str]) -> list[Fields] | None:
 
 
 def tags_for(fields: Fields, resource: str) -> dict[str, str]:
-    """Return the tags in a request's TagSpecifications for one resource type."""
+    """Return the tags that a request's TagSpecifications contain for one resource type."""
     specifications = (
         each for each in fields.get("TagSpecification", []) if each.get("ResourceType") == resource
     )
@@ -109,7 +118,7 @@ def filters(fields: Fields) -> dict[str, list[str]]:
 
 
 def page(items: Iterable[Any], fields: Fields, default: int = 1000) -> tuple[list[Any], str | None]:
-    """Return one page of a list and the token of the next page."""
+    """Return one page of a list, and the token of the next page (None after the last page)."""
     everything = list(items)
     start = int(fields.get("NextToken") or 0)
     end = start + int(fields.get("MaxResults") or default)
@@ -125,7 +134,10 @@ def apply_filters(
     facts: Callable[[Item], Mapping[str, str | Iterable[str]]],
     tags: Callable[[Item], Mapping[str, str]] = lambda item: {},
 ) -> list[Item]:
-    """Return the items that pass the request's filters. A filter without a value in `facts` is an error."""
+    """Return the items that pass the request's filters.
+
+    Raise Ec2Error if a filter's name is not in `facts`.
+    """
     conditions = filters(fields)
     return [
         item

@@ -1,6 +1,6 @@
 """Paperspace's routes: machines, startup scripts, public addresses.
 
-It has no calls for SSH keys: a startup script adds the keys that may log in.
+The API has no calls for SSH keys: a startup script adds the keys that may log in.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from anygpu.cloudsim.resources import PublicAddress
 
 HOUR_S = 3600
 
-# The client's own list of codes and statuses (Paperspace/cli, api/client.ts); the messages are not documented.
+# Codes and statuses as in Paperspace's client (Paperspace/cli, api/client.ts); messages are undocumented.
 ERRORS: Mapping[ErrorReason, tuple[int, str, str]] = {
     ErrorReason.BAD_CREDENTIALS: (401, "UNAUTHORIZED", "Invalid API key"),
     ErrorReason.THROTTLED: (429, "TOO_MANY_REQUESTS", "Too many requests, please try again later."),
@@ -189,7 +189,7 @@ class SimulatedPaperspace:
         self._events[event["id"]] = {**event, **times}
         return {**event, **times, "state": "new", "dtStarted": None, "dtFinished": None}
 
-    # Public addresses: a static one stays allocated and billed when its machine is deleted
+    # Public addresses: a static address stays allocated and billed when its machine is deleted
 
     async def ips(self, request: Request) -> Any:
         return page(self._cloud.addresses.all(VENDOR), request, _address_json)

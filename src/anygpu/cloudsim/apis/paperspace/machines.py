@@ -48,7 +48,7 @@ VENDOR = SimVendor(
         _type("H100", "H100", 80, 1, 595, 20, 250),
     ),
     billing_rule=SimBillingRule(step_s=3600),
-    on_halt="stop",  # then only its storage is billed
+    on_halt="stop",  # a stopped machine is billed for its storage only
     credentials={"sim-paperspace-key": ""},
     address_microusd_per_hour=4_000,
 )

@@ -33,7 +33,10 @@ class StartupScripts:
         self._scripts: dict[str, StartupScript] = {}
 
     def boot_script(self, id: str | None) -> str:
-        """Return the script to run at boot, with the home directory `/home/paperspace` replaced by `$HOME`."""
+        """Return the script to run at boot, in which `$HOME` replaces `/home/paperspace`.
+
+        Return an empty string if `id` is empty.
+        """
         if not id:
             return ""
         script = self._find(id).script
@@ -72,7 +75,7 @@ class StartupScripts:
         return script
 
     def _json(self, script: StartupScript) -> dict[str, Any]:
-        """Return the script's JSON, which does not include its text (as in the real API)."""
+        """Return the script's JSON. As in the real API, the text of the script is not included."""
         machines = [
             each.id
             for each in self._cloud.instances.values()
@@ -91,7 +94,7 @@ class StartupScripts:
 
 
 def page(everything: Sequence[T], request: Request, shape: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
-    """Return one page: at most `limit` items after the cursor `after`."""
+    """Return one page of a list: at most `limit` items after the cursor `after`."""
     query = request.query_params
     start, limit = int(query.get("after") or 0), int(query.get("limit") or PAGE_SIZE)
     end = start + min(limit, PAGE_SIZE)

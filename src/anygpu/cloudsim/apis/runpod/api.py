@@ -1,7 +1,7 @@
 """RunPod's routes: pods by REST v2 (v1 ended in 2026-11), the balance by GraphQL.
 
-A pod is a container. Its SSH port is mapped to another port of its host. A preempted pod is stopped, not deleted: it
-stays in the list until it is deleted.
+A pod is a container. Its SSH port is mapped to another port of its host. A preempted pod is stopped and stays
+in the list until it is deleted.
 """
 
 import dataclasses
@@ -107,7 +107,7 @@ class SimulatedRunPod:
         return {"gpus": [gpu_json(gpu) | (self._stock(gpu, query) if wants_stock else {}) for gpu in GPUS]}
 
     def _stock(self, gpu: RunPodGpu, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the availability by data center; NONE for a count or cloud that is not offered."""
+        """Return the availability by data center; `NONE` if the number of GPUs or the cloud is not offered."""
         count, cloud = int(query.get("count", 1)), query.get("cloud", SECURE)
         machine_type = VENDOR.find_type(type_name(gpu.id, count, cloud))
         stocked = {
@@ -155,7 +155,7 @@ class SimulatedRunPod:
         self._cloud.terminate(instance)
 
     def _launch(self, body: Mapping[str, Any], id: str) -> Instance:
-        """Launch in the first data center that has capacity."""
+        """Launch a pod in the first data center that has capacity. Raise CloudError if none has."""
         last_error = CloudError(ErrorReason.NO_CAPACITY, "")
         for data_center in body.get("dataCenterIds") or DATA_CENTERS:
             try:
@@ -180,7 +180,7 @@ class SimulatedRunPod:
     # Money
 
     async def billing(self, request: Request) -> Any:
-        """Return one record for each pod, in the bucket of its start."""
+        """Return one billing record for each pod. The whole cost is in the time bucket of the pod's start."""
         query = request.query_params
         step_ms = 1000 * BUCKETS_S.get(query.get("bucketSize", "day"), DAY_S)
         records = [

@@ -11,7 +11,7 @@ COUNTS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class RunPodGpu:
-    """A GPU type. Prices are cents per hour for one GPU; 0 if that cloud does not offer it."""
+    """A GPU type. Prices are in cents per hour for one GPU; 0 if that cloud does not offer the GPU."""
 
     id: str
     title: str
@@ -34,7 +34,7 @@ DATA_CENTERS = ("EU-RO-1", "US-KS-2", "CA-MTL-1")
 
 
 def type_name(gpu_id: str, count: int, cloud: str) -> str:
-    """Name a machine type: `NVIDIA A40`, `2x NVIDIA A40`, `NVIDIA A40 (community)`."""
+    """Return the name of a machine type: `NVIDIA A40`, `2x NVIDIA A40`, `NVIDIA A40 (community)`."""
     several = f"{count}x " if count > 1 else ""
     return several + gpu_id + (" (community)" if cloud == COMMUNITY else "")
 
@@ -70,7 +70,11 @@ VENDOR = SimVendor(
 
 
 def gpu_json(gpu: RunPodGpu) -> dict[str, Any]:
-    """Return the catalog entry. It has a price even for a cloud without this GPU; see `secure` and `community`."""
+    """Return a GPU's catalog entry.
+
+    The entry has a price even for a cloud that does not offer the GPU; `secure` and `community` show which
+    do.
+    """
     most = COUNTS[-1]
     return {
         "id": gpu.id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[_A-Za-z]\w*|\$\w+|\.\.\.|[{}()\[\]:!=]')
-IGNORED = re.compile(r"#[^\n]*")  # comments; TOKEN does not match blanks and commas, so they are skipped
+IGNORED = re.compile(r"#[^\n]*")  # comments; blanks and commas are skipped because TOKEN does not match them
 LITERALS = {"true": True, "false": False, "null": None}
 
 
@@ -25,7 +25,7 @@ class GraphqlField:
 
 
 def execute(query: str, variables: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the selected fields of `root`. Its values may be functions of a field's arguments."""
+    """Return the selected fields of `root`. A value of `root` may be a function of the field's arguments."""
     return _project(GraphqlParser(query, variables).document(), root, "Query")
 
 
@@ -59,7 +59,7 @@ class GraphqlParser:
 
     def document(self) -> tuple[GraphqlField, ...]:
         while self._peek() not in ("{", "("):
-            self._take()  # `query`, and its name
+            self._take()  # the keyword `query` and the query's name
         if self._peek() == "(":
             self._skip_variable_types()
         return self._selection()
@@ -101,7 +101,7 @@ class GraphqlParser:
                 return self._variables.get(self._take()[1:])
             case token if token in LITERALS or token[0] in '"-0123456789':
                 return LITERALS[self._take()] if token in LITERALS else json.loads(self._take())
-        return self._name()  # an enum's value
+        return self._name()  # a value of an enum
 
     def _list(self) -> list[Any]:
         self._expect("[")

@@ -43,7 +43,10 @@ def order_of(body: Mapping[str, Any], data_center: str, id: str) -> InstanceOrde
 
 
 def status(instance: Instance) -> str:
-    """Return the pod's status. A pod whose container exited but was not stopped counts as running and is billed."""
+    """Return the pod's status.
+
+    A pod whose container exited counts as running, and is billed, until it is stopped.
+    """
     if instance.state is InstanceState.PENDING:
         return "PROVISIONING"
     if instance.state.is_ended or (
