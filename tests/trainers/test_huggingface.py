@@ -172,9 +172,9 @@ def test_a_trained_model_in_a_folder_is_trained_further(tmp_path: Path, opinions
     ("settings", "said"),
     [
         ({"model": "distilbertt"}, "did you mean 'distilbert'"),
-        ({"model": "vit"}, "'vit' cannot be made for text-classification"),
-        ({"tokenizer": "nowhere"}, "tokenizer: nowhere has none"),
-        ({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES chooses"),
+        ({"model": "vit"}, "'vit' cannot be used for text-classification"),
+        ({"tokenizer": "nowhere"}, "tokenizer: nowhere has no tokenizer"),
+        ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES"),
         ({"model_config": 3}, "model_config: 3 is not a mapping"),
         ({"warmup_step": 3}, "did you mean 'warmup_steps'"),
     ],

@@ -104,14 +104,17 @@ def test_mixed_precision_learns_too_and_training_ends_when_nothing_becomes_bette
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model": "resnet1888"}, "model: 'resnet1888' is neither small-cnn nor one of torchvision or timm"),
+        (
+            {"model": "resnet1888"},
+            "model: 'resnet1888' is neither small-cnn nor a model of torchvision or timm",
+        ),
         (
             {"model": "resnet18", "weights": "GOOD"},
-            "weights: 'GOOD' is no file, and resnet18 of torchvision has",
+            "weights: 'GOOD' is not a file; torchvision's weights for resnet18 are",
         ),
-        ({"model": "resnet18", "weights": "DEFAULT"}, "'DEFAULT' cannot be fetched here"),
-        ({"model": "resnet18.a1_in1k", "weights": "pretrained"}, "'pretrained' cannot be fetched here"),
-        ({"device": "cuda"}, "torch sees no cuda here; 'cpu' is there"),
+        ({"model": "resnet18", "weights": "DEFAULT"}, "'DEFAULT' cannot be downloaded"),
+        ({"model": "resnet18.a1_in1k", "weights": "pretrained"}, "'pretrained' cannot be downloaded"),
+        ({"device": "cuda"}, "cuda is not available to torch here; 'auto' would use 'cpu'"),
         ({"device": "gpu"}, "device: 'gpu' is not auto, cpu, mps, cuda or cuda:<number>"),
         ({"class_weights": [1, 2]}, "neither 'balanced' nor 3 numbers"),
     ],

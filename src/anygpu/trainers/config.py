@@ -100,7 +100,7 @@ def _split_settings(
     for spelled, value in {**given, **_flatten(given, trouble)}.items():
         name = spelled if spelled in accepts.options else ALIASES.get(spelled, spelled)
         if name in accepts.ignores:
-            trouble.append(f"{spelled}: means nothing to trainer {trainer!r}")
+            trouble.append(f"{spelled}: trainer {trainer!r} does not use this setting; remove it")
         elif name in UNIVERSAL:
             settings[name] = value
         elif spelled == "options":

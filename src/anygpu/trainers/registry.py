@@ -177,7 +177,7 @@ def _from_file(place: str) -> object:
     if not path.is_file():
         raise NoSuchTrainer(f"there is no file {written} (in {Path.cwd()})")
     if not attribute:
-        raise NoSuchTrainer(f"{place}: say which class of the file, as in {written}:MyTrainer")
+        raise NoSuchTrainer(f"{place}: name a class of the file, as in {written}:MyTrainer")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

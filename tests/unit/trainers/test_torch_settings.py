@@ -32,18 +32,22 @@ def test_every_option_that_does_not_fit_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("trainer", "wrong", "said"),
     [
-        ("torch-classifier", {"freeze": True}, "freeze: there is nothing worth keeping without `weights`"),
+        ("torch-classifier", {"freeze": True}, "freeze: needs pretrained `weights`"),
         (
             "torch-classifier",
             {"class_weights": "heavy"},
             "'heavy' is neither 'balanced' nor a list of numbers",
         ),
-        ("torch-classifier", {"image_size": 8}, "image_size: small-cnn halves an image four times; 16 is"),
+        (
+            "torch-classifier",
+            {"image_size": 8},
+            "image_size: small-cnn halves the image four times; use at least 16",
+        ),
         ("torch-classifier", {"flips": 1}, "did you mean 'flip'"),
         ("nanogpt", {"model": "gpt-5"}, "model: 'gpt-5' is not one of gpt-nano, gpt-micro"),
-        ("nanogpt", {"width": 50, "heads": 4}, "width: 50 cannot be shared out evenly among 4 heads"),
+        ("nanogpt", {"width": 50, "heads": 4}, "width: 50 is not a multiple of heads \\(4\\)"),
         ("nanogpt", {"level": "words"}, "level: 'words' is not characters or bytes"),
-        ("nanogpt", {"workers": 2}, "workers: means nothing to trainer 'nanogpt'"),
+        ("nanogpt", {"workers": 2}, "workers: trainer 'nanogpt' does not use this setting"),
     ],
 )
 def test_what_does_not_fit_together_is_told(trainer: str, wrong: dict[str, object], said: str) -> None:
@@ -72,7 +76,7 @@ def test_a_step_s_passages_depend_on_seed_and_step_alone() -> None:
 def test_what_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\nnot \xff fine\n")
     config = find("nanogpt").parse_settings({})
-    with pytest.raises(BadDataset, match=r"a\.txt:2: is not text in UTF-8"):
+    with pytest.raises(BadDataset, match=r"a\.txt:2: is not UTF-8 text"):
         find("nanogpt").check_dataset(config, tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadDataset, match="has no text file"):

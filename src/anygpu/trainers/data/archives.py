@@ -138,10 +138,10 @@ class _BoundedWriter:
         self._free -= size
         if self._bytes < 0:
             raise ArchiveRefused(
-                "the archive becomes too large when it is unpacked: this is not what images do"
+                "the archive is too large when unpacked, or too large for its packed size (images hardly compress)"
             )
         if self._free < 0:
-            raise ArchiveRefused(f"there is not enough room to unpack the archive in {self.folder.parent}")
+            raise ArchiveRefused(f"not enough free disk space in {self.folder.parent} to unpack the archive")
 
 
 @contextmanager
@@ -158,7 +158,9 @@ def safe(name: str) -> PurePosixPath:
     """Return the path of a member; raise ArchiveRefused if it may leave the target folder on any system."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or _UNSAFE.search(name):
-        raise ArchiveRefused(f"{name[:80]!r} in the archive leads out of it; pack the dataset anew")
+        raise ArchiveRefused(
+            f"{name[:80]!r} in the archive points outside the archive; create the archive again"
+        )
     return path
 
 
@@ -213,7 +215,9 @@ def _content(tarred: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     except KeyError:
         content = None
     if content is None:
-        raise ArchiveRefused(f"{member.name!r} links to {member.linkname!r}, which is no file in the archive")
+        raise ArchiveRefused(
+            f"{member.name!r} links to {member.linkname!r}, which is not a file in the archive"
+        )
     return content
 
 

@@ -55,7 +55,7 @@ def check_task(reading: LayoutContents, task: str) -> None:
             "polygon", reading, "task 'segment' needs polygons, and some of its objects have only a box"
         )
     elif wanted == "pose" and reading.keypoint_shape is None:
-        reading.wrong(reading.root, "task 'pose' needs keypoints; say kpt_shape in data.yaml")
+        reading.wrong(reading.root, "task 'pose' needs keypoints; set kpt_shape in data.yaml")
 
 
 def _all_have(part: str, reading: LayoutContents, what: str) -> None:

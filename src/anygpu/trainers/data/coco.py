@@ -104,12 +104,10 @@ def _read_categories(files: list[CocoFile], reading: LayoutContents) -> None:
     reading.classes = tuple(names[number] for number in sorted(names))
     for name, count in Counter(reading.classes).items():
         if count > 1 or not name.isprintable():
-            reading.wrong(
-                reading.root, f"{count} categories are called {name!r}; give each a name of its own"
-            )
+            reading.wrong(reading.root, f"{count} categories are called {name!r}; give each a different name")
     shapes = {shape for file in files if (shape := file.keypoint_shape) is not None}
     if len(shapes) > 1:
-        reading.wrong(reading.root, f"categories differ in how many keypoints they have: {sorted(shapes)}")
+        reading.wrong(reading.root, f"the categories have different numbers of keypoints: {sorted(shapes)}")
     reading.keypoint_shape = next(iter(shapes), None)
     for file in files:
         file.index.update({number: place for place, number in enumerate(sorted(names))})

@@ -127,7 +127,7 @@ def read_objects(
         if not wrong:
             boxes[each["image_id"]].append(box)
     if crowds:
-        reading.note(file.path, f"{crowds:,} crowds (iscrowd) are left out")
+        reading.note(file.path, f"{crowds:,} crowd annotations (iscrowd) are ignored")
     return boxes
 
 

@@ -69,7 +69,7 @@ def is_within(path: Path, reading: LayoutContents) -> bool:
             reading.wrong(path, "a link to a folder; put the folder itself here")
             return False
         return True
-    reading.wrong(path, f"leads out of the dataset, to {resolved}; put the file itself here")
+    reading.wrong(path, f"points outside the dataset, to {resolved}; put the file itself here")
     return False
 
 

@@ -166,7 +166,7 @@ def _bmp(data: bytes) -> tuple[int, int]:
 
 def _webp(data: bytes) -> tuple[int, int]:
     if data[8:12] != b"WEBP":
-        raise BadImage("not an image: a RIFF file that is no WebP")
+        raise BadImage("not an image: a RIFF file but not WebP")
     if struct.unpack_from("<I", data, 4)[0] + 8 > len(data):
         raise BadImage("truncated WebP: the end of the picture is missing")
     if data[12:16] == b"VP8 ":

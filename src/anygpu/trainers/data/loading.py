@@ -59,7 +59,9 @@ def _load(path: Path, task: str, val_fraction: float, seed: int, decode: bool) -
     _check_splits(reading, items)
     splits = _split(items, val_fraction, seed)
     if not reading.findings and not splits.get(VAL):
-        reading.wrong(reading.root, "one image cannot be split; add images, or give train and val")
+        reading.wrong(
+            reading.root, "one image cannot be split into train and val; add images, or provide both splits"
+        )
     if reading.findings:
         raise BadDataset(sorted(reading.findings, key=lambda each: (str(each.path), each.line or 0)))
     return _dataset(reading, splits)
@@ -84,7 +86,7 @@ def read(path: Path, task: str = "") -> LayoutContents:
         return yolo.read_file(root)
     if root.suffix == ".json":
         return coco.read_file(root)
-    raise BadDataset([Finding(path, "is no folder and no archive; " + ACCEPTED)])
+    raise BadDataset([Finding(path, "is neither a folder nor an archive; " + ACCEPTED)])
 
 
 def _read_folder(root: Path, task: str) -> LayoutContents:
@@ -149,13 +151,15 @@ def _check_splits(reading: LayoutContents, items: Mapping[str, Sequence[Item]]) 
     if TRAIN not in reading.drafts and not reading.findings:
         reading.wrong(reading.root, "there is no train split")
     if not reading.classes and not reading.findings:
-        reading.wrong(reading.root, "there is no class: nothing in it says what is to be learnt")
+        reading.wrong(reading.root, "the dataset defines no classes")
     seen: dict[str, str] = {}
     twice = 0
     for split, part in items.items():
         twice += sum(seen.setdefault(item.sha256, split) != split for item in part)
     if twice:
-        reading.note(reading.root, f"{twice:,} images are in more than one split: scores will look too good")
+        reading.note(
+            reading.root, f"{twice:,} images are in more than one split: the metrics will be too good"
+        )
 
 
 def _split(items: dict[str, list[Item]], val_fraction: float, seed: int) -> dict[str, tuple[Item, ...]]:

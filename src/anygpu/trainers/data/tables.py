@@ -84,12 +84,12 @@ def _file(place: Path) -> Path:
     if not place.is_dir():
         if place.suffix.lower() in (*CSV, *PARQUET):
             return place
-        raise BadDataset([Finding(place, "is no table; accepted are .csv, .tsv and .parquet")])
+        raise BadDataset([Finding(place, "is not a table; accepted are .csv, .tsv and .parquet")])
     tables = sorted(path for path in place.rglob("*") if path.suffix.lower() in (".csv", ".tsv", *PARQUET))
     if len(tables) != 1:
         listed = ", ".join(path.name for path in tables[:5]) or "none"
         raise BadDataset(
-            [Finding(place, f"there has to be one table in it, or name the file; found: {listed}")]
+            [Finding(place, f"has to contain one table, or give the path of the file; found: {listed}")]
         )
     return tables[0]
 
@@ -129,7 +129,7 @@ def _parquet(file: Path) -> tuple[list[str], list[list[Any]]]:
         table = parquet.read_table(file)
         return list(table.column_names), [column.to_pylist() for column in table.columns]
     except (OSError, ValueError) as error:
-        raise BadDataset([Finding(file, f"is no whole Parquet file: {error}")]) from None
+        raise BadDataset([Finding(file, f"is not a complete Parquet file: {error}")]) from None
 
 
 def _check_names(file: Path, names: Sequence[str], target: str) -> None:

@@ -143,7 +143,7 @@ def _plain_splits(root: Path) -> dict[str, Path]:
 def _number_classes(reading: LayoutContents) -> None:
     seen = [box.class_index for drafts in reading.drafts.values() for draft in drafts for box in draft.boxes]
     reading.classes = tuple(str(index) for index in range(max(seen, default=-1) + 1))
-    reading.note(reading.root, "no data.yaml and no classes.txt: the classes have numbers for names")
+    reading.note(reading.root, "no data.yaml and no classes.txt: the classes are named by their numbers")
 
 
 def _read_labels(images: dict[str, list[Path]], reading: LayoutContents, classes: int | None) -> None:
@@ -155,7 +155,7 @@ def _read_labels(images: dict[str, list[Path]], reading: LayoutContents, classes
             reading.wrong(labels[paths[0]], f"no image of {split} has labels; they are expected here")
         elif unlabelled:
             reading.note(
-                paths[0].parent, f"{unlabelled:,} images of {split} have no label file: nothing is in them"
+                paths[0].parent, f"{unlabelled:,} images of {split} have no label file and count as empty"
             )
         _check_stray_labels(labels, reading)
 

@@ -102,13 +102,13 @@ def _problems(names: Any) -> str:
     if not isinstance(names, list | dict) or not names:
         return "names has to be a list of classes, or a mapping from 0 on"
     if isinstance(names, dict) and set(names) != set(range(len(names))):
-        return f"names has to count from 0 to {len(names) - 1} without a gap"
+        return f"the keys of names have to be 0 to {len(names) - 1} without a gap"
     values = list(names.values()) if isinstance(names, dict) else names
     for value in values:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return f"the class {value!r} has to be a text; put it in quotes"
+            return f"the class name {value!r} has to be text; put it in quotes"
         if not str(value).strip() or not str(value).isprintable():
-            return f"the class {value!r} has no name that can be printed"
+            return f"the class name {value!r} contains characters that cannot be printed"
     twice = next((value for value in values if values.count(value) > 1), None)
     return f"the class {twice!r} is named twice" if twice is not None else ""
 

@@ -67,7 +67,7 @@ def _parse_keypoints(index: int, numbers: tuple[float, ...], shape: tuple[int, i
     expected = BOX + shape[0] * shape[1]
     if len(numbers) != expected:
         raise ValueError(
-            f"malformed line: {len(numbers)} numbers, where kpt_shape {list(shape)} means {expected}"
+            f"malformed line: {len(numbers)} numbers, but kpt_shape {list(shape)} requires {expected}"
         )
     _, x, y, w, h = numbers[:BOX]
     return Box(index, x, y, w, h, keypoints=numbers[BOX:])

@@ -45,5 +45,5 @@ def check_image_size(config: TrainingConfig, multiple: int) -> None:
     if config.image_size and config.image_size % multiple:
         below = config.image_size // multiple * multiple or multiple
         raise BadConfig(
-            f"image_size: {config.image_size} is no multiple of {multiple}; {below} and {below + multiple} are"
+            f"image_size: {config.image_size} is not a multiple of {multiple}; use {below} or {below + multiple}"
         )

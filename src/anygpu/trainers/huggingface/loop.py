@@ -80,7 +80,7 @@ def arguments(config: TrainingConfig, scratch: Path, *, is_trained: bool) -> Any
     try:
         return transformers.TrainingArguments(**{**_ours(config, scratch, is_trained), **given})
     except (ValueError, TypeError, ImportError) as error:
-        raise BadConfig(f"transformers refuses these settings: {error}") from None
+        raise BadConfig(f"transformers rejects these settings: {error}") from None
 
 
 def _ours(config: TrainingConfig, scratch: Path, is_trained: bool) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def create(config: TrainingConfig, data_config: Mapping[str, Any], classes: Sequ
         return kind.from_config(made)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadConfig(
-            f"model: {architecture!r} cannot be made for {config.task}: {_first(error)}"
+            f"model: {architecture!r} cannot be used for {config.task}: {_first(error)}"
         ) from None
 
 
@@ -86,7 +86,7 @@ def _load_pretrained(kind: Any, name: str, labels: Mapping[str, Any]) -> Any:
 
 def not_found(name: str, error: BaseException) -> BadConfig:
     return BadConfig(
-        f"model: {name!r} is no architecture{_hint(name)}, and no trained model is found under this name"
+        f"model: {name!r} is not an architecture{_hint(name)}, and no pretrained model has this name"
         f" ({_first(error)})"
     )
 
@@ -127,7 +127,7 @@ def load_tokenizer(place: str | Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(place))
     except (OSError, ValueError) as error:
-        raise BadConfig(f"tokenizer: {place} has none: {str(error).splitlines()[0]}") from None
+        raise BadConfig(f"tokenizer: {place} has no tokenizer: {str(error).splitlines()[0]}") from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

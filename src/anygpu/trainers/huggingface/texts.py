@@ -73,7 +73,9 @@ def _files(place: Path, endings: Sequence[str]) -> dict[str, Path]:
         return {"train": place}
     if not place.is_dir():
         what = (
-            f"is no file of texts; accepted are {', '.join(endings)}" if place.exists() else "does not exist"
+            f"is not a text dataset; accepted are {', '.join(endings)}"
+            if place.exists()
+            else "does not exist"
         )
         raise BadDataset([Finding(place, what)])
     files = sorted(file for file in place.iterdir() if file.suffix.lower() in endings)
@@ -106,7 +108,7 @@ def _row(
 ) -> TextRow:
     text, label = record.get(text_at), record.get(label_at) if label_at else ""
     if not isinstance(text, str) or not text.strip():
-        findings.append(Finding(file, f"{text_at!r} is empty or no text", line))
+        findings.append(Finding(file, f"{text_at!r} is empty or not text", line))
     if label is None or (label_at and not str(label).strip()):
         findings.append(Finding(file, f"{label_at!r} is empty", line))
     return TextRow(str(text), _label(label))
@@ -183,12 +185,12 @@ def _split(
 def _check_classes(path: Path, train: Sequence[TextRow], val: Sequence[TextRow]) -> None:
     train_classes = {row.label for row in train}
     if len(train_classes) < 2:
-        raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])
+        raise BadDataset([Finding(path, "has fewer than two classes; a classifier needs at least two")])
     strange = sorted({row.label for row in val} - train_classes)
     if strange:
         raise BadDataset([Finding(path, f"classes only in validation: {', '.join(strange)}")])
     if not val:
-        raise BadDataset([Finding(path, "has too few texts to keep some for validation")])
+        raise BadDataset([Finding(path, "has too few texts for a validation split")])
 
 
 def _sha256(parts: Any) -> str:

@@ -40,10 +40,10 @@ def options(config: TrainingConfig) -> dict[str, Any]:
     """Return the value of every option, with the dimensions of the chosen model."""
     if config.model not in SIZES:
         raise BadConfig(
-            f"model: {config.model!r} is not one of {', '.join(SIZES)}; layers, width, ... change them"
+            f"model: {config.model!r} is not one of {', '.join(SIZES)}; to change a size, set layers, width, ..."
         )
     values = read(OPTIONS, config.options)
     sizes = {name: values[name] or size for name, size in SIZES[config.model].items()}
     if sizes["width"] % sizes["heads"]:
-        raise BadConfig(f"width: {sizes['width']} cannot be shared out evenly among {sizes['heads']} heads")
+        raise BadConfig(f"width: {sizes['width']} is not a multiple of heads ({sizes['heads']})")
     return {**values, **sizes}

@@ -56,7 +56,9 @@ def load(path: Path, *, level: str, val_fraction: float, block_size: int) -> Cor
     train, val = tokens[:split], tokens[split:]
     for name, part in (("training", train), ("validation", val)):
         if len(part) <= block_size:
-            what = f"{len(part):,} tokens are left for {name}; it takes more than the block size of {block_size:,}"
+            what = (
+                f"{len(part):,} tokens are left for {name}; more than block_size ({block_size:,}) are needed"
+            )
             raise BadDataset([Finding(path, f"{what}: add text, or make `block_size` smaller")])
     return Corpus(
         vocabulary=vocabulary, train=train, val=val, sha256=hashlib.sha256(text.encode()).hexdigest()
@@ -86,4 +88,4 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise BadDataset([Finding(path, "is not text in UTF-8", line)]) from None
+        raise BadDataset([Finding(path, "is not UTF-8 text", line)]) from None

@@ -212,7 +212,9 @@ class PluginTrainer(AnyTrainer):
         self._first_epoch = state["first_epoch"]
         self._saved.bring_back(directory / "plugin", state["saved"])
         if self._saved.path is None:
-            sys.stderr.write(f"{self.name} has saved nothing to go on from: it starts again\n")
+            sys.stderr.write(
+                f"{self.name} saved no checkpoint to resume from, so the training starts again\n"
+            )
 
     def save_weights(self, directory: Path, stem: str) -> Path | None:
         if self._saved.path is not None:

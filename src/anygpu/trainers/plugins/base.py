@@ -71,7 +71,7 @@ class ModelRegistry:
 
         model = load(name)
         if not isinstance(model, type):
-            raise NoSuchTrainer(f"{name} is {model!r}, which is no class")
+            raise NoSuchTrainer(f"{name} is {model!r}, which is not a class")
         return model
 
     def list_models(self) -> list[str]:

@@ -19,7 +19,7 @@ class PluginCheckpoint:
     def take(self, path: Path, epoch: int) -> None:
         if not path.exists():
             raise TrainerError(
-                f"the plugin says that it saved {path} (in {Path.cwd()}), which does not exist"
+                f"the plugin reported a checkpoint at {path} (in {Path.cwd()}), which does not exist"
             )
         self._put(path, epoch)
 

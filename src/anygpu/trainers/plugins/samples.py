@@ -125,7 +125,7 @@ def _arrays(path: Path, config: TrainingConfig) -> PluginSamples:
 
 def _validation_samples(path: Path, arrays: Mapping[str, Any], name: str) -> TableSamples:
     if not {f"x_{name}", f"y_{name}"} <= set(arrays):
-        raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val to measure with")])
+        raise BadDataset([Finding(path, "has x_train and y_train, but no x_val and y_val for validation")])
     return TableSamples(arrays[f"x_{name}"], arrays[f"y_{name}"])
 
 

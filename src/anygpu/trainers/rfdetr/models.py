@@ -47,8 +47,8 @@ def check_licence(config: TrainingConfig) -> None:
     name = normalize_name(config.model)
     if name in RESTRICTED and not config.option(ACCEPTS_PML, False):
         raise BadConfig(
-            f"model: {name} is under Roboflow's PML-1.0, which is no open licence and binds its use to their platform;"
-            f" {ACCEPTS_PML}: true says that you have accepted it. The sizes up to rfdetr-large are Apache-2.0"
+            f"model: {name} has Roboflow's PML-1.0 licence, which is not open and ties its use to their platform;"
+            f" set {ACCEPTS_PML}: true to accept it. The sizes up to rfdetr-large are Apache-2.0"
         )
 
 

@@ -112,5 +112,9 @@ def _from(kind: Any, weights: str, **labels: Any) -> Any:
     try:
         return kind.from_pretrained(weights, ignore_mismatched_sizes=True, **labels)
     except OSError as error:
-        where = "no such folder" if Path(weights).parent != Path() else "neither a folder nor to be had"
+        where = (
+            "no such folder"
+            if Path(weights).parent != Path()
+            else "neither a folder nor available for download"
+        )
         raise BadConfig(f"weights: {weights!r} is {where}: {str(error).splitlines()[0]}") from error

@@ -150,7 +150,7 @@ def write_script(config: TrainingConfig, dataset: str) -> str:
     is_classes = task == CLASSIFICATION
     module, _, kind = model.place(task).partition(":")
     if not kind:
-        raise BadConfig(f"task: model {config.model!r} does no {task}")
+        raise BadConfig(f"task: model {config.model!r} does not support {task}")
     return fill(
         TEMPLATE,
         MODEL=config.model,
@@ -182,7 +182,9 @@ def _task(config: TrainingConfig, dataset: str) -> str:
     if config.task:
         return config.task
     if not Path(dataset).exists() or not dataset:
-        raise BadConfig("task: say classification or regression; the table is not here to tell it from")
+        raise BadConfig(
+            "task: set classification or regression; it cannot be derived because the table is not here"
+        )
     from anygpu.trainers.tabular.trainer import read
 
     return read(Path(dataset), config).task

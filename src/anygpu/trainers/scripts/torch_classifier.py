@@ -155,7 +155,9 @@ KEPT = ("weight_decay", "momentum")
 def write_script(config: TrainingConfig, dataset: str) -> str:
     left_out = sorted(set(config.options) - set(KEPT))
     if left_out:
-        raise BadConfig("\n".join(f"{name}: the script does not do that; leave it out" for name in left_out))
+        raise BadConfig(
+            "\n".join(f"{name}: the script does not support this setting; remove it" for name in left_out)
+        )
     options = {name: config.option(name, settings.CLASSIFIER[name].default) for name in KEPT}
     return fill(
         TEMPLATE,

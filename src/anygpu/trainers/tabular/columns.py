@@ -72,7 +72,7 @@ def _feature_names(table: Table, config: TrainingConfig, findings: list[Finding]
     out = {target, *dropped, *empty}
     wanted = tuple(name for name in features or table.columns if name not in out)
     if not wanted and not findings:
-        findings.append(Finding(table.path, f"no column is left to predict {target!r} from"))
+        findings.append(Finding(table.path, f"no feature column is left to predict {target!r}"))
     return wanted
 
 
@@ -106,7 +106,7 @@ def _unusable(
     for column in features:
         different = 0 if column.is_number else len(set(column.values))
         if different > max_categories:
-            problem = f"has {different:,} different texts, which are no categories: drop it, or raise max_categories"
+            problem = f"has {different:,} different texts, too many for categories: drop it, or raise max_categories"
             yield Finding(path, f"column {column.name!r} {problem}")
 
 
@@ -116,7 +116,7 @@ def _classes(
     name, wrong = config.option("target"), next((x for x in target if isinstance(x, str)), None)
     if config.task == REGRESSION:
         if wrong is not None:
-            findings.append(Finding(path, f"target {name!r} holds {wrong!r}, which is no number to predict"))
+            findings.append(Finding(path, f"target {name!r} contains {wrong!r}, which is not a number"))
         return ()
     if not config.task and wrong is None and not _looks_like_classes(target):
         return ()

@@ -167,14 +167,14 @@ def _unknown_model(config: TrainingConfig) -> list[str]:
     if config.model in MODELS:
         return []
     hint = did_you_mean(config.model, MODELS) or f"there are {', '.join(MODELS)}"
-    return [f"model: {config.model!r} is none; {hint}"]
+    return [f"model: there is no model {config.model!r}; {hint}"]
 
 
 def _no_target(config: TrainingConfig) -> list[str]:
     target = config.option("target")
     if isinstance(target, str) and target:
         return []
-    return ["target: say which column is to be predicted"]
+    return ["target: name the column to predict"]
 
 
 def _fractions(config: TrainingConfig) -> list[str]:
@@ -183,7 +183,7 @@ def _fractions(config: TrainingConfig) -> list[str]:
         fits = 0 <= test < 1 and test + config.val_fraction < 1
     except (TypeError, ValueError):
         fits = False
-    wrong = [] if fits else ["test_fraction: has to be from 0 to 1, and leave something to train on"]
+    wrong = [] if fits else ["test_fraction: has to be at least 0, and below 1 together with val_fraction"]
     counts = {name: config.option(name, 1) for name in ("rounds", "max_categories")}
     return wrong + [
         f"{name}: {value!r} is not a whole number above 0"
@@ -200,7 +200,7 @@ def _misplaced_setting_problems(config: TrainingConfig, model: TabularModel) -> 
         if name not in allowed
     ]
     if config.learning_rate is not None and not model.rate:
-        problems.append(f"learning_rate: model {config.model!r} has none")
+        problems.append(f"learning_rate: model {config.model!r} does not have this setting")
     return problems
 
 
@@ -208,4 +208,4 @@ def _wrong_task(config: TrainingConfig, model: TabularModel) -> list[str]:
     if not config.task or config.task not in TASKS or model.place(config.task):
         return []
     able = [name for name, each in MODELS.items() if each.place(config.task)]
-    return [f"task: model {config.model!r} does no {config.task}; {', '.join(able)} do"]
+    return [f"task: model {config.model!r} does not support {config.task}; {', '.join(able)} do"]

@@ -163,7 +163,7 @@ class Tabular(Trainer):
         import joblib
 
         if json.loads((directory / "data.json").read_text())["sha256"] != self.data_hash:
-            raise TrainerError("the table is not the one the checkpoint was trained on: start afresh")
+            raise TrainerError("the table is not the one the checkpoint was trained on; start a new training")
         self.estimator = joblib.load(directory / "estimator.joblib")
 
     def save_weights(self, directory: Path, stem: str) -> Path:
@@ -228,6 +228,6 @@ def read(path: Path | None, config: TrainingConfig) -> Columns:
 def _infer_task(columns: Columns, config: TrainingConfig) -> str:
     target = config.option("target")
     if not columns.classes:
-        return f"task: regression, since {target!r} holds numbers (task=classification to change that)"
+        return f"task: regression, since {target!r} contains numbers (set task=classification to change it)"
     why = f"since {target!r} has {len(columns.classes)} different values"
-    return f"task: classification, {why} (task=regression to change that)"
+    return f"task: classification, {why} (set task=regression to change it)"

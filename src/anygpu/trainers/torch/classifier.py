@@ -45,10 +45,10 @@ class TorchClassifier(TorchTrainer):
         super().check(config)
         settings.check_class_weights(config.option("class_weights"))
         if config.option("freeze") and not config.weights:
-            raise BadConfig("freeze: there is nothing worth keeping without `weights` to start from")
+            raise BadConfig("freeze: needs pretrained `weights`")
         if config.model == settings.SMALL and (config.image_size or settings.SMALLEST) < settings.SMALLEST:
             raise BadConfig(
-                f"image_size: {settings.SMALL} halves an image four times; {settings.SMALLEST} is the least"
+                f"image_size: {settings.SMALL} halves the image four times; use at least {settings.SMALLEST}"
             )
 
     @classmethod
@@ -76,5 +76,5 @@ def read(config: TrainingConfig, path: Path) -> data.Dataset:
         data.open_dataset(path), task=TASK, val_fraction=config.val_fraction, seed=config.seed
     )
     if len(dataset.classes) < 2:
-        raise BadDataset([Finding(path, "has fewer than two classes; there is nothing to tell apart")])
+        raise BadDataset([Finding(path, "has fewer than two classes; a classifier needs at least two")])
     return dataset

@@ -23,7 +23,7 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError:
         raise BadConfig(f"device: {name!r} is not auto, cpu, mps, cuda or cuda:<number>") from None
     if not _is_available(device):
-        raise BadConfig(f"device: torch sees no {wanted} here; {_best()!r} is there, and 'auto' takes it")
+        raise BadConfig(f"device: {wanted} is not available to torch here; 'auto' would use {_best()!r}")
     return device
 
 

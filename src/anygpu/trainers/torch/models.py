@@ -62,7 +62,7 @@ def create(name: str, classes: int, weights: str) -> tuple[nn.Module, frozenset[
     if not _has_module("torchvision"):
         raise MissingExtra("torch-classifier", "torchvision (or timm)", "torch")
     raise BadConfig(
-        f"model: {name!r} is neither {SMALL} nor one of torchvision; timm, which has more, is not there"
+        f"model: {name!r} is neither {SMALL} nor a torchvision model; timm, which has more models, is not installed"
     )
 
 
@@ -74,7 +74,7 @@ def _of_torchvision(name: str, weights: str) -> dict[str, Any]:
     except KeyError:
         available = ", ".join(each.name for each in _torchvision().get_model_weights(name))
         raise BadConfig(
-            f"weights: {weights!r} is no file, and {name} of torchvision has {available}"
+            f"weights: {weights!r} is not a file; torchvision's weights for {name} are {available}"
         ) from None
     with _pretrained_file(weights):
         return dict(pretrained.get_state_dict())
@@ -84,7 +84,7 @@ def _of_timm(name: str, classes: int) -> nn.Module:
     import timm
 
     if not timm.is_model(name):
-        raise BadConfig(f"model: {name!r} is neither {SMALL} nor one of torchvision or timm")
+        raise BadConfig(f"model: {name!r} is neither {SMALL} nor a model of torchvision or timm")
     return timm.create_model(name, num_classes=classes)
 
 
@@ -97,7 +97,7 @@ def _weights_of_timm(name: str, weights: str) -> dict[str, Any]:
     tagged = name if weights in ("pretrained", "DEFAULT") else f"{base}.{weights}"
     if not timm.is_model_pretrained(tagged):
         available = ", ".join(timm.list_pretrained(base)) or "none"
-        raise BadConfig(f"weights: {weights!r} is no file, and of {base} timm has {available}")
+        raise BadConfig(f"weights: {weights!r} is not a file; timm's weights for {base} are {available}")
     with _pretrained_file(weights):
         return dict(timm.create_model(tagged, pretrained=True).state_dict())
 
@@ -109,7 +109,7 @@ def _pretrained_file(weights: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadConfig(
-            f"weights: {weights!r} cannot be fetched here ({error}); give a file, or train from scratch"
+            f"weights: {weights!r} cannot be downloaded ({error}); give a file, or train from scratch"
         ) from error
 
 
@@ -134,7 +134,7 @@ def _load_state(network: nn.Module, weights: dict[str, Any]) -> tuple[nn.Module,
         name: value for name, value in weights.items() if name in own and own[name].shape == value.shape
     }
     if weights and not fitting:
-        raise BadConfig("weights: nothing in them fits this model; they belong to another one")
+        raise BadConfig("weights: no tensor fits this model; these are weights of another model")
     network.load_state_dict({**own, **fitting})
     return network, frozenset(fitting)
 

@@ -62,7 +62,7 @@ def _start_sender(name: str, value: Any, run: TrackedRun) -> TrackerSender | Non
         return TrackerSender(_tracker(name, "" if value is True else str(value), run))
     except ImportError as error:
         sys.stderr.write(
-            f"track.{name}: not told of this training, since {error.name or name} is not installed:"
+            f"track.{name}: this training is not tracked because {error.name or name} is not installed:"
             f" pip install 'anygpu[{name}]'\n"
         )
         return None

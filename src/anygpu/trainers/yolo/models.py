@@ -55,7 +55,7 @@ def choose_model(model: str, weights: str, task: str) -> YoloModel:
         return YoloModel(Path(model).stem, wanted or _task_of_file(model), weights or model)
     name, named = normalize_name(model or DEFAULT)
     if named and wanted and named != wanted:
-        raise BadConfig(f"model: {model!r} is made for {named!r}, but task says {wanted!r}")
+        raise BadConfig(f"model: {model!r} is a model for {named!r}, but task is {wanted!r}")
     kind = named or wanted or "detect"
     full = f"{name}{SUFFIXES[kind]}"
     _check_there_is_one(name, kind)

@@ -54,7 +54,7 @@ class Yolo(AnyTrainer):
     def check(cls, config: TrainingConfig) -> None:
         _model(config)
         if "," in config.device:
-            raise BadConfig(f"device: {config.device!r} names several; this trainer uses one")
+            raise BadConfig(f"device: {config.device!r} names several devices; this trainer uses one")
 
     @classmethod
     def check_dataset(cls, config: TrainingConfig, path: Path) -> None:

@@ -85,17 +85,17 @@ def test_a_folder_is_opened_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["d.zip", "d.tar.gz"])
 def test_a_name_that_leads_out_is_refused_and_nothing_is_left(tmp_path: Path, name: str, kind: str) -> None:
     path = (zipped if kind.endswith("zip") else tarred)(tmp_path / kind, [*pictures(), (name, b"x")])
-    assert "leads out of it" in refused(path, tmp_path / "cache")
+    assert "points outside the archive" in refused(path, tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
     ("member", "what"),
     [
-        (linked("cat/l.png", "/etc/passwd"), "leads out of it"),
-        (linked("cat/l.png", "../../secret"), "leads out of it"),
-        (linked("cat/l.png", "missing.png"), "is no file in the archive"),
-        (linked("cat/l.png", "/etc/passwd", tarfile.LNKTYPE), "is no file in the archive"),
-        (linked("cat/l.png", "."), "is no file in the archive"),
+        (linked("cat/l.png", "/etc/passwd"), "points outside the archive"),
+        (linked("cat/l.png", "../../secret"), "points outside the archive"),
+        (linked("cat/l.png", "missing.png"), "is not a file in the archive"),
+        (linked("cat/l.png", "/etc/passwd", tarfile.LNKTYPE), "is not a file in the archive"),
+        (linked("cat/l.png", "."), "is not a file in the archive"),
         (linked("cat/l.png", "l.png"), "damaged or cannot be unpacked"),
         (linked("cat/null", "", tarfile.CHRTYPE), "is a device or a pipe"),
         (linked("cat/pipe", "", tarfile.FIFOTYPE), "is a device or a pipe"),
@@ -116,7 +116,7 @@ def test_nothing_is_written_through_a_link_of_the_archive(tmp_path: Path) -> Non
     trap = tarred(
         tmp_path / "d.tar", pictures(), linked("horse2", "cat"), linked("horse2/x.png", "../cat/0.png")
     )
-    assert "is no file in the archive" in refused(trap, tmp_path / "cache")
+    assert "is not a file in the archive" in refused(trap, tmp_path / "cache")
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_name_that_comes_twice_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "what"),
-    [(ArchiveLimits(files=9), "too many files"), (ArchiveLimits(bytes=100), "becomes too large")],
+    [(ArchiveLimits(files=9), "too many files"), (ArchiveLimits(bytes=100), "is too large")],
 )
 @pytest.mark.parametrize("name", ["d.zip", "d.tar.gz"])
 def test_an_archive_without_end_is_not_unpacked(

@@ -117,7 +117,7 @@ def test_crowds_and_run_lengths_are_left_out_and_noted(tmp_path: Path) -> None:
     found = data.load(exported(tmp_path, train))
     assert [box.polygon for box in found.splits["train"][0].boxes] == [()]
     notes = " ".join(each.what for each in found.notes)
-    assert "1 crowds (iscrowd) are left out" in notes
+    assert "1 crowd annotations (iscrowd) are ignored" in notes
     assert "run lengths (RLE) are not read" in notes
 
 
@@ -185,14 +185,14 @@ def test_two_categories_of_one_name_are_refused(tmp_path: Path) -> None:
     named = [{"id": 3, "name": "cat"}, {"id": 7, "name": "cat"}]
     root = exported(tmp_path, content(categories=named))
     write(root / "valid" / "_annotations.coco.json", json.dumps(content(categories=named)))
-    assert findings(root) == [".: 2 categories are called 'cat'; give each a name of its own"]
+    assert findings(root) == [".: 2 categories are called 'cat'; give each a different name"]
 
 
 def test_a_dataset_without_a_class_teaches_nothing(tmp_path: Path) -> None:
     nothing = content(annotations=[], categories=[])
     root = exported(tmp_path, nothing)
     write(root / "valid" / "_annotations.coco.json", json.dumps(nothing))
-    assert findings(root) == [".: there is no class: nothing in it says what is to be learnt"]
+    assert findings(root) == [".: the dataset defines no classes"]
 
 
 def test_an_image_stored_lying_on_its_side_is_as_large(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_is_not_json_says_the_line(tmp_path: Path) -> None:
 def test_an_image_outside_the_dataset_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "secret.png", png(WIDTH, HEIGHT))
     root = exported(tmp_path / "data", content("../../secret.png"))
-    with pytest.raises(data.BadDataset, match="leads out of the dataset"):
+    with pytest.raises(data.BadDataset, match="outside the dataset"):
         data.load(root)
 
 

@@ -80,7 +80,7 @@ def test_the_only_table_of_a_folder_or_an_archive_is_found(tmp_path: Path) -> No
         archive.write(folder / "t.csv", "inner/t.csv")
     assert data.load_table(folder).rows == data.load_table(tmp_path / "t.zip", cache_dir=tmp_path / "c").rows
     csv(folder, "a\n1\n", "u.csv")
-    with pytest.raises(BadDataset, match=r"one table in it, or name the file; found: t\.csv, u\.csv"):
+    with pytest.raises(BadDataset, match=r"one table, or give the path of the file; found: t\.csv, u\.csv"):
         data.load_table(folder)
 
 
@@ -94,7 +94,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
 def test_parquet_is_read_or_the_extra_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", b"PAR1 but cut")
     expected = BadDataset if importlib.util.find_spec("pyarrow") else MissingExtra
-    with pytest.raises(expected, match=r"is no whole Parquet file|pip install 'anygpu\[tabular\]'"):
+    with pytest.raises(expected, match=r"is not a complete Parquet file|pip install 'anygpu\[tabular\]'"):
         data.load_table(path)
 
 

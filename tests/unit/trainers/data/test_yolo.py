@@ -90,7 +90,7 @@ def test_a_tree_of_images_and_labels_needs_no_data_yaml(tmp_path: Path, split_fi
         write(tmp_path / labels / "a.txt", "2 .5 .5 .1 .1")
     found = data.load(tmp_path)
     assert (found.classes, list(found.splits)) == (("0", "1", "2"), ["train", "val"])
-    assert "numbers for names" in found.notes[0].what
+    assert "named by their numbers" in found.notes[0].what
 
 
 def test_a_tree_without_splits_is_split_and_classes_txt_names_the_classes(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_everything_wrong_with_labels_is_said_at_once_with_file_and_line(tmp_pat
 def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
     yolo(tmp_path, {"train/a": f"{BOX} .1 .1", "val/b": f"{BOX} .1 .1 2"}, more="kpt_shape: [1, 3]\n")
     assert findings(tmp_path) == [
-        "labels/train/a.txt:1: malformed line: 7 numbers, where kpt_shape [1, 3] means 8"
+        "labels/train/a.txt:1: malformed line: 7 numbers, but kpt_shape [1, 3] requires 8"
     ]
 
 
@@ -152,11 +152,11 @@ def test_keypoints_that_do_not_fit_kpt_shape_are_named(tmp_path: Path) -> None:
         ("names: 3\ntrain: images/train\n", "data.yaml:1: names has to be a list"),
         (
             "train: images/train\nnames: {0: a, 2: b}\n",
-            "data.yaml:2: names has to count from 0 to 1 without a gap",
+            "data.yaml:2: the keys of names have to be 0 to 1 without a gap",
         ),
         (
             "names: [cat, no]\ntrain: images/train\n",
-            "data.yaml:1: the class False has to be a text; put it in quotes",
+            "data.yaml:1: the class name False has to be text; put it in quotes",
         ),
         ("names: [cat, cat]\ntrain: images/train\n", "data.yaml:1: the class 'cat' is named twice"),
         ("names: [cat, dog]\nnc: 3\ntrain: images/train\n", "data.yaml:2: nc is 3, but there are 2 names"),
@@ -184,7 +184,7 @@ def test_a_split_that_leads_out_of_the_dataset_is_refused(tmp_path: Path) -> Non
     yolo(tmp_path / "data", {"train/a": BOX, "val/b": BOX})
     config = f"names: [cat, dog]\ntrain: images/train\nval: {tmp_path}/other\n"
     write(tmp_path / "data" / "data.yaml", config)
-    assert any("leads out of the dataset" in each for each in findings(tmp_path / "data"))
+    assert any("outside the dataset" in each for each in findings(tmp_path / "data"))
 
 
 def test_images_and_labels_that_lost_each_other_are_named(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_task_is_known_by_its_long_name_too(spelled: str, short: str) -> None:
         ("yolo11q", "", "yolo11 has the sizes n, s, m, l, x, not 'q'"),
         ("yollo11n", "", "did you mean 'yolo11n'?"),
         ("yolov10n", "segment", "yolov10n has no version for 'segment'"),
-        ("yolo11n-seg", "pose", "'yolo11n-seg' is made for 'segment', but task says 'pose'"),
+        ("yolo11n-seg", "pose", "'yolo11n-seg' is a model for 'segment', but task is 'pose'"),
         ("resnet18", "", "there is no 'resnet18'"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_size_rt_detr_does_not_have_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("trainer", ["rtdetr", "rfdetr"])
 def test_an_image_size_that_does_not_fit_names_those_that_do(trainer: str) -> None:
-    with pytest.raises(BadConfig, match="600 is no multiple of 32; 576 and 608 are"):
+    with pytest.raises(BadConfig, match="600 is not a multiple of 32; use 576 or 608"):
         configured(trainer, image_size=600)
 
 

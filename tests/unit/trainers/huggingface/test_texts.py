@@ -53,7 +53,7 @@ def test_every_line_that_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadDataset) as caught:
         read(path)
     assert [str(finding.what) for finding in caught.value.findings] == [
-        "'text' is empty or no text",
+        "'text' is empty or not text",
         "'label' is empty",
     ]
 
@@ -77,7 +77,7 @@ def test_a_running_text_is_validated_on_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.pdf", b"x", "is no file of texts"),
+        ("a.pdf", b"x", "is not a text dataset"),
         ("a.txt", b" ", "is empty"),
         ("a.txt", b"\xff\xfe\x00", "UTF-8"),
     ],

@@ -254,7 +254,7 @@ def test_a_checkpoint_that_does_not_exist_is_said(tmp_path: Path) -> None:
             callbacks.on_checkpoint_save(0, "nowhere.pth")
 
     registry.register("lies", Lies)
-    with pytest.raises(TrainerError, match=r"it saved nowhere.pth .* which does not exist"):
+    with pytest.raises(TrainerError, match=r"reported a checkpoint at nowhere.pth .* which does not exist"):
         get_trainer("lies", output_dir=tmp_path, epochs=1, hidden=1).train()
 
 

@@ -85,7 +85,7 @@ def test_a_trainer_without_a_template_gets_a_few_lines_that_use_the_library() ->
 
 
 def test_what_a_script_cannot_do_is_refused() -> None:
-    with pytest.raises(BadConfig, match="jitter: the script does not do that"):
+    with pytest.raises(BadConfig, match="jitter: the script does not support this setting"):
         scripts.script("torch-classifier", {"jitter": 0.5})
-    with pytest.raises(BadConfig, match="say classification or regression"):
+    with pytest.raises(BadConfig, match="set classification or regression"):
         scripts.script("tabular", {"target": "y"}, "not-here.csv")

@@ -14,16 +14,19 @@ from anygpu.trainers.tabular.trainer import Tabular, read
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "target: say which column is to be predicted"),
+        ({}, "target: name the column to predict"),
         ({"target": "x", "model": "random-forrest"}, "did you mean 'random-forest'?"),
         ({"target": "x", "model": "ridge", "max_depth": 3}, "max_depth: model 'ridge' has no such setting"),
-        ({"target": "x", "model": "ridge", "task": "classification"}, "model 'ridge' does no classification"),
+        (
+            {"target": "x", "model": "ridge", "task": "classification"},
+            "model 'ridge' does not support classification",
+        ),
         (
             {"target": "x", "model": "extra-trees", "learning_rate": 0.1},
-            "learning_rate: model 'extra-trees' has none",
+            "learning_rate: model 'extra-trees' does not have this setting",
         ),
-        ({"target": "x", "image_size": 64}, "image_size: means nothing to trainer 'tabular'"),
-        ({"target": "x", "test_fraction": 0.9}, "test_fraction: has to be from 0 to 1"),
+        ({"target": "x", "image_size": 64}, "image_size: trainer 'tabular' does not use this setting"),
+        ({"target": "x", "test_fraction": 0.9}, "test_fraction: has to be at least 0, and below 1"),
         ({"target": "x", "rounds": 0}, "rounds: 0 is not a whole number above 0"),
         ({"target": "x", "export": ["torchscript"]}, "export: 'torchscript' is not one of onnx"),
     ],
@@ -55,14 +58,14 @@ TEN = [f"{number},{'ab'[number % 2]},{number % 2}" for number in range(10)]
             {"target": "y", "drop": ["bb"]},
             "drop: there is no column 'bb'; did you mean 'b'?",
         ),
-        (["a,b,y", *TEN], {"target": "y", "features": "y"}, "no column is left to predict 'y' from"),
+        (["a,b,y", *TEN], {"target": "y", "features": "y"}, "no feature column is left to predict 'y'"),
         (["a,b,y", *TEN[:5]], {"target": "y"}, "5 rows have a target; at least 10 are needed"),
-        (["a,b,y", *TEN], {"target": "b", "task": "regression"}, "'a', which is no number to predict"),
+        (["a,b,y", *TEN], {"target": "b", "task": "regression"}, "'a', which is not a number"),
         (["a,y", *["1,x"] * 10], {"target": "y"}, "target 'y' has one class only: 'x'"),
         (
             ["name,y", *(f"penguin {n},{n % 2}" for n in range(200))],
             {"target": "y"},
-            "column 'name' has 200 different texts, which are no categories: drop it",
+            "column 'name' has 200 different texts, too many for categories: drop it",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_the_task_is_told_from_the_target_and_said(
 ) -> None:
     result = trained(data, tmp_path, model="ridge", target="price", export=())
     assert "r2" in result.metrics
-    assert "task: regression, since 'price' holds numbers" in capsys.readouterr().err
+    assert "task: regression, since 'price' contains numbers" in capsys.readouterr().err
 
 
 def test_rows_held_out_are_measured_apart(data: Path, tmp_path: Path) -> None:
