@@ -1,1 +1,1 @@
-"""Where it should run: pure functions from a job and the offers to a ranked plan with its reasons."""
+"""Plan where a job should run: pure functions that rank the offers for a job and give reasons."""

@@ -64,7 +64,7 @@ class PoolJob:
         return bisect_right(rules.bands_gpu_s, self.attained_gpu_s)
 
     def wait_s(self, now_s: float) -> float:
-        """Waiting time; 0 while the job runs."""
+        """Return the waiting time in seconds; 0 while the job runs."""
         since_s = self.submitted_s if self.waiting_since_s is None else self.waiting_since_s
         return 0.0 if self.running else now_s - since_s
 
@@ -73,7 +73,7 @@ class PoolJob:
         return self.running_since_s is None and now_s - since_s >= rules.starvation_s
 
     def is_pinned(self, now_s: float, rules: FairShareRules = DEFAULT_RULES) -> bool:
-        """Whether the job may not be preempted now."""
+        """Return whether the job may not be preempted now."""
         since_s = self.running_since_s
         return since_s is not None and (not self.checkpoints or now_s - since_s < rules.min_run_s)
 
@@ -119,7 +119,11 @@ def sort_jobs(
     now_s: float,
     rules: FairShareRules = DEFAULT_RULES,
 ) -> list[PoolJob]:
-    """Sort jobs, first to run first. Within a band running jobs come first: usage decides who starts, not who stops."""
+    """Sort jobs by who should run first.
+
+    Within a band of attained GPU time, running jobs come first: a tenant's usage decides which job
+    starts, not which job stops.
+    """
     usage = {name: tenant.usage.decayed(now_s) for name, tenant in tenants.items()}
 
     def key(job: PoolJob) -> tuple[bool, int, int, bool, float, float, str]:
@@ -139,7 +143,7 @@ def sort_jobs(
 
 
 class _Pool:
-    """Allocates the GPUs of a pool."""
+    """The GPUs of a pool while they are allocated to jobs."""
 
     def __init__(self, gpus: int, tenants: Mapping[str, PoolTenant], rules: FairShareRules) -> None:
         self.gpus, self.free = gpus, gpus
@@ -153,7 +157,10 @@ class _Pool:
         self.by_tenant[job.tenant] = self.by_tenant.get(job.tenant, 0) + job.gpus
 
     def allocate(self, ordered: Sequence[PoolJob], now_s: float, *, borrowing: bool) -> None:
-        """Allocate in order. Jobs that do not fit are skipped, so smaller ones fill the gaps."""
+        """Allocate GPUs to `ordered` jobs in turn.
+
+        A job that does not fit is skipped, so smaller jobs can fill the gap.
+        """
         blocked = False
         for job in ordered:
             if (

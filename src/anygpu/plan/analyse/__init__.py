@@ -1,1 +1,1 @@
-"""Read what a training script trains, how much, and what would make it cheaper, without running it."""
+"""Analyse a training script without running it: what it trains, how much, and what would make it cheaper."""

@@ -18,7 +18,7 @@ Severity = Literal["costs", "risks", "hint"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFinding(Generic[T]):
-    """One value read from the code, where it stands, and how far it can be trusted (0 to 1)."""
+    """One value found in the code, with its location and confidence (0 to 1)."""
 
     value: T
     file: str = ""
@@ -37,7 +37,7 @@ class CodeFinding(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lint:
-    """Something in the code that will cost money or lose work, and what to do about it."""
+    """Code that wastes money or can lose work, with advice."""
 
     code: str
     message: str
@@ -49,7 +49,7 @@ class Lint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadProblem:
-    """Why something could not be read as it should be."""
+    """Why a file could not be read or parsed completely."""
 
     file: str
     message: str
@@ -58,7 +58,7 @@ class ReadProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """Everything that was read. A field that is None was not found; nothing here is ever executed."""
+    """Everything that was found in the code, which is never run. A field is None if it was not found."""
 
     frameworks: tuple[CodeFinding[str], ...] = ()
     model: CodeFinding[str] | None = None
@@ -137,7 +137,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One line of the table a command prints."""
+    """One row of the summary table."""
 
     what: str
     value: str
@@ -147,7 +147,7 @@ class SummaryRow:
 
 
 def summary(read: Analysis) -> tuple[SummaryRow, ...]:
-    """Rows for files that could not be read, for the findings, and for the values derived from them."""
+    """Return the rows for unreadable files, for the findings, and for the values derived from them."""
     rows = [_problem_row(problem) for problem in read.problems[:MAX_PROBLEMS]]
     rows += [
         SummaryRow(
@@ -162,7 +162,7 @@ def summary(read: Analysis) -> tuple[SummaryRow, ...]:
 
 
 def _problem_row(problem: ReadProblem) -> SummaryRow:
-    """Short, beside the other values; the whole of it is the reason."""
+    """Return a row with a short form of the message; the full message is the row's reason."""
     location = f"{problem.file}:{problem.line}" if problem.line else problem.file
     return SummaryRow(
         "not read", problem.message.partition(" (")[0].partition(";")[0], "-", location, problem.message
@@ -210,7 +210,7 @@ def _derived_rows(read: Analysis) -> list[SummaryRow]:
 
 
 def _time_label(job: WorkloadCharacteristics) -> str:
-    """With what the hours are counted on, where they are counted."""
+    """Return the label of the time row, with the reference GPU if the time was estimated for one."""
     if job.effort is None:
         return "time"
     family = reference_gpu().family
@@ -230,7 +230,7 @@ def _format_hours(hours: float) -> str:
 
 
 def format_value(value: object) -> str:
-    """Numbers as people write them: 124.4M, 600,000, 3, yes."""
+    """Format a value for people: 124.4M, 600,000, 3, yes."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and value >= 1_000_000:

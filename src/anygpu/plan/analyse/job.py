@@ -1,4 +1,4 @@
-"""Analyse a job from its spec and the files that travel with it."""
+"""Analyse a job from its spec and its uploaded files."""
 
 import io
 import tarfile
@@ -25,12 +25,15 @@ MAX_FILES, MAX_BYTES = 200, 2 * 1024 * 1024
 
 
 def job_script(spec: JobSpec) -> str:
-    """The script the job runs, as its working directory names it; empty when it runs none."""
+    """Return the path of the script the job runs, relative to its working directory; empty if none."""
     return spec.script or next((word for word in _words(spec) if word.endswith(".py")), "")
 
 
 def analyse_job(spec: JobSpec, files: Mapping[str, bytes | str]) -> Analysis | None:
-    """None when nothing is known of what it runs. Nothing of it is run."""
+    """Analyse what a job trains, without running any of its code.
+
+    Return None if nothing is known about the job.
+    """
     analysis = _analyse(spec, files)
     if analysis is None or not isinstance(spec.requirements, str):
         return analysis
@@ -71,7 +74,10 @@ MAX_ENTRIES = 20_000
 
 
 def read_archive(archive: bytes, subdir: str = "") -> dict[str, bytes]:
-    """By their paths below `subdir`. What is broken, huge or no archive yields what was read before that."""
+    """Return the archive's files by their path below `subdir`.
+
+    If the archive is broken or too large, return the files read so far.
+    """
     finding: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=_BoundedInflate(archive), mode="r|") as tar:
@@ -95,7 +101,7 @@ def _relative_path(name: str, subdir: str) -> str:
 
 
 class _BoundedInflate(io.RawIOBase):
-    """Inflates as it is read, and stops at a size: a small archive can unpack to a very large one."""
+    """A stream that decompresses on read, up to a size limit. A small archive can unpack to a huge one."""
 
     def __init__(self, archive: bytes) -> None:
         self._inflate = zlib.decompressobj(wbits=31)
@@ -105,7 +111,7 @@ class _BoundedInflate(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes; `size` is never negative here."""
+        """Return at most `size` decompressed bytes. `size` is never negative here."""
         if self._left <= 0:
             raise tarfile.ReadError("more than is read of an archive")
         piece = self._inflate.decompress(self._rest, max(1, size))

@@ -1,4 +1,4 @@
-"""What in the code will cost money or lose work, each with what to do about it."""
+"""Find code that wastes money or can lose work, with advice for each finding."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ _GPU_FRAMEWORKS = frozenset(
 
 
 def find_lints(code: Code, analysis: Analysis) -> tuple[Lint, ...]:
-    """All lints of the code, most expensive first."""
+    """Return all lints of the code, most expensive first."""
     finding = [
         *_no_resume(analysis),
         *_never_saves(analysis),
@@ -111,7 +111,7 @@ def _fixed_world_size(analysis: Analysis) -> Iterator[Lint]:
 
 
 def _is_small(analysis: Analysis) -> bool:
-    """Too small to gain: by its weights, or where they are not known by its data."""
+    """Return whether the model is too small to benefit; judged by its data if its size is unknown."""
     if analysis.parameters is not None:
         return analysis.parameters.value < SMALL_MODEL
     return analysis.dataset_gb is not None and analysis.dataset_gb.value < SMALL_DATA_GB
@@ -161,7 +161,7 @@ def _frequent_evaluation(code: Code) -> Iterator[Lint]:
 
 
 def _steps_optimiser(loop: ast.AST) -> bool:
-    """Whether the loop that evaluates is the one that steps the optimiser."""
+    """Return whether this loop itself, not a nested loop, steps the optimiser."""
     body = getattr(loop, "body", [])
     direct = [
         node

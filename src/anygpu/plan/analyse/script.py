@@ -42,10 +42,10 @@ def analyse(
     args: Sequence[str] = (),
     files: Mapping[str, bytes | str] | None = None,
 ) -> Analysis:
-    """What a script trains and needs. Nothing is run, nothing is opened, nothing is raised for bad input.
+    """Return what a script trains and needs, without running the script. Bad input raises nothing.
 
-    `files` are other files of the working directory by their path: modules the script imports and
-    configuration it reads are looked at too.
+    `files` are other files of the working directory, by path: imported modules and configuration files
+    are analysed too.
     """
     other_files = files or {}
     main = source.read_source(name, text)
@@ -64,7 +64,7 @@ def analyse(
 
 
 def lints(analysis: Analysis) -> tuple[Lint, ...]:
-    """What in the code will cost money or lose work, dearest first."""
+    """Return the findings that waste money or can lose work, most expensive first."""
     return analysis.lints
 
 
@@ -103,7 +103,10 @@ def _fields(code: Code) -> Analysis:
 
 
 def _imported(main: SourceFile, files: Mapping[str, bytes | str]) -> tuple[SourceFile, ...]:
-    """Modules of the working directory that the script imports, three steps deep, up to a size."""
+    """Return modules of the working directory that the script imports.
+
+    Imports are followed three levels deep, up to a total size.
+    """
     seen: dict[str, SourceFile] = {}
     budget, waiting = OTHER_CHARS, [main]
     for _ in range(3):
@@ -127,7 +130,10 @@ def _module_files(main: SourceFile, files: Mapping[str, bytes | str]) -> list[st
 
 
 def _less_sure(read: Analysis, sources: Sequence[SourceFile]) -> Analysis:
-    """What stands in a file that was not understood as a whole is trusted less; all of it, where that is the script."""
+    """Lower the confidence of findings from files that could not be parsed completely.
+
+    If the script itself is such a file, the confidence of all findings is lowered.
+    """
     broken = {source.name for source in sources if not source.whole}
     everything = not sources[0].whole
 

@@ -53,7 +53,11 @@ _SMALL_IMAGES = {
 
 
 def estimate_effort(analysis: Analysis) -> Effort | None:
-    """None where the model's size or the number of steps is not known, or what it learns from takes its own time."""
+    """Estimate the computing work of a job.
+
+    Return None if the model's size or the number of steps is unknown. Also return None for reinforcement
+    learning, whose environment takes time that cannot be predicted.
+    """
     batches = _batches(analysis)
     if batches is None or analysis.parameters is None or analysis.environment is not None:
         return None
@@ -68,7 +72,10 @@ def estimate_effort(analysis: Analysis) -> Effort | None:
 
 
 def _batches(analysis: Analysis) -> float | None:
-    """A step that is counted as such takes all the batches it adds up; epochs go through the samples."""
+    """Return the number of batches; None if unknown.
+
+    Counted as steps times gradient accumulation, or epochs times batches per epoch.
+    """
     if analysis.steps is not None:
         return float(
             analysis.steps.value * (analysis.accumulation.value if analysis.accumulation is not None else 1)
@@ -80,7 +87,11 @@ def _batches(analysis: Analysis) -> float | None:
 
 
 def _sharing(analysis: Analysis) -> WorkSharing:
-    """Epochs are shared by all GPUs; of a number of steps each takes every one, unless the code divides it."""
+    """Return how the work is divided between GPUs.
+
+    Epochs are divided between all GPUs. A fixed number of steps is done in full by each GPU, unless the
+    code divides the batch or the accumulation.
+    """
     divided = analysis.split_across_gpus.value if analysis.split_across_gpus is not None else ""
     if divided == "batch" or (analysis.multi_gpu is not None and analysis.multi_gpu.value == "dp"):
         return "batch"
@@ -118,7 +129,7 @@ def _length_assumptions(analysis: Analysis) -> Iterator[Assumption]:
 
 
 def _unsure_count(what: str, found: CodeFinding[int] | CodeFinding[float] | None) -> Iterator[Assumption]:
-    """An assumption for a count that the code does not state explicitly."""
+    """Yield an assumption if a count is not stated clearly in the code."""
     if found is not None and found.confidence < LIKELY:
         yield Assumption(what=f"the {what} may differ", factor=1.5 if found.confidence >= GUESS else 3.0)
 
@@ -149,7 +160,7 @@ def training_setup(analysis: Analysis) -> TrainingSetup:
 
 
 def _native_image_side(analysis: Analysis) -> int:
-    """Small pictures that nothing enlarges."""
+    """Return the side in pixels of a data set with small images, such as CIFAR-10; 0 for other data sets."""
     row = public_datasets.find_dataset(analysis.dataset.value) if analysis.dataset is not None else None
     return _SMALL_IMAGES.get(row.name, 0) if row is not None else 0
 
@@ -187,7 +198,10 @@ def characteristics(analysis: Analysis) -> WorkloadCharacteristics:
 
 
 def peak_memory(analysis: Analysis) -> MemoryEstimate | None:
-    """Predicted peak of one GPU, where it trains on one."""
+    """Estimate the peak memory of one GPU.
+
+    Return None for a job without a GPU or with a model of unknown size.
+    """
     if analysis.parameters is None or (analysis.needs_gpu is not None and not analysis.needs_gpu.value):
         return None
     return memory.estimate_memory(training_setup(analysis))
@@ -211,7 +225,10 @@ def _memory_finding(analysis: Analysis, needed: MemoryEstimate | None) -> CodeFi
 
 
 def total_steps(analysis: Analysis) -> CodeFinding[int] | None:
-    """Steps as asked, or epochs of the data set's samples."""
+    """Return the number of steps; None if unknown.
+
+    They are set in the code, or computed from epochs, samples and batch size.
+    """
     if analysis.steps is not None:
         return analysis.steps
     if analysis.epochs is None or analysis.batch_size is None:
@@ -230,7 +247,10 @@ def total_steps(analysis: Analysis) -> CodeFinding[int] | None:
 def estimate_duration(
     analysis: Analysis, found: Effort | None
 ) -> tuple[CodeFinding[float], tuple[float, float]]:
-    """Hours on as many of the reference as the code asks for, and between which they should lie."""
+    """Return the expected hours on the reference GPU, and their lower and upper bounds.
+
+    The number of GPUs is the one the code uses.
+    """
     steps = total_steps(analysis)
     if steps is None or analysis.parameters is None or found is None:
         nothing = CodeFinding(value=UNKNOWN_HOURS, confidence=BLIND, because=_why_unknown(analysis))
@@ -312,6 +332,6 @@ def _epoch_steps(analysis: Analysis) -> int:
 
 
 def _tolerance(hours: CodeFinding[float], gpus: int) -> CodeFinding[float]:
-    """Assumed cost tolerance: twice the on-demand price of the expected time."""
+    """Return the default cost tolerance in dollars: twice the on-demand price of the expected time."""
     dollars = round(2 * REFERENCE_DOLLARS_PER_HOUR * gpus * hours.value, 2)
     return CodeFinding(value=dollars, confidence=VAGUE, because="twice the expected time at a usual price")

@@ -1,4 +1,4 @@
-"""Prices of the organisation that differ from list prices: discounts, credits, and prices of own machines."""
+"""The organisation's own prices: discounts on list prices, credits, and prices of its own machines."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,10 @@ class CatalogPolicy:
         )
 
     def price(self, cloud: str, instance_type: str, list_microusd: int) -> int:
-        """Discounted price per hour. A discount for the instance type overrides the cloud's."""
+        """Return the discounted price per hour.
+
+        A discount for the instance type overrides the cloud's discount.
+        """
         part = self.discounts.get(f"{cloud}/{instance_type}", self.discounts.get(cloud, 0.0))
         return round(list_microusd * (1 - part))
 
@@ -53,7 +56,10 @@ def _parse_percentage(text: str) -> float:
 
 
 def _parse_by_cloud(setting: str, texts: Iterable[str], analysis: Callable[[str], T]) -> dict[str, T]:
-    """Parse entries by cloud. A provider's name stands for all its clouds; a cloud's own entry overrides it."""
+    """Parse entries by cloud.
+
+    A provider's name applies to all its clouds; an entry for a single cloud overrides it.
+    """
     spread: dict[str, T] = {}
     exact: dict[str, T] = {}
     for name, value in _parse_pairs(setting, texts, analysis).items():

@@ -21,7 +21,7 @@ PACKAGED = Path(__file__).with_name("prices.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLayers:
-    """Locations of the price tables. `folder` is written by commands; `edits` only by the user."""
+    """Paths of the price tables. Commands write the tables in `folder`; only the user writes `edits`."""
 
     folder: Path
     edits: Path
@@ -34,7 +34,7 @@ class CatalogLayers:
         return self.folder / f"import-{cloud}.csv"
 
     def rows(self) -> list[PriceRow]:
-        """Merge all layers; later layers override earlier ones."""
+        """Return the rows of all tables merged; later tables override earlier ones."""
         newer = _read_file(self.update_path)
         replaced = {row.cloud for row in newer}
         merged = {row.key: row for row in _read_file(PACKAGED) if row.cloud not in replaced}
@@ -53,7 +53,7 @@ class CatalogLayers:
 def load_catalog(
     layers: CatalogLayers, *, today: date, policy: CatalogPolicy = NO_POLICY, stale_days: int = STALE_DAYS
 ) -> Catalog:
-    """Load the catalog of an organisation."""
+    """Load an organisation's catalog."""
     return Catalog(layers.rows(), today=today, policy=policy, stale_days=stale_days)
 
 
@@ -83,7 +83,7 @@ def _read_file(path: Path, *, edits: bool = False) -> list[PriceRow]:
 
 
 def _replace(path: Path, rows: Iterable[PriceRow]) -> None:
-    """Replace a table atomically."""
+    """Replace a price table atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table_cells(rows))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ NO_BACKENDS: Mapping[str, str] = {}
 
 
 def candidates_in(catalog: Catalog, *, backends: Mapping[str, str] = NO_BACKENDS) -> CandidateSet:
-    """All offers of a catalog as candidates. `backends` maps clouds to their configured backends."""
+    """Return all offers of a catalog as candidates. `backends` maps clouds to their configured backends."""
 
     def place(row: int) -> Candidate:
         return _make_candidate(catalog.offer_at(row), backends)

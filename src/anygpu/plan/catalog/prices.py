@@ -1,4 +1,7 @@
-"""The price catalog in memory, as columns sorted by price. A search tests each machine shape and region only once."""
+"""The price catalog in memory, sorted by price.
+
+A search tests each machine shape and each region only once.
+"""
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,11 +48,11 @@ class CatalogOffer:
     stale: bool
 
     def cost_microusd(self, used_s: int) -> int:
-        """Cost of a run by the provider's billing rule, before credits."""
+        """Return the cost of `used_s` seconds by the provider's billing rule, before credits."""
         return self.billing.cost_microusd(self.price_microusd_per_hour, used_s)
 
     def to_offer(self, backend: str = "") -> Offer:
-        """Convert to an `Offer` of a configured backend, or of the cloud itself."""
+        """Convert to an `Offer` of `backend`; if that is empty, of the cloud itself."""
         return Offer(
             backend=backend or self.cloud,
             name=self.name,
@@ -90,11 +93,11 @@ class CatalogOffers(Sequence[CatalogOffer]):
         return map(self._catalog.offer_at, self._positions)
 
     def one_per_shape(self) -> "CatalogOffers":
-        """The cheapest region of each machine and market."""
+        """Return only the cheapest region of each machine type and market."""
         return CatalogOffers(self._catalog, self._catalog.cheapest_per_shape(self._positions))
 
     def region_counts(self) -> dict[tuple[str, str, bool], int]:
-        """Number of regions by cloud, machine name and market."""
+        """Return the number of regions by cloud, machine name and market (True for spot)."""
         return self._catalog.count_regions(self._positions)
 
 
@@ -125,7 +128,7 @@ class PriceSource(NamedTuple):
 
 
 class Catalog:
-    """Priced offers of one organisation. Building is slow, searching is fast."""
+    """The priced offers of one organisation. Building a catalog is slow, searching it is fast."""
 
     def __init__(
         self,
@@ -169,9 +172,10 @@ class Catalog:
         least_gpu_gib: float = 0,
         max_microusd_per_hour: int | None = None,
     ) -> CatalogOffers:
-        """Offers with at least the resources `need`, cheapest first. `spot` None searches both markets.
+        """Return the offers with at least the resources `need`, cheapest first.
 
-        `least_gpu_gib` is a predicted need, beside what the job says. Rows without a region are anywhere.
+        `spot` None searches both markets. `least_gpu_gib` is the predicted GPU memory need, in addition
+        to `need`. Rows without a region match every region.
         """
         fits = self._matching_shapes(need, clouds, spot, dedicated, least_gpu_gib)
         results = [row for row, shape in enumerate(self._shape_index) if fits[shape]]
@@ -212,14 +216,14 @@ class Catalog:
         )
 
     def price_at(self, row: int) -> int:
-        """The organisation's price per hour."""
+        """Return the organisation's price per hour in micro-dollars."""
         return self._prices[row]
 
     def region_at(self, row: int) -> str:
         return self._regions[self._region_index[row]]
 
     def rows_by_shape(self) -> Iterator[Sequence[int]]:
-        """Rows of each shape, cheapest first."""
+        """Return an iterator over the machine shapes, each as its row numbers, cheapest first."""
         results = [array("l") for _ in self._shapes]
         for row, shape in enumerate(self._shape_index):
             results[shape].append(row)
@@ -241,7 +245,7 @@ class Catalog:
     def _matching_shapes(
         self, need: Resources, clouds: Collection[str], spot: bool | None, dedicated: bool, least_gib: float
     ) -> bytearray:
-        """Whether each shape matches."""
+        """Return a 0 or 1 for each machine shape: whether it matches the search."""
         kinds = _matching_kinds({shape.gpu for shape in self._shapes}, need.gpu)
         places = {each.cloud for each in terms().values() if _is_allowed(each, clouds, dedicated)}
         return bytearray(
@@ -268,7 +272,10 @@ def _is_allowed(cloud_terms: CloudTerms, clouds: Collection[str], dedicated: boo
 
 
 def _has_resources(shape: MachineShape, need: Resources) -> bool:
-    """Whether a shape has the resources. Sizes that are not known count as sufficient, as in `fit`."""
+    """Return whether a machine shape has the needed resources.
+
+    Unknown sizes count as sufficient, as in `fit`.
+    """
     required = ((need.cpus, shape.cpus), (need.memory_gib, shape.memory_gib))
     if any(asked and has and asked > has for asked, has in required):
         return False
@@ -288,7 +295,7 @@ def _shape(row: PriceRow) -> MachineShape:
 
 
 def _index_values(values: list[V]) -> tuple[list[V], "array[int]"]:
-    """The distinct values, and the index of each value."""
+    """Return the distinct values, and for each value its index among them."""
     numbers: dict[V, int] = {}
     column = array("l", [numbers.setdefault(value, len(numbers)) for value in values])
     return list(numbers), column

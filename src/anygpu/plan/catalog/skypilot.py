@@ -1,8 +1,11 @@
-"""Price lists in the columns of SkyPilot's catalog: InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB,
-Price, SpotPrice, Region, and sometimes AvailabilityZone.
+"""Import price lists that have the columns of SkyPilot's catalog.
 
-Known traps of such lists: rows without an accelerator are hosts; Google's GPUs are priced without their host, which has
-a row of its own; some clouds fill the spot column without renting spot; fractions of GPUs.
+The columns are InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice,
+Region, and sometimes AvailabilityZone.
+
+Known problems of such lists: rows without an accelerator are hosts; Google's GPUs are priced without
+their host, which has its own row; some clouds fill the spot column without renting spot machines; some
+rows are fractions of GPUs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +50,7 @@ Prices = tuple[int | None, int | None]  # on demand and spot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkyPilotRow:
-    """One parsed line."""
+    """One parsed line of a price list."""
 
     name: str
     gpu: str
@@ -108,7 +111,10 @@ def _whole(count: float) -> int:
 
 
 def _price(cells: Mapping[str, str], column: str) -> int | None:
-    """Parse a price. 0 and `nan` mean unknown; for Google's hosts, included in the GPU's price."""
+    """Parse a price; return None if it is empty or `nan`.
+
+    A price of 0 is returned as 0: a Google host's price can be included in the GPU's.
+    """
     text = (cells.get(column) or "").strip().lower()
     return None if text in ("", "nan") else 0 if _is_zero(text) else parse_price(cells, column)
 
@@ -131,7 +137,7 @@ def _convert(listed: Sequence[SkyPilotRow], cloud: str, source: str, recorded: s
 
 
 def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
-    """The cheapest zone of each region."""
+    """Return the row of the cheapest zone of each region."""
     best: dict[RowKey, PriceRow] = {}
     for row in rows:
         known = best.setdefault(row.key, row)
@@ -141,7 +147,7 @@ def _cheapest(rows: Iterable[PriceRow]) -> tuple[PriceRow, ...]:
 
 
 def _skip_reason(each: SkyPilotRow) -> str:
-    """Reason why a line is skipped."""
+    """Return why a line is skipped; empty if it is imported."""
     if not each.gpu:
         return "no GPU"
     if not each.count:
@@ -152,7 +158,10 @@ def _skip_reason(each: SkyPilotRow) -> str:
 
 
 def _machines(each: SkyPilotRow, hosts: Mapping[tuple[str, str], SkyPilotRow]) -> list[SkyPilotRow]:
-    """The machines of a line. A GPU that is priced separately is combined with each possible host."""
+    """Return the machines that a line describes.
+
+    A GPU that is priced separately is combined with each possible host.
+    """
     if each.name:
         return [each]
     names = MULTI_GPU_HOSTS.get((each.gpu, each.count)) or GCP_HOSTS.get(each.gpu, ())

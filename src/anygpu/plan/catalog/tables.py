@@ -31,7 +31,7 @@ RowKey = tuple[str, str, str, bool]
 
 
 class PriceRow(NamedTuple):
-    """List price of a machine type in one region and market."""
+    """The list price of a machine type in one region and market."""
 
     cloud: str
     instance_type: str
@@ -51,7 +51,7 @@ class PriceRow(NamedTuple):
 
 
 def read_table(lines: Iterable[str], name: str, *, edits: bool = False) -> list[PriceRow]:
-    """Parse a price table. In a table of edits an empty price removes the offer."""
+    """Parse a price table. In a table of edits, an empty price removes the offer."""
     columns, body = parse_csv(lines)
     require_columns(columns, COLUMNS, name)
     found: list[PriceRow] = []
@@ -66,7 +66,7 @@ def read_table(lines: Iterable[str], name: str, *, edits: bool = False) -> list[
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a table; raises InvalidSpec for a file that is not UTF-8 text."""
+    """Read the lines of a table; raise InvalidSpec if the file is not UTF-8 text."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
-    """Lines of a table with its header; regions with the same price share a line."""
+    """Yield the lines of a table, header first. Regions with the same price share a line."""
     yield list(COLUMNS)
     by_price: dict[PriceRow, list[str]] = {}
     for row in rows:
@@ -98,7 +98,10 @@ def table_cells(rows: Iterable[PriceRow]) -> Iterator[list[str]]:
 
 
 def parse_csv(lines: Iterable[str]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Column names, then the number and cells of each line. Lines that begin with # are comments."""
+    """Return the column names, and an iterator over number and cells of each line.
+
+    Lines that begin with # are comments.
+    """
     # A comment becomes an empty line, so that the numbers of the lines after it stay true.
     reader = csv.reader("\n" if line.startswith("#") else line for line in lines)
     columns = next((cells for cells in reader if cells), [])
@@ -137,7 +140,10 @@ def parse_number(cells: Mapping[str, str], column: str, *, most: float, empty: f
 
 
 def parse_price(cells: Mapping[str, str], column: str) -> int | None:
-    """Parse a price per hour; None for an empty cell. Zero is rejected: it is a missing price."""
+    """Parse a price per hour; return None for an empty cell.
+
+    A price of 0 is rejected, since it means a missing price.
+    """
     if not (cells.get(column) or "").strip():
         return None
     price = round(parse_number(cells, column, most=MAX_PRICE_USD) * MICROUSD)
@@ -155,7 +161,7 @@ def require_columns(found: Sequence[str], required: Iterable[str], name: str) ->
 
 
 def raise_problems(problems: Sequence[Problem]) -> None:
-    """Raise InvalidSpec with the first problems, if there are any."""
+    """Raise InvalidSpec with the first `MAX_PROBLEMS` problems; do nothing if there are none."""
     if not problems:
         return
     listed = list(problems[:MAX_PROBLEMS])

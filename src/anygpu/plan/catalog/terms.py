@@ -13,7 +13,7 @@ TABLE = Path(__file__).with_name("terms.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudTerms:
-    """Terms of all machines of a cloud. None means not known or unlimited."""
+    """The terms that apply to all machines of a cloud. None means unknown or unlimited."""
 
     cloud: str
     provider: str
@@ -29,7 +29,7 @@ class CloudTerms:
 
     @property
     def is_owned(self) -> bool:
-        """Whether it is a machine of the organisation, which sets its price."""
+        """Whether these are the organisation's own machines, whose price the organisation sets."""
         return self.priced == "own"
 
     @property
@@ -39,14 +39,17 @@ class CloudTerms:
 
 @cache
 def terms() -> Mapping[str, CloudTerms]:
-    """Terms by cloud; a cloud has the name of its kind of backend."""
+    """Return the terms by cloud. A cloud is named like its kind of backend."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {row["cloud"]: _terms(row) for row in rows}
 
 
 def find_clouds(name: str) -> tuple[str, ...]:
-    """The cloud of that name, or all clouds of a provider such as `aws`."""
+    """Return the cloud with this name, or all clouds of a provider such as `aws`.
+
+    Return an empty tuple if the name is unknown.
+    """
     requested = name.strip().lower()
     return tuple(each.cloud for each in terms().values() if requested in (each.cloud, each.provider))
 

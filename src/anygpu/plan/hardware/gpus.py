@@ -1,7 +1,8 @@
-"""Specifications of GPUs, and canonical names for their many spellings.
+"""Specifications of GPU models, and canonical names for their many spellings.
 
-`NVIDIA A100-SXM4-80GB`, `A100-80GB` and `a100_80g` are one kind. A name that could be several (`A100`) is a family:
-`matches` accepts each of its kinds, `spec` takes the one that clouds mean when they say no more.
+`NVIDIA A100-SXM4-80GB`, `A100-80GB` and `a100_80g` are one model. A name that fits several models
+(`A100`) is a family: `matches` accepts each of its models, `spec` takes the model that clouds usually
+mean by the name.
 """
 
 import csv
@@ -76,7 +77,10 @@ ALIASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSpec:
-    """Vendor's figures of a GPU. TFLOPS are peaks without sparsity, 0 if there is no such unit."""
+    """A vendor's figures for a GPU model.
+
+    TFLOPS are peaks without sparsity; 0 if the GPU has no unit for that precision.
+    """
 
     kind: str
     family: str
@@ -94,24 +98,30 @@ class GpuSpec:
     source: str
 
     def peak_tflops(self, precision: str) -> float:
-        """Peak for `fp32`, `tf32`, `fp16`, `bf16` or `fp8`; a missing unit falls back to the next wider one."""
+        """Return the peak TFLOPS for `fp32`, `tf32`, `fp16`, `bf16` or `fp8`.
+
+        Without a unit for that precision, return the peak for the next wider one.
+        """
         wider = {"fp8": "fp16", "bf16": "fp32", "fp16": "fp32", "tf32": "fp32"}
         tflops: float = getattr(self, f"{precision}_tflops")
         return tflops or self.peak_tflops(wider[precision])
 
 
 def specs() -> Mapping[str, GpuSpec]:
-    """All GPU kinds by name."""
+    """Return the specifications of all GPU models, by canonical name."""
     return _specs()
 
 
 def canonical_name(spelling: str) -> str:
-    """The canonical name of a kind or family; an unknown name is returned as it is."""
+    """Return the canonical name of a GPU model or family; return an unknown name unchanged."""
     return _names().get(_normalise(spelling), spelling.strip())
 
 
 def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
-    """The specification of a kind. Of a family: the member with that memory, else the default one."""
+    """Return the specification of a GPU model, or None if the model is unknown.
+
+    For a family, return the member with `memory_gib`, else the family's default model.
+    """
     name = canonical_name(spelling)
     usual = _specs().get(DEFAULT_KINDS.get(name, name))
     if not memory_gib or (usual and _is_close(usual.memory_gib, memory_gib)):
@@ -121,14 +131,14 @@ def spec(spelling: str, *, memory_gib: float = 0) -> GpuSpec | None:
 
 
 def matches(requested: str, offered: str) -> bool:
-    """Whether the offered GPU is of the requested kind or family. `A10` does not match `A100`."""
+    """Return whether the offered GPU is of the requested model or family. `A10` does not match `A100`."""
     requested_name, tflops = canonical_name(requested), canonical_name(offered)
     spec_ = _specs().get(tflops)
     return requested_name.lower() == tflops.lower() or (spec_ is not None and spec_.family == requested_name)
 
 
 def closest_kind(spelling: str) -> str:
-    """The known kind with the most similar name, or an empty string."""
+    """Return the known GPU model with the most similar name; empty if no name is similar."""
     from difflib import get_close_matches
 
     close = get_close_matches(_normalise(spelling), list(_names()), n=1, cutoff=0.5)
@@ -185,7 +195,10 @@ def _names() -> dict[str, str]:
 
 @cache
 def _normalise(spelling: str) -> str:
-    """`NVIDIA A100-SXM4-80GB` -> `A100SXM80`: letters and digits that tell kinds apart."""
+    """Reduce a spelling to the letters and digits that identify a model.
+
+    `NVIDIA A100-SXM4-80GB` becomes `A100SXM80`.
+    """
     text = re.sub(r"\b(\d+) ?G(I?B)?\b", r"\1", spelling.upper().replace("_", " ").replace("-", " "))
     text = re.sub(r"\bSXM\d\b", "SXM", text)
     return re.sub(r"[^A-Z0-9]", "", NOISE.sub("", text))

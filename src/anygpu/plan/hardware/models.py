@@ -55,7 +55,7 @@ _ENDINGS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A published model."""
+    """Size and dimensions of a published model."""
 
     name: str
     kind: ModelKind
@@ -71,7 +71,7 @@ class ModelShape:
 
 
 def find_model(name: str) -> ModelShape | None:
-    """Find a model by any library's spelling: "meta-llama/Llama-2-7b-hf" is llama27b."""
+    """Return a model by any library's spelling, such as "meta-llama/Llama-2-7b-hf"; None if unknown."""
     table = _table()
     for candidate in _spellings(name) if len(name) <= MAX_NAME_LENGTH else ():
         if candidate in table:
@@ -80,12 +80,11 @@ def find_model(name: str) -> ModelShape | None:
 
 
 def all_models() -> tuple[ModelShape, ...]:
-    """All models of the table."""
     return tuple(_table().values())
 
 
 def parameters_in_name(name: str) -> int | None:
-    """The number of parameters in a name like `some-model-7b`."""
+    """Return the number of parameters given in a name like `some-model-7b`; None if the name gives none."""
     matches = re.findall(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)\s*(b|m)(?![a-z])", re.sub(r"[-_/]", " ", name))
     if not matches:
         return None

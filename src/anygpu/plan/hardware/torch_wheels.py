@@ -1,7 +1,8 @@
-"""Check whether the torch that a job installs supports a GPU and its driver.
+"""Check whether the torch version that a job installs supports a GPU and its driver.
 
-By PyTorch's support matrices for the wheels pip takes by default (pytorch/pytorch: RELEASE.md, issues 157517, 172352,
-172663), and NVIDIA's table of the oldest driver for each CUDA (docs.nvidia.com, "Minor Version Compatibility").
+Sources: PyTorch's support matrices for the wheels that pip installs by default (pytorch/pytorch:
+RELEASE.md, issues 157517, 172352, 172663), and NVIDIA's table of the oldest driver for each CUDA version
+(docs.nvidia.com, "Minor Version Compatibility").
 """
 
 import re
@@ -41,7 +42,10 @@ _INDEX = re.compile(r"\s*(?:-i|--index-url|--extra-index-url)[\s=]+\S*/whl/(?P<b
 
 
 def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str = "") -> str:
-    """Reason why the required torch does not run on the GPU or its driver; empty if it does or if that is not known."""
+    """Return why the required torch does not run on the GPU or its driver.
+
+    Return an empty string if it does or if that is unknown.
+    """
     torch = _requested_torch(tuple(requirements))
     if torch is None:
         return ""
@@ -53,9 +57,10 @@ def torch_mismatch(requirements: Iterable[str], gpu: GpuSpec | None, driver: str
 
 @lru_cache(maxsize=16)
 def _requested_torch(requirements: tuple[str, ...]) -> tuple[TorchVersion, str] | None:
-    """The requested version and build of torch; None without torch, or if it is installed from a file.
+    """Return the requested version and build of torch.
 
-    An index of PyTorch's own has the wheels of one build, and pip prefers them.
+    Return None without torch, or if torch is installed from a file. If the requirements name an index of
+    PyTorch, the build is that of the index: such an index has one build only.
     """
     asked = next((found for line in requirements if (found := _TORCH.match(line))), None)
     if asked is None or "@" in asked["rest"]:
@@ -81,7 +86,10 @@ def _capability_mismatch(version: TorchVersion, build: str, gpu: GpuSpec) -> str
 
 
 def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
-    """Compare the driver's major version. A driver of unknown version counts as sufficient."""
+    """Return why the driver is too old for the torch build.
+
+    Return an empty string if it is not, or if the driver's version is unknown.
+    """
     driver_major, cuda = driver.split(".")[0], _cuda(version, build)
     needs = MIN_DRIVER.get(cuda, 0)
     if not driver_major.isdecimal() or int(driver_major) >= needs:
@@ -93,14 +101,14 @@ def _driver_mismatch(version: TorchVersion, build: str, driver: str) -> str:
 
 
 def _driver_advice(driver_major: int) -> str:
-    """Alternatives to a driver update."""
+    """Return alternatives to a driver update, as the end of a sentence; empty if there are none."""
     if driver_major >= MIN_DRIVER[12]:
         return ", or pin torch<2.11, or a cu126 wheel"
     return ", or pin a cu118 wheel of torch<2.8" if driver_major >= MIN_DRIVER[11] else ""
 
 
 def _cuda(version: TorchVersion, build: str) -> int:
-    """The major version of CUDA that a wheel is built for; 0 if unknown or without CUDA."""
+    """Return the major CUDA version that a wheel is built for; 0 if unknown or without CUDA."""
     if build:
         return int(build[2:4]) if re.fullmatch(r"cu\d{3}", build) else 0
     return next((cuda for since, cuda in DEFAULT_CUDA if version >= since), 0)
@@ -117,7 +125,7 @@ def _downgrade_advice(capability: float) -> str:
 
 
 def _parse_version(rest: str) -> tuple[TorchVersion, str]:
-    """The highest version that a requirement allows, and its build."""
+    """Return the highest version that a requirement allows, and its build (empty if none is named)."""
     pins = list(_PIN.finditer(rest))
     if not pins:
         return NEWEST_TORCH, ""
@@ -125,7 +133,11 @@ def _parse_version(rest: str) -> tuple[TorchVersion, str]:
 
 
 def _highest_version(pin: re.Match[str]) -> TorchVersion:
-    """`~=2.1` and `==2.*` allow the last 2.x, `~=2.1.0` 2.1, `<2.8` 2.7, and `<2.8.1` 2.8."""
+    """Return the highest version that one specifier allows.
+
+    `~=2.1` and `==2.*` allow the last 2.x, `~=2.1.0` allows 2.1, `<2.8` allows 2.7, and `<2.8.1` allows
+    2.8.
+    """
     operator, major, minor = pin["how"], int(pin["major"]), int(pin["minor"] or 0)
     if (operator == "~=" and pin["patch"] is None) or (pin["any"] and pin["minor"] is None):
         return _last_of(major)

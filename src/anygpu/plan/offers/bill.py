@@ -9,12 +9,12 @@ CREDIT_WEIGHT = 0.5  # docs/decisions/0010-provider-credit.md: credit is spent f
 
 
 def out_of_pocket_cost(cost: float, credit: float) -> float:
-    """Cost after the remaining credit is used up. Both in micro-dollars."""
+    """Return the cost that remains after the credit is used up. Both in micro-dollars."""
     return max(0.0, cost - credit)
 
 
 def weighted_cost(cost: float, credit: float) -> float:
-    """Cost in which a dollar of credit counts less than a dollar of money."""
+    """Return the cost for ranking, in which a dollar of credit counts less than a dollar of money."""
     return out_of_pocket_cost(cost, credit) + CREDIT_WEIGHT * min(cost, credit)
 
 
@@ -22,7 +22,10 @@ MAX_EXPONENT = 50.0  # keeps exp() finite
 
 
 def checkpoint_interval_s(save_s: float, between_failures_s: float) -> float:
-    """The checkpoint interval that loses least time (J. T. Daly, FGCS 22, 2006: second-order estimate)."""
+    """Return the checkpoint interval that loses the least time (J.
+
+    T. Daly, FGCS 22, 2006: second-order estimate).
+    """
     if between_failures_s == inf or save_s <= 0:
         return inf if between_failures_s == inf else 0.0
     ratio = save_s / (2 * between_failures_s)
@@ -34,7 +37,7 @@ def checkpoint_interval_s(save_s: float, between_failures_s: float) -> float:
 def expected_wall_s(
     work_s: float, *, save_s: float, every_s: float, between_failures_s: float, restart_s: float
 ) -> float:
-    """Expected wall time of `work_s` of training with checkpoints and random failures (Daly 2006)."""
+    """Return the expected wall time of `work_s` of training with checkpoints and failures (Daly 2006)."""
     if work_s <= 0:
         return 0.0
     pieces = work_s / every_s if 0 < every_s < inf else 1.0
@@ -71,7 +74,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimate:
-    """The job's part of a run: training, setup and data to transfer."""
+    """The job's part of an estimate: training time, setup time and data to transfer."""
 
     training_s: Span  # on this offer, without interruptions
     save_s: float = 5.0  # how long one checkpoint pauses training
@@ -83,7 +86,7 @@ class RunEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """The machine's part of a run beyond its price: boot time, egress price, interruptions and link speed."""
+    """The machine's part of an estimate: boot time, egress price, interruptions and link speed."""
 
     boot_s: float = 60.0
     egress_microusd_per_gib: int = 0
@@ -93,7 +96,7 @@ class Overheads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Total time and cost from the launch to the end, with their parts."""
+    """Total time and cost of a job from launch to end, with their parts."""
 
     wall_s: Span
     cost_microusd: Span
@@ -107,17 +110,17 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTime:
-    """Wall time from the launch to the end, and the number of runs."""
+    """Wall time of a job from launch to end, and the number of runs the job is split into."""
 
     wall_s: float
     runs: int
 
     def billed_s(self, offer: Offer) -> int:
-        """Billed seconds; each run is billed separately."""
+        """Return the billed seconds. Each run is billed separately."""
         return self.runs * offer.billing.billed_s(round(self.wall_s / self.runs))
 
     def cost_microusd(self, offer: Offer) -> int:
-        """Cost of the machine, rounded half up."""
+        """Return the cost of the machine in micro-dollars, rounded half up."""
         return (offer.price_microusd_per_hour * self.billed_s(offer) + HOUR_S // 2) // HOUR_S
 
 
@@ -143,7 +146,10 @@ def estimate_bill(offer: Offer, run: RunEstimate, overheads: Overheads) -> Bill:
 
 
 def run_time(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float) -> RunTime:
-    """Wall time for `work_s` of training, split into several runs if one would exceed the maximum run time."""
+    """Return the wall time for `work_s` of training.
+
+    The training is split into runs if one would exceed the maximum run time.
+    """
     overhead_s, longest_s = _overhead_s(run, overheads), offer.max_run_or_inf_s
     training_s = _training_s(offer, run, overheads, work_s)
     total_s = overhead_s + training_s
@@ -172,7 +178,7 @@ def _between_interruptions_s(offer: Offer, overheads: Overheads) -> float:
 
 
 def _training_s(offer: Offer, run: RunEstimate, overheads: Overheads, work_s: float) -> float:
-    """Training time including checkpoints and interruptions."""
+    """Return the training time in seconds, including checkpoints and interruptions."""
     between_failures_s = _between_interruptions_s(offer, overheads)
     return expected_wall_s(
         work_s,

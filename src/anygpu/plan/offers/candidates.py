@@ -1,4 +1,4 @@
-"""Candidates (offers with the terms of their backend), and a set of many that is grouped for fast ranking."""
+"""Candidates (offers with the terms of their backend), and sets of them that are grouped for fast ranking."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class Candidate:
 
     @classmethod
     def from_offer(cls, offer: Offer, terms: BackendTerms = NO_TERMS) -> "Candidate":
-        """The candidate for an offer of a configured backend."""
+        """Return the candidate for an offer of a configured backend."""
         default_boot_s = RENTED_BOOT_S if offer.is_paid and offer.free is None else OWN_BOOT_S
         return cls(
             offer=offer,
@@ -77,7 +77,10 @@ class PerformanceClass:
 
 
 class CandidateSet(Sequence[Candidate]):
-    """Candidates with an index for ranking. Building it costs far more than one ranking: build once, use often."""
+    """Candidates with an index for ranking.
+
+    Building the set costs far more than one ranking: build once, use often.
+    """
 
     def __init__(
         self, candidates: Sequence[Candidate], classes: Iterable[tuple[Any, PerformanceClass]]
@@ -87,7 +90,7 @@ class CandidateSet(Sequence[Candidate]):
 
     @property
     def classes(self) -> Iterator[PerformanceClass]:
-        """Performance classes, in an order that does not depend on the order of the candidates."""
+        """The performance classes, in an order that does not depend on the order of the candidates."""
         return (each for _, each in self._classes)
 
     @classmethod
@@ -161,12 +164,15 @@ _CLASS_FIELDS = attrgetter(
 
 
 def class_key(candidate: Candidate) -> tuple[Any, ...]:
-    """Everything that determines how long a job takes. Machines without a GPU are identified by name."""
+    """Return the properties that determine how long a job takes.
+
+    Machines without a GPU are identified by name.
+    """
     return *_CLASS_FIELDS(candidate), "" if candidate.offer.gpu_kind else candidate.offer.name
 
 
 def group_key(candidate: Candidate) -> tuple[Any, ...]:
-    """Everything that determines whether a job fits and how long it takes."""
+    """Return the properties that determine whether a job fits and how long it takes."""
     return *class_key(candidate), *_SIZE_FIELDS(candidate)
 
 
@@ -181,7 +187,7 @@ def _make_group(candidates: Sequence[Candidate], indices: Sequence[int]) -> Cand
 
 
 def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
-    """Merge groups into one, cheapest first; at equal prices the order of the groups decides."""
+    """Merge groups into one, cheapest first. At equal prices, the order of the groups decides."""
     if len(groups) == 1:
         return groups[0]
     rows = [
@@ -192,7 +198,7 @@ def _combine(groups: Sequence[CandidateGroup]) -> CandidateGroup:
 
 
 def _renumber(performance_class: PerformanceClass, first: int) -> PerformanceClass:
-    """Add `first` to every index."""
+    """Return the class with `first` added to every index."""
     combined, *groups = (
         replace(each, indices=[first + index for index in each.indices])
         for each in (performance_class.combined, *performance_class.groups)

@@ -47,7 +47,7 @@ TopIndices = Callable[[int | None], Sequence[int]]  # the first n, or all for No
 
 
 class RankedOffers(Sequence[RankedOffer]):
-    """Ranked offers, each described only when it is accessed."""
+    """Ranked offers; the description of each is created on access."""
 
     def __init__(self, count: int, indices: TopIndices, describe: Callable[[int], RankedOffer]) -> None:
         self._count, self._indices, self._describe = count, indices, describe
@@ -84,7 +84,7 @@ class RejectionSummary(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Every candidate for a job: those that fit, best first, and the rejected ones."""
+    """All candidates for a job: those that fit, best first, and the rejected ones."""
 
     strategy: str
     ranked: RankedOffers
@@ -94,7 +94,10 @@ class Comparison:
 
     @cached_property
     def by_offer(self) -> Mapping[OfferKey, RankedOffer]:
-        """Every candidate by the key of its offer. Describes all of them: meant for comparisons of a few candidates."""
+        """All candidates by the key of their offer.
+
+        Describes every candidate, so use it only for small comparisons.
+        """
         return {each.candidate.offer.key: each for each in (*self.rejected, *self.ranked)}
 
     @property
@@ -102,7 +105,10 @@ class Comparison:
         return self.best_per_machine[0] if len(self.best_per_machine) else None
 
     def shortlist(self, limit: int = 8) -> tuple[RankedOffer, ...]:
-        """The best offers of different machines, instead of many regions of the same one."""
+        """Return the best offers of different machines, at most `limit`.
+
+        Other regions of a listed machine are left out.
+        """
         return self.best_per_machine[:limit]
 
 
@@ -114,10 +120,10 @@ def rank(
     deadline_s: float | None = None,
     duration: DurationLookup | None = None,
 ) -> Comparison:
-    """Rank candidates by the job's strategy, and explain why the others do not fit.
+    """Rank the candidates by the job's strategy, and explain why the others do not fit.
 
-    `deadline_s` counts from now; `duration` predicts the training time from other sources than the code. Pass a
-    `CandidateSet` to rank the same candidates repeatedly.
+    `deadline_s` counts from now. `duration` predicts the training time from sources other than the code.
+    Pass a `CandidateSet` to rank the same candidates repeatedly.
     """
     estimator = Estimator(spec=spec, analysis=analysis, deadline_s=deadline_s, past_duration=duration)
     candidate_set = candidates if isinstance(candidates, CandidateSet) else CandidateSet.of(candidates)
@@ -136,7 +142,7 @@ def rank(
 
 
 def _slice_end(position: slice) -> int | None:
-    """Number of leading items that a slice needs; None for all."""
+    """Return the number of leading items that a slice needs; None if it may need all."""
     is_bounded = position.stop is not None and position.stop >= 0 and (position.start or 0) >= 0
     return position.stop if is_bounded else None
 
@@ -159,7 +165,7 @@ def _summarise_rejections(
 
 @dataclass(frozen=True, slots=True)
 class _OfferWriter:
-    """Describes the candidate of an index."""
+    """Builds the description of a candidate from its index."""
 
     estimator: Estimator
     candidates: CandidateSet
@@ -214,7 +220,7 @@ def comparison_as_dict(
     limit: int | None = MAX_OFFERS,
     short: int = SHORTLIST,
 ) -> dict[str, Any]:
-    """The comparison as JSON data, with at most `limit` offers and a short list of `short` machines."""
+    """Return the comparison as JSON data, with at most `limit` offers and a shortlist of `short` machines."""
     listed = comparison.ranked[:limit]
     return {
         "strategy": comparison.strategy,

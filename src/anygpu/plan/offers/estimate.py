@@ -1,4 +1,4 @@
-"""Estimate time, cost, fit and confidence of one candidate for a job."""
+"""Estimate the time, cost, fit and confidence of one candidate for a job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ DurationLookup = Callable[[Offer], Span | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationPrediction:
-    """Predicted duration of uninterrupted training, and the source of the prediction."""
+    """The predicted duration of training without interruptions, and the source of the prediction."""
 
     training_s: Span
     basis: str  # said (by the job) | history | code | nothing
@@ -44,7 +44,10 @@ class DurationPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimator:
-    """Estimates for a job from its spec, the analysis of its code and its past runs. `deadline_s` counts from now."""
+    """Estimates for a job from its spec, the analysis of its code and its past runs.
+
+    `deadline_s` counts from now.
+    """
 
     spec: JobSpec
     analysis: Analysis | None = None
@@ -63,7 +66,7 @@ class Estimator:
         return self.analysis.characteristics if self.analysis is not None else None
 
     def predict_duration(self, offer: Offer) -> DurationPrediction:
-        """Use the duration that the job states, else history, else the code."""
+        """Predict the training time. Sources in order: the duration the job states, past runs, the code."""
         stated_s = self.spec.placement.expected_duration_s
         if stated_s:
             return DurationPrediction(
@@ -81,7 +84,7 @@ class Estimator:
         return estimate_bill(candidate.offer, *self._run_estimate(candidate, training_s))
 
     def run_time_and_egress(self, candidate: Candidate, training_s: Span) -> tuple[RunTime, int]:
-        """The parts of the bill that determine the order of candidates."""
+        """Return run time and egress cost in micro-dollars, which determine the order of candidates."""
         run, overheads = self._run_estimate(candidate, training_s)
         return run_time(candidate.offer, run, overheads, training_s.expected), egress_microusd(run, overheads)
 
@@ -107,13 +110,19 @@ class Estimator:
         return by_code or has_resume_path(self.spec)
 
     def _setup_s(self, candidate: Candidate) -> float:
-        """Own machines need no installation for a job without requirements."""
+        """Return the setup time in seconds.
+
+        Own machines need no installation for a job without requirements.
+        """
         spec = self.spec
         installs = spec.requirements or spec.setup or spec.image
         return READY_S if candidate.configured and not candidate.offer.is_paid and not installs else INSTALL_S
 
     def unsuitable_reason(self, candidate: Candidate) -> str:
-        """Reason why no candidate of its performance class fits, whatever its size and location; empty if one may."""
+        """Return why no machine of the candidate's performance class fits, in any size or location.
+
+        Return an empty string if one may fit.
+        """
         resumes = self.characteristics is not None and self.characteristics.interruptible.value
         if reason := unsuitable_reason(self.spec, candidate.offer, resumable=resumes):
             return reason
@@ -122,7 +131,7 @@ class Estimator:
         return self.unsupported_gpu_reason(candidate.offer)
 
     def unsupported_gpu_reason(self, offer: Offer) -> str:
-        """Reason why the job's code or packages do not run on the offer's GPU; empty if they do."""
+        """Return why the job's code or packages do not run on the offer's GPU; empty if they do."""
         gpu = offer.gpu_kind, offer.gpu_count, offer.gpu_memory_gib, offer.driver, offer.is_paid
         if gpu not in self._gpu_reasons:
             self._gpu_reasons[gpu] = (
@@ -139,10 +148,11 @@ class Estimator:
         return f"has no GPU, and the code needs one: {needs.location} {needs.because}"
 
     def torch_mismatch(self, offer: Offer) -> str:
-        """Reason why the offer's GPU or driver does not run the torch that the job installs. A fact, not a prediction.
+        """Return why the torch that the job installs does not run on the offer's GPU or driver.
 
-        A trainer's framework is installed on rented machines unless the job names its environment; own machines may
-        have it already.
+        Return an empty string if it does. This is a fact, not a prediction. On rented machines a
+        trainer's framework is installed unless the job names its own environment; own machines may
+        already have the framework.
         """
         spec, installs = self.spec, self.spec.requirements
         framework = spec.trainer and offer.is_paid and not (installs or spec.python or spec.image)
@@ -154,7 +164,7 @@ class Estimator:
         return torch_mismatch(installs, gpu, offer.driver)
 
     def rejection_reason(self, candidate: Candidate, bill: Bill) -> str:
-        """Reason why the candidate does not fit or exceeds a limit of the job; empty if it fits."""
+        """Return why the candidate does not fit or exceeds a limit of the job; empty if it fits."""
         limit = self.spec.limits.max_cost_microusd
         over_limit = limit is not None and bill.cost_microusd.expected > limit
         return (
@@ -167,7 +177,10 @@ class Estimator:
         )
 
     def max_run_reason(self, candidate: Candidate, wall_s: float, runs: int) -> str:
-        """Reason why the maximum run time is too short. Empty for doubtful predictions and unread code."""
+        """Return why the offer's maximum run time is too short for the job; empty if it is not.
+
+        Also empty if the prediction has low confidence or the code was not analysed.
+        """
         longest_s = candidate.offer.max_run_or_inf_s
         if (
             wall_s <= longest_s
@@ -197,11 +210,11 @@ class Estimator:
         return "medium" if level == "high" and candidate.stale_days else level
 
     def leaves_gpus_idle(self, offer: Offer) -> bool:
-        """Whether the code uses only one of several GPUs."""
+        """Return whether the code uses only one of the offer's several GPUs."""
         return self.analysis is not None and self.analysis.multi_gpu is None and offer.gpu_count > 1
 
     def _predict_from_code(self, kind: str, memory_gib: float, count: int) -> DurationPrediction:
-        """Predict the duration on a machine. An unknown GPU counts as the reference GPU."""
+        """Predict the duration on a machine from the code. An unknown GPU counts as the reference GPU."""
         analysis, needs = self.analysis, self.characteristics
         effort = needs.effort if needs is not None else None
         if analysis is None or effort is None:
@@ -227,7 +240,7 @@ class Estimator:
 
 
 def _model_gib(analysis: Analysis | None) -> float:
-    """Size of the result to download: the model's weights or its adapters; 0 if not known."""
+    """Return the size in GiB of the result to download (the model's weights or adapters); 0 if unknown."""
     if analysis is None or analysis.parameters is None:
         return 0.0
     share = ADAPTER_SHARE if analysis.adapters is not None else 1.0
@@ -236,7 +249,10 @@ def _model_gib(analysis: Analysis | None) -> float:
 
 
 def _gpu_memory_reason(needs: WorkloadCharacteristics | None, offer: Offer) -> str:
-    """Reason why the GPU has less memory than the code is predicted to need."""
+    """Return why the GPU has too little memory for the predicted need.
+
+    Return an empty string if it has enough, or if either is unknown.
+    """
     needed_gb = needs.gpu_memory_gb.value if needs is not None else 0.0
     has_gb = offer.gpu_memory_gib * GB_PER_GIB
     if not needed_gb or not offer.gpu_count or not has_gb or needed_gb <= has_gb:

@@ -1,4 +1,7 @@
-"""Check whether an offer fits a job. Each function returns the reason why it does not, or an empty string."""
+"""Check whether an offer fits a job.
+
+Functions ending in `_reason` or `_mismatch` return an empty string if it fits.
+"""
 
 from typing import NamedTuple
 
@@ -12,7 +15,7 @@ NOT_ALLOWED = "not among the allowed backends"
 
 
 def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
-    """Reason why the offer can never run the job."""
+    """Return why the offer can never run the job."""
     return (
         unsuitable_reason(spec, offer, resumable=resumable)
         or too_small_reason(spec.resources, offer)
@@ -21,7 +24,7 @@ def unfit_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str
 
 
 def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -> str:
-    """Reason that holds for all sizes and locations of this kind of machine."""
+    """Return why this kind of machine does not fit, whatever its size and location."""
     placement = spec.placement
     if placement.allowed and offer.backend not in placement.allowed:
         return NOT_ALLOWED
@@ -37,7 +40,7 @@ def unsuitable_reason(spec: JobSpec, offer: Offer, *, resumable: bool = False) -
 
 
 def location_mismatch(spec: JobSpec, location: Location) -> str:
-    """Reason why the location is not the region, zone or machine type that the job requests."""
+    """Return why the location is not the region, zone or machine type that the job requests."""
     names = requested_names(spec)
     return next((each.mismatch for each in names if location[each.field] != each.name), "")
 
@@ -73,12 +76,12 @@ def _interruption_reason(spec: JobSpec, offer: Offer, *, resumable: bool) -> str
 
 
 def has_resume_path(spec: JobSpec) -> bool:
-    """Whether the spec says how the job resumes after an interruption."""
+    """Return whether the spec says how the job resumes after an interruption."""
     return bool(spec.checkpoint.paths or spec.checkpoint.resume_args or spec.trainer)
 
 
 def too_small_reason(need: Resources, offer: Offer) -> str:
-    """Reason why CPUs, memory or disk are too small. Sizes that are not known count as sufficient."""
+    """Return why CPUs, memory or disk are too small. Unknown sizes count as sufficient."""
     for what, needed, has in (
         ("CPUs", need.cpus, offer.cpus),
         ("GiB of memory", need.memory_gib, offer.memory_gib),
@@ -103,6 +106,9 @@ def _gpu_mismatch(gpu: Gpu | None, offer: Offer) -> str:
 
 
 def _is_gpu_kind(requested: str, offered: str) -> bool:
-    """Whether the GPU is of the requested kind. A kind that is not in the table matches by a part of the name."""
+    """Return whether the GPU is of the requested model.
+
+    A model that is not in the GPU table matches by part of the name.
+    """
     matches_part = not gpus.is_known(requested) and requested.lower() in offered.lower()
     return gpus.matches(requested, offered) or matches_part

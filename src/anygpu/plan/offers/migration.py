@@ -1,8 +1,9 @@
-"""Compare finishing a running job where it is with moving it to another candidate. Pure functions.
+"""Compare finishing a running job on its machine with moving the job to another candidate. Pure functions.
 
-A move costs the stop, the launch and setup of another machine, the transfer of the checkpoint, and the work since the
-last checkpoint. The remaining work is equally uncertain in both cases, so both are compared for the same work. The
-speed and start of the other machine are uncertain only for the move: their worst case must pay off too.
+A move costs the stop, the launch and setup of another machine, the transfer of the checkpoint, and the
+work since the last checkpoint. The remaining work is equally uncertain in both cases, so both are
+compared for the same work. The speed and start of the other machine are uncertain only for the move, so
+the move must also pay off in the worst case.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ RELATIVE_GPU_SPREAD = sqrt(2) * OTHER_GPU_SPREAD  # both GPUs differ from their 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPolicy:
-    """When a running job moves: the minimum savings, and limits on the number of moves."""
+    """Rules for moving a running job: the minimum savings, and limits on the number of moves."""
 
     mode: MigrationMode = "advise"
     min_share: float = 0.2  # of the remaining cost or time
@@ -54,7 +55,7 @@ class CurrentRun:
     egress_microusd_per_gib: int = 0
 
     def cost_microusd(self, ahead_s: float) -> int:
-        """Additional cost of `ahead_s` more seconds."""
+        """Return the additional cost of `ahead_s` more seconds."""
         return self._cost_until(self.used_s + ahead_s) - self._cost_until(self.used_s)
 
     def _cost_until(self, used_s: float) -> int:
@@ -63,7 +64,7 @@ class CurrentRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingWork:
-    """The rest of a running job, measured at its speed on the current machine."""
+    """The remaining work of a job, measured at its speed on the current machine."""
 
     work_s: Span  # training without interruptions
     unsaved_s: float = 0.0  # trained since the newest checkpoint
@@ -123,7 +124,7 @@ class Savings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationOption:
-    """A move to one candidate: its expected savings, and its savings in the worst case."""
+    """A possible move to one candidate, with its expected and its worst-case savings."""
 
     candidate: Candidate
     stay: RemainingCost
@@ -143,7 +144,7 @@ class MigrationOption:
 def evaluate_migration(
     current: CurrentRun, remaining: RemainingWork, target: Candidate
 ) -> MigrationOption | None:
-    """Compare staying with moving to `target`; None if its speed cannot be estimated."""
+    """Compare staying with moving to `target`; return None if the target's speed cannot be estimated."""
     slower = slowdown(machine_speed(target.offer), machine_speed(current.offer), remaining.step_work)
     if slower is None:
         return None
@@ -179,7 +180,11 @@ def cost_of_moving(
     slower: Span,
     scenario: MigrationScenario,
 ) -> RemainingCost:
-    """The old machine is billed until it has stopped, the new one from its launch and at least its minimum time."""
+    """Return the remaining time and cost if the job moves.
+
+    The old machine is billed until it has stopped, the new one from its launch and for at least its
+    minimum time.
+    """
     transfer_s = remaining.checkpoint_gib / GIB_PER_S
     stop_s = min(remaining.stop_limit_s, MACHINE_STOP_S + transfer_s)
     if scenario.worst_case:
@@ -203,7 +208,10 @@ def cost_of_moving(
 def is_worth_moving(
     option: MigrationOption, strategy: str | None, policy: MigrationPolicy, *, preference_gain: int = 0
 ) -> bool:
-    """Decide by the job's strategy. `preference_gain`: how many places earlier the target is in the job's fallbacks."""
+    """Decide by the job's strategy whether a move pays off.
+
+    `preference_gain` is the number of positions by which the target comes earlier in the job's fallbacks.
+    """
     if strategy == "queue" or (strategy == "preferred" and preference_gain < 0):
         return False
     if strategy != "fastest" and option.worst_case.wall_s > MAX_SLOWDOWN * _worst_stay_s(option):
@@ -219,7 +227,7 @@ def is_worth_moving(
 
 
 def savings_share(savings: Savings, strategy: str | None) -> float:
-    """Savings as a share of the remaining time or cost, whichever the strategy optimises."""
+    """Return the savings as a share of the remaining time or cost, whichever the strategy optimises."""
     match strategy:
         case "fastest":
             return savings.time_share
@@ -242,14 +250,17 @@ def _exceeds_minimum(savings: Savings, strategy: str | None, policy: MigrationPo
 
 
 def _worst_stay_s(option: MigrationOption) -> float:
-    """Time to the end when staying, for the work that the worst case of the move assumes."""
+    """Return the seconds to the end when staying, for the amount of work in the worst case of the move."""
     return option.worst_case.wall_s + option.pessimistic[-1].time_s
 
 
 def with_interruptions_s(
     offer: Offer, work_s: float, every_s: float, life_s: float = SPOT_LIFETIME_S
 ) -> float:
-    """Expected wall time with interruptions. Time for saving is part of the measured speed, so it is not added."""
+    """Return the expected wall time with interruptions.
+
+    Saving time is not added: the measured speed includes it.
+    """
     if not offer.interruptible:
         return work_s
     return expected_wall_s(
@@ -277,7 +288,10 @@ def machine_speed(offer: Offer) -> MachineSpeed:
 
 @lru_cache(maxsize=4096)
 def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None = None) -> Span | None:
-    """Factor by which a step takes longer on `target`. Additional GPUs do not count: the job may not use them."""
+    """Return the factor by which a step takes longer on `target`; None if unknown.
+
+    Additional GPUs do not count, because the job may not use them.
+    """
     if not current.gpu_count:
         return _with_uncertainty(1.0, SAME_GPU_SPREAD) if target.cpus >= current.cpus else None
     if not target.gpu_count:
@@ -292,7 +306,7 @@ def slowdown(target: MachineSpeed, current: MachineSpeed, step: StepWork | None 
 
 
 def _slowdown_between(target: gpus.GpuSpec, current: gpus.GpuSpec, step: StepWork | None) -> float:
-    """Slowdown for the job's own step if it is known, else for a typical step."""
+    """Return the slowdown for the job's own step if that is known, else for a typical step."""
     if step is None:
         return gpu_slowdown(target, current)
     return step_duration(step, target).step_s / step_duration(step, current).step_s

@@ -16,7 +16,7 @@ from anygpu.plan.offers.wording import BestValues
 
 
 class RunCost(NamedTuple):
-    """Time and billed time of a job on a class of machines, its number of runs, and its egress cost."""
+    """Wall time, billed time, number of runs and egress cost of a job on a class of machines."""
 
     wall_s: float
     billed_s: int
@@ -24,11 +24,14 @@ class RunCost(NamedTuple):
     egress_microusd: int
 
     def cost(self, price: float) -> float:
-        """Unrounded cost at a price per hour, so that different prices never tie."""
+        """Return the cost at a price per hour.
+
+        The cost is not rounded, so that different prices never tie.
+        """
         return price * self.billed_s / HOUR_S + self.egress_microusd
 
     def count_within(self, limit_microusd: int, prices: Sequence[float]) -> int:
-        """Count the ascending prices whose bill, rounded half up, stays within a limit."""
+        """Return how many of the ascending prices lead to a bill, rounded half up, within the limit."""
         limit = limit_microusd + 0.5
         return len(prices) if self.cost(prices[-1]) < limit else bisect_left(prices, limit, key=self.cost)
 
@@ -50,7 +53,7 @@ class FittingGroup(NamedTuple):
         return self.representative.credit_microusd
 
     def costs(self, count: int | None = None) -> list[float]:
-        """Costs of the first `count` candidates, or of all."""
+        """Return the costs of the first `count` candidates; None means all."""
         billed_s, egress = self.run_cost.billed_s, self.run_cost.egress_microusd
         return [price * billed_s / HOUR_S + egress for price in self.prices[:count]]
 
@@ -63,10 +66,11 @@ class Rejection(NamedTuple):
 
 
 class OfferFilter:
-    """Split candidates into those that fit a job (`groups`) and the others (`rejections`).
+    """Candidates split into those that fit a job (`groups`) and the others (`rejections`).
 
-    Most reasons hold for a whole performance class, the rest for a group. Within a group the cheaper hour is the
-    cheaper run, so the candidates within a cost limit are found by bisection.
+    Most reasons for rejection apply to a whole performance class, the others to a group. Within a group,
+    a lower price per hour means a cheaper run, so the candidates within a cost limit are found by
+    bisection.
     """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
@@ -115,7 +119,7 @@ class OfferFilter:
             )
 
     def _filter_by_location(self, group: CandidateGroup) -> tuple[Sequence[int], Sequence[float]]:
-        """Indices and prices of the candidates in the region, zone and machine type that the job requests."""
+        """Return indices and prices of candidates in the requested region, zone and machine type."""
         remaining: Sequence[int] = range(len(group.indices))
         for field, name, reason in self._requested_names:
             column = group.locations[field]
@@ -157,7 +161,8 @@ TIER_STEP = 1e15  # micro-dollars: more than any bill, so a tier always outweigh
 class Ranking:
     """Indices of the candidates that fit a job, in the order of its strategy. Lower scores are better.
 
-    The best of a group is its first. All candidates are sorted only when a caller iterates over all of them.
+    The first candidate of a group is its best. All candidates are sorted only if a caller iterates over
+    all of them.
     """
 
     def __init__(self, estimator: Estimator, candidates: CandidateSet) -> None:
@@ -185,7 +190,7 @@ class Ranking:
 
     @cached_property
     def best_per_machine(self) -> list[int]:
-        """The best candidate for each GPU kind, GPU count and market, best first."""
+        """The best candidate for each GPU model, GPU count and market, best first."""
         best: dict[tuple[str, int, bool], int] = {}
         for _, _, position in self._group_heads:
             offer = self._groups[position].representative.offer
@@ -194,7 +199,10 @@ class Ranking:
         return list(best.values())
 
     def top(self, count: int | None) -> Sequence[int]:
-        """The best `count`, or all that fit. The best few are among the first few of the best few groups."""
+        """Return the best `count` candidates; None means all that fit.
+
+        Only the best `count` groups are sorted: the best candidates are always among them.
+        """
         if count is None:
             return self._full_order
         positions = sorted(position for _, _, position in self._group_heads[:count])
@@ -206,7 +214,7 @@ class Ranking:
 
     @cached_property
     def _group_heads(self) -> list[tuple[float, float, int]]:
-        """Tier and key of each group's first candidate with the position of the group, best first."""
+        """Tier and key of each group's first candidate, with the position of the group; best first."""
         return sorted((*self._key(group), position) for position, group in enumerate(self._groups))
 
     def _sort(self, groups: Iterable[FittingGroup], count: int | None) -> list[int]:
@@ -224,7 +232,7 @@ class Ranking:
 
     @cached_property
     def rejected_indices(self) -> list[int]:
-        """Candidates that do not fit, in their original order."""
+        """Indices of the candidates that do not fit, in their original order."""
         return sorted(chain.from_iterable(rejection.indices for rejection in self.rejections))
 
     def score(self, candidate: Candidate, wall_s: float, cost: float) -> float:
@@ -233,7 +241,7 @@ class Ranking:
         return self._tier(candidate, wall_s) + self._cost_key(wall_s, cost, candidate.credit_microusd)
 
     def _tier(self, candidate: Candidate, wall_s: float) -> float:
-        """The part of the score that outweighs any difference in cost."""
+        """Return the part of the score that outweighs any difference in cost."""
         match self.strategy:
             case "fastest":
                 return wall_s
@@ -246,7 +254,7 @@ class Ranking:
                 return 0.0
 
     def _keys(self, group: FittingGroup, count: int | None) -> list[float]:
-        """Keys within a tier for the first `count` candidates: `_cost_key` for many at once."""
+        """Return the keys within a tier for the first `count` candidates, like `_cost_key` for each."""
         costs, credit = group.costs(count), group.credit
         weighted = [weighted_cost(cost, credit) for cost in costs] if credit else costs
         if self.strategy != "balanced":
@@ -255,14 +263,14 @@ class Ranking:
         return [slower + cost / least for cost in weighted]
 
     def _key(self, group: FittingGroup) -> tuple[float, float]:
-        """Tier and key of the group's first candidate."""
+        """Return the tier and the key of the group's first candidate."""
         wall_s = group.run_cost.wall_s
         return self._tier(group.representative, wall_s), self._cost_key(
             wall_s, group.lowest_cost, group.credit
         )
 
     def _cost_key(self, wall_s: float, cost: float, credit: int) -> float:
-        """The order within a tier."""
+        """Return the sort key within a tier."""
         weighted = weighted_cost(cost, credit)
         if self.strategy != "balanced":
             return weighted
@@ -270,5 +278,4 @@ class Ranking:
 
 
 def _round_half_up(cost: float) -> int:
-    """Round like a bill."""
     return floor(cost + 0.5)

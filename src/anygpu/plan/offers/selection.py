@@ -1,4 +1,4 @@
-"""Select the offer that a job starts on now, from the candidates that fit and are free. Pure functions."""
+"""Select the offer on which a job starts now, from the candidates that fit and are free. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ DOUBTFUL_SCORE = 1e30  # behind every offer whose prediction is certain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConstraints:
-    """Conditions of a job at this moment, beyond its spec."""
+    """Constraints on a job's next start beyond its spec, such as a preferred backend or cooldowns."""
 
     resumable: bool = False  # it has a checkpoint to resume from
     budget_left_microusd: int | None = None
@@ -32,7 +32,7 @@ NO_CONSTRAINTS = JobConstraints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """A candidate with its order in the plan, or the reason why it cannot be used."""
+    """A candidate with its position in the plan, or the reason why it cannot be used."""
 
     candidate: Candidate
     preference: int  # position in the job's fallbacks
@@ -50,7 +50,7 @@ class FitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Every candidate of a job, best first."""
+    """All candidates of a job, best first."""
 
     ranked: tuple[FitResult, ...]
 
@@ -60,13 +60,13 @@ class Plan:
 
     @property
     def beyond_budget(self) -> bool:
-        """Whether offers fit, but the budget is too small for each of them."""
+        """Whether offers fit, but the budget is too small for all of them."""
         unaffordable = [r for r in self.ranked if r.unaffordable]
         return bool(unaffordable) and all(r.rejection for r in self.ranked)
 
     @property
     def reason(self) -> str:
-        """Why nothing can start now, for the user."""
+        """Why nothing can start now, as text for the user."""
         wait_reasons = [r.wait_reason for r in self.ranked if r.wait_reason]
         if wait_reasons:
             return wait_reasons[0]
@@ -85,8 +85,8 @@ def make_plan(
 ) -> Plan:
     """Order the candidates: the job's fallbacks first, then by score.
 
-    Scores come from the comparison of complete bills if there is one, else from prices. `started`: the job has trained
-    already, so a prediction for the whole job only orders candidates and rejects none.
+    Scores come from `comparison` if given, else from prices. `started` means that the job has already
+    trained: then a prediction for the whole job only orders candidates and rejects none.
     """
     scores = comparison.by_offer if comparison is not None else {}
     results = (
@@ -130,7 +130,7 @@ def _score(ranked: RankedOffer) -> float:
 
 
 def _predicted_rejection(ranked: RankedOffer, *, started: bool) -> str:
-    """A doubtful prediction only puts a candidate last; it does not reject it."""
+    """Return why the prediction rules out the candidate. A prediction of low confidence rejects nothing."""
     is_doubtful = ranked.confidence == "low" and not ranked.certain
     return "" if started or is_doubtful else ranked.rejection
 
@@ -158,7 +158,7 @@ def _over_budget_reason(offer: Offer, constraints: JobConstraints) -> str:
 
 
 def _preference(spec: JobSpec, offer: Offer, constraints: JobConstraints) -> int:
-    """Lower is better."""
+    """Return the candidate's rank by preference; lower is better."""
     if offer.key == constraints.preferred_offer:
         return -2
     if constraints.preferred_backend and offer.backend == constraints.preferred_backend:

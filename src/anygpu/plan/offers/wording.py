@@ -58,7 +58,7 @@ def cons(candidate: Candidate, bill: Bill, best: BestValues, *, idle_gpus: bool)
 
 
 def describe_duration(seconds: float) -> str:
-    """A duration in round figures, such as `2.5 h`."""
+    """Return a duration as rounded text, such as `2.5 h`."""
     for unit, size_s in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size_s:
             return f"{seconds / size_s:.3g} {unit}"
@@ -66,7 +66,7 @@ def describe_duration(seconds: float) -> str:
 
 
 def _out_of_pocket_text(cost_microusd: Span, credit_microusd: int) -> str:
-    """Expected and highest cost after credit."""
+    """Return a text with the expected and the highest cost after credit."""
     pays, at_worst = (
         f"${out_of_pocket_cost(cost, credit_microusd) / MICROUSD:,.2f}"
         for cost in (cost_microusd.expected, cost_microusd.high)

@@ -21,7 +21,10 @@ class JudgedPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionErrors:
-    """Errors of one quantity, relative to the actual values. `median_width`: high end over low end."""
+    """Errors of one predicted quantity, relative to the actual values.
+
+    `median_width` is high end over low end.
+    """
 
     jobs: int
     median_error: float
@@ -32,7 +35,7 @@ class PredictionErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionAccuracy:
-    """Errors of predicted times and costs; None without data."""
+    """Errors of predicted times and of predicted costs; None without data."""
 
     jobs: int
     time: PredictionErrors | None
@@ -66,7 +69,10 @@ def accuracy_by_basis(judged: Iterable[JudgedPrediction]) -> dict[str, Predictio
 
 
 def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> PredictionErrors | None:
-    """Errors of (expected, low, high, actual) tuples with positive actual values."""
+    """Return the errors of (expected, low, high, actual) tuples; None without any.
+
+    Actual values must be positive.
+    """
     if not cases:
         return None
     sizes = sorted(abs(said - truth) / truth for said, _, _, truth in cases)
@@ -80,9 +86,10 @@ def measure_errors(cases: Sequence[tuple[float, float, float, float]]) -> Predic
 
 
 def interval_score(low: float, high: float, truth: float) -> float:
-    """Interval score (Gneiting and Raftery 2007) on logarithms: the width plus twenty times the distance of a miss.
+    """Return the interval score (Gneiting and Raftery 2007) of logarithms; lower is better.
 
-    Lower is better: neither a wide interval that holds everything nor a narrow one that holds nothing is good.
+    The score is the width of the interval plus twenty times the distance by which the interval misses
+    `truth`. So neither a very wide interval nor a narrow one that misses scores well.
     """
     low, high, truth = log(max(low, 1e-9)), log(max(high, 1e-9)), log(truth)
     missed = max(0.0, low - truth) + max(0.0, truth - high)

@@ -1,8 +1,8 @@
 """Forecast the duration of a running training from the times of its first steps. Pure functions.
 
-Training time is steps plus pauses between steps: evaluations, checkpoints, epoch changes. Steps are many and alike, so
-a few of them suffice. Pauses are few and long, so each kind is counted and measured separately: those at the end of
-an epoch, and others by their interval or frequency.
+Training time is steps plus pauses between steps: evaluations, checkpoints, epoch changes. Steps are many
+and similar, so a few of them suffice. Pauses are few and long, so each kind is counted and measured
+separately: pauses at the end of an epoch, and other pauses by their interval or frequency.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ PACE_CHANGE_SHARE = 3  # at least one step in three has the new pace
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Time between two steps. `step` is the later one."""
+    """The time between two steps. `step` is the number of the later one."""
 
     step: int
     seconds: float
@@ -30,7 +30,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapStatistics:
-    """Gaps after the warm-up, by what they contain."""
+    """The gaps after the warm-up, classified as steps, pauses and epoch ends."""
 
     per_epoch: int | None
     in_epochs: Sequence[Gap]  # all gaps within epochs
@@ -51,7 +51,7 @@ class GapStatistics:
 def classify_gaps(
     times_s: Sequence[float], first_step: int, per_epoch: int | None, *, grows: bool = False
 ) -> GapStatistics | None:
-    """Classify the gaps between steps; None if there are none. Epochs of one step are ignored."""
+    """Classify the gaps between steps; return None if there are none. Epochs of a single step are ignored."""
     gaps = _after_warm_up(times_s, first_step)
     if not gaps:
         return None
@@ -80,13 +80,16 @@ def _starts_epoch(step: int, every: int) -> bool:
 
 
 def _max_step_s(gaps: Sequence[Gap], usual_s: float) -> float:
-    """The longest gap that counts as a step. Gaps close to a clear pause count as pauses of the same kind."""
+    """Return the longest gap in seconds that counts as a step.
+
+    Gaps almost as long as a clear pause count as pauses.
+    """
     clear = [gap.seconds for gap in gaps if gap.seconds > PAUSE_FACTOR * usual_s]
     return max(2 * usual_s, min(clear) / SAME_KIND_FACTOR) if clear else PAUSE_FACTOR * usual_s
 
 
 def _since_pace_change(gaps: Sequence[Gap]) -> Sequence[Gap]:
-    """Gaps since the pace last changed, for example after a long warm-up or when the machine throttles."""
+    """Return the gaps since the pace last changed, for example after a long warm-up or by throttling."""
     usual_s = median(gap.seconds for gap in gaps)
     plain = [gap for gap in gaps if gap.seconds <= PAUSE_FACTOR * usual_s]
     seconds = [gap.seconds for gap in plain]
@@ -109,7 +112,7 @@ EVALUATION_SHARE = 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPauses:
-    """Pauses of one kind that are still to come: their number, length and total uncertainty."""
+    """Future pauses of one kind: their number, length and total uncertainty."""
 
     count: int
     each_s: float
@@ -123,7 +126,10 @@ class ExpectedPauses:
 def epoch_pauses(
     gaps: GapStatistics, *, done: int, steps: int, known_pause_s: float | None
 ) -> list[ExpectedPauses]:
-    """Pauses at the ends of epochs, as long as those observed, else as `known_pause_s`, else as a usual evaluation."""
+    """Return the expected pauses at the ends of epochs.
+
+    Their length is that of observed pauses, else `known_pause_s`, else that of a typical evaluation.
+    """
     every = gaps.per_epoch
     if not every:
         return []
@@ -137,9 +143,10 @@ def epoch_pauses(
 
 
 def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[ExpectedPauses]:
-    """Pauses within epochs: at their regular interval, else as often as so far, unless they have stopped.
+    """Return the expected pauses within epochs: at their regular interval, else as often as so far.
 
-    A single pause without an interval is not expected again, but adds to the uncertainty.
+    No pauses are expected if they seem to have stopped. A single pause without an interval is not
+    expected again, but adds to the uncertainty.
     """
     pauses = gaps.pauses
     if not pauses:
@@ -157,18 +164,24 @@ def other_pauses(gaps: GapStatistics, *, done: int, steps: int) -> list[Expected
 
 
 def _expect_pauses(count: int, each_s: float, error: float) -> ExpectedPauses:
-    """`error`: relative uncertainty of the length of one pause."""
+    """Build the expectation for `count` pauses.
+
+    `error` is the relative uncertainty of the length of one pause.
+    """
     return ExpectedPauses(count=count, each_s=each_s, uncertainty_s=count * each_s * error)
 
 
 def _typical_pause_s(pauses: Sequence[float]) -> float:
-    """The mean, since not every epoch is evaluated or saved. The first is left out if it alone had a warm-up."""
+    """Return the mean pause, since not every epoch is evaluated or saved.
+
+    An exceptionally long first pause is left out.
+    """
     rest = pauses[1:]
     return fmean(rest if len(rest) > 1 and pauses[0] > PAUSE_FACTOR * max(rest) else pauses)
 
 
 def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
-    """Number of steps between pauses, if they are regular and none is overdue."""
+    """Return the number of steps between pauses; None if the pauses are irregular or one is overdue."""
     between = [later - one for one, later in pairwise(paused_before)] or _interval_from_start(
         paused_before[0]
     )
@@ -179,7 +192,10 @@ def _pause_interval(paused_before: Sequence[int], done: int) -> int | None:
 
 
 def _interval_from_start(paused_before: int) -> list[int]:
-    """A single pause after a round number of steps suggests that interval."""
+    """Return the interval that a single pause suggests.
+
+    Only a pause after a round number of steps suggests one; otherwise the list is empty.
+    """
     steps = paused_before - 1
     return [steps] if steps % ROUND_STEPS in (0, 1) else []
 
@@ -222,7 +238,7 @@ class StepForecast:
 
 
 def forecast_duration(run: StepTimes) -> StepForecast | None:
-    """Forecast the total duration; None without gaps between steps."""
+    """Forecast the total duration; return None if there are no gaps between steps."""
     gaps = classify_gaps(run.times_s, run.first_step, run.steps_per_epoch, grows=run.steps_grow)
     if gaps is None:
         return None
@@ -264,9 +280,10 @@ def _make_forecast(
 
 
 def combine_estimates(own: Span, before: Span) -> Span:
-    """Combine the estimate from a run's own steps with an earlier one, weighted by their certainty.
+    """Combine the estimate from a run's own steps with an earlier estimate, weighted by their certainty.
 
-    If the two differ by more than their intervals allow, the earlier one loses weight: it was for a different run.
+    If the two differ by more than their intervals allow, the earlier estimate loses weight, as it may be
+    for a different kind of run.
     """
     new, prior = _LogNormal.of(own), _LogNormal.of(before)
     distance = (new.mean - prior.mean) ** 2
@@ -280,7 +297,7 @@ def combine_estimates(own: Span, before: Span) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class _LogNormal:
-    """Normal distribution of the logarithm of a quantity, from its interval."""
+    """A log-normal distribution, fitted to the 90 % interval of a quantity."""
 
     mean: float
     variance: float
@@ -294,14 +311,14 @@ class _LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Relative growth of each step over the previous one."""
+    """Relative growth of the step time per step, with its standard error."""
 
     each: float
     spread: float
 
 
 def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
-    """Linear regression over the steps, combined with the prior by its certainty."""
+    """Estimate the growth by linear regression over the steps, combined with the prior by certainty."""
     prior = _Growth(GROWTH, GROWTH_SPREAD)
     mean = fmean(gap.step for gap in steps)
     squares = sum((gap.step - mean) ** 2 for gap in steps)
@@ -318,7 +335,7 @@ def _growth(steps: Sequence[Gap], step_s: float) -> _Growth:
 def _half_width(
     gaps: GapStatistics, step_s: float, steps_left: int, total_s: float, pauses: Sequence[ExpectedPauses]
 ) -> float:
-    """Half the width of the 90 % interval."""
+    """Return half the width of the 90 % interval, in seconds."""
     n = len(gaps.step_gaps)
     spread = (sum((gap.seconds - step_s) ** 2 for gap in gaps.step_gaps) / max(1, n - 1)) ** 0.5
     parts = (

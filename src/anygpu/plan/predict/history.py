@@ -1,7 +1,7 @@
 """Predict the training time of a job from past runs of the same workload. Pure functions.
 
-Times differ by factors, so all arithmetic is on logarithms. The interval is for the next run, not for the mean. A few
-runs say little about their spread, so a prior spread counts like a few additional runs.
+Times differ by factors, so all arithmetic is on logarithms. The interval is for the next run, not for the
+mean. A few runs show little about their spread, so a prior spread counts like a few additional runs.
 """
 
 import hashlib
@@ -56,7 +56,10 @@ _IGNORED_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMachine:
-    """The machine of a run, as far as it determines speed. Without a GPU, all machines of a backend count as equal."""
+    """The properties of a run's machine that determine speed.
+
+    Without a GPU, all machines of a backend count as equal.
+    """
 
     backend: str = ""
     gpu_kind: str = ""
@@ -84,7 +87,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEstimate:
-    """Predicted time of uninterrupted training, from `runs` past runs."""
+    """The predicted time of training without interruptions, from `runs` past runs."""
 
     training_s: Span
     step_s: Span | None
@@ -95,7 +98,10 @@ class HistoryEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """The time of one past run converted to the machine and length in question, with the spread of the conversion."""
+    """The time of one past run, converted to the requested machine and length.
+
+    `spread` is the spread of the conversion.
+    """
 
     log_seconds: float
     spread: float
@@ -104,9 +110,10 @@ class _Observation:
 def predict_from_history(
     machine: RunMachine, past_runs: Sequence[PastRun], *, steps: int | None = None, length: str = ""
 ) -> HistoryEstimate | None:
-    """Predict from runs on the same kind of machine if there are any, else from comparable ones; None without any.
+    """Predict the training time from past runs; return None if no run is comparable.
 
-    The length of the training is `steps` if known, else `length` (see `training_length`).
+    Runs on the same kind of machine are used if there are any, else runs on comparable machines. The
+    length of the training is `steps` if known, else `length` (see `training_length`).
     """
     usable = [run for run in past_runs if run.training_s > 0]
     same = [run for run in usable if run.machine.kind == machine.kind]
@@ -133,7 +140,7 @@ class _Growth:
 
 
 def _growth(runs: Sequence[PastRun]) -> _Growth:
-    """Regression over runs of different lengths, with a prior power of 1."""
+    """Estimate the exponent by regression over runs of different lengths, with a prior of 1."""
     points = [(log(run.steps), log(run.training_s)) for run in runs if run.steps]
     prior = (PRIOR_SPREAD / LENGTH_POWER_SPREAD) ** 2
     if not points:
@@ -157,7 +164,7 @@ def _observe_step(machine: RunMachine, run: PastRun) -> _Observation:
 
 
 def _length_ratio(run: PastRun, steps: int | None, length: str) -> float | None:
-    """Length of the job relative to a past run; None if not known."""
+    """Return the length of the job relative to a past run; None if unknown."""
     if steps and run.steps:
         return steps / run.steps
     if length == run.length:
@@ -172,7 +179,10 @@ def _parse_length(length: str) -> tuple[str, float]:
 
 
 def _log_growth(ratio: float, growth: _Growth) -> tuple[float, float]:
-    """Change of the logarithm of the time for a logarithm of the length ratio, and its spread."""
+    """Return the change of the logarithm of the time, and its spread.
+
+    `ratio` is the logarithm of the length ratio.
+    """
     return growth.power * ratio, growth.spread * abs(ratio)
 
 
@@ -189,7 +199,7 @@ def _machine_spread(machine: RunMachine, run: PastRun) -> float:
 
 
 def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
-    """Factor by which training takes longer on `here` than on `there`; None if not known."""
+    """Return the factor by which training takes longer on `here` than on `there`; None if unknown."""
     if here.kind == there.kind:
         return 1.0
     ours = gpus.spec(here.gpu_kind) if here.gpu_kind else None
@@ -204,7 +214,7 @@ def _slowdown(here: RunMachine, there: RunMachine) -> float | None:
 
 
 def _span(observations: Sequence[_Observation]) -> Span:
-    """Prediction interval for the next run: Student's t with the prior spread."""
+    """Return the prediction interval for the next run, from Student's t with the prior spread."""
     n, mean = len(observations), fmean(each.log_seconds for each in observations)
     squares = sum((each.log_seconds - mean) ** 2 for each in observations)
     degrees = PRIOR_RUNS + n - 1
@@ -232,7 +242,7 @@ def _machine_names(machines: Iterable[RunMachine]) -> str:
 def past_durations(
     spec: JobSpec, analysis: Analysis | None, past_runs: Sequence[PastRun]
 ) -> DurationLookup | None:
-    """A lookup of the predicted training time by offer; None without past runs."""
+    """Return a function that predicts the training time on an offer; None without past runs."""
     if not past_runs:
         return None
     found_steps = total_steps(analysis) if analysis is not None else None
@@ -250,7 +260,10 @@ def past_durations(
 
 
 def fingerprint(spec: JobSpec) -> str:
-    """Hash that is equal for jobs with equally long steps. Epochs, seeds and learning rates do not count."""
+    """Return a hash that is equal for jobs whose steps take equally long.
+
+    Epochs, seeds and learning rates are ignored.
+    """
     key = {
         "what": _workload_key(spec),
         "where": _directory_key(spec),
@@ -260,7 +273,7 @@ def fingerprint(spec: JobSpec) -> str:
 
 
 def training_length(spec: JobSpec) -> str:
-    """The epochs, steps or rounds that the job sets, such as `epochs 3`; empty if it sets none."""
+    """Return the epochs, steps or rounds that the job sets, such as `epochs 3`; empty if it sets none."""
     if spec.trainer is not None:
         settings = [(name, str(value)) for name, value in spec.config.items()]
     else:
@@ -301,7 +314,7 @@ def _without_length_options(words: Iterable[str]) -> list[str]:
 
 
 def _directory_key(spec: JobSpec) -> list[str]:
-    """The directory's name: two directories may each have a train.py."""
+    """Return the directory's name and subdirectory: two directories may each have a train.py."""
     workdir = spec.workdir
     return [] if workdir is None else [re.split(r"[/\\]", workdir.path or "")[-1], workdir.subdir]
 

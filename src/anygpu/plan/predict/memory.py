@@ -28,7 +28,7 @@ RESNET_BLOCKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberFormat:
-    """Number format and memory options of a training. `mixed` is autocast over 32-bit weights."""
+    """The number format and memory options of a training. `mixed` means autocast with 32-bit weights."""
 
     element_bytes: int = 4
     mixed: bool = False
@@ -39,7 +39,7 @@ class NumberFormat:
 
 
 def transformer_activations(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
-    """Bytes of activations for one sequence."""
+    """Return the bytes of activations for one sequence."""
     layer = tokens * shape.hidden * _per_width(shape, number_format) + _scores(shape, tokens, number_format)
     logits = _logits(shape, tokens, number_format)
     if number_format.recomputes:
@@ -59,7 +59,10 @@ def _per_width(shape: ModelShape, number_format: NumberFormat) -> float:
 
 
 def _scores(shape: ModelShape, tokens: int, number_format: NumberFormat) -> float:
-    """Attention that is not fused keeps every score: softmax, dropout mask and result."""
+    """Return the bytes of attention scores in one layer; 0 with fused attention.
+
+    Softmax, dropout mask and result are kept.
+    """
     if number_format.fused_attention:
         return 0.0
     each = 11 if number_format.mixed else 9 if number_format.element_bytes == 4 else 5
@@ -86,7 +89,7 @@ def conv_activations(shape: ModelShape, pixels: int, number_format: NumberFormat
 def resnet_per_pixel(
     depth: int, *, groups_width: int = 64, output_stride: int = 32, frozen_stages: int = 0
 ) -> float:
-    """Convolution outputs per input pixel, in the stages that are trained."""
+    """Return the number of convolution outputs per input pixel, in the stages that are trained."""
     total = 0.0 if frozen_stages else 64 / 4
     for stage, blocks in enumerate(RESNET_BLOCKS[depth]):
         if stage < frozen_stages:
@@ -108,7 +111,10 @@ def detector_activations(
     width: int = 64,
     frozen_norm: bool = False,
 ) -> float:
-    """Activations of a ResNet with a feature pyramid, with the first stage frozen as is usual."""
+    """Return the bytes of activations of a ResNet with a feature pyramid.
+
+    The first stage is frozen, as usual.
+    """
     copies = FROZEN_NORM_COPIES if frozen_norm else BATCH_NORM_COPIES
     backbone = resnet_per_pixel(depth, groups_width=width, frozen_stages=1) * copies
     return (backbone + _head_per_pixel(heads)) * pixels * number_format.element_bytes + _regions(
@@ -119,7 +125,7 @@ def detector_activations(
 def segmenter_activations(
     depth: int, pixels: int, number_format: NumberFormat, *, output_stride: int = 8, width: int = 64
 ) -> float:
-    """Activations of a dilated ResNet with a pyramid or convolution head, for a whole image."""
+    """Return the bytes of activations of a dilated ResNet with a pyramid or convolution head, per image."""
     backbone = resnet_per_pixel(depth, groups_width=width, output_stride=output_stride) * BATCH_NORM_COPIES
     return (backbone + _head_per_pixel("segment")) * pixels * number_format.element_bytes
 
@@ -135,12 +141,15 @@ def _head_per_pixel(heads: DetectionHead) -> float:
 
 
 def _regions(heads: DetectionHead) -> float:
-    """Outputs for 512 pooled regions of 7 x 7 x 256 numbers and two wide layers."""
+    """Return the number of outputs for 512 pooled regions of 7 x 7 x 256 numbers and two wide layers."""
     return 512 * (256 * 49 * 2 + 4 * 1024) if heads == "two-stage" else 0.0
 
 
 def unknown_activations(parameters: int, number_format: NumberFormat) -> float:
-    """Activations of a network of which only the size is known: between an image's and a text's."""
+    """Return the bytes of activations if only the size is known.
+
+    The result is between that of image and text models.
+    """
     return float(30 * parameters**0.8 * number_format.element_bytes)
 
 
@@ -195,7 +204,7 @@ class TrainingSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """Gigabytes (10^9 bytes) by purpose, and the interval of the peak."""
+    """Memory in gigabytes (10^9 bytes) by purpose, and the interval of the peak."""
 
     weights_gb: float
     gradients_gb: float
@@ -209,16 +218,16 @@ class MemoryEstimate:
 
     @property
     def allocated_gb(self) -> float:
-        """Peak of the framework's own counter."""
+        """Peak memory as counted by the framework's allocator."""
         return self.weights_gb + self.gradients_gb + self.optimiser_gb + self.activations_gb
 
     @property
     def peak_gb(self) -> float:
-        """Free GPU memory that is needed."""
+        """GPU memory that must be free."""
         return self.allocated_gb + self.reserved_gb + self.context_gb
 
     def fits(self, gpu_memory_gb: float) -> bool:
-        """Whether the expected peak fits a GPU."""
+        """Return whether the expected peak fits a GPU with this memory."""
         return self.peak_gb <= gpu_memory_gb
 
     def describe(self) -> str:
@@ -260,7 +269,7 @@ def _trained_parameters(training: TrainingSetup) -> int:
 
 
 def _weights(training: TrainingSetup, trained_parameters: int) -> float:
-    """Bytes of the weights, including the 16-bit copies that autocast keeps."""
+    """Return the bytes of the weights, including the 16-bit copies that autocast keeps."""
     frozen = training.parameters - trained_parameters if training.adapters else 0
     if training.adapters == "qlora":
         return _quantised_bytes(training, 0.5625) + trained_parameters * 4
@@ -273,7 +282,10 @@ def _weights(training: TrainingSetup, trained_parameters: int) -> float:
 
 
 def _quantised_bytes(training: TrainingSetup, bytes_each: float) -> float:
-    """Bytes of quantised weights: embeddings stay in 16 bits, and one layer at a time is unpacked."""
+    """Return the bytes of quantised weights.
+
+    Embeddings stay in 16 bits, and one layer at a time is unpacked.
+    """
     shape = training.shape
     embeddings = 2 * shape.vocab * shape.hidden if shape is not None and shape.layers else 0
     rest = max(training.parameters - embeddings, 0)
@@ -324,7 +336,10 @@ def _detector(shape: ModelShape, training: TrainingSetup, number_format: NumberF
 
 
 def _diffusion(shape: ModelShape, training: TrainingSetup, number_format: NumberFormat) -> float:
-    """Activations of a UNet over latents: about 3.2 GB per 512 x 512 image in 32 bits, a sixth with recomputation."""
+    """Return the bytes of activations of a UNet over latents.
+
+    About 3.2 GB per 512 x 512 image in 32 bits, and a sixth of that with recomputation.
+    """
     scale = _pixels(shape, training) / 512**2
     larger = math.sqrt(shape.parameters / 1.07e9)
     return 3.2e9 * scale * larger * number_format.element_bytes / 4 / (6 if number_format.recomputes else 1)
@@ -347,7 +362,7 @@ _BY_KIND: dict[str, Callable[[ModelShape, TrainingSetup, NumberFormat], float]] 
 
 
 def _spread(training: TrainingSetup) -> float:
-    """Factor by which the predicted activations may be wrong."""
+    """Return the factor by which the predicted activations may be wrong."""
     if training.sample_bytes is not None:
         return 1.35
     if training.shape is None:

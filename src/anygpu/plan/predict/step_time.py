@@ -1,12 +1,13 @@
-"""Estimate the work of one training step and how long it takes on a GPU: a roofline model with measured slopes.
+"""Estimate the work of one training step and its time on a GPU: a roofline model with measured factors.
 
-A step computes (three times the forward pass), moves activations, moves the optimiser's state, and has a fixed part.
-The factors were fitted to published training rates of 671 image models on one RTX 3090 (huggingface/
-pytorch-image-models, results/, Apache-2.0): half of them are met within 12 %, nineteen in twenty within 52 %
-(`python -m bench.throughput DIR`). Other GPUs follow by their data sheets.
+A step computes (three times the forward pass), moves activations, moves the optimiser's state, and has a
+fixed part. The factors were fitted to published training rates of 671 image models on one RTX 3090
+(huggingface/ pytorch-image-models, results/, Apache-2.0): half of the models are predicted within 12 %,
+95 % of them within 52 % (`python -m bench.throughput DIR`). Other GPUs are scaled by their data sheets.
 
-Work is counted from the layers of transformers and from published counts for image models (models.csv). For other
-models a rule fitted to timm's table of 1,442 models is used (nine in ten within a factor of 2.1).
+Work is counted from the layers of transformers and from published counts for image models (models.csv).
+For other models a rule fitted to timm's table of 1,442 models is used (90 % of them within a factor of
+2.1).
 """
 
 from collections.abc import Callable
@@ -72,12 +73,12 @@ def step_duration(work: StepWork, gpu: GpuSpec, *, gpus: int = 1) -> StepDuratio
 
 
 def multi_gpu_speedup(gpus: int) -> float:
-    """Speedup of several GPUs in one machine over one GPU."""
+    """Return the speedup of several GPUs in one machine over one GPU."""
     return float(gpus * (1 - SCALING_LOSS) ** log2(gpus))
 
 
 def gpu_slowdown(here: GpuSpec, reference: GpuSpec) -> float:
-    """Factor by which a typical step takes longer than on the reference GPU, by their data sheets."""
+    """Return how many times longer a typical step takes than on the reference GPU, by their data sheets."""
     compute = reference.peak_tflops("fp16") / here.peak_tflops("fp16")
     moving = reference.bandwidth_gb_s / here.bandwidth_gb_s
     return COMPUTE_SHARE * compute + (1 - COMPUTE_SHARE) * moving
@@ -114,14 +115,14 @@ class Effort:
     assumptions: tuple[Assumption, ...] = ()
 
     def duration_on(self, gpu: GpuSpec, *, gpus: int = 1) -> Span:
-        """Training time on a machine. Assumptions count as independent errors."""
+        """Return the training time on a machine. Assumptions count as independent errors."""
         whole = self.work if self.sharing == "batch" else replace(self.work, batch=self.work.batch * gpus)
         each = step_duration(whole, gpu, gpus=gpus)
         seconds = each.step_s * (self.batches / gpus if self.sharing == "batches" else self.batches)
         return _interval(seconds, each.high_s / each.step_s, *(each.factor for each in self.assumptions))
 
     def duration_on_unknown(self, *, slower: float) -> Span:
-        """Training time on an unknown machine, `slower` times the time on the reference GPU."""
+        """Return the training time on an unknown machine, `slower` times the time on the reference GPU."""
         reference = self.duration_on(reference_gpu())
         ratio = reference.high / reference.expected
         return _interval(reference.expected * slower, ratio, UNKNOWN_MACHINE_FACTOR)
@@ -129,7 +130,7 @@ class Effort:
 
 @cache
 def reference_gpu() -> GpuSpec:
-    """The GPU for durations without a named machine."""
+    """Return the GPU for which durations are stated when no machine is named."""
     gpu = spec(REFERENCE_GPU)
     assert gpu is not None
     return gpu
@@ -156,7 +157,7 @@ PARAMETERS_PER_OUTPUT = 256  # of an unknown network's layers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCost:
-    """Work of the forward pass of one sample, and the factor by which it may be wrong."""
+    """The work of the forward pass of one sample, and the factor by which the estimate may be wrong."""
 
     gmacs: float
     mega_activations: float
@@ -167,7 +168,10 @@ class SampleCost:
 
 
 def step_work(training: TrainingSetup, *, text: bool = False) -> tuple[StepWork, SampleCost]:
-    """Work of one step on one GPU, and of one sample. `text`: an unknown model processes a token sequence."""
+    """Return the work of one step on one GPU, and of one sample.
+
+    `text`: an unknown model processes a token sequence.
+    """
     sized = _sample_cost(training, text=text)
     adapted = bool(training.adapters)
     wide = "tf32" if sized.is_convolutional else "fp32"
@@ -198,13 +202,17 @@ def _sample_cost(training: TrainingSetup, *, text: bool) -> SampleCost:
 
 
 def _text(shape: ModelShape, training: TrainingSetup) -> SampleCost:
-    """The head that says the next word is as wide as the vocabulary."""
+    """Return the work for a language model. The output layer of a decoder is as wide as the vocabulary."""
     words = shape.vocab * shape.hidden if shape.kind in ("decoder", "gated") else 0
     return _transformer(shape, training.sequence, body=_body(shape), head=words)
 
 
 def _body(shape: ModelShape) -> float:
-    """Multiplications a token. Shared keys and values have fewer than full attention: the parameters say so."""
+    """Return the multiplications per token without the output layer.
+
+    Models that share keys and values need fewer than full attention; their number of parameters shows
+    that.
+    """
     matrices = 3 if shape.kind == "gated" else 2
     full = shape.layers * (4 * shape.hidden**2 + matrices * shape.hidden * shape.inner)
     without_words = shape.parameters - shape.vocab * shape.hidden
@@ -229,7 +237,10 @@ def _transformer(shape: ModelShape, tokens: int, *, body: float, head: float) ->
 
 
 def _typical_transformer(training: TrainingSetup) -> SampleCost:
-    """A layer for every 64 units of width, each with 12 matrices of it."""
+    """Return the work for an unknown transformer.
+
+    Assumes one layer per 64 units of width and 12 square matrices per layer.
+    """
     parameters, tokens = training.parameters, training.sequence
     units = max(1.0, (parameters * WIDTH_PER_LAYER / 12) ** (1 / 3))
     layers = parameters / (12 * units**2)
@@ -255,7 +266,7 @@ def _image(shape: ModelShape, training: TrainingSetup) -> SampleCost:
 
 
 def _gmacs_by_rule(shape: ModelShape) -> float:
-    """Least squares over the logarithms of timm's table, at 224 x 224."""
+    """Return the GMACs by a least-squares fit to the logarithms of timm's table, measured at 224 x 224."""
     larger = shape.size**2 / IMAGE_PIXELS
     millions = shape.parameters / MILLION
     return float(0.078 * (shape.activations / larger) ** 0.465 * millions**0.819 * larger)
@@ -279,7 +290,11 @@ def _detector(shape: ModelShape, training: TrainingSetup) -> SampleCost:
 
 
 def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
-    """339 for Stable Diffusion 1's UNet (Kim et al., BK-SDM, 2023), and the picture's way into it, forward only."""
+    """Return the work for a diffusion model.
+
+    339 GMACs for the UNet of Stable Diffusion 1 (Kim et al., BK-SDM, 2023), plus encoding the image,
+    forward only.
+    """
     larger = _pixels(shape, training) / 512**2 * sqrt(shape.parameters / 1.07e9)
     return SampleCost(
         gmacs=530 * larger,
@@ -291,7 +306,7 @@ def _diffusion(shape: ModelShape, training: TrainingSetup) -> SampleCost:
 
 
 def _unknown_image(training: TrainingSetup) -> SampleCost:
-    """Typical values in timm's table for this number of parameters."""
+    """Return the typical work in timm's table for this number of parameters."""
     larger, millions = training.pixels / IMAGE_PIXELS, training.parameters / MILLION
     return SampleCost(
         gmacs=0.174 * millions * larger,

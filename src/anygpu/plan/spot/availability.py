@@ -26,7 +26,11 @@ def prior_hazard(age: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Expected ticks of an interval within a time, and the probability that it lasts to the end."""
+    """A forecast for an interval and a period of time.
+
+    Has the expected ticks of the interval within the period, and the probability that it lasts to the
+    end.
+    """
 
     expected_ticks: float
     survival: float
@@ -34,14 +38,17 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityInterval:
-    """An interval with spot in a zone, or without spot anywhere: its age in ticks, and expected and observed ends."""
+    """A period in which a zone has spot machines, or in which no zone has any.
+
+    Holds the age in ticks, and the number of ends that were expected and observed.
+    """
 
     age: int = 0
     expected_ends: float = 0.0
     ends: float = 0.0
 
     def observe(self, continues: bool, decay: float = 1.0) -> AvailabilityInterval:
-        """The interval after one more observation; earlier counts are multiplied by `decay`."""
+        """Return the interval after one more observation; earlier counts are multiplied by `decay`."""
         due, ends = self.expected_ends * decay, self.ends * decay
         if not self.age:
             return AvailabilityInterval(int(continues), due, ends)
@@ -61,7 +68,10 @@ class AvailabilityInterval:
         )
 
     def outlook(self, max_ticks: float) -> Outlook:
-        """Outlook for the next `max_ticks` ticks, including this one. The hazard falls with time."""
+        """Return the outlook for the next `max_ticks` ticks, including the current one.
+
+        The hazard falls with time.
+        """
         if not self.age:
             return Outlook(0.0, 0.0)
         ahead, ends, due, ticks, survival = (
@@ -84,7 +94,10 @@ class AvailabilityInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotAvailability:
-    """Availability of spot in each zone, and outages of all zones, with exponentially decaying weights."""
+    """Spot availability in each zone, and outages of all zones.
+
+    Older observations have exponentially less weight.
+    """
 
     tick_s: float
     zones: dict[str, AvailabilityInterval]
@@ -96,7 +109,10 @@ class SpotAvailability:
         return cls(tick_s=tick_s, zones={name: AvailabilityInterval() for name in zones})
 
     def observe(self, available: Collection[str]) -> SpotAvailability:
-        """The availability after one more observation, one tick after the last."""
+        """Return the availability after one more observation, one tick later.
+
+        `available` lists the zones with spot.
+        """
         decay = 0.5 ** (self.tick_s / HALF_LIFE_S)
 
         def after(interval: AvailabilityInterval, continues: bool) -> AvailabilityInterval:
@@ -115,5 +131,5 @@ class SpotAvailability:
 
     @property
     def returns_per_s(self) -> float:
-        """Rate at which spot returned after outages of all zones."""
+        """Rate per second at which spot returned after outages of all zones."""
         return (self.outage.ends + PRIOR_RETURNS) / (self.ticks * self.tick_s + PRIOR_PERIOD_S)

@@ -35,7 +35,7 @@ WAIT, ON_DEMAND = MachineChoice("wait"), MachineChoice("on-demand")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotJob:
-    """A job that may be interrupted, has a deadline, and loses `restart_s` with each start."""
+    """A job with a deadline that may be interrupted and needs `restart_s` seconds for each start."""
 
     work_s: float
     deadline_s: float  # from the start
@@ -72,7 +72,10 @@ SpotPolicy = Callable[[SpotJob, TickState, SpotAvailability], SpotDecision]
 
 
 def choose_machine(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """The spot policy. `availability` has observed `state.available` already."""
+    """Choose spot, on-demand or waiting for this tick.
+
+    `availability` must already include `state.available`.
+    """
     if state.running.kind == "spot":
         return enforce_deadline(job, state, SpotDecision(state.running, "keeps spot"))
     slack, reserve = slack_s(job, state), reserve_s(job, state, availability)
@@ -103,7 +106,11 @@ def enforce_deadline(job: SpotJob, state: TickState, preferred: SpotDecision) ->
 
 
 def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
-    """Whether on-demand, started at the next tick, is still on time in the worst case until then."""
+    """Return whether the deadline can be met after `choice`.
+
+    In the worst case `choice` makes no progress until the next tick, and an on-demand machine starts
+    then.
+    """
     if choice == ON_DEMAND:
         return True
     if choice == WAIT:
@@ -113,23 +120,26 @@ def is_safe(job: SpotJob, state: TickState, choice: MachineChoice) -> bool:
 
 
 def slack_s(job: SpotJob, state: TickState) -> float:
-    """Time that may pass before on-demand has to start."""
+    """Return the seconds that may pass before an on-demand machine has to start."""
     return job.deadline_s - state.now_s - state.work_left_s - job.restart_s
 
 
 def reserve_s(job: SpotJob, state: TickState, availability: SpotAvailability) -> float:
-    """Time for restarts until the deadline, if spot returns as often as recently."""
+    """Return the seconds to reserve for restarts until the deadline, if spot returns as often as recently."""
     returns = (job.deadline_s - state.now_s) * availability.returns_per_s
     return (1 + RESTARTS_PER_RETURN * returns) * job.restart_s + UNFORESEEN_SHARE * state.work_left_s
 
 
 def _return_probability(job: SpotJob, availability: SpotAvailability) -> float:
-    """Probability that spot is back at the next tick, reduced if a tick is longer than a restart."""
+    """Return the probability that spot is back at the next tick; lower if a tick is longer than a restart."""
     return availability.outage.hazard * min(1.0, job.restart_s / availability.tick_s)
 
 
 def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -> str:
-    """The zone with the highest expected savings until its interruption or the end of the job."""
+    """Return the zone with the highest expected savings; empty if no zone has spot.
+
+    Savings count until the zone's interruption or the end of the job.
+    """
 
     def saves(zone: str) -> float:
         return _savings_usd(
@@ -142,8 +152,10 @@ def _best_zone(job: SpotJob, state: TickState, availability: SpotAvailability) -
 def _is_worth_switching(
     job: SpotJob, state: TickState, availability: SpotAvailability, zone: str, *, restart_usd: float
 ) -> bool:
-    """From idle: the savings exceed the restart after an interruption. From on-demand: the savings of a tick exceed the
-    risk of two restarts in that tick; otherwise the zone is observed for another tick.
+    """Return whether starting on spot in `zone` saves more than it risks.
+
+    When waiting, the savings must exceed the expected cost of the restart after an interruption. On an
+    on-demand machine, the savings of one tick must exceed the risk of two restarts in that tick.
     """
     if state.running == WAIT:
         seen = _outlook(job, state, availability, zone)
@@ -164,7 +176,7 @@ def _savings_usd(job: SpotJob, zone: str, seconds: float) -> float:
 
 
 def _restart_cost_usd(job: SpotJob, scarcity: float) -> float:
-    """Cost of a restart, which grows as the time for restarts becomes scarce."""
+    """Return the cost of a restart in dollars. The cost grows with `scarcity`: reserved time over slack."""
     return job.restart_s / 3600 * job.on_demand_usd_per_hour * pow(max(1.0, scarcity), SCARCITY_POWER)
 
 

@@ -57,7 +57,7 @@ class _Run:
         self.running = choice
 
     def advance(self, tick_s: float) -> float:
-        """Run for at most one tick, and return the time that was used."""
+        """Run for at most one tick and return the seconds that were used."""
         needed_s = self.starting_s + self.work_left_s
         used_s = tick_s if self.running == WAIT else min(tick_s, needed_s)
         self.cost_usd += self.job.price_usd_per_hour(self.running) * used_s / 3600
@@ -73,7 +73,7 @@ def replay(
     tick_s: float,
     policy: SpotPolicy,
 ) -> ReplayOutcome:
-    """Run a job under a policy. After the end of the trace it continues on demand."""
+    """Replay a job under a policy. After the end of the trace, the job continues on an on-demand machine."""
     run = _Run(job, job.work_s)
     availability_model = SpotAvailability.initial(availability, tick_s)
     now_s = 0.0
@@ -114,14 +114,14 @@ class SpotTrace:
 
 @dataclass(frozen=True, slots=True)
 class TraceWindow:
-    """The same period of one or several traces."""
+    """One period of one or several traces."""
 
     tick_s: float
     available: Mapping[str, Sequence[int]]
 
 
 def read_trace(path: Path) -> SpotTrace:
-    """Read `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; the file name is the zone."""
+    """Read a file with `{"metadata": {"gap_seconds": 600}, "data": [1, 0, …]}`; the file name is the zone."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         tick_s = float(document["metadata"]["gap_seconds"])
@@ -145,7 +145,7 @@ def _bit(value: Any) -> int:
 
 
 def read_traces(place: Path) -> list[SpotTrace]:
-    """Read all traces of a folder, or one file."""
+    """Read one trace file, or all traces of a folder."""
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     if not files:
         raise BadTrace(f"There is no .json file in {place}.", hint="Name a folder of traces, or one trace.")
@@ -155,7 +155,10 @@ def read_traces(place: Path) -> list[SpotTrace]:
 def sample_windows(
     traces: Sequence[SpotTrace], *, zones: int, length_s: float, count: int, seed: int
 ) -> Iterator[TraceWindow]:
-    """Random windows: each trace in turn, combined with random traces of the same tick."""
+    """Yield `count` random windows.
+
+    Each trace is used in turn, combined with random traces of the same tick length.
+    """
     rng = random.Random(seed)  # noqa: S311
     usable = [trace for trace in traces if len(trace.available) * trace.tick_s >= length_s]
     usable = [trace for trace in usable if len(_with_same_tick(trace, usable)) >= zones - 1]
@@ -191,7 +194,7 @@ SYNTHETIC_ZONES: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def synthetic_trace(kind: str, seed: int, *, ticks: int = 4000, tick_s: float = 600.0) -> SpotTrace:
-    """A random trace: the regime changes after hours or days, and interval lengths are exponential."""
+    """Return a random trace. Interval lengths are exponential; their means change every few hours or days."""
     rng = random.Random(f"{kind} {seed}")  # noqa: S311
     available: list[int] = []
     while len(available) < ticks:
@@ -208,7 +211,7 @@ def on_demand_only(job: SpotJob, state: TickState, availability: SpotAvailabilit
 
 
 def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Use spot when available, else wait; switch to on-demand for good when the deadline requires it."""
+    """Use spot when available, else wait; switch permanently to on-demand when the deadline requires it."""
     if state.running == ON_DEMAND:
         return SpotDecision(ON_DEMAND, "to the end")
     if state.running.kind == "spot":
@@ -222,7 +225,10 @@ def greedy(job: SpotJob, state: TickState, availability: SpotAvailability) -> Sp
 
 
 def uniform_progress(job: SpotJob, state: TickState, availability: SpotAvailability) -> SpotDecision:
-    """Keep to uniform progress (Wu et al., NSDI 2024); leave on-demand only when two restarts ahead."""
+    """Keep progress uniform over time (Wu et al., NSDI 2024).
+
+    Leave on-demand only when ahead by two restarts.
+    """
     if state.running.kind == "spot":
         return enforce_deadline(job, state, SpotDecision(state.running, "until it is taken"))
     if state.running == ON_DEMAND:

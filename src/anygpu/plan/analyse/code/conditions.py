@@ -1,4 +1,4 @@
-"""Evaluate conditions and arithmetic of the code without running it."""
+"""Evaluate conditions and arithmetic in the user's code without running the code."""
 
 import ast
 import operator
@@ -15,18 +15,18 @@ _UNKNOWN = object()
 
 
 class KnownValues(Protocol):
-    """Values from the command line, configuration files and option defaults."""
+    """Option values that are known without running the code: command line, configuration files, defaults."""
 
     def option_value(self, name: str, unknown: object) -> object: ...
 
 
 def is_disabled(told: KnownValues, tests: Sequence[ast.expr]) -> bool:
-    """Whether one of the conditions around a piece of code is known not to hold."""
+    """Return whether any of the conditions `tests` around a piece of code is known to be false."""
     return any(evaluate_condition(told, test) is False for test in tests[-MAX_CONDITIONS:])
 
 
 def evaluate_condition(told: KnownValues, test: ast.expr, depth: int = 0) -> bool | None:
-    """True, False, or None when only the running code knows."""
+    """Return whether a condition is true or false; None if only running the code would show."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -41,7 +41,7 @@ def evaluate_condition(told: KnownValues, test: ast.expr, depth: int = 0) -> boo
 
 
 def _evaluate_bool_op(told: KnownValues, test: ast.BoolOp, depth: int) -> bool | None:
-    """One that does not hold decides an `and`, one that holds an `or`."""
+    """Evaluate `and` or `or`: one false part decides an `and`, one true part decides an `or`."""
     parts = [evaluate_condition(told, part, depth + 1) for part in test.values[:MAX_CONDITIONS]]
     decides = isinstance(test.op, ast.Or)
     if decides in parts:
@@ -62,12 +62,12 @@ def _evaluate_comparison(told: KnownValues, test: ast.Compare) -> bool | None:
 
 
 def depends_on_machine(test: ast.expr) -> bool:
-    """Whether it asks for a GPU, a rank or the like."""
+    """Return whether a condition depends on the machine, such as on its GPU or the process rank."""
     return _MACHINE_WORDS.search(ast.unparse(test).lower()) is not None
 
 
 def _option_value(told: KnownValues, node: ast.expr) -> object:
-    """The value of an option used as `args.dataset` or by its bare name."""
+    """Return the value of an option used as `args.dataset` or by its bare name; else `_UNKNOWN`."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if not name or _MACHINE_WORDS.search(name.lower()):
         return _UNKNOWN
@@ -98,14 +98,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def is_plausible(value: object) -> bool:
-    """Whether somebody can have meant it: not infinite, no number of thousands of digits, no endless text."""
+    """Return whether a value can be a real setting: not infinite, not a huge number, not a very long text."""
     if isinstance(value, str):
         return len(value) <= MAX_TEXT
     return not isinstance(value, complex) and (not isinstance(value, int | float) or abs(value) <= MAX_NUMBER)
 
 
 def apply_operator(kind: type[ast.operator], left: float, right: float) -> float | None:
-    """None where it is not defined, or so large that working it out may never end."""
+    """Apply an arithmetic operator; return None if the result is undefined or too large to compute."""
     operation = _OPERATORS.get(kind)
     if operation is None or (kind is ast.Pow and (abs(left) > 1e4 or abs(right) > 64)):
         return None

@@ -1,4 +1,4 @@
-"""Configuration files a script reads: YAML, JSON, TOML and Python overrides, flattened to dotted names."""
+"""Read the configuration files of a script (YAML, JSON, TOML, Python) as values with dotted names."""
 
 import ast
 import itertools
@@ -53,7 +53,7 @@ class ConfigValue:
 def find_config_files(
     facts: SyntaxFacts, args: tuple[str, ...], files: Mapping[str, str | bytes]
 ) -> list[str]:
-    """The configuration files that the code or the command line names."""
+    """Return the names of the configuration files that the code or the command line mentions."""
     named = [word for call in facts.calls for word in _string_arguments(call.node)] + list(args)
     names = {_file_name(word.rpartition("=")[2]) for word in named} - {""}
     wanted = [n for n in files if n.endswith(_SUFFIXES) and _file_name(n) in names]
@@ -70,7 +70,7 @@ def find_config_files(
 
 
 def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """Base files of a Python configuration, such as mmdetection's `_base_ = ["../_base_/schedules/1x.py"]`."""
+    """Yield the base files of a Python configuration, as listed in mmdetection's `_base_`."""
     text = files[name]
     if len(text) > MAX_CHARS:
         return
@@ -86,7 +86,7 @@ def _base_configs(name: str, files: Mapping[str, str | bytes]) -> Iterator[str]:
 
 
 def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """The first files that together stay within the size limit."""
+    """Yield the first files whose total size is within `MAX_TOTAL_CHARS`."""
     budget = MAX_TOTAL_CHARS
     for name in names:
         budget -= min(MAX_CHARS, len(files[name]))
@@ -95,7 +95,7 @@ def _within_budget(names: Iterable[str], files: Mapping[str, str | bytes]) -> It
 
 
 def read_config(name: str, data: str | bytes) -> tuple[list[ConfigValue], list[ReadProblem]]:
-    """The values in one file; a file that cannot be read is said, not raised."""
+    """Return the values in one file. An unreadable file raises nothing; its problem is in the second list."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     if len(text) > (MAX_SLOW_CHARS if name.endswith((".yaml", ".yml", ".toml")) else MAX_CHARS):
         return [], [ReadProblem(file=name, message="is too large for a configuration file; not read")]
@@ -130,7 +130,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 class _LenientLoader(yaml.SafeLoader):
-    """Unknown tags are read as what they tag, never built; what is merged stays small."""
+    """A YAML loader that reads values with unknown tags as plain data and limits the size of merges."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
@@ -150,7 +150,7 @@ _LenientLoader.add_multi_constructor("!", _plain)
 
 
 def _flatten(tree: Any, room: Iterator[int]) -> Iterator[tuple[str, int | float | str | bool | None]]:
-    """Dotted names and what stands under them, as long as there is room."""
+    """Yield dotted names with their values, until `room` is used up."""
     stack = [("", 0, tree)]
     while stack and next(room, None) is not None:
         path, depth, found = stack.pop()
@@ -169,7 +169,7 @@ def _node_budget() -> Iterator[int]:
 
 
 def _number(text: str) -> float | str:
-    """YAML 1.1 reads 3e-4 as text."""
+    """Parse numbers such as `3e-4`, which YAML 1.1 reads as text; return any other text unchanged."""
     written = re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text)
     return float(text) if written and is_plausible(float(text)) else text
 
@@ -195,7 +195,10 @@ def _assignments(name: str, text: str) -> Iterator[ConfigValue]:
 
 
 def _from_config_function(name: str, tree: ast.Module, room: Iterator[int]) -> Iterator[ConfigValue]:
-    """def get_config(): config = ConfigDict(); config.optimizer.lr = 0.1; return config."""
+    """Yield the values set in a function such as `get_config`.
+
+    Example of a statement: `config.optimizer.lr = 0.1`.
+    """
     made = (part for part in tree.body if isinstance(part, ast.FunctionDef) and "config" in part.name)
     for node in (statement for function in made for statement in function.body):
         target = node.targets[0] if isinstance(node, ast.Assign) else None
@@ -206,7 +209,10 @@ def _from_config_function(name: str, tree: ast.Module, room: Iterator[int]) -> I
 
 
 def _literal(node: ast.expr, names_so_far: Mapping[str, Any], depth: int = 0) -> Any:
-    """Evaluate a literal, including `dict(...)` and names of the file; None for anything else."""
+    """Evaluate a literal, including `dict(...)` and names defined earlier in the file.
+
+    Return None for anything else.
+    """
     if depth > MAX_DEPTH:
         return None
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":
@@ -225,14 +231,17 @@ def _literal(node: ast.expr, names_so_far: Mapping[str, Any], depth: int = 0) ->
 
 
 def _base_model(bases: Any) -> list[str]:
-    """mmdetection's `_base_ = ["../_base_/models/retinanet_r50_fpn.py", ...]` names the model."""
+    """Return the model named in mmdetection's `_base_` as a list of at most one name.
+
+    Example: `["../_base_/models/retinanet_r50_fpn.py"]`.
+    """
     names = [bases] if isinstance(bases, str) else bases if isinstance(bases, list | tuple) else []
     found = [PurePosixPath(n).stem for n in names if isinstance(n, str) and "models/" in n]
     return (found or [PurePosixPath(n).stem for n in names if isinstance(n, str)])[:1]
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """The first line on which each key stands."""
+    """Return the first line number of each key."""
     found: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if match := _KEY.match(line):
@@ -251,7 +260,7 @@ def _file_name(path: str) -> str:
 
 
 def _hydra_files(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str | bytes]) -> Iterator[str]:
-    """The main file, and of each group the one that it or the command line chooses."""
+    """Yield Hydra's main configuration file, then the chosen file of each group."""
     arguments = {k.arg: _last_word(k.value) for k in node.keywords if k.arg}
     stem = (arguments.get("config_name") or "config").removesuffix(".yaml")
     folder = (arguments.get("config_path") or ".").strip("./")
@@ -266,13 +275,16 @@ def _hydra_files(node: ast.Call, args: tuple[str, ...], files: Mapping[str, str 
 
 
 def _last_word(node: ast.expr) -> str:
-    """`root / "configs"` as "configs"."""
+    """Return the last string in an expression: `root / "configs"` gives "configs"; empty if there is none."""
     words = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return words[-1] if words else ""
 
 
 def _hydra_choices(main: str | bytes, args: tuple[str, ...]) -> dict[str, str]:
-    """Groups to names: `- model: vit` under `defaults:`, or `model=vit` on the command line."""
+    """Return the chosen name of each Hydra group.
+
+    A group is chosen by `- model: vit` under `defaults:` or `model=vit` in `args`.
+    """
     text = main if isinstance(main, str) else main.decode("utf-8", "replace")
     pairs = _DEFAULT.findall(text[:MAX_SLOW_CHARS])
     given = [word.lstrip("+").split("=", 1) for word in args if "=" in word]

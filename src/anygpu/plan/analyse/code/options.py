@@ -12,7 +12,7 @@ MAX_LOOKUPS = 200
 
 
 def preset_entries(facts: SyntaxFacts) -> set[int]:
-    """The identities of the entries of such tables: they hold only once they are picked."""
+    """Return the ids of all preset entries. The settings in a preset apply only if the preset is selected."""
     tables = {
         id(table): table for node, _ in facts.lookups if (table := _preset_table(facts, node)) is not None
     }
@@ -34,7 +34,10 @@ def apply_presets(facts: SyntaxFacts, settings: ScriptSettings) -> None:
 
 
 def _preset_table(facts: SyntaxFacts, node: ast.Subscript) -> ast.Dict | None:
-    """The table, written in place or under a name of its own."""
+    """Return the table of presets that a lookup reads; None if unknown.
+
+    The table is written inline or assigned to a name.
+    """
     if isinstance(node.value, ast.Name):
         bound = facts.bindings.get(normalise_name(node.value.id), ())
         return next((b.node for b in bound if isinstance(b.node, ast.Dict)), None)
@@ -74,7 +77,10 @@ _FLAG_CALLS = (
 def collect_settings(
     facts: SyntaxFacts, args: Sequence[str], configs: Iterable[ConfigValue]
 ) -> ScriptSettings:
-    """Everything that has a name and a value."""
+    """Collect the script's named values.
+
+    Sources are `configs`, parser options, presets and the command line `args`.
+    """
     settings = ScriptSettings(facts)
     for leaf in configs:
         told = Value(leaf.value, leaf.file, leaf.line, SURE, "in the configuration")
@@ -163,7 +169,7 @@ def _add_keywords(call: CallSite, settings: ScriptSettings) -> None:
 
 
 def _parse_command_line(args: Sequence[str], settings: ScriptSettings) -> dict[str, Value]:
-    """--name value, --name=value, name=value, -b 8, bare flags and places, as argparse, hydra and others take them."""
+    """Parse `--name value`, `--name=value`, `name=value`, `-b 8`, bare flags and positional arguments."""
     told: dict[str, Value] = {}
     candidates, consumed = list(settings.positionals), -1
     for at, word in enumerate(args):

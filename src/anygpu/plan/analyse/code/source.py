@@ -1,4 +1,7 @@
-"""Text to syntax tree, whatever comes: broken, binary, Python 2, notebooks, megabytes. Nothing is run."""
+"""Parse a file into a syntax tree without running it.
+
+Broken and binary files, Python 2, notebooks and huge files are accepted.
+"""
 
 import ast
 import contextlib
@@ -41,7 +44,7 @@ _OTHER_LANGUAGE = re.compile(r"\s*%%(?!time|capture|prun|python)")  # a cell of 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file as far as it could be read."""
+    """A source file with the parts that could be parsed."""
 
     name: str
     tree: ast.Module
@@ -51,7 +54,7 @@ class SourceFile:
 
 
 def read_source(name: str, data: bytes | str) -> SourceFile:
-    """The syntax tree of a file, or of the parts of it that make sense."""
+    """Return the syntax tree of a file; if the file has errors, of the parts that can be parsed."""
     text = data if isinstance(data, str) else _decode(data)
     if text is None or _is_noise(text[:20_000]):
         return _unreadable(name, "is a binary file; name the Python script that trains")
@@ -78,7 +81,7 @@ def _parse_problem(name: str, error: Exception) -> ReadProblem:
 
 
 def _repair(name: str, text: str, problem: ReadProblem) -> SourceFile:
-    """With the lines that do not parse repaired or left out, so that the rest keeps its shape."""
+    """Parse a broken file: lines that do not parse are repaired or replaced by `pass`."""
     lines = _to_python3(text).split("\n")
     attempts: dict[int, int] = {}
     for _ in range(MAX_REPAIRS if len(text) < 40_000 else 3):
@@ -94,7 +97,10 @@ def _repair(name: str, text: str, problem: ReadProblem) -> SourceFile:
 
 
 def _repair_line(line: str, times: int) -> str:
-    """First as it was probably meant, then nothing in its place."""
+    """Return a line with a missing colon or bracket added.
+
+    If that failed before (`times` > 0), return `pass`.
+    """
     indent = line[: len(line) - len(line.lstrip())]
     if times == 0 and _OPENS.match(line) and not line.rstrip().endswith(":"):
         return line.rstrip() + ":"
@@ -105,8 +111,11 @@ def _repair_line(line: str, times: int) -> str:
 
 
 def parse(text: str) -> ast.Module:
-    """Python before 3.13 counts the depth of all parsing in one place: parsing that comes in between, as the
-    collector's finalizers may, makes a sound tree look wrong (CPython 106905). Parsed again, it is read."""
+    """Parse Python code, and repeat after a SystemError.
+
+    Before Python 3.13, parsing in a finalizer of the garbage collector can make another parse fail by
+    mistake (CPython issue 106905). Parsing again succeeds.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(PARSE_ATTEMPTS):
@@ -116,7 +125,10 @@ def parse(text: str) -> ast.Module:
 
 
 def _trim(tree: ast.Module) -> ast.Module:
-    """With `...` for what nests deeper or counts further than anybody writes: readers recurse, and print numbers."""
+    """Replace implausible constants and deeply nested parts by `...`.
+
+    Later code recurses over the tree and prints its numbers.
+    """
     stack: list[tuple[ast.AST, int]] = [(tree, 0)]
     while stack:
         node, depth = stack.pop()
@@ -136,7 +148,7 @@ def _blank(node: ast.AST) -> None:
 
 
 def _ellipsis(node: object) -> object:
-    """Texts with values in them keep their shape; what stands in them is emptied in its turn."""
+    """Return `...` in place of an expression; return parts of an f-string unchanged."""
     if not isinstance(node, ast.expr) or isinstance(node, ast.JoinedStr | ast.FormattedValue):
         return node
     return ast.copy_location(ast.Constant(...), node)
@@ -156,7 +168,7 @@ def _decode(data: bytes) -> str | None:
 
 
 def _is_noise(head: str) -> bool:
-    """Whether a decoded file is binary data."""
+    """Return whether a decoded file is binary data."""
     return "\0" in head or head.count("\ufffd") > 0.1 * max(len(head), 1)
 
 
@@ -188,7 +200,7 @@ def _read_parts(name: str, text: str, problem: ReadProblem) -> SourceFile:
 
 
 def _to_python3(text: str) -> str:
-    """Python 2 statements in Python 3 words, line by line, so that the rest of the file parses."""
+    """Rewrite Python 2 statements as Python 3, line by line, so that the rest of the file parses."""
     lines = []
     for line in text.split("\n"):
         if len(line) > MAX_LINE_CHARS:
@@ -204,7 +216,10 @@ def _to_python3(text: str) -> str:
 
 
 def _relevant_blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Top-level statements with the number of their first line, the telling ones, up to a budget."""
+    """Yield top-level statements with their first line number.
+
+    From a large file, only statements about training are yielded, up to a limit.
+    """
     budget = PART_CHARS
     for first, lines in _split_blocks(text.split("\n")):
         block = "\n".join(lines)
@@ -238,7 +253,7 @@ def _parse_block(block: str, first: int) -> list[ast.stmt]:
 
 
 def _parse_snippets(block: str, first: int) -> list[ast.stmt]:
-    """The single statements of a block that does not parse as a whole."""
+    """Return the statements that parse, of a block that does not parse as a whole."""
     found: list[ast.stmt] = []
     for start, text in _logical_lines(block.split("\n")[:MAX_SNIPPETS]):
         try:

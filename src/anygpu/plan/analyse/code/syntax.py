@@ -1,4 +1,4 @@
-"""One pass over the syntax trees: imports, calls, assignments and loops, with where they stand."""
+"""Collect imports, calls, assignments and loops from the syntax trees, with their location, in one pass."""
 
 import ast
 from collections import defaultdict
@@ -42,7 +42,7 @@ class CodeContext:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A call, its name with import aliases resolved ("torch.utils.data.DataLoader")."""
+    """A call in the code. Import aliases in its name are resolved, such as "torch.utils.data.DataLoader"."""
 
     name: str
     short_name: str  # of the name's parts
@@ -62,7 +62,7 @@ class CallSite:
         return self.context.file
 
     def argument(self, *names: str, position: int | None = None) -> ast.expr | None:
-        """The argument of one of these names, or the one at a position."""
+        """Return the argument with one of `names`, else the one at `position`; None if there is neither."""
         for name in names:
             for keyword in self.node.keywords:
                 if keyword.arg == name:
@@ -77,7 +77,7 @@ class CallSite:
 
     @property
     def spreads(self) -> bool:
-        """Whether it takes **options that are written elsewhere."""
+        """Whether the call has `**options`, whose content is written elsewhere."""
         return any(keyword.arg is None for keyword in self.node.keywords)
 
 
@@ -93,7 +93,7 @@ class NameBinding:
 
 @dataclass(slots=True)
 class SyntaxFacts:
-    """Everything the readers of single fields look at."""
+    """Everything that was collected from the syntax trees, for the modules that look for single fields."""
 
     sources: tuple[SourceFile, ...]
     imports: dict[str, str] = field(default_factory=dict)
@@ -124,19 +124,19 @@ class SyntaxFacts:
         return next(self.calls_of(*lasts), None)
 
     def imports_any(self, *roots: str) -> tuple[str, int] | None:
-        """File and line of the first import of one of these packages."""
+        """Return file and line of the first import of one of the packages `roots`; None if there is none."""
         for module, file, line in self.modules:
             if any(module == root or module.startswith(root + ".") for root in roots):
                 return file, line
         return None
 
     def maker_of(self, call: CallSite) -> str:
-        """The call that created the object of a method call, or an empty string."""
+        """Return the name of the call that created the object of a method call; empty if unknown."""
         base = call.base.rpartition(".")[2] or call.base
         return self.made_by.get(base, "")
 
     def loop_depth(self, call: CallSite) -> int:
-        """Number of loops around a call, including those around its function."""
+        """Return the number of loops around a call, including the loops around calls of its function."""
         return len(call.context.loops) + self.function_depths.get(call.context.function, 0)
 
 
@@ -154,7 +154,10 @@ def gather_facts(sources: Iterable[SourceFile]) -> SyntaxFacts:
 
 
 def dotted_name(node: ast.AST, imports: dict[str, str]) -> str:
-    """`nn.Linear` as "torch.nn.Linear"; what is not a chain of names begins with '?'."""
+    """Return the full name of an expression: "torch.nn.Linear" for `nn.Linear`.
+
+    Begins with "?" if the first part is no name.
+    """
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -171,7 +174,7 @@ def dotted_name(node: ast.AST, imports: dict[str, str]) -> str:
 
 
 def imported_modules(source: SourceFile) -> list[str]:
-    """The modules it imports, in the order of their lines."""
+    """Return the modules that a file imports, in the order of their lines."""
     facts = SyntaxFacts((source,))
     _imports(source, facts)
     return [module for module, _, _ in facts.modules]
@@ -194,7 +197,10 @@ def _imports(source: SourceFile, facts: SyntaxFacts) -> None:
 
 
 def _walk(source: SourceFile, facts: SyntaxFacts) -> None:
-    """Depth first without recursion: generated code nests deeper than Python's stack."""
+    """Visit all nodes depth first.
+
+    Not recursive, because generated code can nest deeper than Python's stack.
+    """
     stack: list[tuple[ast.AST, CodeContext]] = [(source.tree, CodeContext(source.name))]
     while stack:
         node, context = stack.pop()
@@ -240,7 +246,10 @@ def _child_nodes(node: ast.AST, context: CodeContext) -> Iterator[tuple[ast.AST,
 
 
 def _cases(node: ast.Match) -> Iterator[tuple[ast.match_case, ast.expr]]:
-    """Each case with the condition an if would have: `case "a" | "b":` is `subject in ("a", "b")`."""
+    """Yield each case of a `match` with its condition.
+
+    For `case "a" | "b":` the condition is `subject in ("a", "b")`.
+    """
     before: list[ast.expr] = []
     for case in node.cases:
         parts = case.pattern.patterns if isinstance(case.pattern, ast.MatchOr) else [case.pattern]
@@ -253,7 +262,7 @@ def _cases(node: ast.Match) -> Iterator[tuple[ast.match_case, ast.expr]]:
 
 
 def _is_main(test: ast.expr) -> bool:
-    """if __name__ == "__main__": is no condition of the training."""
+    """Return whether a condition is `__name__ == "__main__"`, which is true for a script."""
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
@@ -315,7 +324,7 @@ def _bind(
 
 
 def _unwrap(made: ast.Call) -> ast.Call:
-    """network(args).to(device) is made by network."""
+    """Return the call that creates the object: for `network(args).to(device)` this is `network(args)`."""
     while isinstance(made.func, ast.Attribute) and made.func.attr in _WRAPPERS:
         if not isinstance(made.func.value, ast.Call):
             break
@@ -363,7 +372,10 @@ def _record_keys(node: ast.Dict, context: CodeContext, facts: SyntaxFacts) -> No
 
 
 def _record_inner_keys(outer: str, node: ast.expr, context: CodeContext, facts: SyntaxFacts) -> None:
-    """{"fp16": {"enabled": True}} is also fp16.enabled."""
+    """Record keys of nested dictionaries by dotted names.
+
+    `{"fp16": {"enabled": True}}` has `fp16.enabled`.
+    """
     if not isinstance(node, ast.Dict):
         return
     for key, value in zip(node.keys, node.values, strict=True):
@@ -387,7 +399,7 @@ def _record_defaults(
 
 
 def _find_depths(facts: SyntaxFacts) -> None:
-    """Loops around the calls of each function, through up to four functions that call each other."""
+    """Count the loops around the calls of each function, through up to four levels of calls."""
     uses = [call for call in facts.calls if call.short_name in facts.functions]
     for _ in range(4):
         for call in uses:
@@ -424,5 +436,5 @@ def _parameters(facts: SyntaxFacts, name: str) -> list[str]:
 
 
 def normalise_name(name: str) -> str:
-    """One spelling for --Batch-Size, batch_size and BATCH_SIZE."""
+    """Return the common spelling of a name: `--Batch-Size` and `BATCH_SIZE` become `batch_size`."""
     return name.lstrip("-").lower().replace("-", "_")

@@ -1,4 +1,4 @@
-"""The code as the field readers see it: facts, settings, frameworks and the owner of the training loop."""
+"""The user's code prepared for analysis: syntax facts, settings, frameworks and training calls."""
 
 import ast
 import re
@@ -94,7 +94,7 @@ _LIGHTNING = ("pytorch_lightning", "lightning", "lightning_fabric")
 
 @dataclass(slots=True)
 class Code:
-    """Facts and settings together."""
+    """The syntax facts and settings of a script."""
 
     facts: SyntaxFacts
     settings: ScriptSettings
@@ -104,7 +104,7 @@ class Code:
     fit_calls: list[CallSite] = field(default_factory=list)
 
     def argument_value(self, call: CallSite, *names: str, position: int | None = None) -> Value | None:
-        """The value of an argument of a call."""
+        """Return the value of an argument of a call; None if it is missing or unknown."""
         result = self.settings.evaluate(call.argument(*names, position=position))
         if result is None or result.value is None:
             result = self._spread_value(call, names)
@@ -126,7 +126,10 @@ class Code:
 
     @property
     def hf_parser(self) -> CallSite | None:
-        """HfArgumentParser((..., TrainingArguments)): the command line makes them, no call in the code does."""
+        """The call of `HfArgumentParser` that reads TrainingArguments; None if there is none.
+
+        The parser creates them from the command line, so no other call does.
+        """
         for call in self.facts.calls_of("HfArgumentParser"):
             if re.search(r"Training_?Arg|SFTConfig|DPOConfig|GRPOConfig", ast.unparse(call.node)):
                 return call
@@ -144,7 +147,7 @@ class Code:
 
     @property
     def has_unseen_modules(self) -> bool:
-        """Whether it imports modules of its own that were not given."""
+        """Whether the code imports modules of its own project that were not among the given files."""
         paths = [PurePosixPath(source.name).with_suffix("") for source in self.facts.sources]
         provided = {part for path in paths for part in _module_names(path)}
         own = {
@@ -156,7 +159,10 @@ class Code:
 
 
 def _module_names(path: PurePosixPath) -> list[str]:
-    """Possible import names of a file: src/net/parts.py is src.net.parts, net.parts or parts."""
+    """Return all import names a file may have.
+
+    `src/net/parts.py` is `src.net.parts`, `net.parts` or `parts`.
+    """
     parts = path.parts[:-1] if path.name == "__init__" else path.parts
     return [".".join(parts[at:]) for at in range(len(parts))]
 
@@ -186,7 +192,7 @@ def _is_yolo(facts: SyntaxFacts, call: CallSite) -> bool:
 def count_finding(
     value: Value | None, *, at_least: int = 1, confidence: float | None = None
 ) -> CodeFinding[int] | None:
-    """A count, or nothing when it is none (a batch size of -1 means: find out)."""
+    """Return a count; None if the value is not a count, such as a batch size of -1, which means automatic."""
     number = value.value if value is not None else None
     if isinstance(number, str):
         number = _digits(number)
@@ -205,12 +211,12 @@ def _digits(text: str) -> int | None:
 
 
 def framework_default(call: CallSite, value: T, because: str) -> CodeFinding[T]:
-    """A framework's own default, which holds when the call says nothing."""
+    """Return the framework's own default as a finding, for a call that does not set the value."""
     return CodeFinding(value=value, file=call.file, line=call.line, confidence=GUESS, because=because)
 
 
 def reachable_functions(facts: SyntaxFacts) -> set[tuple[str, str]]:
-    """File and name of every function that the script calls, itself or through others."""
+    """Return file and name of each function that the script calls directly or indirectly."""
     homes = _files_by_function(facts)
     by_place: dict[tuple[str, str], list[CallSite]] = {}
     for call in facts.calls:
@@ -229,7 +235,7 @@ def reachable_functions(facts: SyntaxFacts) -> set[tuple[str, str]]:
 
 
 def _files_by_function(facts: SyntaxFacts) -> dict[str, set[str]]:
-    """Files that define a function, by its name."""
+    """Return the files that define each function name."""
     homes: dict[str, set[str]] = {}
     for name, file in facts.function_files:
         homes.setdefault(name, set()).add(file)
@@ -237,7 +243,7 @@ def _files_by_function(facts: SyntaxFacts) -> dict[str, set[str]]:
 
 
 def unreachable_calls(facts: SyntaxFacts) -> list[CallSite]:
-    """Calls in plain functions of other files that the script never comes to."""
+    """Return the calls in functions of other files that the script never calls."""
     if len(facts.sources) < 2:
         return []
     reachable = reachable_functions(facts)
@@ -287,7 +293,10 @@ def find_frameworks(code: Code) -> tuple[CodeFinding[str], ...]:
 
 
 def find_environment(code: Code) -> CodeFinding[str] | None:
-    """The simulation environment of reinforcement learning, whose time does not depend on the GPU."""
+    """Return the simulation environment of reinforcement learning, if any.
+
+    Its time does not depend on the GPU.
+    """
     for module, file, line in code.facts.modules:
         name = module.partition(".")[0]
         if name in ENVIRONMENTS:
@@ -296,7 +305,10 @@ def find_environment(code: Code) -> CodeFinding[str] | None:
 
 
 def _training_only(result: dict[str, CodeFinding[str]]) -> tuple[CodeFinding[str], ...]:
-    """scikit-learn beside a deep framework splits and scores; it does not train."""
+    """Drop scikit-learn if another framework trains.
+
+    In that case scikit-learn only splits data and computes scores.
+    """
     trains = [f for f in result.values() if f.value != "scikit-learn"]
     kept = (
         trains

@@ -1,4 +1,4 @@
-"""What names stand for: command line, config files, parser defaults and assignments, in that order."""
+"""Resolve names to values. Sources in order: command line, config files, parser defaults, assignments."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ _DEVICES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an expression, with the location that determines it."""
+    """The value of an expression, with the file and line that determine it."""
 
     value: PlainValue
     file: str = ""
@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(slots=True)
 class ScriptSettings:
-    """Names to values. `of` reads an expression, `named` looks a name up."""
+    """The named values of a script. `evaluate` resolves an expression, `find` looks up names."""
 
     facts: SyntaxFacts
     command_line: dict[str, Value] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ScriptSettings:
     option_values: dict[str, object] = field(default_factory=dict)  # options by name: each is looked up once
 
     def find(self, *names: str) -> Value | None:
-        """The first of these names that has a value."""
+        """Return the value of the first of `names` that has one; None if none has."""
         for name in map(normalise_name, names):
             result = self.configured(name) or self._from_bindings(name, None, 0)
             if result is not None and result.value is not None:
@@ -66,11 +66,14 @@ class ScriptSettings:
         return None
 
     def configured(self, name: str) -> Value | None:
-        """From the command line, a config file or a parser's default."""
+        """Return the value from the command line, a config file or a parser's default, if any."""
         return self.command_line.get(name) or self.configs.get(name) or self.option_defaults.get(name)
 
     def option_value(self, name: str, unknown: object) -> object:
-        """The value of an option; None if it is not given and has no default."""
+        """Return the value of an option, or `unknown`.
+
+        None means that the option is not given and has no default.
+        """
         name = normalise_name(name)
         if name not in self.option_values:
             result, silent = self.configured(name), name in self.without_default
@@ -85,7 +88,10 @@ class ScriptSettings:
         self.option_values.clear()
 
     def _passed_option(self, name: str, unknown: object) -> object:
-        """def load(dataset_name), called as load(args.dataset): the option under the parameter's name."""
+        """Return the value of the option passed to a parameter, or `unknown`.
+
+        For `def load(dataset_name)` called as `load(args.dataset)`, that is the option `dataset`.
+        """
         bound = self.facts.bindings.get(name, ())
         words = {
             normalise_name(b.node.attr) if b.how == "passed" and isinstance(b.node, ast.Attribute) else ""
@@ -95,7 +101,7 @@ class ScriptSettings:
         return unknown if result is None else result.value
 
     def evaluate(self, node: ast.AST | None, depth: int = 0) -> Value | None:
-        """The value of an expression, if it can be known without running it."""
+        """Return the value of an expression; None if it cannot be known without running the code."""
         reader = _READERS.get(type(node)) if node is not None and depth <= MAX_DEPTH else None
         if node is None or reader is None:
             return None
@@ -175,7 +181,10 @@ class ScriptSettings:
         return None
 
     def _min_or_max(self, how: str, result: list[Value | None]) -> Value | None:
-        """min(64, len(data)) is probably the one that is known; of two that are known, the one it is."""
+        """Evaluate `min` or `max`.
+
+        If only one argument is known, as in `min(64, len(data))`, return that one with less confidence.
+        """
         resolved = [each for each in result if each is not None]
         if len(resolved) == len(result) > 1:
             return (min if how == "min" else max)(resolved, key=lambda each: float(each.value or 0))
@@ -213,7 +222,10 @@ class ScriptSettings:
         return None if result is None else _combine(result, left, right)
 
     def _per_device(self, node: ast.BinOp, left: Value | None, right: Value | None) -> Value | None:
-        """`8 * strategy.num_replicas_in_sync` and `64 // world_size`: what one device has, or would have alone."""
+        """Return the value per device.
+
+        In `8 * strategy.num_replicas_in_sync` and `64 // world_size`, that is the known number.
+        """
         resolved, other = (left, node.right) if left is not None else (right, node.left)
         shared = isinstance(node.op, ast.Mult) or (isinstance(node.op, ast.FloorDiv) and resolved is left)
         return resolved if shared and _DEVICES.search(ast.unparse(other)[-60:]) else None
@@ -233,7 +245,7 @@ class ScriptSettings:
         return Value(sign * result.value, result.file, result.line, result.confidence, result.because)
 
     def _conditional(self, node: ast.IfExp, depth: int) -> Value | None:
-        """The branch an option decides on, else the one taken on a machine with a GPU, which is where it is to run."""
+        """Evaluate `a if test else b`. If `test` is not known, assume a machine with a GPU."""
         holds = conditions.evaluate_condition(self, node.test)
         if holds is not None:
             return self.evaluate(node.body if holds else node.orelse, depth)
@@ -264,7 +276,7 @@ class ScriptSettings:
         return "{}" if result is None else str(result.value)
 
     def _from_bindings(self, name: str, line: int | None, depth: int) -> Value | None:
-        """The nearest assignment before the use, else the first after it."""
+        """Return the value of the nearest assignment before `line`, else of the first one after it."""
         if depth > MAX_DEPTH:
             return None
         bound = [b for b in self.facts.bindings.get(name, ()) if self._may_run(b, name)]
@@ -282,7 +294,7 @@ class ScriptSettings:
         return None
 
     def _by_priority(self, bound: list[NameBinding], line: int | None, depth: int) -> list[NameBinding]:
-        """Bindings that may determine a name, highest priority first."""
+        """Return the assignments that may determine a name, highest priority first."""
         kept = [b for b in bound if b.how not in ("default", "passed")]
         before = [b for b in kept if line is not None and b.line <= line]
         before += [b for b in kept if self._overrides(b)]
@@ -290,7 +302,10 @@ class ScriptSettings:
         return [*reversed(before[-6:]), *_by_trust(sure)[:8]]
 
     def _overrides(self, bound: NameBinding) -> bool:
-        """The script itself sets `cfg.model.width`: whatever a module beside it has as a default."""
+        """Return whether the script itself sets a path such as `cfg.model.width`.
+
+        That overrides defaults in other modules.
+        """
         return bound.how == "path" and bound.context.file == self._file
 
     def _may_run(self, bound: NameBinding, name: str) -> bool:
@@ -299,13 +314,16 @@ class ScriptSettings:
         )
 
     def _from_command_line(self, bound: NameBinding) -> Value | None:
-        """`config.DATA.BATCH_SIZE = args.batch_size`: what is given on the command line is what it becomes."""
+        """Return the command-line value that an assignment copies.
+
+        Example: `config.DATA.BATCH_SIZE = args.batch_size`.
+        """
         if bound.how != "path" or not isinstance(bound.node, ast.Attribute):
             return None
         return self.command_line.get(normalise_name(bound.node.attr))
 
     def _disagree(self, bound: list[NameBinding], depth: int) -> bool:
-        """A parameter that is given one thing here and another there, or a word that is no path, stands for nothing."""
+        """Return whether calls pass different or unspecific values for the same parameter."""
         passed = [self.evaluate(b.node, depth + 1) for b in bound if b.how == "passed"]
         values = {None if result is None else result.value for result in passed}
         return len(values) > 1 or not all(_is_specific(value) for value in values)
@@ -327,7 +345,7 @@ _READERS: dict[type[ast.AST], Callable[[ScriptSettings, ast.AST, int], Value | N
 
 
 def _is_self_reference(bound: NameBinding, name: str) -> bool:
-    """`args.epochs = args.epochs`, or a keyword that only passes the name on."""
+    """Return whether a binding only repeats its own name, such as `epochs=epochs` in a call."""
     return isinstance(bound.node, ast.Name) and normalise_name(bound.node.id) == name
 
 
@@ -342,7 +360,7 @@ def _by_trust(bound: list[NameBinding]) -> list[NameBinding]:
 
 
 def _combine(value: PlainValue, left: Value, right: Value) -> Value | None:
-    """A value computed from two others, with the lower confidence; None if it is implausibly large."""
+    """Return a value computed from two others, with the lower confidence; None if it is implausible."""
     if not is_plausible(value):
         return None
     nearer = left if left.confidence <= right.confidence else right
@@ -373,7 +391,7 @@ def _as_number(result: Value | None) -> Value | None:
 
 
 def parse_word(text: str) -> PlainValue:
-    """A word of a command line as Python would read it."""
+    """Parse a command-line word as a bool, an int or a float; otherwise return the text."""
     word = text.strip().strip("\"'")
     if word.lower() in ("true", "false"):
         return word.lower() == "true"

@@ -1,1 +1,1 @@
-"""Readers for single fields of the analysis: batch size, duration, precision, data, devices, checkpoints."""
+"""Find single fields of the analysis: batch size, duration, precision, data, devices, checkpoints."""

@@ -13,7 +13,10 @@ BOOSTING_PACKAGES = ("xgboost", "lightgbm", "catboost")
 
 
 def named_number(code: Code, names: tuple[str, ...]) -> Value | None:
-    """The first of the names that has a number; config sections come with their prefix."""
+    """Return the value of the first of `names` that is a number; None if none is.
+
+    Settings in sections of config files are found too.
+    """
     for name in names:
         setting = code.settings.find(name)
         if (
@@ -26,7 +29,10 @@ def named_number(code: Code, names: tuple[str, ...]) -> Value | None:
 
 
 def keyword_number(code: Code, names: tuple[str, ...]) -> CodeFinding[int] | None:
-    """Last resort: the name as a keyword of any call, `train(model, batch_size=64)`."""
+    """Return a number passed by one of `names` to any call, such as `train(model, batch_size=64)`.
+
+    The last resort.
+    """
     for name in names:
         for bound in code.facts.bindings.get("=" + normalise_name(name), ()):
             finding = count_finding(code.settings.evaluate_number(bound.node), confidence=GUESS)
@@ -77,7 +83,7 @@ _KERAS_SETS = ("image_dataset_from_directory", "flow_from_directory", "text_data
 
 
 def batch_size(code: Code) -> CodeFinding[int] | None:
-    """The batch of one step on one device."""
+    """Return the batch size of one step on one device."""
     for reader in (_hf_batch, _yolo_batch, _loader_batch, _fit_batch, _named_batch):
         finding = reader(code)
         if finding is not None:
@@ -112,7 +118,7 @@ def _yolo_batch(code: Code) -> CodeFinding[int] | None:
 
 
 def _loader_batch(code: Code) -> CodeFinding[int] | None:
-    """The training loader's, not the validation's or the test's."""
+    """Return the batch size of the training data loader, not of the one for validation or test."""
     bindings = reversed(code.facts.bindings.items())  # the first name of each is kept
     targets = {id(b.node): name for name, bound in bindings for b in bound}
     ranked = sorted(_loaders(code), key=lambda call: _not_training(targets.get(id(call.node), ""), call))

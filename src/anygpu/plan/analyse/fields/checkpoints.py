@@ -42,7 +42,7 @@ _MODEL_WORDS = re.compile(
 
 
 def save_calls(code: Code) -> list[CallSite]:
-    """Calls that write a model or a state."""
+    """Return the calls that save a model or a training state."""
     named = (
         call for call in code.facts.calls if call.short_name in _SAVES or _SAVE_HELPERS.match(call.short_name)
     )
@@ -62,7 +62,7 @@ def _is_save(code: Code, call: CallSite) -> bool:
 
 
 def checkpointing(code: Code) -> CodeFinding[bool] | None:
-    """Whether it saves while it trains, not only when it is done."""
+    """Return whether the code saves during training, not only at the end."""
     for reader in (
         _hf_saves,
         _lightning_saves,
@@ -88,7 +88,10 @@ def checkpointing(code: Code) -> CodeFinding[bool] | None:
 
 
 def absence_confidence(code: Code) -> float:
-    """Confidence that something missing is really absent; lower if modules of the code were not provided."""
+    """Return the confidence that something not found is really absent.
+
+    The confidence is lower if modules of the code were not given.
+    """
     return GUESS - 0.1 if code.has_unseen_modules else LIKELY
 
 
@@ -137,7 +140,10 @@ def _callbacks(code: Code) -> CodeFinding[bool] | None:
 
 
 def _hydra_callback(code: Code) -> CodeFinding[bool] | None:
-    """hydra makes what its configuration names: `_target_: lightning.pytorch.callbacks.ModelCheckpoint`."""
+    """Find a checkpoint callback in a Hydra configuration.
+
+    Example: `_target_: lightning.pytorch.callbacks.ModelCheckpoint`.
+    """
     for setting in code.settings.configs.values():
         if isinstance(setting.value, str) and setting.value.endswith(".ModelCheckpoint"):
             return CodeFinding(
@@ -147,7 +153,7 @@ def _hydra_callback(code: Code) -> CodeFinding[bool] | None:
 
 
 def _snapshots(code: Code) -> CodeFinding[bool] | None:
-    """catboost keeps a snapshot of a boosting that it goes on from by itself."""
+    """Find catboost's `save_snapshot`, from which catboost resumes automatically."""
     for call in code.facts.calls:
         if is_argument_true(code, call, "save_snapshot"):
             return CodeFinding(
@@ -171,7 +177,7 @@ def _loop_saves(code: Code) -> CodeFinding[bool] | None:
 
 
 def checkpoint_every(code: Code) -> CodeFinding[str] | None:
-    """The checkpoint interval: "epoch", or a number of steps or epochs."""
+    """Return the checkpoint interval: "epoch", or a number of steps or epochs."""
     for call in code.hf_arguments:
         strategy, steps = code.argument_value(call, "save_strategy"), code.argument_value(call, "save_steps")
         if strategy is not None and strategy.value == "epoch":
@@ -188,7 +194,10 @@ def checkpoint_every(code: Code) -> CodeFinding[str] | None:
 
 
 def _count_text(setting: Value | None, unit: str) -> CodeFinding[str] | None:
-    """None where it is no number of them: transformers take 0.1 for a tenth of the run."""
+    """Return a text such as "500 steps".
+
+    Return None if the setting is no count, such as 0.1 for a tenth of the run.
+    """
     count = count_finding(setting)
     return None if setting is None or count is None else _text_finding(f"{count.value} {unit}", setting)
 
@@ -223,7 +232,7 @@ def _loop_word(call: CallSite, word: str) -> bool:
 
 
 def modulo_value(code: Code, test: ast.expr) -> Value | None:
-    """N in `step % N == 0`, wherever it stands in a condition."""
+    """Return the value of N if a condition contains `step % N`; None if it does not."""
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             finding = code.settings.evaluate_number(node.right)
@@ -233,7 +242,7 @@ def modulo_value(code: Code, test: ast.expr) -> Value | None:
 
 
 def checkpoint_paths(code: Code) -> tuple[CodeFinding[str], ...]:
-    """Paths of checkpoints, as far as they are known."""
+    """Return the paths of checkpoints, as far as they are known."""
     return tuple(dict.fromkeys(_all_paths(code)))
 
 
@@ -270,7 +279,7 @@ def _all_paths(code: Code) -> Iterator[CodeFinding[str]]:
 
 
 def _given_directories(code: Code) -> Iterator[CodeFinding[str]]:
-    """--output_dir names where saves go, whichever helper writes them."""
+    """Yield directories given on the command line, such as by `--output_dir`, where checkpoints are saved."""
     for name in _OUTPUT_OPTIONS:
         setting = code.settings.command_line.get(name)
         if setting is not None and isinstance(setting.value, str):
@@ -305,7 +314,7 @@ _SEES_TRAINING = re.compile(r"optim|epoch|step|iter|sched|scaler|(^|[._])opt([._
 
 
 def resuming(code: Code) -> CodeFinding[bool] | None:
-    """Whether a new process can go on where another stopped."""
+    """Return whether a new process can resume a training that was stopped."""
     for reader in _READERS:
         finding = reader(code)
         if finding is not None:
@@ -317,7 +326,10 @@ def resuming(code: Code) -> CodeFinding[bool] | None:
 
 
 def _resume_option(code: Code) -> CodeFinding[bool] | None:
-    """A --resume option implies that the code can resume, possibly in a module that was not provided."""
+    """Find a `--resume` option.
+
+    The option implies that the code can resume, possibly in a module that was not given.
+    """
     for name, setting in [*code.settings.option_defaults.items(), *code.settings.configs.items()]:
         if _RESUME_NAME.match(name):
             because = f"offers {name}"
@@ -350,7 +362,10 @@ def _trainer_resume(code: Code) -> CodeFinding[bool] | None:
 
 
 def _loads_state(code: Code) -> CodeFinding[bool] | None:
-    """The optimiser's state too, or with an epoch: weights alone are a fine-tuning, not a resume."""
+    """Find code that loads the optimiser's state or an epoch.
+
+    Loading only weights is fine-tuning, not resuming.
+    """
     loads = [c for c in code.facts.calls_of("load_state_dict") if _SEES_TRAINING.search(c.base.lower())]
     if loads:
         return CodeFinding(
@@ -368,7 +383,10 @@ def _loads_state(code: Code) -> CodeFinding[bool] | None:
 
 
 def _reads_progress(code: Code) -> CodeFinding[bool] | None:
-    """snapshot = torch.load(path); self.epochs_run = snapshot["EPOCHS_RUN"]: it goes on counting."""
+    """Find code that restores its progress.
+
+    Example: `snapshot = torch.load(path); self.epochs_run = snapshot["EPOCHS_RUN"]`.
+    """
     loaded = {name for name, made in code.facts.made_by.items() if made.rpartition(".")[2] in _LOADERS}
     for source in code.facts.sources if loaded else ():
         for node in ast.walk(source.tree):

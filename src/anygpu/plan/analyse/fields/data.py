@@ -1,4 +1,5 @@
-"""What it reads: the data loader's workers, the data set, its size, and paths of one machine."""
+"""Find the data set, its size, the number of data loader workers, and paths that exist on one machine only.
+"""
 
 import ast
 import re
@@ -52,7 +53,7 @@ _SYSTEM = ("/dev/", "/proc/", "/sys/", "/usr/", "/bin/", "/etc/")
 
 
 def workers(code: Code) -> CodeFinding[int] | None:
-    """Processes that load data beside the training."""
+    """Return the number of processes that load data."""
     for call in code.hf_arguments:
         given = count_finding(code.argument_value(call, "dataloader_num_workers"), at_least=0)
         return given or framework_default(call, 0, "the default of TrainingArguments")
@@ -77,19 +78,22 @@ def workers(code: Code) -> CodeFinding[int] | None:
 
 
 def _is_loader(call: CallSite) -> bool:
-    """DataLoader and its kin: NeighborLoader, WebLoader, timm's create_loader."""
+    """Return whether a call creates a data loader.
+
+    Examples: DataLoader, NeighborLoader, WebLoader, timm's create_loader.
+    """
     kin = call.short_name.endswith("Loader") and call.has("num_workers")
     return kin or call.short_name.endswith("DataLoader") or call.short_name == "create_loader"
 
 
 def _active_calls(code: Code, *lasts: str) -> Iterator[CallSite]:
-    """Calls that are not behind a choice of another data set."""
+    """Return the calls that are not in a branch for another choice, such as another data set."""
     calls = code.facts.calls_of(*lasts) if lasts else code.facts.calls
     return (call for call in calls if not code.is_skipped(call))
 
 
 def dataset(code: Code) -> CodeFinding[str] | None:
-    """The name of a public data set, or the path the code reads."""
+    """Return the name of a public data set, or the path that the code reads."""
     for reader in _READERS:
         finding = reader(code)
         if finding is not None:
@@ -98,7 +102,11 @@ def dataset(code: Code) -> CodeFinding[str] | None:
 
 
 def _dataset_class(code: Code) -> CodeFinding[str] | None:
-    """torchvision.datasets.CIFAR10(...), keras.datasets.mnist.load_data(), sklearn's load_digits()."""
+    """Find a data set class or function of a library.
+
+    Examples: `torchvision.datasets.CIFAR10(...)`, `keras.datasets.mnist.load_data()`, scikit-learn's
+    `load_digits()`.
+    """
     for call in _active_calls(code):
         for word in (call.short_name, call.base.rpartition(".")[2]):
             word = re.sub(r"^(load|fetch)_", "", word)
@@ -125,7 +133,7 @@ def _loaded_by_name(code: Code) -> CodeFinding[str] | None:
 
 
 def _in_collection(code: Code) -> CodeFinding[str] | None:
-    """Planetoid(root, name="Cora"): a collection of data sets, one of them by name."""
+    """Find a data set that is chosen by name from a collection, such as `Planetoid(root, name="Cora")`."""
     for call in _active_calls(code):
         if ".datasets." not in call.name:
             continue
@@ -139,7 +147,10 @@ def _in_collection(code: Code) -> CodeFinding[str] | None:
 
 
 def _named_dataset(code: Code, call: CallSite, setting: Value) -> CodeFinding[str]:
-    """load_dataset("glue", "sst2") is glue/sst2; load_dataset("csv", data_files=...) is its file."""
+    """Return the data set of a `load_dataset` call.
+
+    `load_dataset("glue", "sst2")` is glue/sst2; for `load_dataset("csv", data_files=...)` it is the file.
+    """
     name = str(setting.value)
     files = code.settings.evaluate_text(call.argument("data_files", "data_dir"))
     if files is not None and name in ("csv", "json", "text", "parquet", "imagefolder", "arrow"):
@@ -183,12 +194,12 @@ def _paths(code: Code) -> CodeFinding[str] | None:
 
 
 def _known_part(path: str) -> str:
-    """Up to the first part that is only known when it runs."""
+    """Return the path up to the first part that is known only at run time (`{}`)."""
     return path.partition("{}")[0].rstrip("/") if "{}" in path else path
 
 
 def _tensor_file(code: Code) -> CodeFinding[str] | None:
-    """torch.load("data/train.pt"): tensors kept in a file."""
+    """Find tensors loaded from a file, such as `torch.load("data/train.pt")`."""
     for call in _active_calls(code, "load"):
         setting = code.settings.evaluate_text(call.argument("f", "file", position=0))
         if setting is not None and _DATA_FILE.search(str(setting.value)):
@@ -199,7 +210,7 @@ def _tensor_file(code: Code) -> CodeFinding[str] | None:
 
 
 def _joined_path(code: Code, call: CallSite) -> Value | None:
-    """os.path.join(root, "train"): the longest part that is known."""
+    """Return the longest known part of a path such as `os.path.join(root, "train")`."""
     node = call.argument("root", "directory", position=0)
     if not isinstance(node, ast.Call):
         return None
@@ -215,7 +226,7 @@ def _joined_path(code: Code, call: CallSite) -> Value | None:
 
 
 def _detectron_dataset(code: Code) -> CodeFinding[str] | None:
-    """detectron2's cfg.DATASETS.TRAIN = ("name",)."""
+    """Find detectron2's `cfg.DATASETS.TRAIN = ("name",)`."""
     for bound in code.facts.bindings.get("datasets.train", ()):
         first = (
             bound.node.elts[0]
@@ -242,7 +253,7 @@ def _named_setting(code: Code) -> CodeFinding[str] | None:
 
 
 def _library_dataset(code: Code) -> CodeFinding[str] | None:
-    """WebDataset(urls), PygNodePropPredDataset("ogbn-products"), torchaudio.datasets.LJSPEECH(root)."""
+    """Find a library's data set class, such as `WebDataset(urls)` or `torchaudio.datasets.LJSPEECH(root)`."""
     for call in _active_calls(code):
         if call.name.startswith(_COLLECTIONS) and call.short_name[:1].isupper():
             return CodeFinding(
@@ -267,7 +278,7 @@ def _library_dataset(code: Code) -> CodeFinding[str] | None:
 
 
 def _text_file(code: Code) -> CodeFinding[str] | None:
-    """open("input.txt").read() and Path(corpus).read_text()."""
+    """Find a text file that is read, such as by `open("input.txt").read()` or `Path(corpus).read_text()`."""
     for call in code.facts.calls_of("read_text", "open"):
         node = call.argument("file", position=0)
         if call.short_name == "read_text" and isinstance(call.node.func, ast.Attribute):
@@ -294,7 +305,7 @@ _READERS = (
 
 
 def dataset_gb(name: CodeFinding[str] | None) -> CodeFinding[float] | None:
-    """Size of a public dataset, downloaded and unpacked."""
+    """Return the size of a public data set in GB, downloaded and unpacked; None if it is unknown."""
     row = public_datasets.find_dataset(name.value) if name is not None else None
     if name is None or row is None:
         return None
@@ -312,7 +323,7 @@ def dataset_samples(name: CodeFinding[str] | None) -> CodeFinding[int] | None:
 
 
 def absolute_paths(code: Code) -> Iterator[CodeFinding[str]]:
-    """Paths that exist on one machine only, as written in the code or given as defaults."""
+    """Yield paths that exist on one machine only, as written in the code or given as defaults."""
     seen: set[str] = set()
     overruled = _overridden_defaults(code)
     for source in code.facts.sources:
@@ -330,7 +341,7 @@ def absolute_paths(code: Code) -> Iterator[CodeFinding[str]]:
 
 
 def _overridden_defaults(code: Code) -> set[int]:
-    """Defaults of options that are given."""
+    """Return the ids of option defaults that the command line overrides."""
     offered = (call for call in code.facts.calls_of("add_argument") if call.has("default"))
     return {
         id(call.argument("default"))

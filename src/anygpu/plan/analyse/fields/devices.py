@@ -1,4 +1,4 @@
-"""Where it wants to run: a GPU or not, one or several, and whether their number is fixed in the code."""
+"""Find whether the code needs a GPU, whether it uses several, and whether their number is fixed."""
 
 import ast
 import re
@@ -47,7 +47,7 @@ _DIVISION = re.compile(rf"(accum|batch_?size)\w*\)?\s*//?=?.*({'|'.join(_PROCESS
 
 
 def multi_gpu(code: Code) -> CodeFinding[str] | None:
-    """The method of multi-GPU training, or None for one GPU."""
+    """Return the method of multi-GPU training; None if the code uses one GPU."""
     if code.imports("deepspeed") or _uses_deepspeed(code):
         where = code.facts.imports_any("deepspeed") or (code.facts.sources[0].name, 0)
         return CodeFinding(value="deepspeed", file=where[0], line=where[1], confidence=SURE)
@@ -60,7 +60,7 @@ def multi_gpu(code: Code) -> CodeFinding[str] | None:
 
 
 def _hf_option(code: Code) -> CodeFinding[str] | None:
-    """TrainingArguments take --fsdp and --deepspeed from the command line."""
+    """Find `--fsdp` or `--deepspeed`, which transformers' TrainingArguments accept on the command line."""
     for kind in ("fsdp", "deepspeed"):
         setting = code.settings.configured(kind) if code.uses_hf else None
         if setting is not None and setting.value not in (None, "", False):
@@ -71,7 +71,7 @@ def _hf_option(code: Code) -> CodeFinding[str] | None:
 
 
 def _pmap(code: Code) -> CodeFinding[str] | None:
-    """@functools.partial(jax.pmap, ...) calls nothing by that name."""
+    """Find `jax.pmap` in the text, since `@functools.partial(jax.pmap, ...)` is not a call of it."""
     if not code.imports("jax"):
         return None
     for source in code.facts.sources:
@@ -116,7 +116,7 @@ def _by_trainer(code: Code) -> CodeFinding[str] | None:
 
 
 def gpus(code: Code) -> CodeFinding[int] | None:
-    """The number of GPUs the code or its arguments fix."""
+    """Return the number of GPUs that the code or its arguments set; None if they set none."""
     for call in code.lightning_trainers:
         finding = _devices(code, call)
         if finding is not None:
@@ -140,7 +140,10 @@ def gpus(code: Code) -> CodeFinding[int] | None:
 
 
 def split_across_gpus(code: Code) -> CodeFinding[str] | None:
-    """The work that is split over processes: the `batch`, or the batches of a step (`accumulation`)."""
+    """Return what the code divides between its processes.
+
+    `batch` is the batch, `accumulation` the batches of a step.
+    """
     for source in code.facts.sources:
         lines = source.text.splitlines() if _mentions_processes(source.text) else ()
         for number, line in enumerate(lines, 1):
@@ -168,7 +171,7 @@ def _devices(code: Code, call: CallSite) -> CodeFinding[int] | None:
 
 
 def _trainer_argument(code: Code, call: CallSite, *names: str) -> Value | None:
-    """An argument of Lightning's Trainer, or of the configuration that LightningCLI reads."""
+    """Return an argument of Lightning's Trainer, or its value in the configuration of LightningCLI."""
     if call.short_name != "LightningCLI":
         return code.settings.evaluate(call.argument(*names))
     return next((setting for name in names if (setting := code.settings.configured(f"trainer.{name}"))), None)
@@ -188,7 +191,7 @@ def _fixed_count(code: Code, call: CallSite) -> CodeFinding[int] | None:
 
 
 def needs_gpu(code: Code) -> CodeFinding[bool] | None:
-    """False when it runs as well without one."""
+    """Return whether the code needs a GPU; False if it runs as well without one, None if unknown."""
     for reader in (_requests_cpu, _requests_gpu, _classic_ml, _stays_on_cpu, _deep_learning):
         finding = reader(code)
         if finding is not None:
@@ -290,7 +293,7 @@ def _classic_ml(code: Code) -> CodeFinding[bool] | None:
 
 
 def _stays_on_cpu(code: Code) -> CodeFinding[bool] | None:
-    """Deep code that never mentions a device and has no framework that finds one by itself stays on the CPU."""
+    """Find PyTorch code that stays on the CPU: it mentions no device, and no framework in it selects one."""
     finds_itself = (
         code.uses_hf or bool(code.lightning_trainers or code.yolo_trainings) or code.imports(*_FIND_A_GPU)
     )

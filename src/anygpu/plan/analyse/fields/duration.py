@@ -1,4 +1,4 @@
-"""How long it runs: epochs and steps."""
+"""Find the number of epochs and steps."""
 
 import ast
 import re
@@ -66,7 +66,7 @@ _WRAPPERS = (
 
 
 def epochs(code: Code) -> CodeFinding[float] | None:
-    """Passes over the data; none where the command line asks for steps and the epochs are only a default."""
+    """Return the number of epochs; None if the command line sets steps and the epochs are only a default."""
     finding = _epochs(code)
     requested = next(
         (setting for name in _ASKED_STEPS if (setting := code.settings.command_line.get(name))), None
@@ -128,7 +128,10 @@ def _lightning_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _from_arguments(code: Code, call: CallSite) -> CodeFinding[float] | None:
-    """Trainer.from_argparse_args and LightningCLI take what the command line or set_defaults say."""
+    """Return the epochs of `Trainer.from_argparse_args` or LightningCLI.
+
+    They come from the command line or `set_defaults`.
+    """
     if call.short_name == "Trainer":
         return None
     setting = code.settings.configured("max_epochs")
@@ -160,7 +163,10 @@ def _fit_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _outer_rounds(code: Code, call: CallSite) -> float:
-    """fit(epochs=1) in a loop of 200 rounds is 200 epochs."""
+    """Return how often the loops around a call repeat it.
+
+    `fit(epochs=1)` in a loop of 200 rounds is 200 epochs.
+    """
     times = 1.0
     for loop in call.context.loops:
         setting = _loop_count(code, loop.iter) if isinstance(loop, ast.For) else None
@@ -185,7 +191,10 @@ def _loop_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _in_updates(context: CodeContext) -> bool:
-    """PPO goes over each rollout several times: those are no epochs of the training."""
+    """Return whether a loop is inside a loop over updates.
+
+    PPO repeats each rollout; these are not training epochs.
+    """
     outer = [ast.unparse(loop.target).lower() for loop in context.loops if isinstance(loop, ast.For)]
     return any(re.search(r"step|iter|update|rollout|episode|^it$|^t$", name) for name in outer)
 
@@ -200,7 +209,7 @@ def _named_epochs(code: Code) -> CodeFinding[float] | None:
 
 
 def _composer_duration(code: Code, unit: str) -> CodeFinding[float] | None:
-    """Composer says "10ep" or "5000ba"."""
+    """Return the duration of Composer's `max_duration`, such as "10ep" or "5000ba", if it is in `unit`."""
     setting = code.settings.find("max_duration")
     match = re.fullmatch(r"(\d+)([a-z]+)", str(setting.value)) if setting else None
     if setting is None or match is None or match[2] != unit:
@@ -211,7 +220,10 @@ def _composer_duration(code: Code, unit: str) -> CodeFinding[float] | None:
 
 
 def _loop_count(code: Code, node: ast.expr) -> Value | None:
-    """The last argument of range, through tqdm and the like."""
+    """Return how often a loop over `range` runs; None if unknown.
+
+    The range may be wrapped in `tqdm` or similar.
+    """
     if not isinstance(node, ast.Call) or not node.args:
         return None
     last = ast.unparse(node.func).rpartition(".")[2]
@@ -223,7 +235,7 @@ def _loop_count(code: Code, node: ast.expr) -> Value | None:
 
 
 def _range_length(code: Code, bounds: list[ast.expr]) -> Value | None:
-    """How often range runs: range(1, 11) ten times; a first epoch that is not known counts as none."""
+    """Return the length of a range: `range(1, 11)` has 10. An unknown start counts as 0."""
     end = code.settings.evaluate_number(bounds[1 if len(bounds) > 1 else 0])
     start = code.settings.evaluate_number(bounds[0]) if len(bounds) > 1 else None
     stride = code.settings.evaluate_number(bounds[2]) if len(bounds) > 2 else None
@@ -243,7 +255,7 @@ def steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _counts_epochs(code: Code, finding: CodeFinding[int]) -> bool:
-    """`--niter` that a loop over epochs runs to is no number of steps."""
+    """Return whether a setting such as `--niter` counts epochs, because a loop over epochs ends there."""
     passes = _loop_epochs(code)
     same = passes is not None and (passes.file, passes.line, passes.value) == (
         finding.file,
@@ -282,7 +294,7 @@ def _boosting_rounds(code: Code) -> CodeFinding[int] | None:
 
 
 def _loop_steps(code: Code) -> CodeFinding[int] | None:
-    """A loop over steps that is not inside a loop over epochs."""
+    """Return the length of a loop over steps that is not inside a loop over epochs."""
     for loop, context in code.facts.loops:
         if not isinstance(loop, ast.For) or context.loops or code.facts.function_depths.get(context.function):
             continue
@@ -295,7 +307,7 @@ def _loop_steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _steps_optimiser(loop: ast.For) -> bool:
-    """Whether the loop's own code steps an optimiser."""
+    """Return whether the loop steps an optimiser."""
     for node in ast.walk(loop):
         if isinstance(node, ast.Attribute) and node.attr in ("backward", "apply_gradients", "zero_grad"):
             return True
@@ -313,7 +325,10 @@ def _named_steps(code: Code) -> CodeFinding[int] | None:
 
 
 def _step_names(code: Code) -> tuple[str, ...]:
-    """scikit-learn's max_iter and n_iter are not training steps of a loop."""
+    """Return the names of settings for steps.
+
+    None for scikit-learn, whose `max_iter` and `n_iter` mean something else.
+    """
     if code.imports("sklearn") and not code.imports("torch", "tensorflow", "jax"):
         return ()
     return STEP_NAMES

@@ -1,4 +1,4 @@
-"""How the numbers are kept: precision, optimiser, input sizes, adapters, recomputation."""
+"""Find how numbers are stored and computed: precision, optimiser, input sizes, adapters, recomputation."""
 
 import ast
 import re
@@ -59,7 +59,7 @@ _RESIZES = ("RandomResizedCrop", "Resize", "CenterCrop", "RandomCrop", "Resizing
 
 
 def precision(code: Code) -> CodeFinding[str] | None:
-    """fp32, fp16 or bf16: what the heavy arithmetic is done in."""
+    """Return the precision of most arithmetic: fp32, fp16, bf16 or fp8."""
     if code.imports(*_CLASSIC) and not code.imports("torch", "tensorflow", "keras", "jax", "mxnet", "paddle"):
         return None
     readers = (
@@ -80,7 +80,7 @@ def precision(code: Code) -> CodeFinding[str] | None:
 
 
 def named_precision(text: object) -> str:
-    """The many spellings: "16-mixed", "bfloat16", 16, "torch.float16", "O2"."""
+    """Return the precision for any of its spellings: "16-mixed", "bfloat16", 16, "torch.float16", "O2"."""
     word = str(text).lower().replace("torch.", "").replace("jnp.", "")
     if "bf16" in word or "bfloat16" in word:
         return "bf16"
@@ -158,7 +158,10 @@ def _dtype(code: Code, node: ast.expr | None) -> str:
 
 
 def _bound_dtype(code: Code, node: ast.expr) -> str:
-    """`ptdtype = {...}[dtype]` and `dtype = torch.bfloat16 if ... else torch.float16`."""
+    """Return the precision assigned to a variable.
+
+    Example: `dtype = torch.bfloat16 if ... else torch.float16`.
+    """
     name = dotted_name(node, {}).rpartition(".")[2].lower()
     for bound in code.facts.bindings.get(name, ()):
         value = bound.node
@@ -214,7 +217,7 @@ def _load_dtype(code: Code) -> CodeFinding[str] | None:
 
 
 def half_weights(code: Code) -> CodeFinding[bool] | None:
-    """Whether the weights are stored in 16 bits without a 32-bit copy."""
+    """Return whether the weights are stored in 16 bits without a 32-bit copy; None if unknown."""
     finding = _load_dtype(code) or _half_methods(code)
     if finding is None or finding.value not in ("fp16", "bf16") or code.imports("fastai", "jax"):
         return None

@@ -1,4 +1,4 @@
-"""Sizes of public data sets, from memory and to be checked: gigabytes on disk and training samples."""
+"""Sizes of public data sets: gigabytes on disk and training samples. Not checked against a source yet."""
 
 import re
 from dataclasses import dataclass
@@ -150,7 +150,7 @@ _BY_KEY = {
 
 
 def find_dataset(name: str) -> PublicDataset | None:
-    """A public data set by any of its usual spellings: "huggingface/cifar-10" is cifar10."""
+    """Return a public data set by any usual spelling, such as "huggingface/cifar-10"; None if unknown."""
     key = re.sub(r"/(train\w*|val\w*|data)$", "", _key(name))
     for candidate in (
         key,
@@ -165,5 +165,5 @@ def find_dataset(name: str) -> PublicDataset | None:
 
 
 def dataset_key(name: str) -> str:
-    """CIFAR10 and cifar10 are one name."""
+    """Return the normalised name of a data set: "CIFAR10" becomes "cifar10"."""
     return _key(name)

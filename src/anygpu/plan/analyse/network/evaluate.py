@@ -1,4 +1,4 @@
-"""Statements and expressions of a constructor, followed with the values that can be known."""
+"""Evaluate the statements and expressions of a constructor as far as their values can be known."""
 
 import ast
 import operator
@@ -15,7 +15,7 @@ MAX_LIST = 10 * MAX_ITERATIONS
 
 
 class _Sentinel:
-    """Stands for itself."""
+    """The type of special values that are compared by identity."""
 
 
 UNKNOWN = _Sentinel()
@@ -24,7 +24,7 @@ NO_RETURN = _Sentinel()  # a body that ended without a return
 
 @dataclass(frozen=True, slots=True)
 class BuiltModule:
-    """Something made of layers."""
+    """A module of the network that was built, with its number of weights."""
 
     weights: int
 
@@ -38,13 +38,13 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class NamedLayer:
-    """A kind of layer or network handed around by its name: block=BasicBlock."""
+    """A layer or network class passed as a value, such as `block=BasicBlock`."""
 
     name: str
 
 
 class Evaluator(Protocol):
-    """Evaluates calls and names that are not part of an expression itself."""
+    """An object that evaluates calls and names for the functions of this module."""
 
     weights: int
 
@@ -72,7 +72,7 @@ _COMPARES: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
 
 
 def run_body(evaluator: Evaluator, body: Iterable[ast.stmt], scope: Scope) -> object:
-    """The value returned, or GOES_ON."""
+    """Run statements and return the value of their `return`; `NO_RETURN` if they have none."""
     for statement in body:
         evaluator.step()
         result = _statement(evaluator, statement, scope)
@@ -106,7 +106,7 @@ def _statement(evaluator: Evaluator, statement: ast.stmt, scope: Scope) -> objec
 
 
 def _tie(evaluator: Evaluator, target: ast.expr, shared: ast.expr, scope: Scope) -> None:
-    """self.head.weight = self.embedding.weight: one matrix for both."""
+    """Count tied weights once, as after `self.head.weight = self.embedding.weight`."""
     if not isinstance(target, ast.Attribute) or not isinstance(shared, ast.Attribute):
         return
     for node in (target.value, shared.value) if target.attr == shared.attr == "weight" else ():
@@ -150,13 +150,13 @@ def _loop(evaluator: Evaluator, statement: ast.For, scope: Scope) -> object:
 
 
 def evaluate(evaluator: Evaluator, node: ast.expr, scope: Scope) -> object:
-    """Evaluate an expression."""
+    """Return the value of an expression; UNKNOWN if it cannot be known."""
     reader = _READERS.get(type(node))
     return reader(evaluator, node, scope) if reader is not None else UNKNOWN
 
 
 def scope_value(node: ast.expr, scope: Scope) -> object:
-    """The value of a name or of an attribute of self in a scope."""
+    """Return the value of a name or of an attribute of `self` in a scope; UNKNOWN if there is none."""
     if isinstance(node, ast.Name):
         return scope.get(node.id, UNKNOWN)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -237,7 +237,7 @@ def _conditional(evaluator: Evaluator, node: ast.IfExp, scope: Scope) -> object:
 
 
 def _bool_op(evaluator: Evaluator, node: ast.BoolOp, scope: Scope) -> object:
-    """`a or b` is the first that holds, `a and b` the first that does not."""
+    """Evaluate `a or b` to the first true value, `a and b` to the first false value, else to the last."""
     wanted = isinstance(node.op, ast.And)
     result: object = UNKNOWN
     for part in node.values:
@@ -256,7 +256,7 @@ def _compare(evaluator: Evaluator, node: ast.Compare, scope: Scope) -> object:
 
 
 def _is_flat(result: object) -> bool:
-    """Known, and quickly compared: two lists of lists of lists take forever."""
+    """Return whether a value is known and cheap to compare. Deeply nested lists take too long."""
     parts = result if isinstance(result, list) else [result]
     plain = all(isinstance(part, int | float | str | NamedLayer | BuiltModule | None) for part in parts)
     return plain and len(parts) <= MAX_LIST
@@ -293,7 +293,10 @@ def _call(evaluator: Evaluator, node: ast.Call, scope: Scope) -> object:
 
 
 def builtin(name: str, arguments: list[object], node: ast.Call, scope: Scope) -> object:
-    """Python's own functions on what is known."""
+    """Evaluate `append`, `extend` or a built-in function with known arguments.
+
+    Return UNKNOWN for other calls.
+    """
     if name in ("append", "extend") and isinstance(node.func, ast.Attribute):
         kept = scope_value(node.func.value, scope)
         if isinstance(kept, list) and arguments and len(kept) < MAX_ITERATIONS:

@@ -1,4 +1,8 @@
-"""Keras and flax layers know only what they give: the picture or sentence is followed through them for its width."""
+"""Count the weights of Keras and flax models.
+
+Their layers state only the size of their output, so the shape of the input is followed through all
+layers.
+"""
 
 import ast
 import math
@@ -19,7 +23,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}
 
 @dataclass(frozen=True, slots=True)
 class KerasLayer:
-    """A layer that waits for what it is called on."""
+    """A layer that has not been called on an input yet."""
 
     name: str
     positional: list[object]
@@ -34,7 +38,7 @@ class KerasLayer:
 
 @dataclass(slots=True)
 class SequentialModel:
-    """A Sequential model: what comes out of it so far, and the layers that wait for something to come in."""
+    """A Sequential model: its output so far, and the layers that have no input yet."""
 
     output: object = field(default=UNKNOWN)
     waiting: list[KerasLayer] = field(default_factory=list)
@@ -42,14 +46,17 @@ class SequentialModel:
 
 @dataclass(frozen=True, slots=True)
 class CustomLayer:
-    """A layer of the code's own, with what its constructor keeps."""
+    """A layer class defined in the code, with the attributes that its constructor sets."""
 
     kind: str
     attributes: Scope
 
 
 def count_keras_weights(code: Code) -> WeightCount | None:
-    """The weights of a Keras model, or of a flax module that is written in one piece."""
+    """Count the weights of a Keras model or of a flax module in a single class.
+
+    Return None if they cannot be counted.
+    """
     chain = KerasBuilder(code, set())
     try:
         return _keras(chain, code) or _flax(chain, code)
@@ -94,7 +101,7 @@ def _flax(chain: "KerasBuilder", code: Code) -> WeightCount | None:
 
 
 class KerasBuilder(NetworkBuilder):
-    """Follows tensors through layers."""
+    """Follows the shapes of tensors through the layers and counts weights."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         super().__init__(code, own)
@@ -187,7 +194,7 @@ class KerasBuilder(NetworkBuilder):
         return None
 
     def apply(self, layer: KerasLayer, tensor: object) -> object:
-        """Add the weights of a layer, and return its output."""
+        """Add the weights of a layer and return its output."""
         shape = layer.get(None, *_SHAPES)
         tensor = _input(shape) if shape is not None else tensor
         if layer.name in ("Concatenate", "concatenate"):
@@ -248,7 +255,7 @@ def _conv(dimensions: int, *, back: bool = False) -> Callable[[KerasLayer, int, 
 
 
 def _side(side: object, window: object, stride: object, same: bool, back: bool) -> object:
-    """Pixels on one side after a convolution."""
+    """Return the side length in pixels after a convolution; `back` means a transposed convolution."""
     reach, step = as_int(_first_of(window)), as_int(_first_of(stride)) or 1
     if not as_int(side):
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Count the weights of single layers, and of networks from the layers they list."""
+"""Count the weights of single layers, and of networks by the layers in their code."""
 
 import ast
 import math
@@ -12,7 +12,7 @@ MAX_WEIGHTS = 5 * 10**12  # weights: nobody has trained more
 
 
 class LayerArguments(Protocol):
-    """Arguments of a layer, by the first of these names or by position."""
+    """A function that returns a layer's argument by the first matching name or by position."""
 
     def __call__(self, place: int | None, *names: str) -> object: ...
 
@@ -24,7 +24,7 @@ def as_int(value: object) -> int:
 
 
 def kernel_area(value: object, dimensions: int) -> int:
-    """A kernel: 3 is 3 x 3, (3, 5) is 3 x 5."""
+    """Return the number of elements of a kernel: 3 means 3 x 3 in two dimensions, (3, 5) means 3 x 5."""
     if isinstance(value, list | tuple):
         return math.prod(as_int(part) for part in value)
     return math.prod([as_int(value)] * dimensions)
@@ -151,7 +151,7 @@ _ALL_SIZES = LAYER_SIZES | NORM_SIZES
 
 
 def network_classes(code: Code) -> set[str]:
-    """Classes of the code that are networks, their subclasses included."""
+    """Return the classes in the code that are networks, including subclasses."""
     found: set[str] = set()
     for _ in range(4):
         for name, (node, _around) in code.facts.classes.items():
@@ -162,7 +162,7 @@ def network_classes(code: Code) -> set[str]:
 
 
 def count_layer_weights(code: Code, name: str) -> tuple[int, int, str]:
-    """Parameters, and the first line they stand on; zero when nothing is known."""
+    """Return the number of weights with line and file of the first layer; 0 if nothing is known."""
     own = network_classes(code)
     calls = [call for call in code.facts.calls if call.short_name in _ALL_SIZES and _is_counted(call, own)]
     total, unknown, line, file = 0, 0, 0, ""
@@ -202,7 +202,7 @@ def _is_counted(call: CallSite, own: set[str]) -> bool:
 
 
 def _repetitions(code: Code, call: CallSite) -> int:
-    """Layers in `[Block(...) for _ in range(12)]` count twelve times."""
+    """Return how often a layer is repeated: twelve times in `[Block(...) for _ in range(12)]`."""
     times = 1
     for repeated in call.context.repeats:
         node = repeated.args[-1] if isinstance(repeated, ast.Call) and repeated.args else None

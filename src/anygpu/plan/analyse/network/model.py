@@ -1,4 +1,4 @@
-"""Which model is trained: by its name, by the library that makes it, or by its own class."""
+"""Find the trained model: by its name, by the library call that creates it, or by its class."""
 
 import ast
 import re
@@ -121,7 +121,7 @@ def _loaded_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
 
 
 def _joined_models(code: Code) -> CodeFinding[str] | None:
-    """A class of the code's own that joins several published models is none of them."""
+    """Return a class in the code that combines several published models, so that none of their names fits."""
     makes = {call.context.owner for call in code.facts.calls}
     for name in sorted(layer_sizes.network_classes(code) & makes):
         if len({part.value for part in published_parts(code, name)}) > 1:
@@ -131,19 +131,25 @@ def _joined_models(code: Code) -> CodeFinding[str] | None:
 
 
 def published_parts(code: Code, owner: str) -> list[CodeFinding[str]]:
-    """The published models that a class of the code's own makes."""
+    """Return the published models that the class `owner` creates."""
     made = [_loaded_by(code, c) or _created_by(code, c) for c in code.facts.calls if c.context.owner == owner]
     return [part for part in made if part is not None and models.find_model(part.value) is not None]
 
 
 def _is_published(call: CallSite, name: str) -> bool:
-    """A library's class loads what it is told; a class of the code's own loads only what is known."""
+    """Return whether a call loads a published model.
+
+    For a class defined in the code, the name must be a known model.
+    """
     library = call.base.partition(".")[0] in KNOWN_PACKAGES and "." in call.base
     return library or call.base[:4] in ("Auto", "Flax") or models.find_model(name) is not None
 
 
 def _trained_last(call: CallSite) -> int:
-    """A diffusion script loads encoders it does not train: the UNet or transformer counts."""
+    """Return a sort key that puts the trained model first.
+
+    Diffusion scripts also load encoders they do not train.
+    """
     name = call.base.lower()
     if "unet" in name or "transformer2d" in name:
         return 0
@@ -151,7 +157,11 @@ def _trained_last(call: CallSite) -> int:
 
 
 def _from_factory(code: Code) -> CodeFinding[str] | None:
-    """timm.create_model("x"), torchvision.models.x(), keras.applications.X(), torch.hub.load(repo, "x")."""
+    """Find a model that a library creates by name.
+
+    Examples: `timm.create_model("x")`, `torchvision.models.x()`, `keras.applications.X()`,
+    `torch.hub.load(repo, "x")`.
+    """
     return next((made for call in code.facts.calls if (made := _created_by(code, call))), None)
 
 
@@ -179,13 +189,13 @@ def _created_by(code: Code, call: CallSite) -> CodeFinding[str] | None:
 
 
 def _published_name(code: Code, words: list[ast.expr]) -> Value | None:
-    """build = getattr(models, config.model): of a module of the code's own, a name that is published."""
+    """Return the model name in `getattr(models, config.model)`, if a model with this name is published."""
     setting = code.settings.evaluate_text(words[1]) if ast.unparse(words[0]).endswith("models") else None
     return setting if setting is not None and models.find_model(str(setting.value)) is not None else None
 
 
 def _chosen_by_name(call: CallSite) -> ast.expr | None:
-    """getattr(torchvision.models, name)(...)."""
+    """Return the expression for `name` in `getattr(torchvision.models, name)(...)`; None for other calls."""
     func = call.node.func
     if not isinstance(func, ast.Call) or dotted_name(func.func, {}) != "getattr" or len(func.args) < 2:
         return None
@@ -260,7 +270,7 @@ def _estimator(code: Code) -> CodeFinding[str] | None:
 
 
 def _from_config(code: Code) -> CodeFinding[str] | None:
-    """transformers' GPT2LMHeadModel(config): the class, its size from the configuration."""
+    """Find a model class of transformers or diffusers, such as `GPT2LMHeadModel(config)`."""
     for call in code.facts.calls:
         if call.name.startswith("transformers.") and re.search(r"(Model|For\w+)$", call.short_name):
             return CodeFinding(value=call.short_name, file=call.file, line=call.line, confidence=LIKELY)
@@ -270,7 +280,10 @@ def _from_config(code: Code) -> CodeFinding[str] | None:
 
 
 def _own_class(code: Code) -> CodeFinding[str] | None:
-    """A network written in the code: the class that is instantiated last among its own kind."""
+    """Find the network class defined in the code that is trained.
+
+    Networks inside other networks do not count.
+    """
     own = layer_sizes.network_classes(code)
     own -= {name for name in own if ast.unparse(code.facts.classes[name][0].bases[0]).endswith("Layer")}
     aside = {id(call) for call in unreachable_calls(code.facts)}
@@ -299,7 +312,7 @@ def _own_class(code: Code) -> CodeFinding[str] | None:
 
 
 def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
-    """net = resnet18(), a function of the code that returns one of its networks."""
+    """Return the networks created by a function of the code, as in `net = resnet18()`."""
     helpers = [code.facts.made_by.get(name, "").rpartition(".")[2] for name in ("model", "net", "network")]
     inside = [use for use in uses if use.context.function and use.context.function in helpers]
     bodies = [code.facts.functions[name][0] for name in helpers if name in code.facts.functions]
@@ -308,7 +321,10 @@ def _by_helper(code: Code, uses: list[CallSite]) -> list[CallSite]:
 
 
 def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
-    """LightningCLI(Classifier, Data) and Net.init(...) make it themselves."""
+    """Find a network class that a library instantiates.
+
+    Examples: `LightningCLI(Classifier, Data)`, `Net.init(...)`.
+    """
     for name in sorted(own):
         node, context = code.facts.classes[name]
         steps = [s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "training_step"]
@@ -326,7 +342,7 @@ def _named_only(code: Code, own: set[str]) -> CodeFinding[str] | None:
 
 
 def _from_elsewhere(code: Code) -> CodeFinding[str] | None:
-    """model = GPT(config), the class in a file that was not given."""
+    """Find the class in `model = GPT(config)` if its file was not given."""
     for variable in ("model", "net", "network", "netg"):
         made = code.facts.made_by.get(variable, "").rpartition(".")[2]
         call = next(code.facts.calls_of(made), None) if made[:1].isupper() else None
@@ -336,7 +352,7 @@ def _from_elsewhere(code: Code) -> CodeFinding[str] | None:
 
 
 def _model_nodes(code: Code) -> set[int]:
-    """The identities of what stands in the value of a variable that has the model's name."""
+    """Return the ids of all syntax nodes in values assigned to a variable such as `model` or `net`."""
     names = ("model", "net", "network", "generator", "netg")
     bound = (b.node for name in names for b in code.facts.bindings.get(name, ()))
     return {id(part) for node in bound for part in ast.walk(node)}
@@ -353,7 +369,7 @@ def _by_setting(code: Code) -> CodeFinding[str] | None:
 
 
 def _hydra_target(code: Code) -> CodeFinding[str] | None:
-    """hydra makes what its configuration names: `net: {_target_: nets.dense.Dense}`."""
+    """Find the class that a Hydra configuration names: `net: {_target_: nets.dense.Dense}`."""
     for section in ("model", "net", "network", "model.net", "backbone"):
         setting = code.settings.configs.get(f"{section}._target_")
         if setting is not None and isinstance(setting.value, str):

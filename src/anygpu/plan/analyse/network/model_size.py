@@ -1,4 +1,4 @@
-"""How large the model is: by its name, by its configuration, or by its layers."""
+"""Find the number of parameters of a model: by its name, its configuration or its layers."""
 
 import re
 
@@ -15,7 +15,11 @@ _HF_CONFIG = re.compile(r"^([A-Z]\w*?)Config$")
 
 
 def count_parameters(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """From the table, from the name itself, from a transformer's configuration, from the layers written out."""
+    """Return the number of parameters, from the first source that knows it; None if none does.
+
+    Sources are the layers in the code, the table of published models, configuration values, and the
+    model's name.
+    """
     for reader in (
         _count_built,
         _from_table,
@@ -31,7 +35,10 @@ def count_parameters(code: Code, name: CodeFinding[str] | None) -> CodeFinding[i
 
 
 def _count_built(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """A network of the code's own is what it builds, whatever famous name it has."""
+    """Count the weights of a network class in the code.
+
+    This count is preferred even if the class has the name of a published model.
+    """
     own = layer_sizes.network_classes(code)
     made = count_torch_weights(code, own, name.value) if name is not None and name.value in own else None
     made = made or (count_keras_weights(code) if name is not None and name.confidence <= LIKELY else None)
@@ -74,7 +81,7 @@ _BLOCK = ("block_size", "n_positions", "max_seq_len", "context_length", "seq_len
 
 
 def _from_depth_and_width(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """GPT-like code is configured by depth and width: twelve widths squared a layer, and the embeddings."""
+    """Estimate the parameters of a transformer: 12 times the squared width per layer, plus the embeddings."""
     depth, width = code.settings.find(*_LAYERS), code.settings.find(*_WIDTH)
     counts = [v.value if v is not None else None for v in (depth, width)]
     if (
@@ -95,7 +102,10 @@ def _from_depth_and_width(code: Code, name: CodeFinding[str] | None) -> CodeFind
 
 
 def _vocabulary_size(code: Code) -> int:
-    """The vocabulary, by name or from the embedding; twice when the output layer has its own."""
+    """Return the vocabulary size, by its name or from the embedding.
+
+    The size is doubled if the output layer has its own weights.
+    """
     setting = code.settings.find(*_VOCAB)
     if setting is not None and isinstance(setting.value, int):
         return setting.value
@@ -119,7 +129,7 @@ def _is_transformer(code: Code, name: CodeFinding[str] | None) -> bool:
 
 
 def _from_hf_config(code: Code, name: CodeFinding[str] | None) -> CodeFinding[int] | None:
-    """GPT2Config() without arguments is GPT-2."""
+    """Return the parameters of a default configuration: `GPT2Config()` without arguments is GPT-2."""
     for call in code.facts.calls:
         match = _HF_CONFIG.match(call.short_name)
         shape = models.find_model(match[1]) or models.find_model(match[1] + "base") if match else None

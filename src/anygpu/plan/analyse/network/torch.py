@@ -1,6 +1,7 @@
-"""A network as its constructors build it: blocks of blocks, helpers and loops, each with the sizes it is given.
+"""Count the weights of a PyTorch network by following its constructors.
 
-Nothing is run: a constructor's statements are followed with the numbers that can be known, up to a bound.
+Nested blocks, helper functions and loops are followed too. No code is run: statements are evaluated as
+far as their values are known, up to a limit.
 """
 
 import ast
@@ -28,12 +29,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class EvaluationLimit(Exception):
-    """The constructors go on longer than anybody waits."""
+    """Raised when following the constructors takes too many steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightCount:
-    """Weights of the networks that the code makes, and where the first of them is made."""
+    """The number of weights of the networks in the code, and the location of the first network."""
 
     weights: int
     file: str
@@ -41,7 +42,10 @@ class WeightCount:
 
 
 def count_torch_weights(code: Code, own: set[str], whole_name: str) -> WeightCount | None:
-    """Every network of the code's own that is made outside the others, each kind once."""
+    """Count the weights of all networks that are created outside other networks.
+
+    Each class counts once. Return None if the weights cannot be counted.
+    """
     roots: dict[str, CallSite | None] = {}
     unreachable = {id(call) for call in unreachable_calls(code.facts)}
     for call in (call for call in code.facts.calls if id(call) not in unreachable):
@@ -58,7 +62,10 @@ def count_torch_weights(code: Code, own: set[str], whole_name: str) -> WeightCou
 
 
 def _trained_network(code: Code, own: set[str]) -> dict[str, CallSite | None]:
-    """LightningCLI(Net) makes it itself."""
+    """Return the class with a `training_step`.
+
+    Lightning instantiates such a class, as in `LightningCLI(Net)`.
+    """
     steps = {name for name in own if "training_step" in _methods(code, name)}
     return dict.fromkeys(sorted(steps)[:1])
 
@@ -70,7 +77,7 @@ def _methods(code: Code, name: str) -> dict[str, Function]:
 
 
 class NetworkBuilder:
-    """Follows constructors and adds up the layers they make."""
+    """Follows constructors and adds up the weights of the layers they create."""
 
     def __init__(self, code: Code, own: set[str]) -> None:
         self.code = code
@@ -95,7 +102,7 @@ class NetworkBuilder:
             raise EvaluationLimit
 
     def build(self, name: str, node: ast.Call | None, scope: Scope, *, outermost: bool = False) -> object:
-        """An instance of one of the code's own networks."""
+        """Follow the constructor of a network class in the code and return the built module."""
         init = self.methods(name).get("__init__")
         before = self.weights
         if init is not None and self._depth < MAX_DEPTH:
@@ -105,7 +112,7 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before)
 
     def methods(self, kind: str) -> dict[str, Function]:
-        """Methods of a class of the code; empty for other classes."""
+        """Return the methods of a class in the code; empty for other classes."""
         if kind not in self._methods_by_class:
             self._methods_by_class[kind] = _methods(self.code, kind)
         return self._methods_by_class[kind]
@@ -161,7 +168,11 @@ class NetworkBuilder:
         return self._other_call(name, node, scope)
 
     def _published_network(self, chosen: ast.Call, scope: Scope) -> object:
-        """getattr(torchvision.models, name)(...) in a part of the network; the whole's own are counted by name."""
+        """Count a network created by `getattr(torchvision.models, name)(...)`.
+
+        Return UNKNOWN if the network being counted creates it directly: then it is already counted by
+        name.
+        """
         me = scope.get("self")
         if isinstance(me, dict) and me.get("") == self.whole_name:
             return UNKNOWN
@@ -176,7 +187,7 @@ class NetworkBuilder:
         return held.name if isinstance(held, NamedLayer) else dotted_name(func, {}).rpartition(".")[2]
 
     def _helper(self, func: ast.expr, scope: Scope) -> tuple[Function, Scope] | None:
-        """A function of the code, or a method of the network that is being made."""
+        """Return a function of the code or a method of the network, with its scope; None for other calls."""
         if isinstance(func, ast.Name) and func.id in self.code.facts.functions:
             return self.code.facts.functions[func.id][0], {}
         me = scope.get("self")
@@ -227,11 +238,11 @@ class NetworkBuilder:
         return BuiltModule(self.weights - before) if self.weights > before else UNKNOWN
 
     def repeat(self, times: int, weights: int) -> None:
-        """Count weights that were built once for further repetitions."""
+        """Add the weights of a block that was counted once for its other `times - 1` repetitions."""
         self.weights += weights * max(times - 1, 0)
 
     def setting_value(self, node: ast.expr) -> object:
-        """A name that is not the constructor's own: an option, a configuration, a constant."""
+        """Return the value of an option, setting or constant that the constructor does not define."""
         found = self.code.settings.evaluate(node)
         if found is not None:
             return found.value
@@ -246,7 +257,7 @@ class NetworkBuilder:
         return self.value(table, {}) if table is not None else UNKNOWN
 
     def class_attribute(self, name: str, attribute: str) -> object:
-        """Block.expansion."""
+        """Return the value of a class attribute such as `Block.expansion`; UNKNOWN if there is none."""
         if name not in self._attributes:
             body = self.code.facts.classes[name][0].body if name in self.code.facts.classes else ()
             plain = [part for part in reversed(body) if isinstance(part, ast.Assign)]
